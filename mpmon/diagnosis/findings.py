@@ -1,0 +1,153 @@
+"""What a diagnosis says: verdict, findings, suspects, and what could not be checked.
+
+Words: a *culprit* is who must move first in truth, a *suspect* is who mpmon believes it is; a *waiter* only waits.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from mpmon.model import Row, Snapshot
+
+
+class Verdict(Enum):
+    """The state of the whole job."""
+
+    HUNG = "hung"
+    """Somebody waits, and nobody who could help has moved."""
+    SLOW = "slow"
+    """Somebody waits for one that does move, or that will."""
+    HEALTHY = "healthy"
+    UNKNOWN = "unknown"
+    """Too little could be read, or not long enough."""
+
+
+class Certainty(Enum):
+    """How sure a finding is."""
+
+    PROVED = "proved"
+    """Every edge is exact, and a second look found the same."""
+    LIKELY = "likely"
+    """One edge is inferred."""
+    POSSIBLE = "possible"
+    """A symptom only."""
+
+    @property
+    def rank(self) -> int:
+        """Order, the strongest first."""
+        return _CERTAINTIES.index(self)
+
+
+_CERTAINTIES = list(Certainty)
+
+
+class Place(Row, frozen=True, kw_only=True):
+    """A line of Python."""
+
+    function: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file.rpartition('/')[2]}:{self.line} in {self.function}"
+
+
+class Suspect(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """One thread that must move first."""
+
+    pid: int
+    dead: bool = False
+    role: str
+    rank: int | None = None
+    thread: str = "MainThread"
+    tid: int | None = None
+    frame: Place | None = None
+    """The innermost line of the user's own code, else the innermost line."""
+
+
+class Waiter(Row, frozen=True, kw_only=True):
+    """One process that only waits."""
+
+    pid: int
+    role: str
+    waits_for: str
+
+
+class Link(Row, frozen=True, kw_only=True):
+    """One step of the chain from a waiter to the suspect, for drawing."""
+
+    pid: int
+    role: str
+    does: str
+    """What it waits in, or what it is doing: `next batch`, `all_reduce`, `time.sleep`."""
+    place: Place | None = None
+
+
+class Finding(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """One claim: this cause, these suspects, because of this evidence."""
+
+    cause: str
+    """An id of the taxonomy, e.g. `worker-stuck`."""
+    certainty: Certainty
+    summary: str
+    suspects: tuple[Suspect, ...]
+    waiters: tuple[Waiter, ...] = ()
+    chain: tuple[Link, ...] = ()
+    """From the one whose progress counts to the first suspect."""
+    evidence: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    since: float | None = None
+    """When the suspect last moved, seconds since the epoch."""
+
+
+class Unchecked(Row, frozen=True, kw_only=True):
+    """A cause that could not be looked for, and why."""
+
+    cause: str
+    reason: str
+
+
+class ProcessView(Row, frozen=True, kw_only=True):
+    """What mpmon makes of one process: its role and, in one line, what it does."""
+
+    pid: int
+    role: str
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    parent: int | None = None
+    """Where it hangs in the job's tree (the process it works for, not always the kernel's parent)."""
+    cpu_percent: float | None = None
+    """Of one core, since the round before."""
+    does: str = ""
+    """`waits for batch`, `idle`, `runs`, `asleep in download()` …"""
+    mood: str = ""
+    """`suspect`, `waiting`, `idle`, `working`, `stopped`, `dead`, or empty when unknown."""
+    still_since: float | None = None
+    """Since when its main thread has not run, seconds since the epoch."""
+
+
+class Diagnosis(Row, frozen=True, kw_only=True, eq=False):
+    """What mpmon says about one snapshot, given the ones before."""
+
+    verdict: Verdict
+    since: float | None = None
+    """Since when the verdict's state lasts, seconds since the epoch."""
+    settled: bool = False
+    """More looking would not change the answer soon."""
+    because: str = ""
+    """One sentence for the verdict, also when nothing is wrong."""
+    findings: tuple[Finding, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
+    processes: tuple[ProcessView, ...] = ()
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A snapshot with its diagnosis: what every view shows."""
+
+    snapshot: Snapshot
+    diagnosis: Diagnosis
+    watched_s: float
+    """How long mpmon has been looking."""

@@ -1,0 +1,256 @@
+"""Every fact mpmon can know, on one page.
+
+A `Snapshot` is a small relational database of one moment: frozen rows in flat tables, joined by pid.
+Within one snapshot a pid names one process; over time a process is (pid, start time), because pids are reused.
+Rows carry what the machine said and no opinion; opinions live in `mpmon.diagnosis`.
+
+What is not known is `None`, and why it is not known is a row of `Snapshot.unknowns` or of `Snapshot.probes`.
+Units: seconds (float) for durations and for moments since the epoch, bytes for sizes, nanoseconds where the name says so.
+
+Rows that did not change between two rounds are the same objects in both snapshots, so that comparing them costs an `is`
+and a recording can leave them out.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=False):
+    """Base of all rows: frozen, compared by value, unknown fields of later versions ignored when read."""
+
+
+class Process(Row, frozen=True, kw_only=True):
+    """One process of the job: proc_pid_stat(5), proc_pid_status(5), proc_pid_cmdline(5), proc_pid_environ(5)."""
+
+    pid: int
+    start_time: float
+    """Seconds since the epoch."""
+    ppid: int
+    state: str
+    """One letter of proc_pid_stat(5): R running, S sleeping, D uninterruptible, T stopped, t traced, Z zombie."""
+    name: str
+    """The kernel's name of the process (comm), which torch sets for some of its processes."""
+    threads: int
+    cpu_s: float
+    """User plus system time of the whole process, seconds."""
+    rss_bytes: int
+    pgid: int = 0
+    sid: int = 0
+    cmdline: tuple[str, ...] | None = None
+    exe: str | None = None
+    uid: int | None = None
+    pss_bytes: int | None = None
+    environment: dict[str, str] | None = None
+    """Only names of `mpmon.probes.processes.KEPT_ENVIRONMENT`; `None` when it may not be read."""
+    namespace_pid: int | None = None
+    """The pid inside the innermost pid namespace, when it differs from `pid`."""
+    tracer_pid: int | None = None
+    """Who traces it (a debugger), 0 for nobody."""
+    read_bytes: int | None = None
+    """Characters read by system calls so far (rchar of proc_pid_io(5)); grows with page cache and pipes too."""
+    written_bytes: int | None = None
+    """Characters written by system calls so far (wchar of proc_pid_io(5))."""
+    exit_code: int | None = None
+    """For a zombie, the status it ended with in the form of wait(2); `None` while alive or when hidden."""
+
+    @property
+    def key(self) -> tuple[int, float]:
+        """Identity over time."""
+        return (self.pid, self.start_time)
+
+    @property
+    def ended(self) -> bool:
+        """A zombie, or about to vanish."""
+        return self.state in "ZX"
+
+    @property
+    def stopped(self) -> bool:
+        """Stopped by a signal or held by a tracer."""
+        return self.state in "Tt"
+
+
+class Thread(Row, frozen=True, kw_only=True):
+    """How much one thread ran so far: proc_pid_task(5), `schedstat` of the kernel's sched-stats documentation."""
+
+    pid: int
+    tid: int
+    name: str
+    run_ns: int
+    """Time on a CPU, nanoseconds."""
+    slices: int
+    """How often it was put on a CPU. Unchanged between two looks: it did not run in between."""
+    wait_ns: int = 0
+    """Time it was runnable and waited for a CPU, nanoseconds."""
+
+
+class Blocked(Row, frozen=True, kw_only=True):
+    """What the kernel says one thread is blocked in: proc_pid_syscall(5), proc_pid_wchan(5), and what the arguments name."""
+
+    pid: int
+    tid: int
+    state: str
+    syscall: str | None = None
+    """Name of the system call, "running" for a thread on a CPU, `None` when it may not be read."""
+    args: tuple[int, ...] = ()
+    """The six arguments as the registers hold them, then stack pointer and program counter."""
+    wchan: str | None = None
+    asleep_s: float | None = None
+    """Seconds since the thread last ran, from `se.exec_start`; `None` on kernels without it."""
+    timeout_s: float | None = None
+    """How long the call waits at most, from its start; `None` for ever or unknown."""
+    wakes_in_s: float | None = None
+    """For a sleep: seconds left until it ends by itself."""
+    waits_on: tuple[str, ...] = ()
+    """Ids of the `KernelObject`s or `process:PID` it waits for; any one of them may wake it."""
+    writes: bool = False
+    """It waits for room (a write), not for data."""
+
+
+class KernelObject(Row, frozen=True, kw_only=True):
+    """Something processes share or wait on, by its identity in the kernel."""
+
+    id: str
+    """`pipe:INODE`, `socket:INODE`, `semaphore:DEV:INODE`, `futex:PID:ADDRESS`, `file:DEV:INODE`, `eventfd:…`."""
+    kind: str
+    """pipe, fifo, socket, semaphore, mutex, futex, file, terminal, eventfd, epoll, inotify, pidfd, timerfd, null, other."""
+    path: str | None = None
+    """File name, or for a socket its addresses."""
+    fill: int | None = None
+    """Unread bytes."""
+    capacity: int | None = None
+    """Bytes a pipe can hold."""
+    value: int | None = None
+    """Value of a semaphore."""
+    waiters: int | None = None
+    """Threads waiting in a semaphore."""
+    owner_tid: int | None = None
+    """Owner word of a native mutex: the thread that took it, dead or alive."""
+    peer: str | None = None
+    """Id of the socket at the other end, when it is on this machine."""
+    holders: tuple[int, ...] = ()
+    """Pids that hold a lock on the file (proc_locks(5))."""
+
+
+class Handle(Row, frozen=True, kw_only=True):
+    """One process holds one object open or mapped, so it could wake those who wait on it."""
+
+    pid: int
+    object: str
+    fd: int | None = None
+    """Descriptor, `None` for a mapping."""
+    reads: bool = True
+    writes: bool = True
+
+
+class Frame(Row, frozen=True, kw_only=True):
+    """One Python call. `function` is qualified from Python 3.11 on (`Thread.run`), bare before (`run`)."""
+
+    function: str
+    file: str
+    line: int
+    locals_digest: int | None = None
+    """Changes when a local variable is bound to another object; the values themselves are never kept."""
+    known: dict[str, str] | None = None
+    """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop."""
+
+
+class Stack(Row, frozen=True, kw_only=True):
+    """Python frames of one thread, innermost first."""
+
+    pid: int
+    tid: int
+    thread_name: str
+    taken_at: float
+    frames: tuple[Frame, ...]
+    active: bool = False
+    """py-spy saw it running."""
+    owns_gil: bool = False
+    exact: bool = True
+    """False when the thread ran while it was read, so that frames of different moments may be mixed."""
+
+
+class Exit(Row, frozen=True, kw_only=True):
+    """A process of the job that ended while mpmon watched."""
+
+    pid: int
+    start_time: float
+    seen_at: float
+    """When mpmon noticed, seconds since the epoch."""
+    process: Process
+    """The last row of it."""
+
+
+class Gpu(Row, frozen=True, kw_only=True):
+    """One NVIDIA device, by UUID."""
+
+    uuid: str
+    index: int
+    name: str
+    memory_total_bytes: int | None = None
+    memory_used_bytes: int | None = None
+    utilization_percent: float | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    temperature_celsius: float | None = None
+    reasons: dict[str, str] = {}
+    """Why a field is `None`."""
+
+
+class GpuProcess(Row, frozen=True, kw_only=True):
+    """Device memory the driver attributes to one process."""
+
+    pid: int
+    gpu_uuid: str
+    mig_instance: int | None = None
+    memory_bytes: int | None = None
+    sm_percent: float | None = None
+    sample_age_s: float | None = None
+    reasons: dict[str, str] = {}
+
+
+class ProbeReport(Row, frozen=True, kw_only=True):
+    """How one probe's last run went."""
+
+    name: str
+    ok: bool
+    seconds: float
+    problem: str | None = None
+
+
+class Unknown(Row, frozen=True, kw_only=True):
+    """One thing that could not be read, and why, in words a user understands."""
+
+    table: str
+    """The table that misses something: `stacks`, `blocked`, `processes` …"""
+    pid: int
+    reason: str
+    gone: bool = False
+    """The process ended while it was read: nothing a right or a flag would change."""
+
+
+class Snapshot(Row, frozen=True, kw_only=True, eq=False):
+    """All rows of one round. Compared by identity."""
+
+    taken_at: float
+    """Seconds since the epoch; the sampler's clock never steps back."""
+    root_pid: int
+    root_start_time: float
+    host: str = ""
+    cpu_count: int = 1
+    processes: tuple[Process, ...] = ()
+    threads: tuple[Thread, ...] = ()
+    exits: tuple[Exit, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
+    objects: tuple[KernelObject, ...] = ()
+    handles: tuple[Handle, ...] = ()
+    stacks: tuple[Stack, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    gpu_processes: tuple[GpuProcess, ...] = ()
+    unknowns: tuple[Unknown, ...] = ()
+    probes: tuple[ProbeReport, ...] = ()
+
+    @property
+    def root(self) -> Process | None:
+        """The process the user named, `None` once it is gone."""
+        return next((p for p in self.processes if p.pid == self.root_pid), None)
