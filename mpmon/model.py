@@ -95,12 +95,12 @@ class Blocked(Row, frozen=True, kw_only=True):
     args: tuple[int, ...] = ()
     """The six arguments as the registers hold them, then stack pointer and program counter."""
     wchan: str | None = None
-    asleep_s: float | None = None
-    """Seconds since the thread last ran, from `se.exec_start`; `None` on kernels without it."""
+    ran_at: float | None = None
+    """When the thread last ran, seconds since the epoch, from `se.exec_start`; `None` on kernels without it."""
     timeout_s: float | None = None
     """How long the call waits at most, from its start; `None` for ever or unknown."""
-    wakes_in_s: float | None = None
-    """For a sleep: seconds left until it ends by itself."""
+    wakes_at: float | None = None
+    """For a sleep or a wait with a deadline: when it ends by itself, seconds since the epoch."""
     waits_on: tuple[str, ...] = ()
     """Ids of the `KernelObject`s or `process:PID` it waits for; any one of them may wake it."""
     writes: bool = False
@@ -149,8 +149,10 @@ class Frame(Row, frozen=True, kw_only=True):
     function: str
     file: str
     line: int
+    arguments_digest: int | None = None
+    """Differs between two calls with other argument objects; the values themselves are never kept."""
     locals_digest: int | None = None
-    """Changes when a local variable is bound to another object; the values themselves are never kept."""
+    """Changes when a local variable that is not an argument is bound to another object."""
     known: dict[str, str] | None = None
     """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop."""
 

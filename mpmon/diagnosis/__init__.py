@@ -1,0 +1,16 @@
+"""Pure diagnosis: values in, values out; no clock, no files, no logging.
+
+`History.add` folds snapshots, `diagnose` says what they mean.  From the ground up:
+
+- `frames`, `waits`: what one thread waits in (a table of frames, refined by the kernel's facts);
+- `history`, `motion`: since when it has not changed, and whether running means getting anywhere;
+- `roles`, `case`: who is who, and who holds the other end;
+- `needs`, `graph`: whom it waits for, and which set can never move;
+- `knot`, `rules`: why, in the words of one cause;
+- `engine`, `views`: verdict, findings, and a line for every process.
+"""
+
+from mpmon.diagnosis.engine import diagnose
+from mpmon.diagnosis.history import History
+
+__all__ = ["History", "diagnose"]

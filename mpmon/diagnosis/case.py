@@ -1,0 +1,140 @@
+"""One moment with its past, joined for asking: who is who, who waits in what, who holds the other end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+
+from mpmon.diagnosis.findings import Place, Suspect
+from mpmon.diagnosis.frames import innermost_user, place
+from mpmon.diagnosis.history import History, Past, ThreadKey
+from mpmon.diagnosis.motion import Motion, motion
+from mpmon.diagnosis.roles import Role
+from mpmon.diagnosis.waits import Standing, standing
+from mpmon.model import Blocked, Handle, KernelObject, Process, Snapshot, Stack
+
+
+class Case:
+    """The joins over one history. Everything is computed when first asked for."""
+
+    def __init__(self, history: History, snapshot: Snapshot) -> None:
+        self.history = history
+        self.snapshot = snapshot
+        self.now = snapshot.taken_at
+        self.processes: dict[int, Process] = {row.pid: row for row in snapshot.processes}
+        self.roles: dict[int, Role] = history.roles
+        self._standings: dict[ThreadKey, Standing] = {}
+        self._motions: dict[ThreadKey, Motion] = {}
+
+    @cached_property
+    def stacks(self) -> dict[ThreadKey, Stack]:
+        """Stacks by thread."""
+        return {(row.pid, row.tid): row for row in self.snapshot.stacks}
+
+    @cached_property
+    def blocked(self) -> dict[ThreadKey, Blocked]:
+        """What the kernel says, by thread."""
+        return {(row.pid, row.tid): row for row in self.snapshot.blocked}
+
+    @cached_property
+    def objects(self) -> dict[str, KernelObject]:
+        """Kernel objects by id."""
+        return {row.id: row for row in self.snapshot.objects}
+
+    @cached_property
+    def holders(self) -> dict[str, list[Handle]]:
+        """Who has an object open or mapped."""
+        found: dict[str, list[Handle]] = defaultdict(list)
+        for handle in self.snapshot.handles:
+            found[handle.object].append(handle)
+        return found
+
+    @cached_property
+    def held_by(self) -> dict[int, frozenset[str]]:
+        """What a process has open or mapped."""
+        found: dict[int, set[str]] = defaultdict(set)
+        for handle in self.snapshot.handles:
+            found[handle.pid].add(handle.object)
+        return {pid: frozenset(names) for pid, names in found.items()}
+
+    @cached_property
+    def children(self) -> dict[int, list[int]]:
+        """Pids by the kernel's parent."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for process in self.snapshot.processes:
+            found[process.ppid].append(process.pid)
+        return found
+
+    @cached_property
+    def clients(self) -> dict[int, list[int]]:
+        """Pids by the process they work for (`Role.parent`)."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for pid, role in self.roles.items():
+            if role.parent is not None:
+                found[role.parent].append(pid)
+        return found
+
+    @cached_property
+    def _python_threads(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = defaultdict(list)
+        for stack in self.snapshot.stacks:
+            found[stack.pid].append(stack.tid)
+        return found
+
+    def role(self, pid: int) -> Role:
+        """The role of a process, also of one this snapshot does not have."""
+        return self.roles.get(pid) or Role(name="other", kind="other")
+
+    def threads(self, pid: int) -> list[ThreadKey]:
+        """The Python threads of a process; only the main thread where there is no stack."""
+        return [(pid, tid) for tid in self._python_threads.get(pid, ())] or [(pid, pid)]
+
+    def past(self, key: ThreadKey) -> Past | None:
+        """What is remembered of a thread."""
+        return self.history.past(*key)
+
+    def standing(self, key: ThreadKey) -> Standing:
+        """What a thread waits for."""
+        if key not in self._standings:
+            self._standings[key] = standing(self.stacks.get(key), self.blocked.get(key))
+        return self._standings[key]
+
+    def motion(self, key: ThreadKey) -> Motion:
+        """Whether a thread got anywhere lately."""
+        if key not in self._motions:
+            self._motions[key] = motion(self.past(key), self.now)
+        return self._motions[key]
+
+    def waits_on(self, key: ThreadKey) -> Iterator[KernelObject]:
+        """The kernel objects a thread waits on."""
+        blocked = self.blocked.get(key)
+        for name in blocked.waits_on if blocked else ():
+            if name in self.objects:
+                yield self.objects[name]
+
+    def place(self, key: ThreadKey) -> Place | None:
+        """The line of a thread that a person should look at."""
+        stack = self.stacks.get(key)
+        frame = innermost_user(stack) if stack else None
+        return place(frame) if frame else None
+
+    def thread_name(self, key: ThreadKey) -> str:
+        """Python's name of a thread."""
+        stack = self.stacks.get(key)
+        if stack and stack.thread_name:
+            return stack.thread_name
+        return "MainThread" if key[0] == key[1] else f"thread {key[1]}"
+
+    def suspect(self, key: ThreadKey) -> Suspect:
+        """A thread as the one who must move first."""
+        role = self.role(key[0])
+        process = self.processes.get(key[0])
+        return Suspect(
+            pid=key[0], dead=process is None or process.ended, role=role.name, rank=role.rank,
+            thread=self.thread_name(key), tid=key[1], frame=self.place(key),
+        )  # fmt: skip
+
+    def is_alive(self, pid: int) -> bool:
+        """In the job and not a zombie."""
+        return pid in self.processes and not self.processes[pid].ended

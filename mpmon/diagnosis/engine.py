@@ -1,0 +1,175 @@
+"""From a history to a diagnosis: the goals, their closed sets, the rules, the verdict.
+
+The job hangs when a goal (the root's main thread, or what it watches over) is in a closed set that has stood for a
+while.  It is slow when the goal has waited for a while for one that still moves.  Otherwise it is healthy, unless too
+little could be read to say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Unchecked, Verdict
+from mpmon.diagnosis.graph import Graph, Status
+from mpmon.diagnosis.history import History, ThreadKey
+from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
+from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs import node
+from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.rules import RULES
+from mpmon.diagnosis.views import process_views
+from mpmon.diagnosis.words import age
+
+PATIENCE_S = 5.0
+"""Nothing is called hung before it has stood for so long."""
+
+SETTLED_S = 10.0
+"""A finding whose suspects stand for so long needs no longer look."""
+
+MIN_WATCH_S = 1.9
+"""Two looks, at least a second apart."""
+
+SLOW_AFTER_S = 5.0
+"""A goal that waits for so long for one that moves is slow."""
+
+
+def diagnose(history: History) -> Diagnosis:
+    """What mpmon says about the present snapshot."""
+    snapshot = history.snapshot
+    if snapshot is None:
+        return Diagnosis(verdict=Verdict.UNKNOWN, because="nothing was read yet")
+    case = Case(history, snapshot)
+    graph = Graph(lambda key: node(case, key))
+    blind = _blind(case)
+    if blind:
+        return Diagnosis(verdict=Verdict.UNKNOWN, because=blind, unchecked=tuple(_unchecked(case)),
+                         processes=process_views(case, graph, ()))  # fmt: skip
+    knots = [Knot(case, graph, closed) for goal in _goals(case) if (closed := graph.closed(goal))]
+    standing = [knot for knot in knots if _stood_s(knot) >= PATIENCE_S and history.watched_s >= MIN_WATCH_S]
+    findings = tuple(sorted((_finding(knot) for knot in standing), key=lambda row: row.certainty.rank))
+    if findings:
+        return _hung(case, graph, standing, findings)
+    return _not_hung(case, graph, knots)
+
+
+def _hung(case: Case, graph: Graph, knots: list[Knot], findings: tuple[Finding, ...]) -> Diagnosis:
+    knot = next(knot for knot in knots if _finding(knot).summary == findings[0].summary)
+    settled = all(case.motion(key) is Motion.FROZEN for key in knot.roots) and _stood_s(knot) >= SETTLED_S
+    return Diagnosis(
+        verdict=Verdict.HUNG, since=findings[0].since, settled=settled, because=findings[0].summary,
+        findings=findings, unchecked=tuple(_unchecked(case)), processes=process_views(case, graph, findings),
+    )  # fmt: skip
+
+
+def _not_hung(case: Case, graph: Graph, knots: list[Knot]) -> Diagnosis:
+    goal = _goals(case)[0]
+    verdict, since, because = Verdict.HEALTHY, None, _healthy_words(case, goal)
+    waited = case.now - stands_since(case, goal)
+    state = graph.node(goal)
+    if knots:
+        knot = knots[0]
+        since, because = knot.since(), f"{knot.role()} is {knot.doing()}: too early to call it a hang"
+    elif state.status is Status.WAITS and waited >= SLOW_AFTER_S and case.motion(goal) is not Motion.MOVING:
+        verdict, since = Verdict.SLOW, stands_since(case, goal)
+        because = _slow_words(case, graph, goal, waited)
+    return Diagnosis(
+        verdict=verdict, since=since, because=because, unchecked=tuple(_unchecked(case)),
+        processes=process_views(case, graph, ()),
+    )  # fmt: skip
+
+
+def _finding(knot: Knot) -> Finding:
+    cause, claim = _claim(knot)
+    roots = knot.roots if knot.ending is not Ending.OPEN else knot.roots[:1]
+    suspects = claim.suspects if claim.suspects is not None else tuple(map(knot.case.suspect, roots))
+    return Finding(
+        cause=cause, certainty=_certainty(knot, claim), summary=_sentence(claim.summary, knot), suspects=suspects,
+        waiters=tuple(row for row in knot.waiters() if row.pid not in {suspect.pid for suspect in suspects}),
+        chain=knot.chain(), evidence=tuple(line for line in claim.evidence if line), advice=claim.advice,
+        since=knot.since(),
+    )  # fmt: skip
+
+
+def _claim(knot: Knot) -> tuple[str, Claim]:
+    for rule in RULES:
+        claim = rule.claim(knot)
+        if claim:
+            return rule.CAUSE, claim
+    words = f"{knot.role()} is {knot.doing()}, and nobody who could help can move"
+    return "lock-held", Claim(summary=words, evidence=knot.edge_evidence(), certainty=Certainty.POSSIBLE)
+
+
+def _certainty(knot: Knot, claim: Claim) -> Certainty:
+    """Never more than the edges allow: proved needs exact ones and roots that did not run at all."""
+    exact = knot.closed.exact and all(knot.case.motion(key) is Motion.FROZEN for key in knot.roots)
+    best = Certainty.PROVED if exact else Certainty.LIKELY
+    return max(best, claim.certainty, key=lambda certainty: certainty.rank)
+
+
+def _sentence(summary: str, knot: Knot) -> str:
+    waits = knot.who_waits()
+    return f"{summary}; {waits}" if waits and waits not in summary else summary
+
+
+def _stood_s(knot: Knot) -> float:
+    """For how long the goal and all roots have stood."""
+    keys = {knot.goal, *knot.roots}
+    if any(knot.case.motion(key) is Motion.MOVING for key in knot.roots):
+        return 0.0
+    if knot.case.role(knot.goal[0]).kind in ("launcher",):
+        keys.discard(knot.goal)
+    return min((knot.case.now - stands_since(knot.case, key) for key in keys), default=0.0)
+
+
+def _goals(case: Case) -> list[ThreadKey]:
+    """The root's main thread first; then those whose standstill the root may not notice."""
+    root = case.snapshot.root_pid
+    goals = [(root, root)]
+    for pid, role in case.roles.items():
+        if pid != root and role.kind in ("rank", "main") and case.is_alive(pid):
+            goals.append((pid, pid))
+    return goals
+
+
+def _blind(case: Case) -> str:
+    """Why nothing can be said, if so."""
+    root = case.snapshot.root
+    if root is None:
+        return "the process has ended"
+    if root.ended:
+        return "the process is a zombie: it has ended, and its parent has not collected it"
+    seen = any(case.past((pid, pid)) and case.past((pid, pid)).looks for pid in case.processes)  # type: ignore[union-attr]
+    if not seen and case.history.rounds > 1:
+        reasons = [row.reason for row in case.snapshot.unknowns if not row.gone]
+        return reasons[0] if reasons else "no process could be looked at yet"
+    return ""
+
+
+def _unchecked(case: Case) -> Iterator[Unchecked]:
+    """What the missing rows would have told."""
+    reasons: dict[str, list[int]] = {}
+    for row in case.snapshot.unknowns:
+        if row.table == "stacks" and not row.gone and case.role(row.pid).kind not in (*HELPERS, "subprocess"):
+            reasons.setdefault(row.reason, []).append(row.pid)
+    for reason, pids in reasons.items():
+        yield Unchecked(cause="worker-stuck", reason=f"stacks of pid {', '.join(map(str, pids[:4]))}: {reason}")
+
+
+def _healthy_words(case: Case, goal: ThreadKey) -> str:
+    name = case.role(goal[0]).name
+    if case.motion(goal) is Motion.MOVING:
+        return f"{name} gets on: {doing(case, goal)}"
+    return f"{name} is {doing(case, goal)}"
+
+
+def _slow_words(case: Case, graph: Graph, goal: ThreadKey, waited: float) -> str:
+    reached = graph.reached(goal)
+    helper = next((key for key in reached[1:] if graph.node(key).status is Status.LIVE), None)
+    words = f"{case.role(goal[0]).name} has waited for {age(waited)}"
+    if helper is None:
+        return words
+    return f"{words} for {case.role(helper[0]).name}, which gets on: {doing(case, helper)}"
+
+

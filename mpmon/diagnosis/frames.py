@@ -1,0 +1,81 @@
+"""Reading a Python stack: whose code is it, and which library call encloses it.
+
+Three kinds of code: the *user's* (the training script and its packages), *libraries* (site-packages), and *machinery*
+(the standard library and torch), whose function names mpmon understands.
+Function names are qualified from Python 3.11 on and bare before, so they are compared by their last component, together
+with the end of the file's path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from mpmon.diagnosis.findings import Place
+from mpmon.model import Frame, Stack
+
+_STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-packages/)")
+_PACKAGES = re.compile(r"/(site|dist)-packages/")
+_TORCH = re.compile(r"(^|/)torch/(?!.*/mpmon/)")
+_DEMO = "/mpmon/demo/scenes/"
+
+
+@lru_cache(maxsize=4096)
+def is_machinery(file: str) -> bool:
+    """Standard library, torch, or code without a file."""
+    if file.startswith("<") or not file:
+        return True
+    if _DEMO in file:
+        return False
+    return bool(_STANDARD.search(file)) or (bool(_PACKAGES.search(file)) and bool(_TORCH.search(_after_packages(file))))
+
+
+@lru_cache(maxsize=4096)
+def is_user(file: str) -> bool:
+    """The user's own code."""
+    if _DEMO in file:
+        return True
+    return not is_machinery(file) and not _PACKAGES.search(file)
+
+
+def bare(function: str) -> str:
+    """`Queue.get` and `get` are the same function."""
+    return function.rpartition(".")[2]
+
+
+def calls(frame: Frame, file_end: str, functions: Iterable[str]) -> bool:
+    """Whether the frame is one of these functions in a file that ends like this."""
+    return frame.file.endswith(file_end) and bare(frame.function) in functions
+
+
+def place(frame: Frame) -> Place:
+    """The line of a frame."""
+    return Place(function=frame.function, file=frame.file, line=frame.line)
+
+
+def innermost_user(stack: Stack) -> Frame | None:
+    """The user's innermost line; in a stack without any, the innermost line of a library; else the innermost line."""
+    for wanted in (is_user, lambda file: not is_machinery(file)):
+        for frame in stack.frames:
+            if wanted(frame.file):
+                return frame
+    return stack.frames[0] if stack.frames else None
+
+
+def inner_machinery(stack: Stack) -> Iterator[Frame]:
+    """The machinery's frames from the innermost outwards, until the code that called it."""
+    for frame in stack.frames:
+        if not is_machinery(frame.file):
+            return
+        yield frame
+
+
+def has(stack: Stack, file_end: str, functions: Iterable[str]) -> bool:
+    """Whether any frame is one of these functions."""
+    wanted = frozenset(functions)
+    return any(calls(frame, file_end, wanted) for frame in stack.frames)
+
+
+def _after_packages(file: str) -> str:
+    return _PACKAGES.split(file)[-1]

@@ -1,0 +1,223 @@
+"""The wait-for graph: who cannot go on until who has moved.
+
+Theory of operation.
+
+A node is a thread.  It is *live* (it gets somewhere, or will by itself), a *leaf* (it stands still and waits for nobody
+in the job: asleep, spinning, stopped, in a file, in a debugger), *idle* (it would serve, but nobody asked), or it
+*waits*.  A waiting node has a need: ANY of its targets can help (a queue has many producers), or ALL must (every child
+has to end, every rank has to enter).  Targets are threads, the dead, nobody at all, or the world outside the job.
+
+What can still move is the smallest set that holds the live nodes and every waiting node whose need it satisfies.  All
+the rest is *closed*: no member can move before another member has.  That argument needs no time limit and no majority.
+
+In the closed set that is reached from the one whose progress counts, those who must move first are, in this order:
+nobody (a holder that no longer exists), the dead, the leaves, a cycle, or, if the reasons are only known as *any of
+these*, the whole set.
+
+Every edge says why in words a person can check, and whether the kernel or the interpreter said so (*exact*) or frames
+were read to mean so (*inferred*).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+
+import msgspec
+
+from mpmon.diagnosis.history import ThreadKey
+
+
+class Status(Enum):
+    """What a node can do."""
+
+    LIVE = "live"
+    LEAF = "leaf"
+    IDLE = "idle"
+    WAITS = "waits"
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """A process that ended; nobody can do its part."""
+
+    pid: int
+    how: str
+
+
+class Nobody(msgspec.Struct, frozen=True):
+    """Nobody alive can help."""
+
+    why: str
+    blame: tuple[int, ...] = ()
+    """Pids whose part it was."""
+
+
+class Outside(msgspec.Struct, frozen=True):
+    """Somebody who is not of this job: another machine, a person."""
+
+    who: str
+
+
+Target = ThreadKey | Gone | Nobody | Outside
+
+
+class Need(msgspec.Struct, frozen=True):
+    """What a waiting node waits for."""
+
+    targets: tuple[Target, ...]
+    every: bool = False
+    """All targets must act, not just any."""
+    exact: bool = False
+    """The kernel or the interpreter named the targets."""
+    words: str = ""
+    """`batch from dataloader worker 1`."""
+    evidence: str = ""
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One thread of the graph."""
+
+    key: ThreadKey
+    status: Status
+    need: Need | None = None
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """A goal that can never be reached, and why."""
+
+    goal: ThreadKey
+    members: tuple[ThreadKey, ...]
+    """All closed nodes that are reached from the goal."""
+    roots: tuple[Target, ...]
+    """Who must move first."""
+    cycle: bool
+    """The roots wait for each other."""
+    path: tuple[ThreadKey, ...]
+    """From the goal to the first root, by the shortest way."""
+    exact: bool
+    """Every edge of the path is exact."""
+
+
+class Graph:
+    """Nodes by thread, made on demand by `look_up`."""
+
+    def __init__(self, look_up: Callable[[ThreadKey], Node]) -> None:
+        self._look_up = look_up
+        self._nodes: dict[ThreadKey, Node] = {}
+
+    def node(self, key: ThreadKey) -> Node:
+        """The node of a thread."""
+        if key not in self._nodes:
+            self._nodes[key] = self._look_up(key)
+        return self._nodes[key]
+
+    def reached(self, goal: ThreadKey) -> list[ThreadKey]:
+        """Every thread the goal depends on, itself first, nearest first."""
+        order = [goal]
+        seen = {goal}
+        for key in order:
+            for target in _threads(self.node(key)):
+                if target not in seen:
+                    seen.add(target)
+                    order.append(target)
+        return order
+
+    def able(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
+        """Of these, the ones that can still move."""
+        keys = list(keys)
+        able = {key for key in keys if self.node(key).status is Status.LIVE}
+        grown = True
+        while grown:
+            grown = False
+            for key in keys:
+                if key not in able and self._satisfied(self.node(key), able):
+                    able.add(key)
+                    grown = True
+        return able
+
+    def closed(self, goal: ThreadKey) -> Closed | None:
+        """Why the goal cannot be reached; `None` while it can."""
+        reached = self.reached(goal)
+        able = self.able(reached)
+        if goal in able:
+            return None
+        members, paths = self._closed_from(goal, able)
+        roots, cycle = self._roots(members, able)
+        path = paths.get(_end(roots, members, self), (goal,))
+        exact = all(need.exact for key in path if (need := self.node(key).need))
+        return Closed(goal, tuple(members), tuple(roots), cycle, path, exact)
+
+    def _satisfied(self, node: Node, able: set[ThreadKey]) -> bool:
+        if node.status is not Status.WAITS or node.need is None or not node.need.targets:
+            return False
+        ready = [isinstance(target, tuple) and target in able for target in node.need.targets]
+        return all(ready) if node.need.every else any(ready)
+
+    def _closed_from(
+        self, goal: ThreadKey, able: set[ThreadKey]
+    ) -> tuple[list[ThreadKey], dict[ThreadKey, tuple[ThreadKey, ...]]]:
+        paths: dict[ThreadKey, tuple[ThreadKey, ...]] = {goal: (goal,)}
+        line = deque([goal])
+        while line:
+            key = line.popleft()
+            for target in _threads(self.node(key)):
+                if target not in able and target not in paths:
+                    paths[target] = (*paths[key], target)
+                    line.append(target)
+        return list(paths), paths
+
+    def _roots(self, members: list[ThreadKey], able: set[ThreadKey]) -> tuple[list[Target], bool]:
+        ends = [
+            target
+            for key in members
+            if (need := self.node(key).need)
+            for target in need.targets
+            if not isinstance(target, tuple)
+        ]
+        for kind in (Nobody, Gone):
+            if found := [end for end in ends if isinstance(end, kind)]:
+                return list(dict.fromkeys(found)), False
+        leaves: list[Target] = [key for key in members if self.node(key).status is Status.LEAF]
+        if leaves:
+            return leaves, False
+        if outside := [end for end in ends if isinstance(end, Outside)]:
+            return list(dict.fromkeys(outside)), False
+        if cycle := self._cycle(members, able):
+            return list(cycle), True
+        waiting: list[Target] = [key for key in members if self.node(key).status is Status.WAITS]
+        return waiting, False
+
+    def _cycle(self, members: list[ThreadKey], able: set[ThreadKey]) -> list[ThreadKey]:
+        """The first cycle along exact edges, else along any edges with a single target."""
+        for exact_only in (True, False):
+            for start in members:
+                path = [start]
+                while nexts := self._single(path[-1], able, exact_only=exact_only):
+                    if nexts in path:
+                        return path[path.index(nexts) :]
+                    path.append(nexts)
+        return []
+
+    def _single(self, key: ThreadKey, able: set[ThreadKey], *, exact_only: bool) -> ThreadKey | None:
+        node = self.node(key)
+        targets = [target for target in _threads(node) if target not in able]
+        if not targets or node.need is None or (exact_only and not node.need.exact):
+            return None
+        return targets[0] if len(targets) == 1 or node.need.every else None
+
+
+def _threads(node: Node) -> Iterator[ThreadKey]:
+    for target in node.need.targets if node.need else ():
+        if isinstance(target, tuple):
+            yield target
+
+
+def _end(roots: list[Target], members: list[ThreadKey], graph: Graph) -> ThreadKey:
+    """The thread at which the path ends: the first root, or the one who waits for it."""
+    first = roots[0] if roots else members[0]
+    if isinstance(first, tuple):
+        return first
+    return next(
+        (key for key in members if (need := graph.node(key).need) and first in need.targets), members[0]
+    )

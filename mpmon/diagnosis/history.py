@@ -1,0 +1,197 @@
+"""What has not changed since when: a fold over snapshots.
+
+A hang is that nothing happens, which no single picture shows.
+`History.add` returns a new history; the old one stays as it was.  Its memory is bounded: per thread the moment it last
+ran and its last looks; per process the counters at the beginning of the window.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import msgspec
+
+from mpmon.diagnosis.roles import Role, roles
+from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
+
+LOOKS = 24
+"""Looks at one thread that are remembered."""
+
+WINDOW_S = 20.0
+"""How far back signs of life are remembered."""
+
+ThreadKey = tuple[int, int]
+"""(pid, tid)."""
+
+
+class Look(msgspec.Struct, frozen=True):
+    """One thread as it was found at one moment."""
+
+    at: float
+    stack: Stack | None
+    blocked: Blocked | None
+    slices: int = 0
+    """How often it had been put on a CPU by then."""
+
+
+class Past(msgspec.Struct, frozen=True):
+    """One thread over time."""
+
+    thread: Thread
+    first: Thread
+    """Counters when it was first seen."""
+    first_at: float
+    ran_at: float
+    """When it was last seen to have run, seconds since the epoch; before mpmon came, from its sleep age."""
+    changes: int = 0
+    """Rounds in which it had run since it was first seen."""
+    looks: tuple[Look, ...] = ()
+
+
+class Life(msgspec.Struct, frozen=True):
+    """Signs of life of one process: moments at which something irreversible was seen."""
+
+    process: Process
+    first: Process
+    first_at: float
+    io_at: float | None = None
+    """When its I/O counters last grew."""
+    io_rounds: int = 0
+    """Rounds in which they had grown."""
+    rate: float | None = None
+    """Share of one CPU it used since the round before; `None` in its first round."""
+
+
+class History:
+    """The present snapshot and what is remembered of those before."""
+
+    def __init__(self) -> None:
+        self.first_at = 0.0
+        self.rounds = 0
+        self.snapshot: Snapshot | None = None
+        self.pasts: dict[ThreadKey, Past] = {}
+        self.lives: dict[tuple[int, float], Life] = {}
+        self.roles: dict[int, Role] = {}
+        self.births: tuple[tuple[float, int], ...] = ()
+        """(moment, pid) of processes that appeared while mpmon watched, within the window."""
+        self.verdict_memory: Mapping[str, float] = {}
+        """When the present verdict began: kept by the engine."""
+        self.longest_pause_s = 0.0
+        """The longest standstill of the job's main thread that ended by itself."""
+
+    @property
+    def now(self) -> float:
+        """The moment of the present snapshot."""
+        return self.snapshot.taken_at if self.snapshot else 0.0
+
+    @property
+    def watched_s(self) -> float:
+        """For how long mpmon has been looking."""
+        return self.now - self.first_at
+
+    def add(self, snapshot: Snapshot) -> History:
+        """The history with one more snapshot."""
+        new = History()
+        new.snapshot = snapshot
+        new.rounds = self.rounds + 1
+        new.first_at = self.first_at if self.rounds else snapshot.taken_at
+        new.pasts = self._pasts(snapshot)
+        new.lives = self._lives(snapshot)
+        new.births = self._births(snapshot)
+        new.roles = self._roles(snapshot)
+        new.longest_pause_s = self._longest_pause(snapshot, new)
+        return new
+
+    def past(self, pid: int, tid: int) -> Past | None:
+        """What is remembered of a thread."""
+        return self.pasts.get((pid, tid))
+
+    def life(self, process: Process) -> Life | None:
+        """What is remembered of a process."""
+        return self.lives.get(process.key)
+
+    def _pasts(self, snapshot: Snapshot) -> dict[ThreadKey, Past]:
+        before = self.snapshot
+        same_looks = before is not None and before.blocked is snapshot.blocked and before.stacks is snapshot.stacks
+        if same_looks and before is not None and before.threads is snapshot.threads:
+            return self.pasts
+        stacks = {} if same_looks else {(row.pid, row.tid): row for row in snapshot.stacks}
+        blocked = {} if same_looks else {(row.pid, row.tid): row for row in snapshot.blocked}
+        pasts: dict[ThreadKey, Past] = {}
+        for thread in snapshot.threads:
+            key = (thread.pid, thread.tid)
+            past = self.pasts.get(key) or Past(thread, thread, snapshot.taken_at, snapshot.taken_at)
+            if thread is not past.thread and thread != past.thread:
+                past = msgspec.structs.replace(past, thread=thread, ran_at=snapshot.taken_at, changes=past.changes + 1)
+            if not same_looks:
+                past = _with_look(past, snapshot.taken_at, stacks.get(key), blocked.get(key))
+            pasts[key] = past
+        return pasts
+
+    def _lives(self, snapshot: Snapshot) -> dict[tuple[int, float], Life]:
+        if self.snapshot is None:
+            return {row.key: Life(row, row, snapshot.taken_at) for row in snapshot.processes}
+        elapsed = max(1e-3, snapshot.taken_at - self.snapshot.taken_at)
+        lives: dict[tuple[int, float], Life] = {}
+        for process in snapshot.processes:
+            life = self.lives.get(process.key)
+            if life is None:
+                life = Life(process, process, snapshot.taken_at)
+            elif process is not life.process:
+                life = _with_counters(life, process, snapshot.taken_at, elapsed)
+            elif life.rate != 0.0:
+                life = msgspec.structs.replace(life, rate=0.0)
+            lives[process.key] = life
+        return lives
+
+    def _births(self, snapshot: Snapshot) -> tuple[tuple[float, int], ...]:
+        kept = tuple(birth for birth in self.births if birth[0] > snapshot.taken_at - WINDOW_S)
+        if self.snapshot is None or self.snapshot.processes is snapshot.processes:
+            return kept
+        known = {process.key for process in self.snapshot.processes}
+        return kept + tuple((snapshot.taken_at, row.pid) for row in snapshot.processes if row.key not in known)
+
+    def _roles(self, snapshot: Snapshot) -> dict[int, Role]:
+        before = self.snapshot
+        if before and before.stacks is snapshot.stacks and len(before.processes) == len(snapshot.processes):
+            if all(a.pid == b.pid and a.name == b.name for a, b in zip(before.processes, snapshot.processes, strict=True)):
+                return self.roles
+        stacks: dict[int, list[Stack]] = defaultdict(list)
+        for stack in snapshot.stacks:
+            stacks[stack.pid].append(stack)
+        names: dict[int, set[str]] = defaultdict(set)
+        for thread in snapshot.threads:
+            names[thread.pid].add(thread.name)
+        alive = {process.key for process in snapshot.processes}
+        known = {row.pid: self.roles[row.pid] for row in (before.processes if before else ()) if row.key in alive}
+        frozen = {pid: frozenset(found) for pid, found in names.items()}
+        return roles(snapshot.processes, stacks, snapshot.root_pid, known, frozen)
+
+    def _longest_pause(self, snapshot: Snapshot, new: History) -> float:
+        key = (snapshot.root_pid, snapshot.root_pid)
+        before, now = self.pasts.get(key), new.pasts.get(key)
+        if before is None or now is None or before is now:
+            return self.longest_pause_s
+        return max(self.longest_pause_s, now.ran_at - before.ran_at)
+
+
+def _with_look(past: Past, at: float, stack: Stack | None, blocked: Blocked | None) -> Past:
+    last = past.looks[-1] if past.looks else None
+    if last is not None and last.stack is stack and last.blocked is blocked:
+        return past
+    if stack is None and blocked is None:
+        return past
+    ran_at = past.ran_at
+    if blocked and blocked.ran_at is not None and past.changes == 0:
+        ran_at = min(ran_at, blocked.ran_at)
+    looks = (*past.looks[-(LOOKS - 1) :], Look(at, stack, blocked, past.thread.slices))
+    return msgspec.structs.replace(past, looks=looks, ran_at=ran_at)
+
+
+def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> Life:
+    before = life.process
+    rate = max(0.0, process.cpu_s - before.cpu_s) / elapsed
+    if (process.read_bytes, process.written_bytes) == (before.read_bytes, before.written_bytes):
+        return msgspec.structs.replace(life, process=process, rate=rate)
+    return msgspec.structs.replace(life, process=process, rate=rate, io_at=now, io_rounds=life.io_rounds + 1)

@@ -1,0 +1,215 @@
+"""A closed set made ready for the rules: who must move first, in what, seen from whom."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cached_property
+
+import msgspec
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
+from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Outside, Status
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.motion import Motion, same_since
+from mpmon.diagnosis.needs import exit_words
+from mpmon.diagnosis.waits import Context, Standing, context
+from mpmon.diagnosis.words import age, amount
+from mpmon.model import Blocked
+
+
+class Ending(Enum):
+    """What the chain of waiters ends in."""
+
+    LEAF = "leaf"
+    """A thread that stands still by itself."""
+    GONE = "gone"
+    """A process that ended."""
+    NOBODY = "nobody"
+    """Something nobody alive can do."""
+    OUTSIDE = "outside"
+    """Somebody who is not of this job."""
+    CYCLE = "cycle"
+    """Threads that wait for each other."""
+    OPEN = "open"
+    """A set of which no member can move; more is not known."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule says about a knot."""
+
+    summary: str
+    evidence: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    certainty: Certainty = Certainty.LIKELY
+    """At most this; the engine lowers it when edges are inferred."""
+    suspects: tuple[Suspect, ...] | None = None
+    """Else the knot's roots."""
+
+
+class Knot:
+    """One closed set, with words for it."""
+
+    def __init__(self, case: Case, graph: Graph, closed: Closed) -> None:
+        self.case = case
+        self.graph = graph
+        self.closed = closed
+        first = closed.roots[0] if closed.roots else None
+        self.nobody = first if isinstance(first, Nobody) else None
+        self.gone = tuple(root for root in closed.roots if isinstance(root, Gone))
+        self.outside = first if isinstance(first, Outside) else None
+
+    @property
+    def ending(self) -> Ending:
+        """What the chain ends in."""
+        if self.nobody:
+            return Ending.NOBODY
+        if self.gone:
+            return Ending.GONE
+        if self.outside:
+            return Ending.OUTSIDE
+        if self.closed.cycle:
+            return Ending.CYCLE
+        leaf = self.root is not None and self.graph.node(self.root).status is Status.LEAF
+        return Ending.LEAF if leaf else Ending.OPEN
+
+    @cached_property
+    def roots(self) -> tuple[ThreadKey, ...]:
+        """The threads that must move first; for the dead, nobody and the outside those who wait for them directly."""
+        threads = tuple(root for root in self.closed.roots if isinstance(root, tuple))
+        if threads:
+            return threads
+        return tuple(
+            key
+            for key in self.closed.members
+            if (need := self.graph.node(key).need) and any(root in need.targets for root in self.closed.roots)
+        )
+
+    @property
+    def root(self) -> ThreadKey | None:
+        """The first of them."""
+        return self.roots[0] if self.roots else None
+
+    @property
+    def goal(self) -> ThreadKey:
+        """The thread whose progress counts."""
+        return self.closed.goal
+
+    def standing(self, key: ThreadKey | None = None) -> Standing:
+        """What the root, or another thread, stands in."""
+        return self.case.standing(key or self.root or self.goal)
+
+    def motion(self, key: ThreadKey | None = None) -> Motion:
+        """How the root, or another thread, moves."""
+        return self.case.motion(key or self.root or self.goal)
+
+    def blocked(self) -> Blocked | None:
+        """What the kernel says of the root."""
+        return self.case.blocked.get(self.root or self.goal)
+
+    def context(self) -> Context | None:
+        """The library call that waits for the root's code."""
+        found = context(self.case.stacks.get(self.root or self.goal))
+        return found[0] if found else None
+
+    def role(self) -> str:
+        """The root's role."""
+        return self.case.role((self.root or self.goal)[0]).name
+
+    def kind(self) -> str:
+        """The root's role without its number."""
+        return self.case.role((self.root or self.goal)[0]).kind
+
+    def place(self) -> Place | None:
+        """The root's line."""
+        return self.case.place(self.root or self.goal)
+
+    @property
+    def is_goal(self) -> bool:
+        """The one whose progress counts is itself the root."""
+        return self.root == self.goal
+
+    def since(self) -> float:
+        """Since when the first root stands, seconds since the epoch."""
+        return stands_since(self.case, self.root or self.goal)
+
+    def for_how_long(self) -> str:
+        """In words: `4 min 12 s`."""
+        return age(self.case.now - self.since())
+
+    def doing(self) -> str:
+        """What the root does, in words: `asleep in download() at job.py:23`."""
+        return doing(self.case, self.root or self.goal)
+
+    def who_waits(self) -> str:
+        """The goal's part of the sentence: `main waits for its batch`."""
+        if self.is_goal:
+            return ""
+        need = self.graph.node(self.goal).need
+        return f"{self.case.role(self.goal[0]).name} waits for {need.words if need else 'it'}"
+
+    def waiters(self) -> tuple[Waiter, ...]:
+        """Every process that only waits, in the order of the chain."""
+        roots = {key[0] for key in self.roots} if self.ending in (Ending.LEAF, Ending.CYCLE) else set[int]()
+        found: dict[int, Waiter] = {}
+        for key in self.closed.members:
+            node = self.graph.node(key)
+            if key[0] not in roots and node.need and key[0] not in found:
+                found[key[0]] = Waiter(pid=key[0], role=self.case.role(key[0]).name, waits_for=node.need.words)
+        return tuple(found.values())
+
+    def chain(self) -> tuple[Link, ...]:
+        """From the goal to the first root."""
+        links = [self._link(key) for key in self.closed.path]
+        if self.gone:
+            links.append(Link(pid=self.gone[0].pid, role=self.case.role(self.gone[0].pid).name, does=self.gone[0].how))
+        if self.nobody:
+            links.append(Link(pid=0, role="nobody", does=self.nobody.why))
+        if self.outside:
+            links.append(Link(pid=0, role="outside", does=self.outside.who))
+        return tuple(links)
+
+    def edge_evidence(self) -> tuple[str, ...]:
+        """What the edges of the chain rest on."""
+        needs = [self.graph.node(key).need for key in self.closed.path]
+        return tuple(dict.fromkeys(need.evidence for need in needs if need and need.evidence))
+
+    def _link(self, key: ThreadKey) -> Link:
+        standing = self.case.standing(key)
+        motion = self.case.motion(key)
+        words = "spins" if motion is Motion.SPINNING else standing.words
+        return Link(pid=key[0], role=self.case.role(key[0]).name, does=words, place=self.case.place(key))
+
+
+def stands_since(case: Case, key: ThreadKey) -> float:
+    """Since when a thread stands, seconds since the epoch."""
+    past = case.past(key)
+    if past is None:
+        return case.now
+    return same_since(past)
+
+
+def doing(case: Case, key: ThreadKey) -> str:
+    """What a thread does, in words."""
+    standing, motion, where = case.standing(key), case.motion(key), case.place(key)
+    process = case.processes.get(key[0])
+    at = f" in {where.function}() at {where.file.rpartition('/')[2]}:{where.line}" if where else ""
+    if process and process.ended:
+        return exit_words(process.exit_code)
+    if standing.kind.name == "STOPPED":
+        return standing.words + at
+    if motion is Motion.SPINNING:
+        return f"running without getting anywhere{at}"
+    if standing.kind.name == "SLEEP":
+        return ("asleep" if motion is not Motion.NAPPING else "sleeping again and again") + at + _until(case, key)
+    if standing.kind.name == "RUNNING":
+        return f"running{at}"
+    return f"waiting for {standing.words}{at}"
+
+
+def _until(case: Case, key: ThreadKey) -> str:
+    blocked = case.blocked.get(key)
+    if blocked is None or blocked.wakes_at is None or case.motion(key) is Motion.NAPPING:
+        return ""
+    left = blocked.wakes_at - case.now
+    return f" (for another {amount(left)})" if left > 1 else ""

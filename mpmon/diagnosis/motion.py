@@ -1,0 +1,147 @@
+"""Does a thread get anywhere? Counters say whether it ran, looks say whether it got anywhere.
+
+A thread that did not run is *frozen*; the kernel's counters prove it.
+A thread that runs proves nothing: a loop that tries again for ever runs too.  Then its looks are compared from the
+outermost frame inwards.  A frame is the *same call* as long as function and arguments are the same.  Where a library
+called the user's code and waits for it (a DataLoader its dataset, a pool its task, see `waits.Context`), returning from
+that call is progress, and anything inside of it is not: a worker whose `__getitem__` has another argument has moved on,
+one that walks through lines of the same call has not.  Code that nobody called on behalf of others (a training loop) is
+given the benefit of the doubt: any change in it counts.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from mpmon.diagnosis.frames import inner_machinery, is_user
+from mpmon.diagnosis.history import Look, Past
+from mpmon.diagnosis.waits import context
+from mpmon.model import Frame, Stack
+
+FROZEN_AFTER_S = 3.0
+"""A thread that did not run for so long is frozen."""
+
+SPAN_S = 4.0
+"""Looks must span this long before they prove a standstill of something that runs."""
+
+TIMED_SLICES = 12
+"""Runs that one timed re-poll may take; more in the same time means that it was woken."""
+
+
+class Motion(Enum):
+    """What a thread did in the time mpmon watched."""
+
+    FROZEN = "frozen"
+    """It did not run at all."""
+    NAPPING = "napping"
+    """It wakes, finds nothing, and goes back to the same sleep or poll."""
+    SPINNING = "spinning"
+    """It burns CPU inside one call."""
+    MOVING = "moving"
+    """It gets somewhere."""
+    UNSEEN = "unseen"
+    """Not watched long enough."""
+
+
+def motion(past: Past | None, now: float) -> Motion:
+    """What a thread did lately."""
+    if past is None:
+        return Motion.UNSEEN
+    if now - past.ran_at >= FROZEN_AFTER_S:
+        return Motion.FROZEN
+    looks = _without_outliers([look for look in past.looks if look.stack])
+    if len(looks) < 3 or looks[-1].at - looks[0].at < SPAN_S:
+        return Motion.UNSEEN
+    if any(_advanced(before, after) for before, after in zip(looks, looks[1:], strict=False)):
+        return Motion.MOVING
+    busy = sum(1 for look in looks if _on_cpu(look))
+    return Motion.SPINNING if busy > len(looks) / 2 else Motion.NAPPING
+
+
+def same_since(past: Past) -> float:
+    """Since when all looks find the thread in the same calls, seconds since the epoch."""
+    looks = _without_outliers([look for look in past.looks if look.stack])
+    since = past.ran_at
+    for before, after in zip(reversed(looks[:-1]), reversed(looks), strict=False):
+        if _advanced(before, after):
+            return min(since, after.at)
+        since = min(since, before.at)
+    return since
+
+
+def _advanced(before: Look, after: Look) -> bool:
+    return _moved(before, after) or _woken(before, after)
+
+
+def _on_cpu(look: Look) -> bool:
+    return look.blocked is None or look.blocked.state == "R" or look.blocked.syscall == "running"
+
+
+def _woken(before: Look, after: Look) -> bool:
+    """It ran between two looks, more often than the time limit of its wait explains: it was given something."""
+    ran = after.slices - before.slices
+    if not ran or _on_cpu(before) or _on_cpu(after) or before.blocked is None or after.blocked is None:
+        return False
+    if before.blocked.wakes_at is not None or after.blocked.wakes_at is not None:
+        return False
+    limit = after.blocked.timeout_s
+    if limit is None:
+        return before.blocked.timeout_s is None
+    return ran > TIMED_SLICES * ((after.at - before.at) / max(limit, 0.01) + 1)
+
+
+def _moved(before: Look, after: Look) -> bool:
+    if before.stack is None or after.stack is None or before.stack is after.stack:
+        return False
+    same = _same_calls(before.stack, after.stack)
+    entry = _entry(before.stack)
+    if entry is not None:
+        return same <= entry
+    return _pictures(before.stack) != _pictures(after.stack)
+
+
+def _same_calls(before: Stack, after: Stack) -> int:
+    """How many calls, counted from the outermost, are the same in both."""
+    count = 0
+    for a, b in zip(reversed(before.frames), reversed(after.frames), strict=False):
+        if (a.function, a.file, a.arguments_digest) != (b.function, b.file, b.arguments_digest):
+            break
+        count += 1
+    return count
+
+
+def _entry(stack: Stack) -> int | None:
+    """Place, from the outermost, of the call that a library makes on behalf of others; `None` where there is none."""
+    found = context(stack)
+    if found is None:
+        return None
+    _, position = found
+    inside = range(position - 1, -1, -1)
+    entry = next((at for at in inside if is_user(stack.frames[at].file)), position - 1)
+    return len(stack.frames) - 1 - max(entry, 0)
+
+
+def _pictures(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...]:
+    """What must stay the same for a thread to stand: its caller's frames, and what they called of the machinery.
+
+    Inside of the machinery a wait that is taken up again has new deadlines and counters, which mean nothing.
+    """
+    zone = list(inner_machinery(stack))
+    called = [(zone[-1].function, 0, None, None)] if zone else []
+    return (*called, *map(_picture, stack.frames[len(zone) :]))
+
+
+def _picture(frame: Frame) -> tuple[str, int, int | None, int | None]:
+    return frame.function, frame.line, frame.arguments_digest, frame.locals_digest
+
+
+def _without_outliers(looks: list[Look]) -> list[Look]:
+    """A stack read while the thread ran may mix two moments: drop one that differs from two neighbours that agree."""
+    kept = [
+        look
+        for before, look, after in zip(looks, looks[1:], looks[2:], strict=False)
+        if look.stack is None
+        or look.stack.exact
+        or not (_moved(before, look) and _moved(look, after) and not _moved(before, after))
+    ]
+    return [*looks[:1], *kept, *looks[1:][-1:]] if len(looks) > 1 else looks

@@ -1,0 +1,204 @@
+"""Which process is what: launcher, rank K, dataloader worker K … from outside, with nothing prepared in the job.
+
+Sources, the surest first: frames only one kind of process has (`_worker_loop`, `_process_worker`), locals of those frames
+(`worker_id`), names torch gives its processes (`pt_data_worker`), command lines of multiprocessing's helpers, and RANK in
+the environment.  A role once seen is kept: a process that exits or may no longer be read is still who it was.
+
+`mp.spawn` sets RANK after the start, so /proc lacks it there; the index then comes from the frame of its wrapper.
+DataLoader workers inherit RANK from their rank and are not ranks themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mpmon.diagnosis.frames import bare, calls, is_machinery
+from mpmon.model import Frame, Process, Row, Stack
+
+WORKER_FILE = "torch/utils/data/_utils/worker.py"
+POOL_FILE = "multiprocessing/pool.py"
+EXECUTOR_FILE = "concurrent/futures/process.py"
+SPAWN_FILE = "torch/multiprocessing/spawn.py"
+PROCESS_FILE = "multiprocessing/process.py"
+MANAGER_FILE = "multiprocessing/managers.py"
+
+_LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed")
+_LAUNCHER_FILES = ("torch/distributed/elastic/agent/server/api.py", "torch/distributed/run.py")
+
+
+class Role(Row, frozen=True, kw_only=True):
+    """What one process is in the job."""
+
+    name: str
+    """As in the report: `rank 2`, `dataloader worker 1`, `main` …"""
+    kind: str
+    """The name without its number: `rank`, `dataloader worker`, `pool worker`, `process`, `main` …"""
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    parent: int | None = None
+    """The process it works for: for a worker started by a fork server, the server's own parent."""
+
+    @property
+    def serves(self) -> bool:
+        """It works on request, so that it is idle by right when nobody asks."""
+        return self.kind in SERVANTS
+
+
+SERVANTS = frozenset({"dataloader worker", "pool worker", "manager", "shm manager", "forkserver", "resource tracker"})
+HELPERS = frozenset({"resource tracker", "forkserver", "shm manager", "manager"})
+"""Processes that only serve others and never matter for progress by themselves."""
+
+
+def roles(
+    processes: Sequence[Process],
+    stacks: Mapping[int, Sequence[Stack]],
+    root_pid: int,
+    known: Mapping[int, Role],
+    thread_names: Mapping[int, frozenset[str]],
+) -> dict[int, Role]:
+    """The role of every process, by pid. `known` are those of the round before."""
+    by_pid = {process.pid: process for process in processes}
+    found: dict[int, Role] = {}
+    for process in sorted(processes, key=lambda row: (row.start_time, row.pid)):
+        main = next((stack for stack in stacks.get(process.pid, ()) if stack.tid == process.pid), None)
+        parent = _client(process, by_pid, found)
+        role = _Reader(process, main, parent, found, thread_names.get(process.pid, frozenset())).role(root_pid)
+        before = known.get(process.pid)
+        found[process.pid] = before if before and _surer(before, role) else role
+    return found
+
+
+def _surer(before: Role, now: Role) -> bool:
+    """A stack may be missing for once; what was seen in an earlier one still holds."""
+    vague = ("subprocess", "other", "process", "main")
+    return before.kind not in vague and now.kind in vague or (before.name != now.name and now.name.endswith("?"))
+
+
+class _Reader:
+    def __init__(
+        self, process: Process, stack: Stack | None, parent: int | None, others: Mapping[int, Role], names: frozenset[str]
+    ) -> None:
+        self.process = process
+        self.frames = stack.frames if stack else ()
+        self.parent = parent
+        self.others = others
+        self.thread_names = names
+        self.command = process.cmdline or ()
+
+    def role(self, root_pid: int) -> Role:
+        helper = self._helper()
+        if helper:
+            return Role(name=helper, kind=helper, parent=self.parent)
+        return (
+            self._dataloader_worker()
+            or self._pool_worker()
+            or self._launcher()
+            or self._rank()
+            or self._plain(root_pid)
+        )
+
+    def _helper(self) -> str | None:
+        command = " ".join(self.command)
+        if "multiprocessing.resource_tracker import main" in command:
+            return "resource tracker"
+        if "multiprocessing.forkserver import main" in command and not self._frame(PROCESS_FILE, "_bootstrap"):
+            # Children of the fork server inherit its command line; it alone is not the child of another fork server.
+            parent = self.others.get(self.process.ppid)
+            if parent is None or parent.kind != "forkserver":
+                return "forkserver"
+        if "torch_shm_manager" in command or self.process.name.startswith("torch_shm"):
+            return "shm manager"
+        if self._frame(MANAGER_FILE, "serve_forever", "_run_server"):
+            return "manager"
+        return None
+
+    def _dataloader_worker(self) -> Role | None:
+        frame = self._frame(WORKER_FILE, "_worker_loop")
+        if frame is None and self.process.name != "pt_data_worker":
+            return None
+        number = (frame.known or {}).get("worker_id") if frame else None
+        return self._numbered("dataloader worker", number)
+
+    def _pool_worker(self) -> Role | None:
+        if self._frame(POOL_FILE, "worker") or self._frame(EXECUTOR_FILE, "_process_worker"):
+            return self._numbered("pool worker", None)
+        return None
+
+    def _numbered(self, kind: str, number: str | None) -> Role:
+        """By its number, else by its place among those who serve the same process."""
+        if number is None or not number.isdigit():
+            siblings = [role for role in self.others.values() if role.kind == kind and role.parent == self.parent]
+            number = str(len(siblings))
+        return Role(name=f"{kind} {number}", kind=kind, rank=self._rank_of_parent(), parent=self.parent)
+
+    def _launcher(self) -> Role | None:
+        command = " ".join(self.command[:4])
+        in_agent = any(frame.file.endswith(_LAUNCHER_FILES) for frame in self.frames)
+        if in_agent or (any(word in command for word in _LAUNCHERS) and "RANK" not in (self.process.environment or {})):
+            return Role(name="launcher", kind="launcher", parent=self.parent)
+        return None
+
+    def _rank(self) -> Role | None:
+        environment = self.process.environment or {}
+        inherited = self.others.get(self.parent or 0)
+        number = _integer(environment, "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+        if number is not None and (inherited is None or inherited.kind != "rank") and self._python():
+            return self._rank_role(number, environment)
+        wrapper = self._frame(SPAWN_FILE, "_wrap")
+        index = (wrapper.known or {}).get("i") if wrapper else None
+        if index is not None and index.isdigit():
+            return self._rank_role(int(index), {})
+        return None
+
+    def _rank_role(self, number: int, environment: Mapping[str, str]) -> Role:
+        return Role(
+            name=f"rank {number}", kind="rank", rank=number, parent=self.parent,
+            local_rank=_integer(environment, "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"),
+            world_size=_integer(environment, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"),
+        )  # fmt: skip
+
+    def _plain(self, root_pid: int) -> Role:
+        if self.process.pid == root_pid:
+            return Role(name="main", kind="main")
+        target = self._target()
+        if target:
+            return Role(name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent)
+        if any("--multiprocessing-fork" in word for word in self.command):
+            return Role(name="process ?", kind="process", parent=self.parent)
+        return Role(name="subprocess", kind="subprocess", rank=self._rank_of_parent(), parent=self.parent)
+
+    def _target(self) -> str | None:
+        """The function a multiprocessing child was started with: the call right inside of `Process.run`."""
+        inner: Frame | None = None
+        for frame in self.frames:
+            if calls(frame, PROCESS_FILE, ("run",)):
+                return bare(inner.function) if inner else None
+            inner = frame if not is_machinery(frame.file) or inner is None else inner
+        return None
+
+    def _frame(self, file_end: str, *functions: str) -> Frame | None:
+        return next((frame for frame in self.frames if calls(frame, file_end, functions)), None)
+
+    def _rank_of_parent(self) -> int | None:
+        parent = self.others.get(self.parent or 0)
+        return parent.rank if parent else None
+
+    def _python(self) -> bool:
+        program = (self.process.exe or (self.command[0] if self.command else "")).rpartition("/")[2]
+        return "python" in program or bool(self.frames)
+
+
+def _client(process: Process, by_pid: Mapping[int, Process], found: Mapping[int, Role]) -> int | None:
+    """Whom a process works for: its parent, or the fork server's parent."""
+    parent = process.ppid
+    while parent in by_pid and found.get(parent) and found[parent].kind == "forkserver":
+        parent = by_pid[parent].ppid
+    return parent if parent in by_pid else None
+
+
+def _integer(environment: Mapping[str, str], *names: str) -> int | None:
+    for name in names:
+        if environment.get(name, "").isdigit():
+            return int(environment[name])
+    return None

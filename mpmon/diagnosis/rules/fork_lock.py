@@ -1,0 +1,35 @@
+"""A lock that some other thread held at the moment of fork is locked for ever in the child.
+
+What it looks like: a forked worker waits for a lock of its own process that no thread of its process holds.
+Why: fork copies locked locks but not the threads that would unlock them (a thread that logs, reads HDF5, imports …).
+What to do: start workers before threads, or with `multiprocessing_context="spawn"` or `"forkserver"`.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.waits import Wait
+
+CAUSE = "fork-lock"
+
+_LOCKS = frozenset({Wait.FUTEX, Wait.MUTEX, Wait.CONDITION})
+
+
+def claim(knot: Knot) -> Claim | None:
+    """A child of a fork waits for a lock, and nobody in its process can hold it."""
+    if knot.ending is not Ending.NOBODY or knot.nobody is None or knot.root is None:
+        return None
+    if knot.standing().kind not in _LOCKS or knot.case.role(knot.root[0]).parent is None:
+        return None
+    place = knot.place()
+    return Claim(
+        summary=f"{knot.role()} waits for a lock{f' at {place}' if place else ''} that was taken before the fork: "
+        "its holder does not exist in this process",
+        evidence=(f"{knot.role()}: {knot.nobody.why}",),
+        advice=(
+            'Start workers with multiprocessing_context="forkserver" or "spawn".',
+            "Or start them before any thread takes that lock.",
+        ),
+        certainty=Certainty.LIKELY,
+    )

@@ -1,0 +1,59 @@
+"""What each process does, in a word and a line, for lists and trees."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Finding, ProcessView
+from mpmon.diagnosis.graph import Graph, Status
+from mpmon.diagnosis.knot import doing, stands_since
+from mpmon.diagnosis.motion import Motion
+from mpmon.model import Process
+
+
+def process_views(case: Case, graph: Graph, findings: tuple[Finding, ...]) -> tuple[ProcessView, ...]:
+    """One view a process, by pid."""
+    suspects = {suspect.pid for finding in findings[:1] for suspect in finding.suspects}
+    return tuple(_view(case, graph, process, suspects) for process in case.snapshot.processes)
+
+
+def _view(case: Case, graph: Graph, process: Process, suspects: set[int]) -> ProcessView:
+    role = case.role(process.pid)
+    key = (process.pid, process.pid)
+    mood = _mood(case, graph, process, suspects)
+    return ProcessView(
+        pid=process.pid, role=role.name, rank=role.rank, local_rank=role.local_rank, world_size=role.world_size,
+        parent=role.parent if role.parent is not None else process.ppid if process.ppid in case.processes else None,
+        cpu_percent=_cpu_percent(case, process), does=_does(case, process, mood), mood=mood,
+        still_since=stands_since(case, key) if case.past(key) and mood != "working" else None,
+    )  # fmt: skip
+
+
+def _mood(case: Case, graph: Graph, process: Process, suspects: set[int]) -> str:
+    key = (process.pid, process.pid)
+    if process.pid in suspects:
+        return "suspect"
+    if process.ended:
+        return "dead"
+    if process.stopped:
+        return "stopped"
+    if key not in case.blocked and key not in case.stacks:
+        return "working" if case.motion(key) in (Motion.MOVING, Motion.UNSEEN) else ""
+    status = graph.node(key).status
+    return {Status.IDLE: "idle", Status.WAITS: "waiting", Status.LEAF: "waiting", Status.LIVE: "working"}[status]
+
+
+def _does(case: Case, process: Process, mood: str) -> str:
+    key = (process.pid, process.pid)
+    if mood == "idle":
+        return f"idle, waits for {case.standing(key).words}"
+    if key not in case.blocked and key not in case.stacks and not process.ended:
+        return ""
+    return doing(case, key)
+
+
+def _cpu_percent(case: Case, process: Process) -> float | None:
+    """Of one core since the round before, from the threads' run time."""
+    life = case.history.life(process)
+    if life is None or life.rate is None:
+        return None
+    return round(life.rate * 100, 1)

@@ -1,0 +1,111 @@
+"""Reading below a movable /proc, quickly and in bounds.
+
+The hot loop reads the same few hundred small files each second.
+Opening costs more than reading (8.8 µs against 4.5 µs for `stat`), so descriptors are kept and read with `pread`.
+A kept descriptor of a process that ended fails with ESRCH even if its pid was reused, so a kept file can never speak of
+another process.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+CHUNK = 1 << 16
+"""One read, bytes. Files of /proc are cut at this size unless a reader asks for more."""
+
+SPARE_DESCRIPTORS = 64
+"""Left free for pipes to py-spy, recordings and the terminal."""
+
+
+class Proc:
+    """A /proc tree: the machine's own, or a recorded one in a test."""
+
+    def __init__(self, root: str | Path = "/proc") -> None:
+        self.root = str(root)
+        self._kept: dict[str, int] = {}
+        self._budget = _raise_descriptor_limit()
+
+    def path(self, *parts: str | int) -> str:
+        """The path of a file below this tree."""
+        return "/".join((self.root, *map(str, parts)))
+
+    def read(self, *parts: str | int, limit: int = CHUNK) -> bytes:
+        """The file's bytes, at most `limit`.
+
+        Raises:
+            OSError: as open(2) and read(2).
+        """
+        descriptor = os.open(self.path(*parts), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _read_all(descriptor, limit)
+        finally:
+            os.close(descriptor)
+
+    def text(self, *parts: str | int, limit: int = CHUNK) -> str:
+        """As `read`, decoded; bytes that are not UTF-8 become U+FFFD."""
+        return self.read(*parts, limit=limit).decode("utf-8", "replace")
+
+    def reread(self, path: str) -> bytes:
+        """The file's bytes through a descriptor kept from the last time.
+
+        Raises:
+            OSError: as open(2) and pread(2); ESRCH or ENOENT when its process ended.
+        """
+        descriptor = self._kept.get(path)
+        if descriptor is None:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            if len(self._kept) >= self._budget:
+                try:
+                    return os.pread(descriptor, CHUNK, 0)
+                finally:
+                    os.close(descriptor)
+            self._kept[path] = descriptor
+        return os.pread(descriptor, CHUNK, 0)
+
+    def forget(self, path: str) -> None:
+        """Close a kept descriptor."""
+        descriptor = self._kept.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Close every kept descriptor."""
+        for path in list(self._kept):
+            self.forget(path)
+
+    def pids(self) -> list[int]:
+        """Every pid there is now."""
+        return [int(name) for name in os.listdir(self.root) if name.isdigit()]
+
+    def tids(self, pid: int) -> list[int]:
+        """The threads of a process, ascending.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        return sorted(int(name) for name in os.listdir(self.path(pid, "task")) if name.isdigit())
+
+
+def _read_all(descriptor: int, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    left = limit
+    while left > 0 and (chunk := os.read(descriptor, min(left, CHUNK))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
+def _raise_descriptor_limit() -> int:
+    """Take the soft limit of open files up to the hard one; return how many files may be kept open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else 1 << 16
+    wanted = min(wanted, 1 << 16)
+    if soft == resource.RLIM_INFINITY or wanted <= soft:
+        return max(0, min(1 << 16, soft if soft != resource.RLIM_INFINITY else 1 << 16) - SPARE_DESCRIPTORS)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        return max(0, soft - SPARE_DESCRIPTORS)
+    return wanted - SPARE_DESCRIPTORS

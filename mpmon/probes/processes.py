@@ -1,0 +1,405 @@
+"""Which processes make up the job, and how much each of their threads ran.
+
+The job is the root's tree: children, their children, and what belonged to it once.
+A process that was seen in the tree stays in it when its parent dies and it is re-parented, or when it changes session.
+Processes that were re-parented before mpmon came are taken in when they lead nowhere else: same process group as the
+root, started after it, and their parent is a reaper in another session (init or a subreaper).
+
+Only new pids of /proc are examined, so a round costs one directory listing, one `stat` a process and one `schedstat` a
+thread (measured: 4.5 µs and 0.9 µs).
+Everything that does not change during a process's life is read once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+
+from mpmon.model import Exit, Process, Thread, Unknown
+from mpmon.probes.files import Proc
+
+KEPT_ENVIRONMENT = frozenset(
+    {
+        "CUDA_VISIBLE_DEVICES",
+        "GROUP_RANK",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMP_NUM_THREADS",
+        "PMI_RANK",
+        "PMI_SIZE",
+        "RANK",
+        "ROLE_RANK",
+        "SLURM_LOCALID",
+        "SLURM_NTASKS",
+        "SLURM_PROCID",
+        "TORCHELASTIC_RUN_ID",
+        "WORLD_SIZE",
+    }
+)
+"""The only names ever kept of a process's environment: the rest may hold secrets."""
+
+OWN_HELPERS = frozenset({"py-spy"})
+"""Programs mpmon itself starts; never part of a job, even where mpmon runs inside of it."""
+
+_ENVIRONMENT_LIMIT = 1 << 18
+_COMMAND_LIMIT = 1 << 14
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class ProcessTable:
+    """The processes and threads of one job, from round to round."""
+
+    def __init__(self, proc: Proc, root_pid: int) -> None:
+        """
+        Raises:
+            ProcessLookupError: there is no such process.
+        """
+        self._proc = proc
+        self.root_pid = root_pid
+        self._boot = boot_time(proc)
+        self._foreign: set[int] = set()
+        self._members: dict[int, _Member] = {}
+        self.exits: tuple[Exit, ...] = ()
+        self.unknowns: dict[int, Unknown] = {}
+        stat = Stat.read(proc, root_pid)
+        if stat is None:
+            raise ProcessLookupError(errno.ESRCH, "no such process", str(root_pid))
+        self.root_start_time = self._boot + stat.start_ticks / _TICKS
+        self._root_pgid = stat.pgid
+        self._root_start_ticks = stat.start_ticks
+
+    def look(self, now: float) -> tuple[tuple[Process, ...], tuple[Thread, ...]]:
+        """One round: all processes of the job by pid, and all their threads."""
+        self._find_new()
+        for member in list(self._members.values()):
+            if not member.refresh():
+                self._lose(member, now)
+        members = [self._members[pid] for pid in sorted(self._members)]
+        return (
+            tuple(member.row for member in members),
+            tuple(row for member in members for row in member.threads),
+        )
+
+    def threads_of(self, pid: int) -> tuple[Thread, ...]:
+        """The threads of one process; the very same tuple as long as none of them ran."""
+        return self._members[pid].threads
+
+    def refresh_names(self, pids: Iterable[int]) -> None:
+        """Read the names of threads again: torch and libraries set them after a thread has started."""
+        for pid in pids:
+            if pid in self._members:
+                self._members[pid].refresh_names()
+
+    def close(self) -> None:
+        """Give every kept descriptor back."""
+        for member in self._members.values():
+            member.close()
+
+    def _find_new(self) -> None:
+        pids = set(self._proc.pids())
+        self._foreign &= pids
+        unseen = pids - self._foreign - self._members.keys()
+        stats = {pid: stat for pid in unseen if (stat := Stat.read(self._proc, pid))}
+        joined = True
+        while joined:
+            joined = {pid for pid, stat in stats.items() if self._belongs(pid, stat)}
+            for pid in joined:
+                self._adopt(pid, stats.pop(pid))
+        self._foreign |= stats.keys()
+
+    def _belongs(self, pid: int, stat: Stat) -> bool:
+        if pid == os.getpid() or stat.name in OWN_HELPERS:
+            return False
+        if pid == self.root_pid or stat.ppid in self._members:
+            return True
+        return stat.pgid == self._root_pgid and self._is_orphan(stat)
+
+    def _is_orphan(self, stat: Stat) -> bool:
+        """Its parent is a reaper (init or a subreaper): a process of another session that did not start it."""
+        if stat.start_ticks < self._root_start_ticks:
+            return False
+        parent = Stat.read(self._proc, stat.ppid)
+        return stat.ppid == 1 or parent is None or parent.sid != stat.sid
+
+    def _adopt(self, pid: int, stat: Stat) -> None:
+        member = _Member(self._proc, pid, stat, self._boot)
+        self._members[pid] = member
+        if member.unreadable:
+            self.unknowns[pid] = Unknown(table="processes", pid=pid, reason=member.unreadable)
+
+    def _lose(self, member: _Member, now: float) -> None:
+        member.close()
+        del self._members[member.pid]
+        self.unknowns.pop(member.pid, None)
+        self.exits = (
+            *self.exits[-255:],
+            Exit(pid=member.pid, start_time=member.row.start_time, seen_at=now, process=member.row),
+        )
+
+
+class Stat:
+    """The fields of proc_pid_stat(5) that mpmon uses."""
+
+    __slots__ = (
+        "cpu_s", "exit_code", "name", "pgid", "ppid", "rss_bytes", "sid", "start_ticks", "state", "threads",
+    )  # fmt: skip
+
+    def __init__(self, text: bytes) -> None:
+        # The name may hold spaces and parentheses, so the fields are counted from the last parenthesis.
+        end = text.rindex(b")")
+        self.name = text[text.index(b"(") + 1 : end].decode("utf-8", "replace")
+        fields = text[end + 2 :].split()
+        self.state = fields[0].decode()
+        self.ppid, self.pgid, self.sid = int(fields[1]), int(fields[2]), int(fields[3])
+        self.cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
+        self.threads = int(fields[17])
+        self.start_ticks = int(fields[19])
+        self.rss_bytes = int(fields[21]) * _PAGE
+        self.exit_code = int(fields[49]) if len(fields) > 49 else None
+
+    @classmethod
+    def read(cls, proc: Proc, pid: int) -> Stat | None:
+        """The process's fields, `None` when it is gone or the file is cut."""
+        try:
+            return cls(proc.read(pid, "stat"))
+        except (OSError, ValueError, IndexError):
+            return None
+
+
+class _Member:
+    """One process of the job: what never changes, and the last state of what does."""
+
+    def __init__(self, proc: Proc, pid: int, stat: Stat, boot: float) -> None:
+        self._proc = proc
+        self.pid = pid
+        self.start_ticks = stat.start_ticks
+        self.unreadable = ""
+        self._stat_path = proc.path(pid, "stat")
+        self._io_path = proc.path(pid, "io")
+        self._stat_text = b""
+        self._io_text = b""
+        self._tids: dict[int, _ThreadState] = {}
+        self.threads: tuple[Thread, ...] = ()
+        self._fixed = self._read_fixed()
+        self.row = self._build(stat, boot + stat.start_ticks / _TICKS)
+
+    def refresh(self) -> bool:
+        """Read again what changes; False when the process is gone."""
+        try:
+            text = self._proc.reread(self._stat_path)
+        except OSError:
+            return False
+        ran = self._refresh_threads()
+        if text != self._stat_text or ran:
+            stat = Stat(text)
+            if stat.start_ticks != self.start_ticks:
+                return False
+            if stat.name != self.row.name or (stat.state != self.row.state and {stat.state, self.row.state} & set("Tt")):
+                self._fixed = self._read_fixed()
+            self._read_io()
+            self._stat_text = text
+            row = self._build(stat, self.row.start_time)
+            self.row = row if row != self.row else self.row
+            if len(self._tids) != stat.threads or stat.state in "ZX":
+                self._refresh_threads()
+        return True
+
+    def refresh_names(self) -> None:
+        if any([state.refresh_name() for state in self._tids.values()]):
+            self.threads = tuple(state.row for state in self._tids.values())
+
+    def close(self) -> None:
+        self._proc.forget(self._stat_path)
+        self._proc.forget(self._io_path)
+        for state in self._tids.values():
+            state.close()
+
+    def _build(self, stat: Stat, start_time: float) -> Process:
+        read, written = _io_counters(self._io_text)
+        return Process(
+            pid=self.pid, start_time=start_time, ppid=stat.ppid, pgid=stat.pgid, sid=stat.sid,
+            state=stat.state, name=stat.name, threads=stat.threads, cpu_s=stat.cpu_s, rss_bytes=stat.rss_bytes,
+            read_bytes=read, written_bytes=written,
+            exit_code=stat.exit_code if stat.state in "ZX" else None,
+            **self._fixed,
+        )  # fmt: skip
+
+    def _refresh_threads(self) -> bool:
+        """Whether any thread ran, began or ended."""
+        if self.row.state in "ZX":
+            self._drop_threads()
+            return False
+        changed = len(self._tids) != self.row.threads and self._list_threads()
+        for state in self._tids.values():
+            outcome = state.refresh()
+            if outcome is None:
+                self._list_threads()
+                changed = True
+                break
+            changed |= outcome
+        if changed:
+            self.threads = tuple(state.row for state in self._tids.values())
+        return changed
+
+    def _list_threads(self) -> bool:
+        try:
+            tids = self._proc.tids(self.pid)
+        except OSError:
+            return False
+        before = self._tids
+        self._tids = {tid: before.get(tid) or _ThreadState(self._proc, self.pid, tid) for tid in tids}
+        for tid in before.keys() - self._tids.keys():
+            before[tid].close()
+        for tid in self._tids.keys() - before.keys():
+            self._tids[tid].refresh()
+        return before.keys() != self._tids.keys()
+
+    def _drop_threads(self) -> None:
+        for state in self._tids.values():
+            state.close()
+        self._tids = {}
+        self.threads = ()
+
+    def _read_io(self) -> None:
+        try:
+            self._io_text = self._proc.reread(self._io_path)
+        except OSError:
+            self._io_text = b""
+
+    def _read_fixed(self) -> dict[str, object]:
+        """What changes only with an exec (which renames the process) or with a tracer (which stops it)."""
+        status = _status_fields(self._optional("status"))
+        inside = [int(field) for field in status.get("NSpid", "").split()]
+        return {
+            "cmdline": _split(self._optional("cmdline", _COMMAND_LIMIT)),
+            "exe": self._link("exe"),
+            "uid": _first_int(status.get("Uid")),
+            "tracer_pid": _first_int(status.get("TracerPid")),
+            "namespace_pid": inside[-1] if len(inside) > 1 else None,
+            "environment": self._environment(),
+        }
+
+    def _environment(self) -> dict[str, str] | None:
+        text = self._optional("environ", _ENVIRONMENT_LIMIT)
+        return None if text is None else dict(_kept_pairs(text))
+
+    def _optional(self, name: str, limit: int = 1 << 16) -> bytes | None:
+        try:
+            return self._proc.read(self.pid, name, limit=limit)
+        except PermissionError:
+            self.unreadable = "belongs to another user or is not dumpable: command line and counters only"
+            return None
+        except OSError:
+            return None
+
+    def _link(self, name: str) -> str | None:
+        try:
+            return os.readlink(self._proc.path(self.pid, name))
+        except OSError:
+            return None
+
+
+class _ThreadState:
+    """One thread's counters, read through a kept descriptor."""
+
+    def __init__(self, proc: Proc, pid: int, tid: int) -> None:
+        self._proc = proc
+        self._pid, self._tid = pid, tid
+        self._path = proc.path(pid, "task", tid, "schedstat")
+        self._text = b""
+        self.row = Thread(pid=pid, tid=tid, name=self._name(), run_ns=0, slices=0)
+
+    def refresh(self) -> bool | None:
+        """Whether the thread ran since the last look; `None` when it is gone."""
+        try:
+            text = self._proc.reread(self._path)
+        except OSError:
+            return self._refresh_without_schedstat()
+        if text == self._text:
+            return False
+        self._text = text
+        run, wait, slices = (int(field) for field in text.split()[:3])
+        self.row = Thread(
+            pid=self._pid, tid=self._tid, name=self.row.name, run_ns=run, wait_ns=wait, slices=slices
+        )
+        return True
+
+    def refresh_name(self) -> bool:
+        """Whether it has another name now."""
+        name, row = self._name(), self.row
+        if not name or name == row.name:
+            return False
+        self.row = Thread(
+            pid=row.pid, tid=row.tid, name=name, run_ns=row.run_ns, wait_ns=row.wait_ns, slices=row.slices
+        )
+        return True
+
+    def close(self) -> None:
+        self._proc.forget(self._path)
+
+    def _refresh_without_schedstat(self) -> bool | None:
+        """Kernels without scheduler statistics: switch counters and ticks of `status` and `stat`."""
+        try:
+            status = _status_fields(self._proc.read(self._pid, "task", self._tid, "status"))
+            ticks = Stat(self._proc.read(self._pid, "task", self._tid, "stat")).cpu_s
+        except (OSError, ValueError, IndexError):
+            return None
+        slices = sum(int(status.get(f"{kind}_ctxt_switches", "0")) for kind in ("voluntary", "nonvoluntary"))
+        row = Thread(
+            pid=self._pid, tid=self._tid, name=self.row.name, run_ns=int(ticks * 1e9), slices=slices
+        )
+        changed = row != self.row
+        self.row = row if changed else self.row
+        return changed
+
+    def _name(self) -> str:
+        try:
+            return self._proc.text(self._pid, "task", self._tid, "comm").rstrip("\n")
+        except OSError:
+            return ""
+
+
+def boot_time(proc: Proc) -> float:
+    """When the machine started, seconds since the epoch (`btime` of proc_stat(5)); 0 if it cannot be read."""
+    try:
+        lines = proc.read("stat", limit=1 << 20).splitlines()
+    except OSError:
+        return 0.0
+    return next((float(line.split()[1]) for line in lines if line.startswith(b"btime ")), 0.0)
+
+
+def _kept_pairs(text: bytes) -> Iterator[tuple[str, str]]:
+    for entry in text.decode("utf-8", "replace").split("\0"):
+        name, _, value = entry.partition("=")
+        if name in KEPT_ENVIRONMENT:
+            yield name, value
+
+
+def _split(text: bytes | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return tuple(text.decode("utf-8", "replace").rstrip("\0").split("\0"))
+
+
+def _status_fields(text: bytes | None) -> dict[str, str]:
+    lines = (text or b"").decode("utf-8", "replace").splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _first_int(text: str | None) -> int | None:
+    return int(text.split()[0]) if text else None
+
+
+def _io_counters(text: bytes) -> tuple[int | None, int | None]:
+    """`rchar` and `wchar` of proc_pid_io(5)."""
+    if not text:
+        return None, None
+    fields = dict(line.split(b": ", 1) for line in text.splitlines() if b": " in line)
+    return int(fields.get(b"rchar", 0)), int(fields.get(b"wchar", 0))

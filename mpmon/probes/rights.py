@@ -1,0 +1,177 @@
+"""Who may read whom, from facts of /proc, in words a user understands.
+
+Reading another process's memory takes the permission PTRACE_MODE_ATTACH_REALCREDS (process_vm_readv(2)).
+The rules, in the kernel's order (ptrace(2), "Ptrace access mode checking"): the same user, else CAP_SYS_PTRACE; the target
+is dumpable, else CAP_SYS_PTRACE; the target's capabilities are among ours, else CAP_SYS_PTRACE; then what Yama says.
+py-spy's own words ("Try running again with sudo") mean nothing in a container, so these facts come first.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CAP_SYS_PTRACE = 19
+"""<linux/capability.h>."""
+
+NOT_YAMA = 0
+"""`ptrace_scope` of a kernel without Yama."""
+
+CONTAINER_REMEDY = (
+    "in Docker start it with --cap-add SYS_PTRACE; in Kubernetes: kubectl debug --profile=general --target=CONTAINER "
+    "POD --image=IMAGE; or look from the host by its pid there"
+)
+YAMA_REMEDY = "start the job with `mpmon run -- …`, or: sudo sysctl kernel.yama.ptrace_scope=0"
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What proc_pid_status(5) says about one process, as far as rights go."""
+
+    name: str = ""
+    state: str = ""
+    ppid: int = 0
+    tracer_pid: int = 0
+    uids: tuple[int, ...] = ()
+    """Real, effective, saved, file system."""
+    permitted: int = 0
+    effective: int = 0
+    seccomp: int | None = None
+    """0 none, 1 strict, 2 filter."""
+    namespace_pids: tuple[int, ...] = field(default=())
+    """Its pid in each namespace from ours inwards."""
+
+    @property
+    def may_trace_all(self) -> bool:
+        """It has CAP_SYS_PTRACE."""
+        return bool(self.effective >> CAP_SYS_PTRACE & 1)
+
+
+def read_credentials(pid: int | str, proc: Path) -> Credentials | None:
+    """Of a pid or `self`; `None` when there is no such process."""
+    try:
+        text = (proc / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    return parse_status(text)
+
+
+def parse_status(text: str) -> Credentials:
+    """The text of proc_pid_status(5)."""
+    fields = {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    return Credentials(
+        name=fields.get("Name", ""),
+        state=fields.get("State", "")[:1],
+        ppid=int(fields.get("PPid", "0")),
+        tracer_pid=int(fields.get("TracerPid", "0")),
+        uids=_numbers(fields.get("Uid")),
+        permitted=int(fields.get("CapPrm", "0"), 16),
+        effective=int(fields.get("CapEff", "0"), 16),
+        seccomp=int(fields["Seccomp"]) if "Seccomp" in fields else None,
+        namespace_pids=_numbers(fields.get("NSpid")),
+    )
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    return tuple(int(word) for word in (text or "").split())
+
+
+def yama_scope(proc: Path) -> int:
+    """`/proc/sys/kernel/yama/ptrace_scope`, 0 where the kernel has no Yama (kernel: admin-guide/LSM/Yama)."""
+    try:
+        return int((proc / "sys/kernel/yama/ptrace_scope").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return NOT_YAMA
+
+
+def is_dumpable(pid: int, proc: Path, owner: int) -> bool | None:
+    """Whether the process may be read by its own user; `None` when that does not show.
+
+    The files in /proc/PID of a process that is not dumpable belong to root (proc_pid(5)); for root's own it does
+    not show.
+    """
+    if owner == 0:
+        return None
+    try:
+        return (proc / str(pid) / "environ").stat().st_uid != 0
+    except OSError:
+        return None
+
+
+def is_python(pid: int, proc: Path) -> bool | None:
+    """Whether its executable or a mapped library is a Python; `None` when neither may be read."""
+    try:
+        if "python" in os.readlink(proc / str(pid) / "exe").rpartition("/")[2]:
+            return True
+        maps = (proc / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return "libpython" in maps
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, or its number where nobody has named it (containers)."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def why_unreadable(pid: int, proc: Path = Path("/proc")) -> str:
+    """One sentence on why the stacks of a process could not be read, with what to do about it."""
+    target = read_credentials(pid, proc)
+    if target is None:
+        return f"pid {pid} has ended"
+    if target.state in {"Z", "X"}:
+        return f"pid {pid} is a zombie: it has ended and its parent, pid {target.ppid}, has not collected it"
+    refusal = why_refused(pid, proc)
+    if refusal:
+        return refusal
+    if is_python(pid, proc) is False:
+        return f"pid {pid} ({target.name}) is not a Python process, or its Python cannot be recognised"
+    if target.tracer_pid:
+        return f"pid {pid} is held by a tracer, pid {target.tracer_pid}: detach it"
+    return _suspect_seccomp(proc) or f"/proc shows nothing that forbids reading pid {pid}: try `mpmon doctor {pid}`"
+
+
+def why_refused(pid: int, proc: Path = Path("/proc")) -> str:
+    """The rule that forbids us to read a process's memory, with the remedy; empty when none does."""
+    target, reader = read_credentials(pid, proc), read_credentials("self", proc)
+    if target is None or reader is None or not target.uids or not reader.uids:
+        return ""
+    scope = yama_scope(proc)
+    if scope == 3:
+        return "Yama forbids all tracing until the next boot (ptrace_scope is 3): set another value at boot"
+    if reader.may_trace_all:
+        return ""
+    return _refusal_without_capability(pid, proc, target, reader, scope)
+
+
+def _refusal_without_capability(
+    pid: int, proc: Path, target: Credentials, reader: Credentials, scope: int
+) -> str:
+    owner = target.uids[1]
+    if any(uid != reader.uids[0] for uid in target.uids[:3]):
+        user = user_name(owner)
+        me = user_name(reader.uids[0])
+        remedy = "run mpmon as root" if owner == 0 else f"run mpmon as {user} or as root"
+        return f"pid {pid} belongs to {user} and mpmon runs as {me}: {remedy}"
+    if is_dumpable(pid, proc, owner) is False:
+        return f"pid {pid} has cleared its dumpable flag (setuid, or hardened): run mpmon as root"
+    if target.permitted & ~reader.permitted:
+        return f"pid {pid} has capabilities that mpmon lacks: run mpmon with the same ones, or {CONTAINER_REMEDY}"
+    if scope == 2:
+        return f"Yama lets only CAP_SYS_PTRACE read others (ptrace_scope is 2): run mpmon as root, or {YAMA_REMEDY}"
+    if scope == 1:
+        return f"Yama lets only ancestors read a process (ptrace_scope is 1): {YAMA_REMEDY}"
+    return ""
+
+
+def _suspect_seccomp(proc: Path) -> str:
+    """A filter shows only that it is there, not what it forbids, so it is the last thing to suspect."""
+    reader = read_credentials("self", proc)
+    if reader is None or reader.seccomp != 2:
+        return ""
+    return f"a seccomp filter, probably a container's, seems to forbid process_vm_readv(2): {CONTAINER_REMEDY}"

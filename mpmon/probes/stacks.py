@@ -1,0 +1,247 @@
+"""Python frames of every thread, by py-spy.
+
+Called once a process, because `py-spy dump --json --subprocesses` returns only the parent and one unreadable child fails
+the whole call (py-spy 0.4.3).
+Always `--nonblocking`: the default stops the target for 1 to 4 ms a dump and can leave it stopped.
+For a thread whose counters did not move during the dump the frames are exact; otherwise frames of different moments may
+be mixed, and the row says so.
+
+Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS`.
+Only a digest of the objects' identities is kept of the others: their values are the user's, not ours.
+
+A dump costs about 10 ms of CPU, so the sampler asks for one only when a process that stands still moved in between.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zlib
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from mpmon.model import Frame, Stack, Unknown
+from mpmon.probes.files import Proc
+from mpmon.probes.rights import why_unreadable
+
+DEADLINE_S = 5.0
+"""A dump that takes longer is given up."""
+
+PARALLEL = 2
+"""Dumps at a time: more would take CPU from the job."""
+
+OUTPUT_LIMIT = 1 << 25
+"""Bytes of one dump; a runaway recursion prints a thousand frames, 1 MB."""
+
+MAX_FRAMES = 400
+"""Frames of one thread that are kept, the innermost and the outermost halves."""
+
+KNOWN_LOCALS: dict[str, frozenset[str]] = {
+    "_worker_loop": frozenset({"worker_id", "num_workers"}),
+    "_wrap": frozenset({"i"}),
+    "send": frozenset({"dst"}),
+    "recv": frozenset({"src"}),
+    "isend": frozenset({"dst"}),
+    "irecv": frozenset({"src"}),
+    "broadcast": frozenset({"src"}),
+}
+"""Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/multiprocessing/spawn.py,
+torch/distributed/distributed_c10d.py. They are small numbers."""
+
+
+class _Local(msgspec.Struct):
+    name: str
+    addr: int = 0
+    arg: bool = False
+    repr: str | None = None
+
+
+class _DumpFrame(msgspec.Struct):
+    name: str
+    filename: str | None = None
+    line: int = 0
+    locals: list[_Local] | None = None
+
+
+class _DumpThread(msgspec.Struct):
+    thread_name: str | None = None
+    os_thread_id: int | None = None
+    active: bool = False
+    owns_gil: bool = False
+    frames: list[_DumpFrame] = []
+
+
+class BadDump(ValueError):
+    """Output of py-spy that is cut or garbled."""
+
+
+_decoder = msgspec.json.Decoder(list[_DumpThread])
+
+
+class StackProbe:
+    """Runs py-spy, at most `PARALLEL` at a time, each with a deadline of its own."""
+
+    def __init__(
+        self, proc: Proc, *, native: bool = False, executable: str | None = None, deadline_s: float = DEADLINE_S
+    ) -> None:
+        """`native` shows C frames too, for which py-spy has to stop the target for about 30 ms."""
+        self._proc = proc
+        self._mode = "--native" if native else "--nonblocking"
+        self._executable = executable or find_py_spy()
+        self._deadline_s = deadline_s
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+
+    @property
+    def problem(self) -> str | None:
+        """Why no stack can be read at all."""
+        return None if self._executable else "py-spy is not installed beside mpmon: pip install 'py-spy>=0.4.3'"
+
+    def dump(self, pids: Iterable[int], now: Callable[[], float]) -> tuple[dict[int, tuple[Stack, ...]], dict[int, Unknown]]:
+        """Stacks by pid, and for the others why there are none. `now` gives seconds since the epoch."""
+        wanted = list(pids)
+        stacks: dict[int, tuple[Stack, ...]] = {}
+        unknowns: dict[int, Unknown] = {}
+        if self.problem:
+            return stacks, {pid: Unknown(table="stacks", pid=pid, reason=self.problem) for pid in wanted}
+        with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+            for pid, result in zip(wanted, pool.map(lambda pid: self._dump_one(pid, now), wanted), strict=True):
+                if isinstance(result, Unknown):
+                    unknowns[pid] = result
+                else:
+                    stacks[pid] = result
+        return stacks, unknowns
+
+    def close(self) -> None:
+        """End every py-spy that still runs."""
+        self._closed = True
+        for process in list(self._running):
+            process.kill()
+
+    def _dump_one(self, pid: int, now: Callable[[], float]) -> tuple[Stack, ...] | Unknown:
+        before = _counters(self._proc, pid)
+        if not before:
+            return Unknown(table="stacks", pid=pid, reason="ended", gone=True)
+        taken_at = now()
+        status, output, words = self._run(pid)
+        if status != 0:
+            return self._refused(pid, words)
+        try:
+            stacks = parse_dump(output, pid, taken_at)
+        except BadDump as problem:
+            return Unknown(table="stacks", pid=pid, reason=f"py-spy's answer could not be used: {problem}")
+        after = _counters(self._proc, pid)
+        moved = {tid for tid in before if after.get(tid) != before[tid]}
+        return tuple(
+            msgspec.structs.replace(stack, exact=stack.tid not in moved) if stack.tid in moved else stack
+            for stack in stacks
+        )
+
+    def _run(self, pid: int) -> tuple[int | None, bytes, str]:
+        """Exit status (`None` after the deadline), output, and what py-spy said."""
+        if self._closed or not self._executable:
+            return None, b"", "closed"
+        command = [self._executable, "dump", self._mode, "--json", "--locals", "--pid", str(pid)]
+        environment = {"PATH": os.environ.get("PATH", ""), "RUST_BACKTRACE": "0"}
+        process = subprocess.Popen(  # noqa: S603  the executable is our own dependency
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        self._running.add(process)
+        try:
+            output, words = process.communicate(timeout=self._deadline_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return None, b"", f"py-spy did not answer within {self._deadline_s:g} s"
+        finally:
+            self._running.discard(process)
+        return process.returncode, output[:OUTPUT_LIMIT], words.decode("utf-8", "replace")
+
+    def _refused(self, pid: int, words: str) -> Unknown:
+        """Facts of /proc explain more than py-spy's text, whose advice (sudo !!) means nothing in a container."""
+        if not _counters(self._proc, pid):
+            return Unknown(table="stacks", pid=pid, reason="ended", gone=True)
+        if "python version" in words or "python process" in words.lower():
+            return Unknown(table="stacks", pid=pid, reason="not a Python process")
+        if "did not answer" in words:
+            return Unknown(table="stacks", pid=pid, reason=words)
+        if "ermission" in words or "EPERM" in words or "not permitted" in words:
+            return Unknown(table="stacks", pid=pid, reason=why_unreadable(pid, Path(self._proc.root)))
+        return Unknown(table="stacks", pid=pid, reason=_first_sentence(words))
+
+
+def parse_dump(text: bytes, pid: int, taken_at: float) -> tuple[Stack, ...]:
+    """Rows of one `py-spy dump --json`.
+
+    Raises:
+        BadDump: cut, garbled, or of another shape.
+    """
+    try:
+        threads = _decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        raise BadDump(str(problem)) from problem
+    return tuple(
+        Stack(
+            pid=pid, tid=thread.os_thread_id, thread_name=thread.thread_name or "", taken_at=taken_at,
+            frames=tuple(_frame(frame) for frame in _bounded(thread.frames)),
+            active=thread.active, owns_gil=thread.owns_gil,
+        )  # fmt: skip
+        for thread in threads
+        if thread.os_thread_id is not None
+    )
+
+
+def _bounded(frames: list[_DumpFrame]) -> list[_DumpFrame]:
+    if len(frames) <= MAX_FRAMES:
+        return frames
+    half = MAX_FRAMES // 2
+    return frames[:half] + frames[-half:]
+
+
+def _frame(frame: _DumpFrame) -> Frame:
+    wanted = KNOWN_LOCALS.get(frame.name.rpartition(".")[2], frozenset()) if frame.locals else frozenset[str]()
+    known = {item.name: item.repr for item in frame.locals or () if item.name in wanted and item.repr}
+    return Frame(
+        function=sys.intern(frame.name), file=sys.intern(frame.filename or ""), line=frame.line,
+        arguments_digest=_digest(frame.locals, arguments=True), locals_digest=_digest(frame.locals, arguments=False),
+        known=known or None,
+    )  # fmt: skip
+
+
+def _digest(variables: list[_Local] | None, *, arguments: bool) -> int | None:
+    """One number for which objects the arguments, or the other locals, are bound to."""
+    chosen = [(item.name, item.addr, item.repr) for item in variables or () if item.arg is arguments]
+    return zlib.crc32(repr(chosen).encode()) if chosen else None
+
+
+def find_py_spy() -> str | None:
+    """The py-spy that came with mpmon: beside this interpreter, else on the path."""
+    beside = Path(sysconfig.get_path("scripts")) / "py-spy"
+    near = Path(sys.executable).parent / "py-spy"
+    for candidate in (beside, near):
+        if os.access(candidate, os.X_OK):
+            return str(candidate)
+    return shutil.which("py-spy")
+
+
+def _counters(proc: Proc, pid: int) -> dict[int, bytes]:
+    """Each thread's `schedstat`: unchanged means that it did not run in between."""
+    counters: dict[int, bytes] = {}
+    try:
+        for tid in proc.tids(pid):
+            counters[tid] = proc.read(pid, "task", tid, "schedstat")
+    except OSError:
+        return counters
+    return counters
+
+
+def _first_sentence(words: str) -> str:
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return "py-spy: " + (lines[0].removeprefix("Error: ") if lines else "failed without a word")

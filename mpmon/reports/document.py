@@ -1,0 +1,132 @@
+"""The report as one JSON document: schema `mpmon.report/1`, made of the same rows as recordings.
+
+A number that is not known is `null`, and the reason stands in `unchecked`, in `probes` or in the row's `reasons`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import msgspec
+
+from mpmon import __version__
+from mpmon.codec import REPORT_SCHEMA, encode
+from mpmon.diagnosis.findings import Finding, Observation, ProcessView, Unchecked
+from mpmon.model import Gpu, GpuProcess, Process, ProbeReport, Row
+
+
+class RootRow(Row, frozen=True, kw_only=True):
+    """The process the user named."""
+
+    pid: int
+    start_time: float
+
+
+class FindingRow(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """A finding as the report shows it."""
+
+    cause: str
+    certainty: str
+    summary: str
+    since: str | None
+    suspects: tuple[object, ...]
+    waiters: tuple[object, ...]
+    chain: tuple[object, ...]
+    evidence: tuple[str, ...]
+    advice: tuple[str, ...]
+
+
+class ProcessRow(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """A process with its role."""
+
+    pid: int
+    ppid: int
+    start_time: float
+    role: str
+    rank: int | None
+    local_rank: int | None
+    world_size: int | None
+    name: str
+    cmdline: tuple[str, ...] | None
+    state: str
+    cpu_percent: float | None
+    rss_bytes: int
+    pss_bytes: int | None
+    threads: int
+    does: str
+    mood: str
+
+
+class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """The whole document."""
+
+    schema: str
+    mpmon: str
+    host: str
+    taken_at: str
+    watched_s: float
+    root: RootRow
+    verdict: str
+    since: str | None
+    because: str
+    findings: tuple[FindingRow, ...]
+    unchecked: tuple[Unchecked, ...]
+    processes: tuple[ProcessRow, ...]
+    gpus: tuple[Gpu, ...]
+    gpu_processes: tuple[GpuProcess, ...]
+    queues: tuple[object, ...] = ()
+    ipc_exports: tuple[object, ...] = ()
+    shared_memory: object | None = None
+    probes: tuple[ProbeReport, ...] = ()
+
+
+def document(observation: Observation) -> Report:
+    """The report of one observation."""
+    snapshot, diagnosis = observation.snapshot, observation.diagnosis
+    views = {view.pid: view for view in diagnosis.processes}
+    return Report(
+        schema=REPORT_SCHEMA, mpmon=__version__, host=snapshot.host, taken_at=_moment(snapshot.taken_at) or "",
+        watched_s=round(observation.watched_s, 3),
+        root=RootRow(pid=snapshot.root_pid, start_time=snapshot.root_start_time),
+        verdict=diagnosis.verdict.value, since=_moment(diagnosis.since), because=diagnosis.because,
+        findings=tuple(map(_finding, diagnosis.findings)), unchecked=diagnosis.unchecked,
+        processes=tuple(_process(process, views.get(process.pid)) for process in snapshot.processes),
+        gpus=snapshot.gpus, gpu_processes=snapshot.gpu_processes, probes=snapshot.probes,
+    )  # fmt: skip
+
+
+def render(observation: Observation) -> str:
+    """The document as one line of JSON."""
+    return encode(document(observation)).decode()
+
+
+def render_pretty(observation: Observation) -> str:
+    """The document as indented JSON."""
+    return msgspec.json.format(encode(document(observation)), indent=2).decode()
+
+
+def _finding(finding: Finding) -> FindingRow:
+    return FindingRow(
+        cause=finding.cause, certainty=finding.certainty.value, summary=finding.summary, since=_moment(finding.since),
+        suspects=finding.suspects, waiters=finding.waiters, chain=finding.chain,
+        evidence=finding.evidence, advice=finding.advice,
+    )  # fmt: skip
+
+
+def _process(process: Process, view: ProcessView | None) -> ProcessRow:
+    return ProcessRow(
+        pid=process.pid, ppid=process.ppid, start_time=process.start_time, role=view.role if view else "other",
+        rank=view.rank if view else None, local_rank=view.local_rank if view else None,
+        world_size=view.world_size if view else None, name=process.name, cmdline=process.cmdline,
+        state=process.state, cpu_percent=view.cpu_percent if view else None, rss_bytes=process.rss_bytes,
+        pss_bytes=process.pss_bytes, threads=process.threads,
+        does=view.does if view else "", mood=view.mood if view else "",
+    )  # fmt: skip
+
+
+def _moment(seconds: float | None) -> str | None:
+    """ISO 8601 in UTC, milliseconds."""
+    if seconds is None:
+        return None
+    text = datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

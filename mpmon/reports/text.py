@@ -1,0 +1,128 @@
+"""The report for people: verdict, who must move first, the proof, the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Suspect, Verdict
+from mpmon.diagnosis.words import age
+from mpmon.model import Frame, Process, Snapshot
+
+MOST_FRAMES = 12
+"""Frames of a suspect that are printed."""
+
+MOST_WAITERS = 8
+
+
+_PLAIN = str.maketrans({"▶": ">", "└": "`", "─": "-", "…": "~", "→": ">", "–": "-"})
+
+
+def render(observation: Observation, *, ascii_only: bool = False) -> str:
+    """The whole report as text, without a newline at the end."""
+    text = "\n".join(_lines(observation))
+    return text.translate(_PLAIN) if ascii_only else text
+
+
+def _lines(observation: Observation) -> Iterator[str]:
+    snapshot, diagnosis = observation.snapshot, observation.diagnosis
+    yield _headline(snapshot, diagnosis)
+    if not diagnosis.findings:
+        yield f"  {diagnosis.because}."
+    for number, finding in enumerate(diagnosis.findings):
+        yield from _finding(snapshot, finding, first=number == 0)
+    yield ""
+    yield from _tree(snapshot, diagnosis)
+    yield from _not_known(diagnosis)
+    yield ""
+    yield f"looked for {observation.watched_s:.1f} s"
+
+
+def _headline(snapshot: Snapshot, diagnosis: Diagnosis) -> str:
+    verdict = diagnosis.verdict.value.upper()
+    if diagnosis.since is not None and diagnosis.verdict in (Verdict.HUNG, Verdict.SLOW):
+        moment = datetime.fromtimestamp(diagnosis.since).strftime("%H:%M:%S")
+        verdict += f" for {age(snapshot.taken_at - diagnosis.since)} (since {moment})"
+    root = snapshot.root
+    command = " ".join(root.cmdline or (root.name,)) if root else "ended"
+    count = len(snapshot.processes)
+    return f"{verdict}: pid {snapshot.root_pid}, {count} process{'es' if count != 1 else ''}, {_cut(command, 70)}"
+
+
+def _finding(snapshot: Snapshot, finding: Finding, *, first: bool) -> Iterator[str]:
+    if not first:
+        yield ""
+    yield f"  {finding.summary}."
+    yield f"  cause: {finding.cause} ({finding.certainty.value})"
+    if first and len(finding.chain) > 1:
+        yield ""
+        yield from _chain(finding)
+    for suspect in finding.suspects[:2] if first else ():
+        yield ""
+        yield from _suspect(snapshot, suspect)
+    yield from _section("evidence", finding.evidence)
+    yield from _section("waits", [f"{row.role} (pid {row.pid}): {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]])
+    yield from _section("what to do", finding.advice)
+
+
+def _chain(finding: Finding) -> Iterator[str]:
+    for step, link in enumerate(finding.chain):
+        arrow = "  " if step == 0 else "  " + "   " * (step - 1) + "└─▶ "
+        place = f"  {link.place}" if link.place else ""
+        pid = f" (pid {link.pid})" if link.pid else ""
+        yield f"{arrow}{link.role}{pid}: {link.does}{place}"
+
+
+def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
+    state = "is dead" if suspect.dead else f"must move first, in {suspect.thread}"
+    yield f"  {suspect.role} (pid {suspect.pid}) {state}:"
+    stack = next((row for row in snapshot.stacks if (row.pid, row.tid) == (suspect.pid, suspect.tid)), None)
+    if stack:
+        for frame in stack.frames[:MOST_FRAMES]:
+            yield f"      {frame_text(frame)}"
+        if len(stack.frames) > MOST_FRAMES:
+            yield f"      … {len(stack.frames) - MOST_FRAMES} more"
+
+
+def frame_text(frame: Frame) -> str:
+    """`download (job.py:23)`."""
+    return f"{frame.function} ({frame.file.rpartition('/')[2]}:{frame.line})"
+
+
+def _section(title: str, lines: tuple[str, ...] | list[str]) -> Iterator[str]:
+    if lines:
+        yield ""
+        yield f"  {title}:"
+        yield from (f"    - {line}" for line in lines)
+
+
+def _tree(snapshot: Snapshot, diagnosis: Diagnosis) -> Iterator[str]:
+    views = {view.pid: view for view in diagnosis.processes}
+    children: dict[int | None, list[Process]] = {}
+    for process in snapshot.processes:
+        view = views.get(process.pid)
+        parent = view.parent if view and view.parent in views else None
+        children.setdefault(parent if process.pid != snapshot.root_pid else None, []).append(process)
+    yield "  processes:"
+    for top in children.get(None, []):
+        yield from _branch(top, children, views, 0)
+
+
+def _branch(
+    process: Process, children: dict[int | None, list[Process]], views: dict[int, ProcessView], depth: int
+) -> Iterator[str]:
+    view = views.get(process.pid)
+    mark = "▶" if view and view.mood == "suspect" else " "
+    role = view.role if view else "other"
+    indent = "  " * depth
+    yield f"  {mark} {process.pid:>7} {process.state}  {indent}{role:<{max(24 - len(indent), 1)}} {view.does if view else ''}".rstrip()
+    for child in children.get(process.pid, []):
+        yield from _branch(child, children, views, depth + 1)
+
+
+def _not_known(diagnosis: Diagnosis) -> Iterator[str]:
+    yield from _section("could not be looked at", list(dict.fromkeys(row.reason for row in diagnosis.unchecked)))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

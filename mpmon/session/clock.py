@@ -1,0 +1,40 @@
+"""Time as an argument: the live clock, and nothing else here knows what time it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the sampler needs of time."""
+
+    def now(self) -> float:
+        """Seconds since the epoch; never steps back."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Return after so long, or earlier when woken."""
+        ...
+
+
+class LiveClock:
+    """The machine's time, anchored once: a correction of the system's clock does not make durations jump."""
+
+    def __init__(self) -> None:
+        self._anchor = time.time() - time.monotonic()
+        self._woken = threading.Event()
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self._anchor + time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, unless `wake` was called since the last wait."""
+        self._woken.wait(max(0.0, seconds))
+        self._woken.clear()
+
+    def wake(self) -> None:
+        """End the present or the next wait; safe from any thread."""
+        self._woken.set()

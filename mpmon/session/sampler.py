@@ -1,0 +1,314 @@
+"""The loop's one round: cheap facts always, expensive ones where something stands still or a user looks.
+
+A round reads every process and thread of the job (some milliseconds for 256 processes).
+A *thorough look* at a process asks the kernel what each thread is blocked in (about 1 ms) and py-spy for its stacks
+(about 10 ms of CPU).  Whether a process is due for one:
+
+- never looked at before: yes, once;
+- not moved since the last look: no, the rows of that look still hold;
+- moved: when its turn comes; the interval grows while the looks keep finding the same, and begins anew when they differ;
+- a process that keeps running: only while somebody else stands still and may wait for it, or the user looks at it.
+
+A process that woke and went back to the very same system call (a timed re-poll) keeps its stacks without a dump.
+
+Dumps come out of a purse that fills slowly, so a live screen costs little for ever but may look at a whole job at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from mpmon.model import (
+    Blocked,
+    Handle,
+    KernelObject,
+    Process,
+    ProbeReport,
+    Snapshot,
+    Stack,
+    Thread,
+    Unknown,
+)
+from mpmon.probes.files import Proc
+from mpmon.probes.kernel import KernelLook
+from mpmon.probes.processes import ProcessTable
+from mpmon.probes.stacks import StackProbe
+
+StackMode = Literal["auto", "never", "native"]
+
+PER_ROUND = 16
+"""Dumps of one round, so that a round stays short; the next round goes on."""
+
+PURSE = 512.0
+"""Dumps that may be made in one go."""
+
+INCOME = 0.4
+"""Dumps a second that may be made for ever: about 5 ms of CPU a second."""
+
+FIRST_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 30.0
+"""Between two thorough looks at a process that moves."""
+
+STANDS_AFTER_S = 1.5
+"""A main thread that did not run for so long stands still."""
+
+NAPPER_SHARE = 0.02
+"""A main thread that uses less of a CPU than this only naps and polls: it counts as standing."""
+
+
+class Sampler:
+    """Makes snapshots of one job."""
+
+    def __init__(
+        self,
+        proc: Proc,
+        root_pid: int,
+        *,
+        now: Callable[[], float],
+        host: str,
+        stacks: StackMode = "auto",
+        eager: bool = False,
+        stack_probe: StackProbe | None = None,
+    ) -> None:
+        """`eager` looks at all that moved in every round (for one report), without back-off or purse.
+
+        Raises:
+            ProcessLookupError: there is no such process.
+        """
+        self._proc = proc
+        self._now = now
+        self._host = host
+        self._eager = eager
+        self._table = ProcessTable(proc, root_pid)
+        self._stack_probe = None if stacks == "never" else stack_probe or StackProbe(proc, native=stacks == "native")
+        self._looks: dict[int, _Look] = {}
+        self._motion: dict[int, _Motion] = {}
+        self._purse = PURSE
+        self._last_round_at = now()
+        self._attended: int | None = None
+        self._all_due = False
+        self._rounds = 0
+        self._joined = _Joined()
+        self.pending = False
+        """More processes are due than one round may look at: the next round should follow at once."""
+
+    @property
+    def root(self) -> tuple[int, float]:
+        """Pid and start time of the job's root."""
+        return self._table.root_pid, self._table.root_start_time
+
+    def attend(self, pid: int | None) -> None:
+        """The user looks at this process: keep its rows fresh."""
+        self._attended = pid
+
+    def look_now(self) -> None:
+        """Look at everything in the next round."""
+        self._all_due = True
+        self._purse = PURSE
+
+    def round(self) -> Snapshot:
+        """All facts of this moment."""
+        now = self._now()
+        processes, threads = self._table.look(now)
+        read_s = self._now() - now
+        self._note_motion(processes, now)
+        self._looks = {pid: look for pid, look in self._looks.items() if pid in self._motion}
+        due = self._due(processes, now)
+        reports = [ProbeReport(name="processes", ok=True, seconds=round(read_s, 4))]
+        if due:
+            reports += self._look_at(due, now)
+        return self._assemble(now, processes, threads, tuple(reports))
+
+    def close(self) -> None:
+        """End what runs and give all descriptors back."""
+        if self._stack_probe:
+            self._stack_probe.close()
+        self._table.close()
+        self._proc.close()
+
+    # Who is due
+
+    def _note_motion(self, processes: tuple[Process, ...], now: float) -> None:
+        elapsed = max(1e-3, now - self._last_round_at)
+        self._purse = min(PURSE, self._purse + INCOME * elapsed)
+        self._last_round_at = now
+        before = self._motion
+        self._motion = {}
+        for process in processes:
+            threads = self._table.threads_of(process.pid)
+            motion = before.get(process.pid) or _Motion(threads, now)
+            motion.note(threads, process.pid, now, elapsed)
+            self._motion[process.pid] = motion
+
+    def _due(self, processes: tuple[Process, ...], now: float) -> list[int]:
+        """Pids to look at in this round, the most telling first."""
+        self._rounds += 1
+        if self._rounds == 1 and not self._eager:
+            return []
+        # A process only just born would be caught in its start-up.
+        candidates = [p for p in processes if not p.ended]
+        someone_stands = any(self._motion[p.pid].stands(now) for p in candidates)
+        due = [p.pid for p in candidates if self._is_due(p.pid, now, someone_stands)]
+        due.sort(key=lambda pid: self._urgency(pid))
+        allowed = len(due) if self._eager else min(PER_ROUND, int(self._purse))
+        self.pending = len(due) > allowed and self._purse >= 1
+        self._all_due = self._all_due and self.pending
+        return due[:allowed]
+
+    def _is_due(self, pid: int, now: float, someone_stands: bool) -> bool:
+        look, motion = self._looks.get(pid), self._motion[pid]
+        if look is None:
+            return True
+        if look.threads is motion.threads:
+            return False
+        if self._all_due and look.at < now - FIRST_INTERVAL_S:
+            return True
+        if now < look.at + (FIRST_INTERVAL_S if self._eager else look.interval_s) * 0.9:
+            return False
+        return self._eager or someone_stands or pid == self._attended
+
+    def _urgency(self, pid: int) -> tuple[int, float]:
+        look = self._looks.get(pid)
+        if pid == self._attended:
+            return 0, 0.0
+        if pid == self._table.root_pid:
+            return 1, 0.0
+        return (2, 0.0) if look is None else (3, look.at)
+
+    # Looking
+
+    def _look_at(self, pids: list[int], now: float) -> list[ProbeReport]:
+        self._table.refresh_names(pids)
+        started = self._now()
+        kernel = KernelLook(self._proc, now)
+        kernel.look(pids)
+        kernel_s = self._now() - started
+        looks = {pid: _Look(pid, now, self._motion[pid].threads, kernel) for pid in pids}
+        dumped = [pid for pid in pids if not looks[pid].same_calls(self._looks.get(pid))]
+        started = self._now()
+        reports = [ProbeReport(name="kernel", ok=not kernel.unknowns, seconds=round(kernel_s, 4))]
+        if self._stack_probe:
+            self._purse -= len(dumped)
+            stacks, unknowns = self._stack_probe.dump(dumped, self._now)
+            for pid in dumped:
+                looks[pid].stacks = stacks.get(pid, ())
+                if pid in unknowns:
+                    looks[pid].unknowns += (unknowns[pid],)
+            problem = next((row.reason for row in unknowns.values() if not row.gone), None)
+            seconds = round(self._now() - started, 4)
+            reports.append(ProbeReport(name="stacks", ok=problem is None, seconds=seconds, problem=problem))
+        for pid, look in looks.items():
+            look.follow(self._looks.get(pid))
+            self._looks[pid] = look
+        self._joined.stale = True
+        return reports
+
+    def _assemble(
+        self, now: float, processes: tuple[Process, ...], threads: tuple[Thread, ...], reports: tuple[ProbeReport, ...]
+    ) -> Snapshot:
+        pid, start_time = self.root
+        joined = self._joined.rows(self._looks, self._table.unknowns)
+        return Snapshot(
+            taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, cpu_count=os.cpu_count() or 1,
+            processes=processes, threads=threads, exits=self._table.exits, probes=reports,
+            blocked=joined.blocked, objects=joined.objects, handles=joined.handles, stacks=joined.stacks,
+            unknowns=joined.unknowns,
+        )  # fmt: skip
+
+
+class _Motion:
+    """When the main thread of one process ran."""
+
+    __slots__ = ("main", "ran_at", "share", "threads")
+
+    def __init__(self, threads: tuple[Thread, ...], now: float) -> None:
+        self.threads = threads
+        self.main: Thread | None = None
+        self.ran_at = now
+        self.share = 1.0
+
+    def note(self, threads: tuple[Thread, ...], pid: int, now: float, elapsed: float) -> None:
+        self.threads = threads
+        main = next((row for row in threads if row.tid == pid), None)
+        if main is not self.main:
+            if main and self.main:
+                self.share = (main.run_ns - self.main.run_ns) / 1e9 / elapsed
+            self.main = main
+            self.ran_at = now
+
+    def stands(self, now: float) -> bool:
+        return now - self.ran_at >= STANDS_AFTER_S or self.share < NAPPER_SHARE
+
+
+class _Look:
+    """The rows of the last thorough look at one process."""
+
+    def __init__(self, pid: int, at: float, threads: tuple[Thread, ...], kernel: KernelLook) -> None:
+        self.pid = pid
+        self.at = at
+        self.threads = threads
+        self.interval_s = FIRST_INTERVAL_S
+        self.blocked: tuple[Blocked, ...] = kernel.blocked.get(pid, ())
+        self.handles: tuple[Handle, ...] = kernel.handles.get(pid, ())
+        names = {name for row in self.blocked for name in row.waits_on}
+        self.objects: tuple[KernelObject, ...] = tuple(kernel.objects[name] for name in sorted(names))
+        self.unknowns: tuple[Unknown, ...] = (kernel.unknowns[pid],) if pid in kernel.unknowns else ()
+        self.stacks: tuple[Stack, ...] | None = None
+
+    def same_calls(self, before: _Look | None) -> bool:
+        """Every thread is back in the very system call of the look before: same arguments, same stack pointer."""
+        if before is None or not before.stacks or not self.blocked:
+            return False
+        return _calls(self.blocked) == _calls(before.blocked) and all(
+            row.syscall not in (None, "running") for row in self.blocked
+        )
+
+    def follow(self, before: _Look | None) -> None:
+        """Keep what did not change since the look before, as the very same rows."""
+        if before is None:
+            self.stacks = self.stacks or ()
+            return
+        if self.stacks is None:
+            self.stacks = before.stacks
+        self.handles = before.handles if before.handles == self.handles else self.handles
+        if _functions(self.stacks) == _functions(before.stacks):
+            self.interval_s = min(LONGEST_INTERVAL_S, before.interval_s * 1.7)
+
+
+class _Joined:
+    """The tables of all looks as one; built anew only after a look, so unchanged rounds share the same tuples."""
+
+    def __init__(self) -> None:
+        self.stale = True
+        self._pids: tuple[int, ...] = ()
+        self._process_unknowns: tuple[Unknown, ...] = ()
+        self.blocked: tuple[Blocked, ...] = ()
+        self.objects: tuple[KernelObject, ...] = ()
+        self.handles: tuple[Handle, ...] = ()
+        self.stacks: tuple[Stack, ...] = ()
+        self.unknowns: tuple[Unknown, ...] = ()
+
+    def rows(self, looks: dict[int, _Look], process_unknowns: dict[int, Unknown]) -> _Joined:
+        pids, unknowns = tuple(looks), tuple(process_unknowns.values())
+        if self.stale or pids != self._pids or unknowns != self._process_unknowns:
+            self._join([looks[pid] for pid in sorted(looks)], unknowns)
+            self._pids, self._process_unknowns, self.stale = pids, unknowns, False
+        return self
+
+    def _join(self, looks: Iterable[_Look], process_unknowns: tuple[Unknown, ...]) -> None:
+        looks = list(looks)
+        self.blocked = tuple(row for look in looks for row in look.blocked)
+        self.handles = tuple(row for look in looks for row in look.handles)
+        self.stacks = tuple(row for look in looks for row in look.stacks or ())
+        self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns))
+        objects = {row.id: row for look in sorted(looks, key=lambda look: look.at) for row in look.objects}
+        self.objects = tuple(objects[name] for name in sorted(objects))
+
+
+def _calls(rows: tuple[Blocked, ...]) -> list[tuple[int, str | None, tuple[int, ...], str]]:
+    return [(row.tid, row.syscall, row.args, row.state) for row in rows]
+
+
+def _functions(stacks: tuple[Stack, ...] | None) -> set[tuple[int, tuple[str, ...]]]:
+    return {(stack.tid, tuple(frame.function for frame in stack.frames)) for stack in stacks or ()}

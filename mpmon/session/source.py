@@ -1,0 +1,45 @@
+"""Where observations come from: a live job or a recording. All modes of the program iterate one of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from mpmon.diagnosis.findings import Observation
+
+
+class Watch(Protocol):
+    """A stream of observations, and the few wishes a view may have of it. All methods are safe from any thread."""
+
+    live: bool
+    """False for a recording."""
+
+    title: str
+    """What is watched, for the first line: `pid 4100`, `recording hang.jsonl.gz`."""
+
+    speed: float
+    """How fast a recording plays, 1.0 as it was; without effect on a live job."""
+
+    def __iter__(self) -> Iterator[Observation]:
+        """Observations as they come; ends with the job, with the recording, or after `stop`."""
+        ...
+
+    def look_now(self) -> None:
+        """Look at everything at once, expensive facts too."""
+        ...
+
+    def attend(self, pid: int | None) -> None:
+        """The user looks at this process: keep its stacks fresh."""
+        ...
+
+    def stop(self) -> None:
+        """End the iteration soon."""
+        ...
+
+    def pause(self, paused: bool) -> None:  # noqa: FBT001  a switch
+        """Hold a recording; a live job goes on being watched."""
+        ...
+
+    def step(self) -> None:
+        """Give one more observation of a paused recording."""
+        ...

@@ -1,0 +1,157 @@
+"""The two sources: `LiveWatch` samples a job, `ReplayWatch` plays a recording. Everything after them is the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from mpmon.diagnosis import History, diagnose
+from mpmon.diagnosis.findings import Diagnosis, Observation
+from mpmon.errors import CannotTell
+from mpmon.model import Snapshot
+from mpmon.session.clock import LiveClock
+from mpmon.session.recording import Recorder, read_recording
+from mpmon.session.sampler import Sampler
+
+
+class Observer:
+    """The fold all modes share: snapshots in, observations out."""
+
+    def __init__(self) -> None:
+        self._history = History()
+        self._first_at: float | None = None
+
+    def see(self, snapshot: Snapshot) -> Observation:
+        """The next snapshot with its diagnosis."""
+        if self._first_at is None:
+            self._first_at = snapshot.taken_at
+        self._history = self._history.add(snapshot)
+        diagnosis: Diagnosis = diagnose(self._history)
+        watched = snapshot.taken_at - self._first_at
+        return Observation(snapshot=snapshot, diagnosis=diagnosis, watched_s=watched)
+
+
+class LiveWatch:
+    """A live job, a round each `interval` seconds."""
+
+    live = True
+    speed = 1.0
+
+    def __init__(
+        self,
+        make_sampler: Callable[[Callable[[], float]], Sampler],
+        *,
+        interval: float = 1.0,
+        recorder: Recorder | None = None,
+    ) -> None:
+        """`make_sampler` is handed the clock.
+
+        Raises:
+            CannotTell: there is no such process.
+        """
+        self._clock = LiveClock()
+        try:
+            self._sampler = make_sampler(self._clock.now)
+        except ProcessLookupError as problem:
+            raise CannotTell(f"there is no process {problem.filename}.", "List the running jobs with: mpmon") from problem
+        self.title = f"pid {self._sampler.root[0]}"
+        self._interval = interval
+        self._recorder = recorder
+        self._stopped = threading.Event()
+
+    def __iter__(self) -> Iterator[Observation]:
+        observer = Observer()
+        try:
+            while not self._stopped.is_set():
+                snapshot = self._sampler.round()
+                if self._recorder:
+                    self._recorder.write(snapshot)
+                yield observer.see(snapshot)
+                if not any(not process.ended for process in snapshot.processes):
+                    return
+                self._clock.wait(0.0 if self._sampler.pending else self._until_next(snapshot))
+        finally:
+            self._sampler.close()
+
+    def _until_next(self, snapshot: Snapshot) -> float:
+        return snapshot.taken_at + self._interval - self._clock.now()
+
+    def look_now(self) -> None:
+        """Look at everything at once."""
+        self._sampler.look_now()
+        self._clock.wake()
+
+    def attend(self, pid: int | None) -> None:
+        """Keep this process's stacks fresh."""
+        self._sampler.attend(pid)
+
+    def stop(self) -> None:
+        """End the iteration soon."""
+        self._stopped.set()
+        self._clock.wake()
+
+    def pause(self, paused: bool) -> None:  # noqa: FBT001
+        """A live job goes on being watched; the view holds its picture."""
+
+    def step(self) -> None:
+        """Without meaning here."""
+
+
+class ReplayWatch:
+    """A recording at the speed it was made, or as fast as it can be read."""
+
+    live = False
+
+    def __init__(self, path: Path, *, at_once: bool = False) -> None:
+        self.title = f"recording {path.name}"
+        self.speed = 1.0
+        self._path = path
+        self._at_once = at_once
+        self._clock = LiveClock()
+        self._stopped = threading.Event()
+        self._playing = threading.Event()
+        self._playing.set()
+        self._steps = threading.Semaphore(0)
+
+    def __iter__(self) -> Iterator[Observation]:
+        observer = Observer()
+        last: float | None = None
+        for snapshot in read_recording(self._path):
+            if not self._at_once and last is not None:
+                self._wait(snapshot.taken_at - last)
+            if self._stopped.is_set():
+                return
+            last = snapshot.taken_at
+            yield observer.see(snapshot)
+
+    def _wait(self, seconds: float) -> None:
+        if self._playing.is_set():
+            self._clock.wait(seconds / self.speed)
+        while not self._playing.is_set() and not self._stopped.is_set():
+            if self._steps.acquire(timeout=0.05):
+                return
+
+    def look_now(self) -> None:
+        """Without meaning here."""
+
+    def attend(self, pid: int | None) -> None:
+        """Without meaning here."""
+
+    def stop(self) -> None:
+        """End the iteration soon."""
+        self._stopped.set()
+        self._playing.set()
+        self._clock.wake()
+
+    def pause(self, paused: bool) -> None:  # noqa: FBT001
+        """Hold the recording, or let it play on."""
+        if paused:
+            self._playing.clear()
+        else:
+            self._playing.set()
+        self._clock.wake()
+
+    def step(self) -> None:
+        """Give one more observation while paused."""
+        self._steps.release()
