@@ -103,7 +103,7 @@ def render(checks: Sequence[Check]) -> str:
         lines.append(f"{word:<8} {check.name:<{width}}  {check.because}")
         if check.do_this:
             lines.append(f"{'':<8} {'':<{width}}  do: {check.do_this}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _checks_of_tools() -> Iterator[Check]:

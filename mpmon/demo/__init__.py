@@ -1,0 +1,106 @@
+"""Small real jobs that really hang, to try mpmon on.
+
+A *scene* is one script of `mpmon.demo.scenes`, run as its own process by the *keeper* (`mpmon.demo.keeper`),
+which ends it when mpmon ends, however mpmon ends.
+
+Every process of a scene imports this package on its way to its own module.
+So nothing is imported here that a user's job would not have: what starts scenes is loaded when it is called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mpmon.demo.running import RunningScene
+
+DEFAULT_SCENE = "loader"
+READY_WITHIN_S = 60.0
+"""Importing torch from a cold disk takes tens of seconds."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One hanging job to show."""
+
+    name: str
+    title: str
+    """One line for `mpmon demo --list`."""
+    expected_cause: str
+    """The id of the cause mpmon should find, `none` for a job that works."""
+    module: str
+    """The script, as `python -m` takes it."""
+    uses_torch: bool = False
+    """Runs torch's DataLoader where torch imports, else a multiprocessing job of the same shape."""
+
+    def label(self, *, torch_imported: bool) -> str:
+        """The title, and whether torch is what it shows or only its shape."""
+        if self.uses_torch and not torch_imported:
+            return f"{self.title} (same shape without torch)"
+        return self.title
+
+
+SCENES: tuple[Scene, ...] = (
+    Scene(
+        "loader",
+        "a DataLoader worker sleeps in a download's back-off, the trainer waits for its batch",
+        "worker-stuck",
+        "mpmon.demo.scenes.loader",
+        uses_torch=True,
+    ),
+    Scene(
+        "spin",
+        "a DataLoader worker spins for ever in __getitem__",
+        "worker-stuck",
+        "mpmon.demo.scenes.spin",
+        uses_torch=True,
+    ),
+    Scene(
+        "stopped",
+        "a guard stops a greedy DataLoader worker (SIGSTOP) and nobody resumes it",
+        "stopped",
+        "mpmon.demo.scenes.stopped",
+        uses_torch=True,
+    ),
+    Scene(
+        "dead",
+        "a worker was killed, the main process waits for its result for ever",
+        "worker-dead",
+        "mpmon.demo.scenes.dead",
+    ),
+    Scene(
+        "queue-join",
+        "a process is joined before the queue it filled is drained",
+        "queue-join",
+        "mpmon.demo.scenes.queue_join",
+    ),
+    Scene(
+        "lock-cycle",
+        "two processes take two locks in opposite order",
+        "lock-cycle",
+        "mpmon.demo.scenes.lock_cycle",
+    ),
+    Scene(
+        "healthy",
+        "a loader that delivers and a trainer that computes: nothing is wrong",
+        "none",
+        "mpmon.demo.scenes.healthy",
+        uses_torch=True,
+    ),
+)
+
+
+def scenes() -> tuple[Scene, ...]:
+    """All scenes, in the order to show them.
+
+    The folder of the scripts has the same name, but only the scenes' own processes import it.
+    """
+    return SCENES
+
+
+def start(scene: str = DEFAULT_SCENE, ready_within_s: float = READY_WITHIN_S) -> RunningScene:
+    """Start a scene and return when it hangs; leave the `with` block to end it."""
+    from mpmon.demo.running import start_scene
+
+    return start_scene(scene, ready_within_s)

@@ -20,13 +20,17 @@ from mpmon.diagnosis.needs import node
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.views import process_views
+from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import age
 
 PATIENCE_S = 5.0
 """Nothing is called hung before it has stood for so long."""
 
-SETTLED_S = 10.0
+SETTLED_S = 8.0
 """A finding whose suspects stand for so long needs no longer look."""
+
+GOAL_WAITS_S = 1.5
+"""The goal itself must have stood at two looks; how long it matters less than how long the suspects have."""
 
 MIN_WATCH_S = 1.9
 """Two looks, at least a second apart."""
@@ -46,38 +50,42 @@ def diagnose(history: History) -> Diagnosis:
     if blind:
         return Diagnosis(verdict=Verdict.UNKNOWN, because=blind, unchecked=tuple(_unchecked(case)),
                          processes=process_views(case, graph, ()))  # fmt: skip
-    knots = [Knot(case, graph, closed) for goal in _goals(case) if (closed := graph.closed(goal))]
-    standing = [knot for knot in knots if _stood_s(knot) >= PATIENCE_S and history.watched_s >= MIN_WATCH_S]
-    findings = tuple(sorted((_finding(knot) for knot in standing), key=lambda row: row.certainty.rank))
-    if findings:
-        return _hung(case, graph, standing, findings)
-    return _not_hung(case, graph, knots)
+    goals = _goals(case, graph)
+    knots = [Knot(case, graph, closed) for goal in goals if (closed := graph.closed(goal))]
+    ripe = [knot for knot in knots if _is_ripe(knot)]
+    findings = {(row.cause, row.suspects): row for row in reversed([_finding(knot) for knot in ripe])}
+    ranked = tuple(sorted(reversed(findings.values()), key=lambda row: row.certainty.rank))
+    return _hung(case, graph, ripe, ranked) if ranked else _not_hung(case, graph, goals, knots)
 
 
 def _hung(case: Case, graph: Graph, knots: list[Knot], findings: tuple[Finding, ...]) -> Diagnosis:
-    knot = next(knot for knot in knots if _finding(knot).summary == findings[0].summary)
-    settled = all(case.motion(key) is Motion.FROZEN for key in knot.roots) and _stood_s(knot) >= SETTLED_S
+    settled = all(_stood_s(knot) >= SETTLED_S and _is_frozen(knot) for knot in knots)
     return Diagnosis(
         verdict=Verdict.HUNG, since=findings[0].since, settled=settled, because=findings[0].summary,
         findings=findings, unchecked=tuple(_unchecked(case)), processes=process_views(case, graph, findings),
     )  # fmt: skip
 
 
-def _not_hung(case: Case, graph: Graph, knots: list[Knot]) -> Diagnosis:
-    goal = _goals(case)[0]
-    verdict, since, because = Verdict.HEALTHY, None, _healthy_words(case, goal)
-    waited = case.now - stands_since(case, goal)
-    state = graph.node(goal)
+def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot]) -> Diagnosis:
+    verdict, since, because = Verdict.HEALTHY, None, _healthy_words(case, goals)
+    slow = next((goal for goal in goals if _is_slow(case, graph, goal)), None)
     if knots:
         knot = knots[0]
         since, because = knot.since(), f"{knot.role()} is {knot.doing()}: too early to call it a hang"
-    elif state.status is Status.WAITS and waited >= SLOW_AFTER_S and case.motion(goal) is not Motion.MOVING:
-        verdict, since = Verdict.SLOW, stands_since(case, goal)
-        because = _slow_words(case, graph, goal, waited)
+    elif slow:
+        verdict, since = Verdict.SLOW, stands_since(case, slow)
+        because = _slow_words(case, graph, slow)
     return Diagnosis(
         verdict=verdict, since=since, because=because, unchecked=tuple(_unchecked(case)),
         processes=process_views(case, graph, ()),
     )  # fmt: skip
+
+
+def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
+    """It has waited for a while for one that gets on. Waiting for an end is no slowness: ends take their time."""
+    if case.standing(goal).kind in _ENDS or graph.node(goal).status is not Status.WAITS:
+        return False
+    return case.motion(goal) is not Motion.MOVING and case.now - stands_since(case, goal) >= SLOW_AFTER_S
 
 
 def _finding(knot: Knot) -> Finding:
@@ -113,24 +121,42 @@ def _sentence(summary: str, knot: Knot) -> str:
     return f"{summary}; {waits}" if waits and waits not in summary else summary
 
 
+def _is_ripe(knot: Knot) -> bool:
+    """It has stood for long enough to be called a hang."""
+    case = knot.case
+    if case.history.watched_s < MIN_WATCH_S or _stood_s(knot) < PATIENCE_S:
+        return False
+    if knot.is_goal or case.standing(knot.goal).kind in _ENDS:
+        return True
+    return case.now - stands_since(case, knot.goal) >= GOAL_WAITS_S
+
+
 def _stood_s(knot: Knot) -> float:
-    """For how long the goal and all roots have stood."""
-    keys = {knot.goal, *knot.roots}
-    if any(knot.case.motion(key) is Motion.MOVING for key in knot.roots):
+    """For how long all roots have stood, seconds."""
+    case = knot.case
+    if any(case.motion(key) is Motion.MOVING for key in knot.roots):
         return 0.0
-    if knot.case.role(knot.goal[0]).kind in ("launcher",):
-        keys.discard(knot.goal)
-    return min((knot.case.now - stands_since(knot.case, key) for key in keys), default=0.0)
+    return min((case.now - stands_since(case, key) for key in knot.roots), default=0.0)
 
 
-def _goals(case: Case) -> list[ThreadKey]:
-    """The root's main thread first; then those whose standstill the root may not notice."""
+def _is_frozen(knot: Knot) -> bool:
+    return all(knot.case.motion(key) is Motion.FROZEN for key in knot.roots)
+
+
+_ENDS = frozenset({Wait.LAUNCHER, Wait.JOIN_PROCESS, Wait.CHILD})
+"""Waits for the end of others: whose progress counts is theirs."""
+
+
+def _goals(case: Case, graph: Graph) -> list[ThreadKey]:
+    """The threads whose progress counts: the root's main thread, and those whose end it waits for."""
     root = case.snapshot.root_pid
     goals = [(root, root)]
-    for pid, role in case.roles.items():
-        if pid != root and role.kind in ("rank", "main") and case.is_alive(pid):
-            goals.append((pid, pid))
-    return goals
+    for goal in goals:
+        need = graph.node(goal).need
+        if need and case.standing(goal).kind in _ENDS:
+            goals += [target for target in need.targets if isinstance(target, tuple) and target not in goals]
+    ranks = [(pid, pid) for pid, role in case.roles.items() if role.kind == "rank" and case.is_alive(pid)]
+    return list(dict.fromkeys([*goals, *ranks]))
 
 
 def _blind(case: Case) -> str:
@@ -140,7 +166,7 @@ def _blind(case: Case) -> str:
         return "the process has ended"
     if root.ended:
         return "the process is a zombie: it has ended, and its parent has not collected it"
-    seen = any(case.past((pid, pid)) and case.past((pid, pid)).looks for pid in case.processes)  # type: ignore[union-attr]
+    seen = any(past.looks for pid in case.processes if (past := case.past((pid, pid))))
     if not seen and case.history.rounds > 1:
         reasons = [row.reason for row in case.snapshot.unknowns if not row.gone]
         return reasons[0] if reasons else "no process could be looked at yet"
@@ -157,19 +183,16 @@ def _unchecked(case: Case) -> Iterator[Unchecked]:
         yield Unchecked(cause="worker-stuck", reason=f"stacks of pid {', '.join(map(str, pids[:4]))}: {reason}")
 
 
-def _healthy_words(case: Case, goal: ThreadKey) -> str:
+def _healthy_words(case: Case, goals: list[ThreadKey]) -> str:
+    goal = next((goal for goal in goals if case.standing(goal).kind not in _ENDS), goals[0])
     name = case.role(goal[0]).name
-    if case.motion(goal) is Motion.MOVING:
-        return f"{name} gets on: {doing(case, goal)}"
-    return f"{name} is {doing(case, goal)}"
+    moves = case.motion(goal) is Motion.MOVING
+    return f"{name} gets on: {doing(case, goal)}" if moves else f"{name} is {doing(case, goal)}"
 
 
-def _slow_words(case: Case, graph: Graph, goal: ThreadKey, waited: float) -> str:
-    reached = graph.reached(goal)
-    helper = next((key for key in reached[1:] if graph.node(key).status is Status.LIVE), None)
-    words = f"{case.role(goal[0]).name} has waited for {age(waited)}"
+def _slow_words(case: Case, graph: Graph, goal: ThreadKey) -> str:
+    helper = next((key for key in graph.reached(goal)[1:] if graph.node(key).status is Status.LIVE), None)
+    words = f"{case.role(goal[0]).name} has waited for {age(case.now - stands_since(case, goal))}"
     if helper is None:
         return words
     return f"{words} for {case.role(helper[0]).name}, which gets on: {doing(case, helper)}"
-
-

@@ -20,7 +20,7 @@ were read to mean so (*inferred*).
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
@@ -157,14 +157,22 @@ class Graph:
     def _closed_from(
         self, goal: ThreadKey, able: set[ThreadKey]
     ) -> tuple[list[ThreadKey], dict[ThreadKey, tuple[ThreadKey, ...]]]:
-        paths: dict[ThreadKey, tuple[ThreadKey, ...]] = {goal: (goal,)}
-        line = deque([goal])
+        """All closed nodes reached from the goal, each with the most telling path to it.
+
+        An exact edge costs one; an inferred one as much as it has targets, because it says that much less.
+        """
+        paths: dict[ThreadKey, tuple[ThreadKey, ...]] = {}
+        line: list[tuple[int, tuple[ThreadKey, ...]]] = [(0, (goal,))]
         while line:
-            key = line.popleft()
-            for target in _threads(self.node(key)):
-                if target not in able and target not in paths:
-                    paths[target] = (*paths[key], target)
-                    line.append(target)
+            cost, path = heapq.heappop(line)
+            if path[-1] in paths:
+                continue
+            paths[path[-1]] = path
+            node = self.node(path[-1])
+            targets = [target for target in _threads(node) if target not in able]
+            step = 1 if node.need and node.need.exact else len(targets)
+            for target in targets:
+                heapq.heappush(line, (cost + step, (*path, target)))
         return list(paths), paths
 
     def _roots(self, members: list[ThreadKey], able: set[ThreadKey]) -> tuple[list[Target], bool]:

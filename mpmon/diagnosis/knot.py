@@ -13,7 +13,7 @@ from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Outside, Status
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion, same_since
 from mpmon.diagnosis.needs import exit_words
-from mpmon.diagnosis.waits import Context, Standing, context
+from mpmon.diagnosis.waits import Context, Standing, Wait, context
 from mpmon.diagnosis.words import age, amount
 from mpmon.model import Blocked
 
@@ -141,6 +141,10 @@ class Knot:
         """What the root does, in words: `asleep in download() at job.py:23`."""
         return doing(self.case, self.root or self.goal)
 
+    def has_been(self) -> str:
+        """The same with its age: `asleep for 10 s in download() at job.py:23`."""
+        return doing(self.case, self.root or self.goal, self.for_how_long())
+
     def who_waits(self) -> str:
         """The goal's part of the sentence: `main waits for its batch`."""
         if self.is_goal:
@@ -189,20 +193,21 @@ def stands_since(case: Case, key: ThreadKey) -> float:
     return same_since(past)
 
 
-def doing(case: Case, key: ThreadKey) -> str:
-    """What a thread does, in words."""
+def doing(case: Case, key: ThreadKey, since: str = "") -> str:
+    """What a thread does, in words: `asleep in download() at job.py:23`; with an age, `asleep for 10 s in …`."""
     standing, motion, where = case.standing(key), case.motion(key), case.place(key)
     process = case.processes.get(key[0])
-    at = f" in {where.function}() at {where.file.rpartition('/')[2]}:{where.line}" if where else ""
+    lasting = f" for {since}" if since else ""
+    at = lasting + (f" in {where.function}() at {where.file.rpartition('/')[2]}:{where.line}" if where else "")
     if process and process.ended:
         return exit_words(process.exit_code)
-    if standing.kind.name == "STOPPED":
+    if standing.kind is Wait.STOPPED:
         return standing.words + at
     if motion is Motion.SPINNING:
         return f"running without getting anywhere{at}"
-    if standing.kind.name == "SLEEP":
+    if standing.kind is Wait.SLEEP:
         return ("asleep" if motion is not Motion.NAPPING else "sleeping again and again") + at + _until(case, key)
-    if standing.kind.name == "RUNNING":
+    if standing.kind is Wait.RUNNING:
         return f"running{at}"
     return f"waiting for {standing.words}{at}"
 
@@ -212,4 +217,4 @@ def _until(case: Case, key: ThreadKey) -> str:
     if blocked is None or blocked.wakes_at is None or case.motion(key) is Motion.NAPPING:
         return ""
     left = blocked.wakes_at - case.now
-    return f" (for another {amount(left)})" if left > 1 else ""
+    return f", {amount(left)} to go" if left > 1 else ""

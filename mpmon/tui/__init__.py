@@ -1,0 +1,11 @@
+"""The screen: the only package that knows Textual (`mpmon.tui.app` imports it, this file does not).
+
+How a picture comes about: a thread iterates a `Watch` and posts one message per `Observation` (`feed`),
+the app joins its rows once (`scene`) and sets the result as an attribute on the screens,
+a screen sets it on its panels, and each panel turns it into lines of text (`describe`)
+and repaints those that changed (`widgets.lines`).
+Attributes go down, messages go up; nothing in here asks the machine anything, so nothing in here can block.
+
+Where to add things: a panel is a file in `panels/` and a line in its table; a key is a line in `keys`;
+a page of text (fullscreen) is a function in `describe/` and a line in `screens/pages.py`.
+"""

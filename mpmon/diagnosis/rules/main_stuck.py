@@ -24,7 +24,7 @@ def claim(knot: Knot) -> Claim | None:
     where = " (in the DataLoader's sampler)" if sampler else ""
     spins = knot.motion() is Motion.SPINNING
     return Claim(
-        summary=f"{knot.role()} has been {knot.doing()}{where} for {knot.for_how_long()}",
+        summary=f"{knot.role()} has been {knot.has_been()}{where}",
         evidence=(
             f"{knot.role()} burns CPU inside one call" if spins else f"{knot.role()} stands at the same line",
             *knot.edge_evidence(),

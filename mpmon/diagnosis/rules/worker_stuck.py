@@ -27,7 +27,7 @@ def claim(knot: Knot) -> Claim | None:
         return None
     spins = knot.motion() is Motion.SPINNING
     return Claim(
-        summary=f"{knot.role()} has been {knot.doing()} for {knot.for_how_long()}",
+        summary=f"{knot.role()} has been {knot.has_been()}",
         evidence=(_moves(knot), *knot.edge_evidence()),
         advice=(
             "Look at that line; num_workers=0 runs it in the trainer, where it is easier to watch."

@@ -1,0 +1,1 @@
+"""Whole screens: the main one with the panels, and pages of text that lie on top of it."""

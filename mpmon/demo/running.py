@@ -1,0 +1,164 @@
+"""Starting a scene and holding it: mpmon's side of the keeper."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import mpmon
+from mpmon.demo import Scene, scenes
+from mpmon.errors import MpmonError, UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+LOG_TAIL_LINES = 12
+KEEPER_ENDS_WITHIN_S = 10.0
+"""The keeper gives up on a process after 5 seconds, then only files are left to remove."""
+
+Event = dict[str, Any]
+
+
+class RunningScene:
+    """A scene that hangs. Leaving its `with` block ends every process of it."""
+
+    def __init__(self, scene: Scene, keeper: subprocess.Popen[bytes], *, pid: int, torch_imported: bool) -> None:
+        self.scene = scene
+        self.pid = pid
+        """The job's main process, the one to watch."""
+        self.label = scene.label(torch_imported=torch_imported)
+        self._keeper = keeper
+
+    @property
+    def expected_cause(self) -> str:
+        """The id of the cause mpmon should find."""
+        return self.scene.expected_cause
+
+    def close(self) -> None:
+        """End every process of the scene and remove its files; a second call does nothing."""
+        dismiss(self._keeper)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def start_scene(name: str, ready_within_s: float) -> RunningScene:
+    """Start the scene of this name and return when it hangs."""
+    scene = find_scene(name)
+    keeper = hire_keeper(scene)
+    try:
+        return wait_until_ready(scene, keeper, ready_within_s)
+    except BaseException:  # Ctrl-C while torch loads must end the scene as well
+        dismiss(keeper)
+        raise
+
+
+def find_scene(name: str) -> Scene:
+    """The scene of this name."""
+    for scene in scenes():
+        if scene.name == name:
+            return scene
+    known = ", ".join(scene.name for scene in scenes())
+    raise UsageError(f"there is no demo scene {name!r}", f"choose one of: {known}")
+
+
+def hire_keeper(scene: Scene) -> subprocess.Popen[bytes]:
+    """Start the keeper; its standard input is the pipe that tells it whether we live (close-on-exec in us, PEP 446)."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "mpmon.demo.keeper", scene.module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        start_new_session=True,
+        env=environment_with_mpmon(),
+    )
+
+
+def environment_with_mpmon() -> dict[str, str]:
+    """Ours, in which `python -m mpmon…` finds the same mpmon, also one that runs from a source tree."""
+    home = Path(mpmon.__file__).parent.parent
+    if home.name in {"site-packages", "dist-packages"}:  # on the path already, and behind the standard library
+        return dict(os.environ)
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{home}{os.pathsep}{path}" if path else str(home)}
+
+
+def wait_until_ready(scene: Scene, keeper: subprocess.Popen[bytes], within_s: float) -> RunningScene:
+    """Follow the keeper's reports until the hang is established."""
+    pid = 0
+    log: Path | None = None
+    for event in reports(keeper, time.monotonic() + within_s):
+        if event["event"] == "started":
+            pid, log = int(event["pid"]), Path(event["log"])
+        elif event["event"] == "ready":
+            return RunningScene(scene, keeper, pid=pid, torch_imported=bool(event["with_torch"]))
+        elif event["event"] == "ended":
+            raise failure(f"the demo scene {scene.name} ended before it hung (status {event['status']})", log)
+        else:
+            raise failure(f"the demo's keeper failed: {event['text']}", log)
+    raise failure(f"the demo scene {scene.name} did not hang within {within_s:.0f} seconds", log)
+
+
+def reports(keeper: subprocess.Popen[bytes], deadline: float) -> Iterator[Event]:
+    """The keeper's reports until the deadline; if it ends, what it said last (its traceback's last line)."""
+    assert keeper.stdout is not None
+    said = b""
+    told = 0
+    while (left := deadline - time.monotonic()) > 0 and select.select([keeper.stdout], [], [], left)[0]:
+        chunk = os.read(keeper.stdout.fileno(), 65536)
+        if not chunk:
+            yield {"event": "failed", "text": last_line(said)}
+            return
+        said += chunk
+        complete = [line for line in said.split(b"\n")[:-1] if line.startswith(b"{")]
+        yield from (json.loads(line) for line in complete[told:])
+        told = len(complete)
+
+
+def last_line(said: bytes) -> str:
+    """The last thing the keeper wrote before it ended."""
+    lines = said.decode(errors="replace").split("\n")
+    return next((line for line in reversed(lines) if line and not line.startswith("{")), "it ended")
+
+
+def failure(message: str, log: Path | None) -> MpmonError:
+    """The message, with what the scene last wrote."""
+    tail = log_tail(log) if log else []
+    if tail:
+        message += "; its last lines:\n" + "\n".join(tail)
+    return MpmonError(message, "run `mpmon doctor`; if Python and torch are in order there, try another scene")
+
+
+def log_tail(log: Path) -> list[str]:
+    """The last lines the scene wrote."""
+    try:
+        return log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
+    except OSError:
+        return []
+
+
+def dismiss(keeper: subprocess.Popen[bytes]) -> None:
+    """Close the pipe that keeps the scene alive and wait until the keeper has ended it."""
+    assert keeper.stdin is not None
+    assert keeper.stdout is not None
+    keeper.stdin.close()
+    try:
+        keeper.wait(KEEPER_ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        keeper.kill()
+        keeper.wait()
+    keeper.stdout.close()

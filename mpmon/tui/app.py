@@ -1,0 +1,292 @@
+"""The app: starts the feed, keeps the picture that is shown, and hands it to the screens."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import App, SystemCommand
+from textual.filter import LineFilter, NoColor
+
+from mpmon.tui.export import file_stem, write_new
+from mpmon.tui.feed import Feed
+from mpmon.tui.format import age
+from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, bindings
+from mpmon.tui.messages import Attend, Ended, Observed, OpenPage
+from mpmon.tui.scene import Scene
+from mpmon.tui.screens.framed import Display, Framed
+from mpmon.tui.screens.main import MainScreen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    from textual.binding import BindingType
+    from textual.screen import Screen
+
+    from mpmon.diagnosis.findings import Observation
+    from mpmon.session.source import Watch
+
+SLOWEST, FASTEST = 1 / 8, 64.0
+"""Bounds of the speed of a replay."""
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+"""They end mpmon as its user would, so that the terminal is left as it was."""
+
+SILENCE_S = 5.0
+"""A live watch that says nothing for so long, or for so many rounds, is reported as silent."""
+
+
+class MonitorApp(App[int]):
+    """Everything the user sees of a watch."""
+
+    TITLE = "mpmon"
+    CSS_PATH = "app.tcss"
+    ALLOW_SELECT = False
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(APP_KEYS)]
+
+    def __init__(
+        self,
+        watch: Watch,
+        *,
+        ascii_only: bool = False,
+        color: bool = True,
+        readonly: bool = False,
+        interval: float = 1.0,
+        export: Callable[[Observation], str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.theme = "ansi-dark"
+        self.animation_level = "none"
+        self._extra_filters = _filters(ascii_only=ascii_only, color=color and not self.no_color)
+        self._watch = watch
+        self._feed = Feed(watch, self.post_message)
+        self._export = export
+        self._readonly = readonly
+        self._silence_s = SILENCE_S * max(1.0, interval)
+        self._scene: Scene | None = None
+        self._newest: Scene | None = None
+        self._paused = False
+        self._ended: str | None = None
+        """What to say since the watch ended; `None` while it goes on."""
+        self._heard_at = time.monotonic()
+
+    def get_default_screen(self) -> Screen[None]:
+        """The main screen lies at the bottom."""
+        return MainScreen(replay=not self._watch.live)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and those the command line asks for."""
+        return [*super().get_line_filters(), *self._extra_filters]
+
+    def on_mount(self) -> None:
+        """The first frame is there before the first observation."""
+        self._show()
+        self._feed.start()
+        for number in ENDING_SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._told_to_end, number)
+        if self._watch.live:
+            self.set_interval(1.0, self._notice_silence)
+
+    # From the feed
+
+    def on_observed(self, message: Observed) -> None:
+        """A new picture: shown, or kept while the display is paused."""
+        self._heard_at = time.monotonic()
+        self._newest = Scene(message.observation)
+        self._show()
+
+    def on_ended(self, message: Ended) -> None:
+        """The last picture stays."""
+        self._ended = message.problem or ("the job ended" if self._watch.live else "end of the recording")
+        self._show()
+
+    def on_attend(self, message: Attend) -> None:
+        """The watch keeps the stack of that process fresh."""
+        self._watch.attend(message.pid)
+
+    def on_open_page(self, message: OpenPage) -> None:
+        """Lays a page on top; one that is already open is not opened again."""
+        from mpmon.tui.screens.pages import PAGES, Page
+
+        subject = PAGES[message.name]
+        if not (isinstance(self.screen, Page) and self.screen.subject is subject):
+            self.push_screen(Page(subject, message.pid))
+            self._show()
+
+    def _show(self) -> None:
+        """Hands scene and state to every screen that shows them."""
+        if not (self._paused and self._watch.live) or self._scene is None:
+            self._scene = self._newest
+        display = Display(self._watch.title, self._watch.live, self._marks(), self._news())
+        for screen in self.screen_stack:
+            if isinstance(screen, Framed):
+                screen.display_state = display
+                screen.scene = self._scene
+
+    def _marks(self) -> tuple[str, ...]:
+        marks = ["read-only"] if self._readonly else []
+        if self._paused:
+            marks.append("paused")
+        if not self._watch.live and self._watch.speed != 1:
+            marks.append(f"{self._watch.speed:g}x")
+        return tuple(marks)
+
+    def _news(self) -> str:
+        """The one thing to tell below the headline, the most important first."""
+        parts: list[str] = []
+        if self._ended is not None:
+            parts.append(self._ended)
+        elif self._is_silent():
+            parts.append(f"nothing new for {age(time.monotonic() - self._heard_at)}: a look at the job takes long")
+        if self._scene is not None:
+            parts += [f"{p.name}: {p.problem}" for p in self._scene.snapshot.probes if not p.ok and p.problem]
+        return " · ".join(parts)
+
+    def _is_silent(self) -> bool:
+        waited = time.monotonic() - self._heard_at
+        return self._watch.live and self._ended is None and waited > self._silence_s
+
+    def _notice_silence(self) -> None:
+        if self._is_silent():
+            self._show()
+
+    def _told_to_end(self, number: int) -> None:
+        """Leaves the terminal as it was, and with the status a shell gives for the signal."""
+        self.exit(128 + number)
+
+    # Keys
+
+    async def action_quit(self) -> None:
+        """Leaves; the job is not touched."""
+        self.exit(0)
+
+    def stop_feed(self) -> None:
+        """Tells the watch to stop, and waits for it only briefly."""
+        self._feed.stop()
+
+    def action_help(self) -> None:
+        """The page of keys."""
+        self.post_message(OpenPage("help"))
+
+    def action_pause(self) -> None:
+        """Freezes the picture, or plays on; the watch of a live job goes on behind it."""
+        self._paused = not self._paused
+        if not self._watch.live:
+            self._watch.pause(self._paused)
+        self._show()
+
+    def action_step(self) -> None:
+        """One picture further in a recording."""
+        if not self._watch.live:
+            self._paused = True
+            self._watch.pause(self._paused)
+            self._watch.step()
+            self._show()
+
+    def action_faster(self) -> None:
+        """Plays a recording twice as fast."""
+        self._set_speed(2.0)
+
+    def action_slower(self) -> None:
+        """Plays a recording half as fast."""
+        self._set_speed(0.5)
+
+    def _set_speed(self, factor: float) -> None:
+        if not self._watch.live:
+            self._watch.speed = min(FASTEST, max(SLOWEST, self._watch.speed * factor))
+            self._show()
+
+    def action_look(self) -> None:
+        """An expensive look at everything, at once."""
+        self._watch.look_now()
+        self._say("looking at everything now")
+
+    def action_export(self) -> None:
+        """Writes the report and a picture of the screen into the current directory."""
+        if self._scene is None:
+            self._say("nothing to export yet")
+            return
+        contents = {".svg": self.export_screenshot()}
+        if self._export is not None:
+            contents = {".txt": self._export(self._scene.observation), **contents}
+        try:
+            names = write_new(file_stem(self._scene.snapshot), contents, Path.cwd())
+        except OSError as error:
+            self._say(f"not written: {error.strerror}: {Path.cwd()}")
+            return
+        self._say("written: " + " ".join(names))
+
+    def _say(self, text: str) -> None:
+        if isinstance(self.screen, Framed):
+            self.screen.notice(text)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: every key of the screen by name."""
+        for key in APP_KEYS:
+            yield SystemCommand(key.help, f"key {key.shown}", partial(self.run_action, key.action))
+        if isinstance(screen, MainScreen):
+            for key in MAIN_KEYS:
+                yield SystemCommand(key.help, f"key {key.shown}", partial(self.run_action, f"screen.{key.action}"))
+        yield SystemCommand("other colours", "choose a theme", self.action_change_theme)
+
+
+def _filters(*, ascii_only: bool, color: bool) -> list[LineFilter]:
+    """What every line runs through."""
+    filters: list[LineFilter] = [] if color else [NoColor()]
+    if ascii_only:
+        from mpmon.tui.ascii import AsciiFilter
+
+        filters.append(AsciiFilter())
+    return filters
+
+
+def run(
+    watch: Watch,
+    *,
+    ascii_only: bool = False,
+    color: bool = True,
+    readonly: bool = False,
+    interval: float = 1.0,
+    export: Callable[[Observation], str] | None = None,
+) -> int:
+    """Shows a watch until the user quits.
+
+    Args:
+        watch: Where observations come from; it is told to stop at the end.
+        ascii_only: Draw with ASCII only.
+        color: Use colours; `NO_COLOR` in the environment is honoured as well.
+        readonly: Say that nothing here can change the job.
+        interval: Seconds between rounds, to tell a slow look from a silent one.
+        export: Makes the text file of the export key; without it that key writes a picture only.
+
+    Returns:
+        The exit status: 0 after the user quit.
+    """
+    app = MonitorApp(watch, ascii_only=ascii_only, color=color, readonly=readonly, interval=interval, export=export)
+    handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    with _drawn_on_the_terminal():
+        try:
+            status = app.run()
+        finally:
+            app.stop_feed()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    return app.return_code or status or 0
+
+
+@contextmanager
+def _drawn_on_the_terminal() -> Generator[None, None, None]:
+    """Textual draws on standard error; where that goes to a file, standard output is the screen."""
+    before = sys.__stderr__
+    if before is None or not before.isatty():
+        sys.__stderr__ = sys.__stdout__  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        yield
+    finally:
+        sys.__stderr__ = before  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,134 @@
+"""What is wrong, in short for the panel and in full for the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpmon.diagnosis.findings import Certainty, Finding, Link
+from mpmon.tui import format as fmt
+from mpmon.tui.line import BLANK, Line, Span, clip, plain, shorten, wrap, wrap_spans
+
+if TYPE_CHECKING:
+    from mpmon.diagnosis.findings import Suspect
+    from mpmon.tui.scene import Scene
+
+WITHOUT_FINDING = 4
+"""Lines at most while there is no finding: then the processes matter more."""
+
+CERTAINTY_STYLES = {Certainty.PROVED: "bold", Certainty.LIKELY: "", Certainty.POSSIBLE: "dim"}
+
+
+def in_short(scene: Scene, width: int, height: int) -> list[Line]:
+    """The strongest finding in at most `height` lines: summary, chain, certainty, then evidence as space allows."""
+    finding = scene.finding
+    if finding is None:
+        lines = wrap(scene.diagnosis.because or "no finding yet", width)
+        lines += [clip(plain(f"not checked: {u.cause}: {u.reason}", "dim"), width) for u in scene.diagnosis.unchecked]
+        return shorten(lines, min(height, WITHOUT_FINDING))
+    lines = shorten(wrap(finding.summary, width, style="bold"), 2)
+    lines += chain(finding.chain, width, most=2)
+    lines.append(certainty(scene, finding, width))
+    lines += [clip(plain(f"· {fact}"), width) for fact in finding.evidence]
+    return lines[:height]
+
+
+def chain(links: tuple[Link, ...], width: int, *, most: int) -> list[Line]:
+    """`main → next batch → dataloader worker 1 → time.sleep dataset.py:88`.
+
+    Links in the middle give way when it does not fit in `most` lines; the end is who must move.
+    """
+    left_out = 0
+    while True:
+        lines = wrap_spans(_chain_spans(links, left_out), width)
+        if len(lines) <= most or left_out >= len(links) - 2:
+            return lines[-most:]
+        left_out += 1
+
+
+def _chain_spans(links: tuple[Link, ...], left_out: int) -> list[Span]:
+    """The chain without so many links before the last one."""
+    last = len(links) - 1
+    spans: list[Span] = []
+    for index, link in enumerate(links):
+        if last - left_out <= index < last:
+            continue
+        if index == last and left_out:
+            spans.append(("→ … ", "dim"))
+        spans.append((f"{'→ ' if index else ''}{link.role} ", "bad" if index == last else ""))
+        if link.does:
+            spans.append((f"→ {link.does} ", ""))
+    if links and (place := links[last].place):
+        spans.append((f"{fmt.file_name(place.file)}:{place.line}", "place"))
+    return spans
+
+
+def certainty(scene: Scene, finding: Finding, width: int) -> Line:
+    """How sure, since when, and how many more findings there are."""
+    spans: list[Span] = [(finding.certainty.value, CERTAINTY_STYLES[finding.certainty]), (f" · {finding.cause}", "")]
+    if finding.since is not None:
+        spans.append((f" · still for {fmt.age(scene.since(finding.since))}", ""))
+    more = len(scene.diagnosis.findings) - 1
+    if more:
+        spans.append((f" · +{more} more (w)", "dim"))
+    return clip(tuple(spans), width)
+
+
+def in_full(scene: Scene, width: int) -> list[Line]:
+    """Every finding with its chain, evidence and advice, and what could not be checked."""
+    lines: list[Line] = []
+    for number, finding in enumerate(scene.diagnosis.findings, 1):
+        lines += [*_one_in_full(scene, finding, number, width), BLANK]
+    if not lines:
+        lines = [*wrap(scene.diagnosis.because or "no finding", width), BLANK]
+    return lines + _unchecked(scene, width)
+
+
+def _one_in_full(scene: Scene, finding: Finding, number: int, width: int) -> list[Line]:
+    lines = wrap(f"{number}. {finding.summary}", width, style="bold", then="   ")
+    since = f", still for {fmt.age(scene.since(finding.since))}" if finding.since is not None else ""
+    lines.append(plain(f"   {finding.certainty.value}: {finding.cause}{since}", "dim"))
+    lines += _chain_in_full(finding.chain, width)
+    for suspect in finding.suspects:
+        lines += wrap(_suspect_words(suspect), width, first="   must move first: ", then="     ", style="bad")
+    lines += _listed("waits", [f"{w.role} ({w.pid}): {w.waits_for}" for w in finding.waiters], width)
+    lines += _listed("evidence", finding.evidence, width)
+    return lines + _listed("what to do", finding.advice, width)
+
+
+def _suspect_words(suspect: Suspect) -> str:
+    gone = " (dead)" if suspect.dead else ""
+    place = f", {suspect.frame}" if suspect.frame else ""
+    return f"{suspect.role} ({suspect.pid}){gone}, {suspect.thread}{place}"
+
+
+def _chain_in_full(links: tuple[Link, ...], width: int) -> list[Line]:
+    """The chain downwards, one process a line, each with its place."""
+    lines: list[Line] = []
+    for depth, link in enumerate(links):
+        indent = "   " + "   " * depth + ("└→ " if depth else "")
+        style = "bad" if depth == len(links) - 1 else "bold"
+        spans: list[Span] = [(indent, "dim"), (f"{link.role} ({link.pid})", style), (f" {link.does}", "")]
+        if link.place:
+            spans.append((f"  {link.place}", "place"))
+        lines.append(clip(tuple(spans), width))
+    return lines
+
+
+def _listed(title: str, items: tuple[str, ...] | list[str], width: int) -> list[Line]:
+    """A titled list, nothing when it is empty."""
+    if not items:
+        return []
+    lines = [plain(f"   {title}:", "title")]
+    for item in items:
+        lines += wrap(item, width, first="   · ", then="     ")
+    return lines
+
+
+def _unchecked(scene: Scene, width: int) -> list[Line]:
+    """Not checked is not the same as not found."""
+    if not scene.diagnosis.unchecked:
+        return []
+    lines = [plain("could not be checked:", "title")]
+    for row in scene.diagnosis.unchecked:
+        lines += wrap(f"{row.cause}: {row.reason}", width, first="· ", then="  ")
+    return lines

@@ -1,0 +1,160 @@
+"""Stacks of one process: Python frames, and what the kernel says of each thread."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from mpmon.tui import format as fmt
+from mpmon.tui.describe.waits import kernel_lines
+from mpmon.tui.line import BLANK, Line, clip, plain, wrap
+
+if TYPE_CHECKING:
+    from mpmon.model import Frame, Stack
+    from mpmon.tui.scene import Scene
+
+LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python\d|/lib64/python\d|^<frozen|\.zip/")
+"""Files that are not the user's own code."""
+
+
+FORK = "multiprocessing/popen_fork.py"
+"""Where multiprocessing forks: the child comes out of it with its parent's stack."""
+
+
+class ThreadKey(NamedTuple):
+    """One thread of a process that can be looked at."""
+
+    tid: int
+    name: str
+
+
+def is_users(frame: Frame) -> bool:
+    """Whether the frame is in the user's own code."""
+    return LIBRARY.search(frame.file) is None
+
+
+def threads_of(scene: Scene, pid: int) -> tuple[ThreadKey, ...]:
+    """Threads with a stack or a word from the kernel, the main thread first."""
+    python = {stack.tid: stack.thread_name for stack in scene.stacks.get(pid, ())}
+    kernel = {tid for (owner, tid) in scene.blocked if owner == pid}
+    names = {t.tid: t.name for t in scene.snapshot.threads if t.pid == pid} | {pid: "MainThread"} | python
+    tids = sorted(kernel | set(python), key=lambda tid: (tid != pid, tid not in python, tid))
+    return tuple(ThreadKey(tid, names.get(tid, f"thread {tid}")) for tid in tids)
+
+
+def frame_line(frame: Frame, width: int) -> Line:
+    """`job.py:88 in __getitem__`, the user's own code bright."""
+    place = f"{fmt.file_name(frame.file)}:{frame.line}"
+    users = is_users(frame)
+    known = "".join(f" {name}={value}" for name, value in (frame.known or {}).items())
+    spans = (
+        (f"  {place}", "place" if users else "dim"),
+        (f" in {frame.function}", "bold" if users else "dim"),
+        (known, "dim"),
+    )
+    return clip(spans, width)
+
+
+def frame_lines(stack: Stack, width: int) -> list[Line]:
+    """Frames innermost first; what a forked process inherited of its parent's stack is one line."""
+    if not stack.frames:
+        return [plain("  no Python frames", "dim")]
+    own = own_frames(stack)
+    lines = [frame_line(frame, width) for frame in own]
+    inherited = stack.frames[len(own) :]
+    forked_at = next((frame for frame in inherited if is_users(frame)), None)
+    if forked_at is not None:
+        place = f"{fmt.file_name(forked_at.file)}:{forked_at.line} in {forked_at.function}"
+        lines.append(clip(plain(f"  forked at {place}", "dim"), width))
+    return lines
+
+
+def own_frames(stack: Stack) -> tuple[Frame, ...]:
+    """The frames since the fork: those below were copied from the parent and will never go on here."""
+    files = [frame.file for frame in stack.frames]
+    fork = next((index for index, file in enumerate(files) if file.endswith(FORK)), len(files))
+    return stack.frames[:fork]
+
+
+def thread_lines(scene: Scene, pid: int, tid: int, width: int) -> list[Line]:
+    """What the kernel says of one thread, then its frames."""
+    blocked = scene.blocked.get((pid, tid))
+    stack = next((s for s in scene.stacks.get(pid, ()) if s.tid == tid), None)
+    lines = kernel_lines(scene, blocked, width) if blocked else []
+    if stack is None:
+        return lines + missing(scene, pid, width)
+    lines += [plain(note, "dim") for note in _notes(scene, stack)]
+    return lines + frame_lines(stack, width)
+
+
+def _notes(scene: Scene, stack: Stack) -> list[str]:
+    """What to know before trusting the frames."""
+    notes: list[str] = []
+    if stack.owns_gil:
+        notes.append("holds the GIL")
+    if not stack.exact:
+        notes.append("read while it ran: frames of different moments may be mixed")
+    seconds = scene.since(stack.taken_at)
+    if seconds is not None and seconds >= STALE_S:
+        notes.append(f"frames read {fmt.age(seconds)} ago")
+    return notes
+
+
+STALE_S = 3.0
+"""Frames older than this are shown with their age."""
+
+
+def missing(scene: Scene, pid: int, width: int) -> list[Line]:
+    """Why there is no stack."""
+    reasons = scene.reasons("stacks", pid)
+    if reasons:
+        return [line for reason in reasons for line in wrap(f"no stack: {reason}", width, style="warn", then="  ")]
+    process = scene.processes.get(pid)
+    if process is None or process.ended or any(e.pid == pid for e in scene.snapshot.exits):
+        return [plain("no stack: the process has ended", "dim")]
+    return [plain("no stack was read yet (r looks now)", "dim")]
+
+
+def all_threads(scene: Scene, pid: int, width: int) -> list[Line]:
+    """Every thread of the process, one after the other."""
+    lines: list[Line] = []
+    for thread in threads_of(scene, pid):
+        lines += [plain(f"{thread.name} ({thread.tid})", "title"), *thread_lines(scene, pid, thread.tid, width), BLANK]
+    return lines or missing(scene, pid, width)
+
+
+def groups(scene: Scene, width: int) -> list[Line]:
+    """All processes, equal main-thread stacks together; small groups first, for the odd one out is of interest."""
+    lines: list[Line] = []
+    found = group_pids(scene)
+    for pids in sorted(found.values(), key=lambda pids: (not scene.suspects & set(pids), len(pids), pids)):
+        lines += [*_group_title(scene, pids, width), *_main_frames(scene, pids[0], width), BLANK]
+    without = [pid for pid in scene.views if not _main_stack(scene, pid)]
+    if without:
+        lines += wrap("without a stack: " + ", ".join(scene.who(p) for p in without), width, style="dim", then="  ")
+    return lines
+
+
+def group_pids(scene: Scene) -> dict[tuple[tuple[str, int, str], ...], list[int]]:
+    """Pids by the frames of their main threads."""
+    found: dict[tuple[tuple[str, int, str], ...], list[int]] = {}
+    for pid in scene.views:
+        stack = _main_stack(scene, pid)
+        if stack is not None:
+            found.setdefault(tuple((f.file, f.line, f.function) for f in own_frames(stack)), []).append(pid)
+    return found
+
+
+def _main_stack(scene: Scene, pid: int) -> Stack | None:
+    return next((s for s in scene.stacks.get(pid, ()) if s.tid == pid), None)
+
+
+def _group_title(scene: Scene, pids: list[int], width: int) -> list[Line]:
+    style = "bad" if scene.suspects & set(pids) else "bold"
+    said = ", ".join(scene.who(pid) for pid in pids)
+    return wrap(f"{fmt.plural(len(pids), 'process', 'processes')}: {said}", width, style=style, then="  ")
+
+
+def _main_frames(scene: Scene, pid: int, width: int) -> list[Line]:
+    stack = _main_stack(scene, pid)
+    return frame_lines(stack, width) if stack else []

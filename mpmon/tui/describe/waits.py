@@ -1,0 +1,82 @@
+"""What the kernel says a thread waits for, and who could end that wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mpmon.tui import format as fmt
+from mpmon.tui.line import Line, Span, clip
+
+if TYPE_CHECKING:
+    from mpmon.model import Blocked, KernelObject
+    from mpmon.tui.scene import Scene
+
+NAMED = 3
+"""How many processes are named before "and 5 more"."""
+
+
+def kernel_lines(scene: Scene, blocked: Blocked, width: int) -> list[Line]:
+    """The system call with its ages, then each thing it waits for."""
+    lines = [clip(_call(scene, blocked), width)]
+    lines += [clip(_object(scene, blocked, waited), width) for waited in blocked.waits_on]
+    return lines
+
+
+def _call(scene: Scene, blocked: Blocked) -> Line:
+    """`in read · asleep 4 min 12 s · wakes in 3 s`."""
+    if blocked.syscall == "running":
+        return (("on a CPU", "good"),)
+    where = blocked.syscall or blocked.wchan
+    spans: list[Span] = [("in ", "dim"), (where, "")] if where else [(f"state {blocked.state}", "dim")]
+    if blocked.ran_at is not None:
+        spans.append((f" · asleep {fmt.age(scene.since(blocked.ran_at))}", ""))
+    if blocked.timeout_s is not None:
+        spans.append((f" · waits at most {fmt.age(blocked.timeout_s)}", ""))
+    if blocked.wakes_at is not None:
+        spans.append((f" · wakes in {fmt.age(blocked.wakes_at - scene.now)}", ""))
+    return tuple(spans)
+
+
+def _object(scene: Scene, blocked: Blocked, waited: str) -> Line:
+    """One thing waited for: `waits for data in pipe:18 · 0 of 65536 bytes · other end: main (4100)`."""
+    what = "waits for room in " if blocked.writes else "waits for "
+    if waited.startswith("process:"):
+        return (("  " + what, "dim"), (scene.who(int(waited.partition(":")[2])), ""))
+    spans: list[Span] = [("  " + what, "dim"), (waited, "place")]
+    found = scene.objects.get(waited)
+    facts = object_facts(scene, found) if found else []
+    facts.append(_others(scene, blocked, (waited, found.peer or "") if found else (waited,)))
+    return (*spans, *((f" · {fact}", "") for fact in facts))
+
+
+def object_facts(scene: Scene, found: KernelObject) -> list[str]:
+    """What is known of an object, each a few words."""
+    facts: list[str] = []
+    if found.path:
+        facts.append(found.path)
+    if found.fill is not None:
+        facts.append(f"{found.fill} of {found.capacity} bytes" if found.capacity else f"{found.fill} bytes unread")
+    if found.value is not None:
+        facts.append(f"value {found.value}")
+    if found.waiters:
+        facts.append(fmt.plural(found.waiters, "waiter"))
+    if found.owner_tid:
+        facts.append(f"taken by thread {found.owner_tid}")
+    if found.holders:
+        facts.append("locked by " + names(scene, found.holders))
+    return facts
+
+
+def _others(scene: Scene, blocked: Blocked, objects: tuple[str, ...]) -> str:
+    """Who could wake the waiter: those who hold the other direction of the object, or its peer."""
+    handles = [handle for key in objects for handle in scene.handles.get(key, ())]
+    others = {h.pid for h in handles if h.pid != blocked.pid and (h.reads if blocked.writes else h.writes)}
+    if others:
+        return "other end: " + names(scene, tuple(sorted(others)))
+    return "nobody else known at the other end" if handles else "other end unknown"
+
+
+def names(scene: Scene, pids: tuple[int, ...]) -> str:
+    """Processes by role and pid, the first few of many."""
+    said = ", ".join(scene.who(pid) for pid in pids[:NAMED])
+    return f"{said} and {len(pids) - NAMED} more" if len(pids) > NAMED else said

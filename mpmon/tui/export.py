@@ -1,0 +1,34 @@
+"""Files for what is on the screen, written beside the user's work and never over an older one."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mpmon.model import Snapshot
+
+
+def file_stem(snapshot: Snapshot) -> str:
+    """`mpmon-4100-20260101-120000`: the job and the moment shown."""
+    moment = time.strftime("%Y%m%d-%H%M%S", time.localtime(snapshot.taken_at))
+    return f"mpmon-{snapshot.root_pid}-{moment}"
+
+
+def write_new(stem: str, contents: dict[str, str], folder: Path) -> list[str]:
+    """Writes one file for each suffix and returns their names.
+
+    Raises:
+        OSError: The folder may not be written to, or is full.
+    """
+    name = stem
+    number = 1
+    while any((folder / f"{name}{suffix}").exists() for suffix in contents):
+        number += 1
+        name = f"{stem}-{number}"
+    for suffix, content in contents.items():
+        with (folder / f"{name}{suffix}").open("x", encoding="utf-8") as file:
+            file.write(content)
+    return [f"{name}{suffix}" for suffix in contents]

@@ -1,0 +1,98 @@
+"""Numbers as people read them. Pure; what is unknown is `None` and reads "–", never 0."""
+
+from __future__ import annotations
+
+UNKNOWN = "–"
+
+MINUTE = 60
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+KIB = 1024
+UNITS = "KMGTP"
+"""Letters of KiB, MiB, GiB …"""
+
+
+def age(seconds: float | None) -> str:
+    """A duration in the two largest units that count: "4 min 12 s"."""
+    if seconds is None:
+        return UNKNOWN
+    whole = max(0, int(seconds))
+    if whole < MINUTE:
+        return f"{whole} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE} min {whole % MINUTE:02} s"
+    if whole < DAY:
+        return f"{whole // HOUR} h {whole % HOUR // MINUTE:02} min"
+    return f"{whole // DAY} d {whole % DAY // HOUR} h"
+
+
+def short_age(seconds: float | None) -> str:
+    """A duration in one unit, for a column: it changes once a minute, so the row is not drawn each second."""
+    if seconds is None:
+        return UNKNOWN
+    whole = max(0, int(seconds))
+    if whole < MINUTE:
+        return f"{whole} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE} min"
+    if whole < DAY:
+        return f"{whole // HOUR} h {whole % HOUR // MINUTE:02}"
+    return f"{whole // DAY} d"
+
+
+def size(count: int | None) -> str:
+    """Bytes in at most five cells: "512", "10K", "1.2G"."""
+    if count is None:
+        return UNKNOWN
+    if count < KIB:
+        return str(count)
+    value = float(count)
+    for unit in UNITS:
+        value /= KIB
+        if value < 9.95:
+            return f"{value:.1f}{unit}"
+        if value < KIB - 0.5:
+            return f"{value:.0f}{unit}"
+    return f"{value:.0f}{UNITS[-1]}"
+
+
+def percent(value: float | None) -> str:
+    """A percentage without its sign."""
+    return UNKNOWN if value is None else f"{value:.0f}"
+
+
+def number(value: float | None) -> str:
+    """A count."""
+    return UNKNOWN if value is None else str(value)
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """A count with its noun: "1 rank", "4 ranks"."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def file_name(path: str) -> str:
+    """The last part of a path."""
+    return path.rpartition("/")[2]
+
+
+def command(cmdline: tuple[str, ...] | None) -> str:
+    """The command without its interpreter: "train.py --lr 0.1" for "/usr/bin/python3 -u train.py --lr 0.1"."""
+    if not cmdline:
+        return UNKNOWN
+    rest = list(cmdline)
+    if file_name(rest[0]).startswith(("python", "pypy")) and len(rest) > 1:
+        rest = _after_interpreter_options(rest[1:]) or rest
+    return " ".join([file_name(rest[0]), *rest[1:]])
+
+
+def _after_interpreter_options(arguments: list[str]) -> list[str]:
+    """What the interpreter runs: a module's name, "-c", or a script, with its arguments."""
+    takes_value = {"-W", "-X"}
+    index = 0
+    while index < len(arguments) and arguments[index].startswith("-") and arguments[index] != "-c":
+        if arguments[index] == "-m":
+            return arguments[index + 1 :]
+        index += 2 if arguments[index] in takes_value else 1
+    return arguments[index:]

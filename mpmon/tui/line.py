@@ -1,0 +1,97 @@
+"""Text as the screen knows it: a line is spans of text, each with a style word. Pure, no Textual.
+
+Style words are looked up in `mpmon.tui.styles` when a line is drawn, so that what is said and how it looks stay apart.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, set_cell_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Span = tuple[str, str]
+"""Text and its style word; the empty word is plain text."""
+
+Line = tuple[Span, ...]
+
+BLANK: Line = ()
+
+
+def plain(text: str, style: str = "") -> Line:
+    """A line of one span."""
+    return ((text, style),)
+
+
+def text_of(line: Line) -> str:
+    """The text without its styles."""
+    return "".join(text for text, _ in line)
+
+
+def cells(line: Line) -> int:
+    """How many terminal cells the line takes; a wide character takes two."""
+    return sum(cell_len(text) for text, _ in line)
+
+
+def fit(text: str, width: int, *, right: bool = False) -> str:
+    """The text in exactly `width` cells: padded, or cut with an ellipsis."""
+    size = cell_len(text)
+    if size > width:
+        return set_cell_size(text, width - 1) + "…" if width > 0 else ""
+    padding = " " * (width - size)
+    return padding + text if right else text + padding
+
+
+def clip(line: Line, width: int) -> Line:
+    """The line in at most `width` cells, an ellipsis where it was cut."""
+    if cells(line) <= width:
+        return line
+    kept: list[Span] = []
+    left = width
+    for text, style in line:
+        size = cell_len(text)
+        if size >= left:
+            kept.append((fit(text + " ", left) if size == left else fit(text, left), style))
+            break
+        kept.append((text, style))
+        left -= size
+    return tuple(kept)
+
+
+def justify(left: Line, right: Line, width: int) -> Line:
+    """Two lines in one: `right` at the right edge and whole, `left` cut where they would meet."""
+    right = clip(right, width)
+    room = width - cells(right)
+    left = clip(left, max(0, room - 1))
+    return (*left, (" " * (room - cells(left)), ""), *right)
+
+
+def wrap(text: str, width: int, *, style: str = "", first: str = "", then: str = "") -> list[Line]:
+    """The text broken at spaces, or inside a word longer than a line; `first` and `then` begin its lines."""
+    wrapped = textwrap.wrap(text, max(width, 20), initial_indent=first, subsequent_indent=then)
+    return [plain(part, style) for part in wrapped]
+
+
+def wrap_spans(spans: Iterable[Span], width: int, *, then: str = "  ") -> list[Line]:
+    """Spans laid out in lines and broken only between spans."""
+    lines: list[list[Span]] = [[]]
+    used = 0
+    for text, style in spans:
+        if lines[-1] and used + cell_len(text) > width:
+            lines.append([(then, "")])
+            used = len(then)
+        lines[-1].append((text, style))
+        used += cell_len(text)
+    return [tuple(line) for line in lines if line]
+
+
+def shorten(lines: list[Line], limit: int) -> list[Line]:
+    """At most `limit` lines; a cut ends in an ellipsis."""
+    if len(lines) <= limit:
+        return lines
+    kept = lines[:limit]
+    kept[-1] = (*kept[-1], ("…", "dim"))
+    return kept

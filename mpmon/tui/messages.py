@@ -1,0 +1,50 @@
+"""Everything that happens to the app from outside or from its screens, on one page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from mpmon.diagnosis.findings import Observation
+
+
+class Observed(Message):
+    """The watch has a new picture."""
+
+    def __init__(self, observation: Observation) -> None:
+        super().__init__()
+        self.observation = observation
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest picture matters."""
+        return isinstance(message, Observed)
+
+
+class Ended(Message):
+    """The watch has no more pictures."""
+
+    def __init__(self, problem: str = "") -> None:
+        super().__init__()
+        self.problem = problem
+        """What went wrong and what to do, empty when nothing did."""
+
+
+class OpenPage(Message):
+    """The user wants to read a page of text."""
+
+    def __init__(self, name: str, pid: int | None = None) -> None:
+        super().__init__()
+        self.name = name
+        """A key of `mpmon.tui.screens.pages.PAGES`."""
+        self.pid = pid
+        """The process it is about."""
+
+
+class Attend(Message):
+    """The user looks at a process now: its stack should stay fresh."""
+
+    def __init__(self, pid: int | None) -> None:
+        super().__init__()
+        self.pid = pid

@@ -1,0 +1,126 @@
+"""One observation with its rows joined, so that panels look things up instead of searching.
+
+Joins are made when first asked for: a panel that is not shown costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mpmon.diagnosis.findings import ProcessView
+
+if TYPE_CHECKING:
+    from mpmon.diagnosis.findings import Diagnosis, Finding, Observation
+    from mpmon.model import Blocked, GpuProcess, Handle, KernelObject, Process, Snapshot, Stack
+
+
+class Scene:
+    """What every panel shows. Compared by identity; never changed after it was made."""
+
+    def __init__(self, observation: Observation) -> None:
+        self.observation = observation
+        self.snapshot: Snapshot = observation.snapshot
+        self.diagnosis: Diagnosis = observation.diagnosis
+
+    @property
+    def now(self) -> float:
+        """The moment all ages count to: that of the snapshot, so that a replay shows the ages of then."""
+        return self.snapshot.taken_at
+
+    def since(self, moment: float | None) -> float | None:
+        """How long ago a moment was, seconds."""
+        return None if moment is None else max(0.0, self.now - moment)
+
+    @property
+    def finding(self) -> Finding | None:
+        """The strongest finding: what mpmon stands for."""
+        return next(iter(self.diagnosis.findings), None)
+
+    @cached_property
+    def processes(self) -> dict[int, Process]:
+        """Process by pid: those that live, and those that ended while mpmon watched."""
+        ended = {e.pid: e.process for e in self.snapshot.exits}
+        return ended | {p.pid: p for p in self.snapshot.processes}
+
+    @cached_property
+    def views(self) -> dict[int, ProcessView]:
+        """What the diagnosis makes of each process; one it says nothing about goes by its name."""
+        said = {v.pid: v for v in self.diagnosis.processes}
+        for process in self.snapshot.processes:
+            if process.pid not in said:
+                said[process.pid] = ProcessView(pid=process.pid, role=process.name, parent=process.ppid)
+        return said
+
+    @cached_property
+    def suspects(self) -> frozenset[int]:
+        """Pids that must move first, of any finding."""
+        return frozenset(s.pid for f in self.diagnosis.findings for s in f.suspects)
+
+    @cached_property
+    def waiters(self) -> dict[int, str]:
+        """What each waiter waits for; the strongest finding has the word."""
+        return {w.pid: w.waits_for for f in reversed(self.diagnosis.findings) for w in f.waiters}
+
+    @property
+    def first_suspect(self) -> int | None:
+        """Whom the selection starts at."""
+        return self.finding.suspects[0].pid if self.finding and self.finding.suspects else None
+
+    @cached_property
+    def stacks(self) -> dict[int, tuple[Stack, ...]]:
+        """Stacks by pid, the main thread first."""
+        found: defaultdict[int, list[Stack]] = defaultdict(list)
+        for stack in self.snapshot.stacks:
+            found[stack.pid].append(stack)
+        return {pid: tuple(sorted(stacks, key=lambda s: (s.tid != pid, s.tid))) for pid, stacks in found.items()}
+
+    @cached_property
+    def blocked(self) -> dict[tuple[int, int], Blocked]:
+        """What the kernel says, by (pid, thread id)."""
+        return {(b.pid, b.tid): b for b in self.snapshot.blocked}
+
+    @cached_property
+    def objects(self) -> dict[str, KernelObject]:
+        """Kernel object by its id."""
+        return {o.id: o for o in self.snapshot.objects}
+
+    @cached_property
+    def handles(self) -> dict[str, tuple[Handle, ...]]:
+        """Who holds an object open, by the object's id."""
+        found: defaultdict[str, list[Handle]] = defaultdict(list)
+        for handle in self.snapshot.handles:
+            found[handle.object].append(handle)
+        return {key: tuple(handles) for key, handles in found.items()}
+
+    def handles_of(self, pid: int) -> tuple[Handle, ...]:
+        """What one process holds open, by descriptor."""
+        own = [h for h in self.snapshot.handles if h.pid == pid]
+        return tuple(sorted(own, key=lambda h: (h.fd is None, h.fd or 0, h.object)))
+
+    @cached_property
+    def gpu_processes(self) -> dict[int, tuple[GpuProcess, ...]]:
+        """What the driver attributes to each process."""
+        found: defaultdict[int, list[GpuProcess]] = defaultdict(list)
+        for row in self.snapshot.gpu_processes:
+            found[row.pid].append(row)
+        return {pid: tuple(rows) for pid, rows in found.items()}
+
+    @cached_property
+    def gpu_index(self) -> dict[str, int]:
+        """Number of a device by its UUID."""
+        return {g.uuid: g.index for g in self.snapshot.gpus}
+
+    def reasons(self, table: str, pid: int) -> list[str]:
+        """Why rows of a table are missing for a process."""
+        return [u.reason for u in self.snapshot.unknowns if u.table == table and u.pid == pid]
+
+    def role(self, pid: int) -> str:
+        """The role of a process, or its pid when nothing is known of it."""
+        view = self.views.get(pid)
+        return view.role if view else f"process {pid}"
+
+    def who(self, pid: int) -> str:
+        """A process by role and pid: "rank 1 (4102)"."""
+        return f"{self.views[pid].role} ({pid})" if pid in self.views else f"process {pid}"

@@ -1,0 +1,221 @@
+"""The main screen: the finding, the processes, and the stack of the selected one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding
+from textual.containers import Container
+
+from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, bindings, labels
+from mpmon.tui.messages import Attend, OpenPage
+from mpmon.tui.panels import PANELS
+from mpmon.tui.panels.finding import FindingPanel
+from mpmon.tui.panels.processes import ProcessesPanel
+from mpmon.tui.panels.stack import StackPanel
+from mpmon.tui.screens.framed import Framed
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.widgets import Input
+
+    from mpmon.tui.scene import Scene
+
+WIDE = 160
+"""From this width on the panels stand side by side."""
+
+
+class MainScreen(Framed):
+    """Knows which process is selected; the panels only show it."""
+
+    AUTO_FOCUS = "ProcessesPanel"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(MAIN_KEYS),
+        *(Binding(str(n), f"panel({n - 1})", show=False) for n in range(1, len(PANELS) + 1)),
+    ]
+
+    def __init__(self, *, replay: bool) -> None:
+        super().__init__(labels((*APP_KEYS[:3], *MAIN_KEYS, *APP_KEYS[3:]), replay=replay))
+        self.finding = FindingPanel()
+        self.panels = tuple(panel() for panel in PANELS)
+        self.selected: int | None = None
+        self.selected_role = ""
+        self._following = True
+
+    def body(self) -> ComposeResult:
+        """The finding, then the panels of the table."""
+        yield self.finding
+        with Container(id="panels"):
+            yield from self.panels
+
+    @property
+    def processes(self) -> ProcessesPanel:
+        """The list of processes."""
+        return self.query_exactly_one(ProcessesPanel)
+
+    @property
+    def stack(self) -> StackPanel:
+        """The stack of the selected process."""
+        return self.query_exactly_one(StackPanel)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Side by side where there is room; Textual calls the frame's own handler as well."""
+        self.query_exactly_one("#panels").set_class(event.size.width >= WIDE, "-wide")
+        self.finding.repaint()
+
+    def show_scene(self) -> None:
+        """Passes the scene on, and moves the selection when it follows somebody."""
+        if self.scene is None:
+            return
+        self.finding.scene = self.scene
+        self._select(self._whom(self.scene))
+        for panel in self.panels:
+            panel.scene = self.scene
+
+    # Selection
+
+    def _whom(self, scene: Scene) -> int | None:
+        """The first suspect while following, else whom the user chose, else who has that role now, else the root."""
+        if self._following and scene.first_suspect is not None:
+            return scene.first_suspect
+        if self.selected in scene.views:
+            return self.selected
+        heirs = (v.pid for v in scene.diagnosis.processes if v.role == self.selected_role)
+        return next(heirs, scene.snapshot.root_pid)
+
+    def _select(self, pid: int | None) -> None:
+        if pid == self.selected:
+            return
+        self.selected = pid
+        if self.scene is not None and pid is not None:
+            self.selected_role = self.scene.role(pid)
+        self.processes.selected = pid
+        self.stack.selected = pid
+        self.post_message(Attend(pid))
+
+    def on_processes_panel_moved(self, message: ProcessesPanel.Moved) -> None:
+        """The user chose; from now on nobody else moves the selection."""
+        self._following = False
+        self.processes.note = ""
+        self._select(message.pid)
+
+    def action_follow(self) -> None:
+        """Follows the suspect, or lets go."""
+        self._following = not self._following
+        self.processes.note = "following" if self._following else ""
+        self.notice("following the suspect" if self._following else "no longer following")
+        self.show_scene()
+
+    # Panels
+
+    def action_panel(self, index: int) -> None:
+        """Goes to a panel; once more makes it large, or small again."""
+        panel = self.panels[index]
+        if panel.has_focus:
+            self._enlarge(None if self.has_class("-large") else index)
+        else:
+            if self.has_class("-large"):
+                self._enlarge(index)
+            panel.focus()
+
+    def _enlarge(self, index: int | None) -> None:
+        self.set_class(index is not None, "-large")
+        for number, panel in enumerate(self.panels):
+            panel.set_class(number == index, "-chosen")
+
+    def action_thread(self, step: int) -> None:
+        """Another thread of the selected process."""
+        self.stack.turn(step)
+
+    # The list
+
+    def action_tree(self) -> None:
+        """Tree or list."""
+        self.processes.switch()
+
+    def action_expand(self) -> None:
+        """Unfolds a branch."""
+        self.processes.fold(folded=False)
+
+    def action_collapse(self) -> None:
+        """Folds a branch."""
+        self.processes.fold(folded=True)
+
+    def action_expand_all(self) -> None:
+        """Folds or unfolds all branches."""
+        self.processes.fold_all()
+
+    def action_sort_next(self) -> None:
+        """Sorts by the next column."""
+        self.processes.sort_by(1)
+
+    def action_sort_previous(self) -> None:
+        """Sorts by the column before."""
+        self.processes.sort_by(-1)
+
+    def action_invert(self) -> None:
+        """Inverts the order."""
+        self.processes.invert()
+
+    # Filter
+
+    def action_filter(self) -> None:
+        """Opens the line that takes the filter."""
+        from textual.widgets import Input
+
+        if self.query("#filter"):
+            return
+        field = Input(self.processes.filter, placeholder="filter: role, pid, state, command", id="filter")
+        field.cursor_blink = False
+        self.mount(field, before=self.keys)
+        field.focus()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        """Filters while the user types."""
+        self.processes.set_filter(message.value)
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Keeps the filter and closes its line."""
+        message.input.remove()
+        self.processes.focus()
+
+    def action_clear(self) -> None:
+        """Closes what is open, the smallest thing first."""
+        if self.query("#filter") or self.processes.filter:
+            self.query("#filter").remove()
+            self.processes.set_filter("")
+            self.processes.focus()
+        elif self.has_class("-large"):
+            self._enlarge(None)
+
+    def action_next_match(self) -> None:
+        """The next process that matches."""
+        self.processes.next_match(1)
+
+    def action_previous_match(self) -> None:
+        """The process before that matches."""
+        self.processes.next_match(-1)
+
+    # Pages
+
+    def action_details(self) -> None:
+        """Everything about the selected process."""
+        self._open("details")
+
+    def action_stacks(self) -> None:
+        """All its threads."""
+        self._open("stacks")
+
+    def action_groups(self) -> None:
+        """Stacks of all processes."""
+        self._open("groups")
+
+    def action_why(self) -> None:
+        """The findings in full."""
+        self._open("why")
+
+    def _open(self, name: str) -> None:
+        self.post_message(OpenPage(name, self.selected))

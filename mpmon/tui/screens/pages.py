@@ -1,0 +1,91 @@
+"""Pages of text that lie on the main screen and follow what happens: one line each in `PAGES`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from mpmon.tui.describe import details, finding, stack
+from mpmon.tui.describe.help import help_lines
+from mpmon.tui.keys import APP_KEYS, PAGE_KEYS, bindings, labels
+from mpmon.tui.line import Line, plain
+from mpmon.tui.screens.framed import Framed
+from mpmon.tui.widgets.panel import Panel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from mpmon.tui.scene import Scene
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a page is about."""
+
+    title: str
+    lines: Callable[[Scene, int | None, int], list[Line]]
+    """Scene, selected process and width in, lines out."""
+    of_process: bool = False
+    """It is about the selected process."""
+
+
+PAGES: dict[str, Subject] = {
+    "details": Subject("details", lambda scene, pid, width: details.details(scene, pid or 0, width), of_process=True),
+    "stacks": Subject("stacks", lambda scene, pid, width: stack.all_threads(scene, pid or 0, width), of_process=True),
+    "groups": Subject("equal stacks", lambda scene, _, width: stack.groups(scene, width)),
+    "why": Subject("why", lambda scene, _, width: finding.in_full(scene, width)),
+    "help": Subject("keys", lambda _, __, width: help_lines(width)),
+}
+
+
+class Text(Panel[Line]):
+    """Lines of a subject, scrolled by keys."""
+
+    DEFAULT_CSS = """
+    Text { height: 1fr; }
+    """
+
+    def __init__(self, subject: Subject, pid: int | None) -> None:
+        super().__init__()
+        self._subject = subject
+        self._pid = pid
+
+    def repaint(self) -> None:
+        """The lines of the scene now."""
+        if self.scene is None:
+            self.show_rows((plain("looking …", "dim"),))
+            return
+        self.show_rows(self._subject.lines(self.scene, self._pid, self.size.width))
+        who = self.scene.who(self._pid) if self._subject.of_process and self._pid is not None else ""
+        self.titled(who, title=self._subject.title)
+
+    def draw_row(self, row: Line, width: int) -> Line:
+        """The line as it is."""
+        del width
+        return row
+
+
+class Page(Framed):
+    """A subject fullscreen, under the same headline."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(PAGE_KEYS)]
+
+    def __init__(self, subject: Subject, pid: int | None) -> None:
+        super().__init__(labels((*PAGE_KEYS, *APP_KEYS), replay=False))
+        self.subject = subject
+        self.text = Text(subject, pid)
+
+    def body(self) -> ComposeResult:
+        """The text."""
+        yield self.text
+
+    def show_scene(self) -> None:
+        """Passes the scene on."""
+        self.text.scene = self.scene
+
+    def action_close(self) -> None:
+        """Back."""
+        self.dismiss()

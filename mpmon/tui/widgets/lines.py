@@ -1,0 +1,268 @@
+"""The line widget every panel is made of: rows in, lines out, and only lines that changed are painted.
+
+Textual's own table lays out and paints everything at each change, which costs ten times as much.
+Here a row is any value that can be compared, and a line is made of it only when it is to be seen:
+`show_rows` compares the new rows with those before and refreshes the regions of changed rows in view.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from rich.segment import Segment
+from textual.binding import Binding
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from mpmon.tui.line import Line, clip, plain, text_of
+from mpmon.tui.styles import CURSOR, STYLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.style import Style
+    from textual import events
+    from textual.binding import BindingType
+
+RowT = TypeVar("RowT")
+
+_MISSING = object()
+
+_CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], "·")
+"""Names and arguments come from the watched job: nothing in them may reach the terminal as a command."""
+
+
+class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
+    """Rows drawn one a line, with a heading that stays and, if wanted, a cursor.
+
+    A subclass says how a row looks (`draw_row`) and, with a cursor, hears of its moves (`cursor_moved`).
+    """
+
+    HAS_CURSOR: ClassVar[bool] = False
+    """With a cursor the arrow keys move it; without one they scroll."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "scroll_up", show=False),
+        Binding("down", "scroll_down", show=False),
+        Binding("pageup", "page_up", show=False),
+        Binding("pagedown", "page_down", show=False),
+        Binding("home", "scroll_home", show=False),
+        Binding("end", "scroll_end", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    Lines {
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-size: 0 0;
+        width: 1fr;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: tuple[RowT, ...] = ()
+        self._heading: tuple[Line, ...] = ()
+        self._cursor = 0
+        self._strips: dict[int, Strip] = {}
+        """Drawn rows by index, until they change."""
+
+    # Rows
+
+    @property
+    def rows(self) -> tuple[RowT, ...]:
+        """What is shown now, in or out of view."""
+        return self._rows
+
+    def draw_row(self, row: RowT, width: int) -> Line:
+        """The line of one row; asked for rows in view only."""
+        raise NotImplementedError
+
+    def show_rows(self, rows: Iterable[RowT]) -> None:
+        """Shows other rows; what is equal to the row before in the same place is not painted again."""
+        before, self._rows = self._rows, tuple(rows)
+        changed = [
+            index
+            for index, (old, new) in enumerate(zip_longest(before, self._rows, fillvalue=_MISSING))
+            if old is not new and old != new
+        ]
+        for index in changed:
+            self._strips.pop(index, None)
+        if len(before) != len(self._rows):
+            self._fit_cursor()
+            self.virtual_size = Size(0, len(self._heading) + len(self._rows))
+        self._paint(changed)
+
+    def show_heading(self, *lines: Line) -> None:
+        """Shows lines above the rows that do not scroll."""
+        before, self._heading = self._heading, lines
+        if len(before) != len(lines):
+            self.virtual_size = Size(0, len(lines) + len(self._rows))
+            self.refresh()
+        elif before != lines:
+            self.refresh(Region(0, 0, self.size.width, len(lines)))
+
+    def redraw(self) -> None:
+        """Draws every row anew, after something changed that rows do not carry, such as the columns."""
+        self._strips.clear()
+        self.refresh()
+
+    def _paint(self, changed: Sequence[int]) -> None:
+        """Refreshes the regions of rows in view."""
+        first = self.scroll_offset.y
+        last = first + self.view_height
+        top = len(self._heading) - first
+        regions = [Region(0, top + i, self.size.width, 1) for i in changed if first <= i < last]
+        if regions:
+            self.refresh(*regions)
+
+    @property
+    def view_height(self) -> int:
+        """How many rows fit."""
+        return max(0, self.size.height - len(self._heading))
+
+    @property
+    def view_range(self) -> tuple[int, int]:
+        """First and last row in view, from 1; (0, 0) when there is none."""
+        first = self.scroll_offset.y
+        last = min(len(self._rows), first + self.view_height)
+        return (first + 1, last) if last > first else (0, 0)
+
+    # Drawing
+
+    def render_line(self, y: int) -> Strip:
+        """Textual asks for line `y` of the widget."""
+        width, base = self.size.width, self.rich_style
+        if y < len(self._heading):
+            return _strip(self._heading[y], width, base)
+        index = y - len(self._heading) + self.scroll_offset.y
+        if index >= len(self._rows):
+            return Strip.blank(width, base)
+        strip = self._strips.get(index)
+        if strip is None:
+            line = self.draw_row(self._rows[index], width)
+            at_cursor = self.HAS_CURSOR and index == self._cursor
+            strip = self._strips[index] = _cursor_strip(line, width, base) if at_cursor else _strip(line, width, base)
+        return strip
+
+    def notify_style_update(self) -> None:
+        """Another theme: everything looks different."""
+        self._strips.clear()
+        super().notify_style_update()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Another width: everything is laid out anew."""
+        del event
+        self._strips.clear()
+        self.resized()
+
+    def resized(self) -> None:
+        """For subclasses whose rows depend on the size."""
+
+    # Cursor
+
+    @property
+    def cursor(self) -> int:
+        """Index of the row the keys act on."""
+        return self._cursor
+
+    def move_cursor(self, index: int) -> None:
+        """Puts the cursor on a row, and the row in view; tells nobody."""
+        self._put_cursor(index)
+        self._reveal_cursor()
+
+    def keep_cursor(self, index: int) -> None:
+        """Lets the cursor follow its row to another place.
+
+        Scrolls only if the cursor was in view: the user may be looking elsewhere.
+        """
+        first = self.scroll_offset.y
+        was_in_view = first <= self._cursor < first + self.view_height
+        self._put_cursor(index)
+        if was_in_view:
+            self._reveal_cursor()
+
+    def _put_cursor(self, index: int) -> None:
+        before, self._cursor = self._cursor, max(0, min(index, len(self._rows) - 1))
+        if before != self._cursor:
+            for row in (before, self._cursor):
+                self._strips.pop(row, None)
+            self._paint((before, self._cursor))
+
+    def cursor_moved(self) -> None:
+        """The user moved the cursor."""
+
+    def _fit_cursor(self) -> None:
+        if self._cursor >= len(self._rows):
+            self._cursor = max(0, len(self._rows) - 1)
+            self._strips.pop(self._cursor, None)
+
+    def _reveal_cursor(self) -> None:
+        first = self.scroll_offset.y
+        if self._cursor < first:
+            self.scroll_to(y=self._cursor, animate=False)
+        elif self._cursor >= first + self.view_height > first:
+            self.scroll_to(y=self._cursor - self.view_height + 1, animate=False)
+
+    def _user_moves(self, index: int) -> None:
+        self.move_cursor(index)
+        self.cursor_moved()
+
+    def action_scroll_up(self) -> None:
+        """Up."""
+        self._step(-1)
+
+    def action_scroll_down(self) -> None:
+        """Down."""
+        self._step(1)
+
+    def action_page_up(self) -> None:
+        """A page up."""
+        self._step(-max(1, self.view_height - 1))
+
+    def action_page_down(self) -> None:
+        """A page down."""
+        self._step(max(1, self.view_height - 1))
+
+    def action_scroll_home(self) -> None:
+        """To the first row."""
+        self._step(-len(self._rows))
+
+    def action_scroll_end(self) -> None:
+        """To the last row."""
+        self._step(len(self._rows))
+
+    def _step(self, rows: int) -> None:
+        if self.HAS_CURSOR:
+            self._user_moves(self._cursor + rows)
+        else:
+            self.scroll_to(y=self.scroll_offset.y + rows, animate=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click puts the cursor on its row."""
+        index = event.y - len(self._heading) + self.scroll_offset.y
+        if self.HAS_CURSOR and event.y >= len(self._heading) and index < len(self._rows):
+            self._user_moves(index)
+
+
+class TextLines(Lines[Line]):
+    """Rows that are lines already."""
+
+    def draw_row(self, row: Line, width: int) -> Line:
+        """The line as it is, cut at the edge."""
+        return clip(row, width)
+
+
+def _strip(line: Line, width: int, base: Style) -> Strip:
+    """What Textual draws for a line; styles on top of the widget's own."""
+    line = clip(line, width)
+    segments = [Segment(text.translate(_CONTROLS), base + STYLES[style]) for text, style in line]
+    return Strip(segments).adjust_cell_length(width, base)
+
+
+def _cursor_strip(line: Line, width: int, base: Style) -> Strip:
+    """The line as one bar, in the style it ends with: a bar of patches would be hard to see."""
+    style = base + STYLES[line[-1][1] if line else ""] + CURSOR
+    return _strip(plain(text_of(line)), width, style)

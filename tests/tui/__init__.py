@@ -1,0 +1,1 @@
+"""Tests of the screen: a fake watch plays hand-built observations, and screens are compared as plain text."""

@@ -1,0 +1,74 @@
+"""Runs the app without a terminal and reads its screen as text."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mpmon.tui.app import MonitorApp
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from textual.pilot import Pilot
+
+    from mpmon.session.source import Watch
+
+GOLDENS = Path(__file__).parent / "goldens"
+
+SMALL = (80, 24)
+LARGE = (120, 40)
+
+
+def screen_text(app: MonitorApp) -> str:
+    """What the terminal would show, without trailing blanks."""
+    compositor = app.screen._compositor  # pyright: ignore[reportPrivateUsage]  there is no public way
+    strips = compositor.render_strips()
+    return "\n".join(strip.text.rstrip() for strip in strips) + "\n"
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compares with the file, or writes it when `MPMON_UPDATE_GOLDENS` is set."""
+    file = GOLDENS / f"{name}.txt"
+    if os.environ.get("MPMON_UPDATE_GOLDENS") == "1":
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+async def settle(pilot: Pilot[int], until: Callable[[], bool] = lambda: True) -> None:
+    """Waits until the screen says so; messages come from another thread."""
+    for _ in range(200):
+        await pilot.pause()
+        if until():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("the screen did not get there:\n" + screen_text_of(pilot))
+
+
+def screen_text_of(pilot: Pilot[int]) -> str:
+    """The text of a pilot's app."""
+    assert isinstance(pilot.app, MonitorApp)
+    return screen_text(pilot.app)
+
+
+def play(
+    watch: Watch,
+    script: Callable[[Pilot[int]], Awaitable[None]],
+    *,
+    size: tuple[int, int] = SMALL,
+    first: str = "pid",
+    **options: object,
+) -> MonitorApp:
+    """Runs a script of keys against the app, from the moment its screen shows `first`."""
+    app = MonitorApp(watch, **options)  # pyright: ignore[reportArgumentType]
+
+    async def session() -> None:
+        async with app.run_test(size=size) as pilot:
+            await settle(pilot, lambda: first in screen_text(app))
+            await script(pilot)
+        app.stop_feed()
+
+    asyncio.run(session())
+    return app

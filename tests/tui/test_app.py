@@ -1,0 +1,401 @@
+"""What the app does with what comes from the watch and from the keys."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from mpmon.diagnosis.findings import Link
+from mpmon.errors import CannotTell
+from mpmon.model import ProbeReport
+from mpmon.tui.app import MonitorApp
+from mpmon.tui.describe.finding import chain
+from mpmon.tui.line import text_of
+from mpmon.tui.panels.processes import ProcessesPanel
+from tests.tui.fakes import NOW, BlockedWatch, FakeWatch, healthy, hung, many, observe
+from tests.tui.screens import play, screen_text, screen_text_of, settle
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+    from textual.pilot import Pilot
+
+    from mpmon.diagnosis.findings import Observation
+
+
+def shows(pilot: Pilot[int], *words: str) -> bool:
+    """Whether all the words are on the screen."""
+    text = screen_text_of(pilot)
+    return all(word in text for word in words)
+
+
+def test_ages_count_to_the_moment_of_the_snapshot() -> None:
+    watch = FakeWatch(hung())
+
+    async def script(pilot: Pilot[int]) -> None:
+        watch.feed(hung(now=NOW + 3600))
+        await settle(pilot, lambda: shows(pilot, "HUNG 1 h 04 min"))
+
+    play(watch, script, first="HUNG 4 min 12 s")
+
+
+def test_a_blocked_watch_blocks_neither_keys_nor_the_exit() -> None:
+    watch = BlockedWatch()
+    began = time.monotonic()
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("h")
+        await settle(pilot, lambda: shows(pilot, "looking"))
+        await pilot.press("escape", "q")
+
+    app = play(watch, script)
+
+    assert app.return_code == 0
+    assert "stop" in watch.asked
+    assert time.monotonic() - began < 5
+
+
+def test_ctrl_c_quits() -> None:
+    app = play(FakeWatch(hung()), lambda pilot: pilot.press("ctrl+c"))
+
+    assert app.return_code == 0
+
+
+def test_escape_never_quits() -> None:
+    app = play(FakeWatch(hung()), lambda pilot: pilot.press("escape", "escape"), first="HUNG")
+
+    assert app.return_value is None
+
+
+def test_the_last_picture_stays_when_the_job_ends() -> None:
+    watch = FakeWatch(hung(), None)  # pyright: ignore[reportArgumentType]
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "the job ended", "HUNG"))
+
+    play(watch, script)
+
+
+def test_the_end_of_a_recording_is_told() -> None:
+    watch = FakeWatch(hung(), None, live=False, title="recording hang.jsonl.gz")  # pyright: ignore[reportArgumentType]
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "end of the recording", "recording hang.jsonl.gz"))
+
+    play(watch, script)
+
+
+def test_a_failure_is_a_sentence_with_its_remedy() -> None:
+    watch = FakeWatch()
+    watch.feed(CannotTell("Process 4100 is gone.", "Start it again."))
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "Process 4100 is gone. Start it again."))
+
+    play(watch, script)
+
+
+def test_a_defect_is_a_line_and_no_traceback() -> None:
+    watch = FakeWatch()
+    watch.feed(ZeroDivisionError("oops"))  # pyright: ignore[reportArgumentType]
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "mpmon failed: ZeroDivisionError: oops"))
+
+    play(watch, script)
+
+
+def test_a_probe_problem_is_a_line() -> None:
+    before = hung()
+    report = ProbeReport(name="stacks", ok=False, seconds=0.1, problem="permission denied: run as the job's user")
+    snapshot = type(before.snapshot)(
+        taken_at=NOW, root_pid=4100, root_start_time=0, processes=before.snapshot.processes, probes=(report,)
+    )
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "stacks: permission denied"))
+
+    play(FakeWatch(observe(snapshot, before.diagnosis)), script)
+
+
+def test_the_selection_starts_at_the_suspect_and_the_watch_attends_to_it() -> None:
+    watch = FakeWatch(hung())
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "stack dataloader worker 1 (4121)", "dataset.py:88 in download"))
+
+    play(watch, script)
+
+    assert watch.asked[0] == ("attend", 4121)
+
+
+def test_the_selection_stays_where_the_user_put_it() -> None:
+    watch = FakeWatch(hung())
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("home")
+        await settle(pilot, lambda: shows(pilot, "stack main (4100)"))
+        watch.feed(hung(now=NOW + 8))
+        await settle(pilot, lambda: shows(pilot, "4 min 20 s", "stack main (4100)"))
+        await pilot.press("F")
+        await settle(pilot, lambda: shows(pilot, "stack dataloader worker 1 (4121)"))
+
+    play(watch, script, first="4121")
+
+
+def test_right_turns_to_the_next_thread() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("right")
+        await settle(pilot, lambda: shows(pilot, "watchdog", "threading.py:975 in run"))
+        await pilot.press("right")
+        await settle(pilot, lambda: shows(pilot, "dataset.py:88 in download"))
+
+    play(FakeWatch(hung()), script, first="1 of 2")
+
+
+def test_a_missing_stack_has_a_reason() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("end")
+        await settle(pilot, lambda: shows(pilot, "no stack: not a Python process mpmon can read"))
+
+    play(FakeWatch(hung()), script, first="4121")
+
+
+def test_pause_keeps_the_picture_and_the_watch_goes_on() -> None:
+    watch = FakeWatch(hung())
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("p")
+        await settle(pilot, lambda: shows(pilot, "[paused]"))
+        watch.feed(hung(now=NOW + 60))
+        await asyncio.sleep(0.1)
+        await settle(pilot, lambda: shows(pilot, "HUNG 4 min 12 s"))
+        await pilot.press("p")
+        await settle(pilot, lambda: shows(pilot, "HUNG 5 min 12 s"))
+
+    play(watch, script, first="HUNG")
+
+    assert ("pause", True) not in watch.asked
+
+
+def test_a_recording_is_paused_stepped_and_sped_up() -> None:
+    watch = FakeWatch(hung(), live=False, title="recording hang")
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("full_stop", "right_square_bracket")
+        await settle(pilot, lambda: shows(pilot, "[paused]", "[2x]"))
+        watch.feed(hung(now=NOW + 60))
+        await settle(pilot, lambda: shows(pilot, "HUNG 5 min 12 s"))
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        await settle(pilot, lambda: shows(pilot, "[0.5x]"))
+
+    play(watch, script, first="HUNG")
+
+    assert [a for a in watch.asked if a in ("step", ("pause", True))] == [("pause", True), "step"]
+
+
+def test_look_asks_the_watch() -> None:
+    watch = FakeWatch(hung())
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("r")
+        await settle(pilot, lambda: shows(pilot, "looking at everything now"))
+
+    play(watch, script, first="HUNG")
+
+    assert "look" in watch.asked
+
+
+def test_export_writes_report_and_picture_and_never_over_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("x")
+        await settle(pilot, lambda: shows(pilot, "written: mpmon-4100-"))
+        await pilot.press("x")
+        await settle(pilot, lambda: shows(pilot, "-2.svg"))
+
+    def report(observation: Observation) -> str:
+        return f"{observation.diagnosis.verdict.value}\n"
+
+    play(FakeWatch(hung()), script, first="HUNG", export=report)
+
+    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".svg", ".svg", ".txt", ".txt"]
+    assert {p.read_text() for p in tmp_path.glob("*.txt")} == {"hung\n"}
+
+
+def test_export_that_fails_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> list[str]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mpmon.tui.app.write_new", refuse)
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("x")
+        await settle(pilot, lambda: shows(pilot, "not written: Permission denied"))
+
+    play(FakeWatch(hung()), script, first="HUNG")
+
+
+def test_filter_hides_what_does_not_match_and_escape_brings_it_back() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("slash", *"worker 3", "enter")
+        await settle(pilot, lambda: shows(pilot, "filter worker 3") and not shows(pilot, "resource tracker"))
+        await pilot.press("n")
+        await settle(pilot, lambda: shows(pilot, "stack dataloader worker 3 (4123)"))
+        await pilot.press("escape")
+        await settle(pilot, lambda: shows(pilot, "resource tracker"))
+
+    play(FakeWatch(hung()), script, first="4121")
+
+
+def test_letters_in_the_filter_are_text_and_not_keys() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("slash", *"quit")
+        await settle(pilot, lambda: shows(pilot, "filter quit"))
+
+    app = play(FakeWatch(hung()), script, first="4121")
+
+    assert app.return_value is None
+
+
+def test_branches_fold() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("home", "minus")
+        await settle(pilot, lambda: shows(pilot, "main +5") and not shows(pilot, "resource tracker"))
+        await pilot.press("plus")
+        await settle(pilot, lambda: shows(pilot, "resource tracker"))
+
+    play(FakeWatch(hung()), script, first="4121")
+
+
+def test_a_panel_key_pressed_twice_makes_the_panel_large() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("2", "2")
+        await settle(pilot, lambda: not shows(pilot, "resource tracker") and shows(pilot, "dataset.py:88 in download"))
+        await pilot.press("escape")
+        await settle(pilot, lambda: shows(pilot, "resource tracker"))
+
+    play(FakeWatch(hung()), script, first="4121")
+
+
+def test_the_job_cannot_send_commands_to_the_terminal() -> None:
+    nasty = many(3)
+    view = nasty.diagnosis.processes[1]
+    changed = type(view)(pid=view.pid, role="\x1b[2Jboom", parent=5000)
+    diagnosis = type(nasty.diagnosis)(
+        verdict=nasty.diagnosis.verdict, processes=(nasty.diagnosis.processes[0], changed)
+    )
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "·[2Jboom"))
+        assert "\x1b" not in screen_text_of(pilot)
+
+    play(FakeWatch(observe(nasty.snapshot, diagnosis)), script)
+
+
+def test_a_silent_live_watch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mpmon.tui.app.SILENCE_S", 0.1)
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "nothing new for"))
+
+    play(BlockedWatch(hung()), script, first="HUNG")
+
+
+def test_without_colour_nothing_is_coloured() -> None:
+    app = MonitorApp(FakeWatch(hung()), color=False)
+    drawn: list[str] = []
+
+    async def session() -> None:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot, lambda: "HUNG" in screen_text(app))
+            drawn.append(app.export_screenshot())
+        app.stop_feed()
+
+    asyncio.run(session())
+    assert "HUNG" in drawn[0]
+    assert app.get_line_filters()[-1].__class__.__name__ == "NoColor"
+
+
+def test_gpu_columns_only_with_gpus() -> None:
+    async def with_gpus(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "gmem", "38G"))
+
+    async def without(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "rank 0") and not shows(pilot, "gmem"))
+
+    play(FakeWatch(healthy()), with_gpus)
+    play(FakeWatch(healthy(gpus=False)), without)
+
+
+def test_a_click_selects() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.click("ProcessesPanel", offset=(10, 2))
+        await settle(pilot, lambda: shows(pilot, "stack main (4100)"))
+
+    play(FakeWatch(hung()), script, first="4121")
+
+
+def test_what_the_user_scrolled_to_stays_in_view() -> None:
+    watch = FakeWatch(many(100))
+
+    async def script(pilot: Pilot[int]) -> None:
+        panel = pilot.app.screen.query_one(ProcessesPanel)
+        panel.scroll_to(y=50, animate=False)
+        await settle(pilot, lambda: shows(pilot, "dataloader worker 51"))
+        watch.feed(many(100, now=NOW + 30))
+        await settle(pilot, lambda: shows(pilot, "HEALTHY 1 min 30 s", "dataloader worker 51"))
+
+    play(watch, script, first="5000")
+
+
+def test_a_page_follows_what_happens_and_escape_closes_it() -> None:
+    watch = FakeWatch(hung())
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("w")
+        await settle(pilot, lambda: shows(pilot, "what to do", "still for 4 min 12 s"))
+        watch.feed(hung(now=NOW + 60))
+        await settle(pilot, lambda: shows(pilot, "what to do", "still for 5 min 12 s"))
+        await pilot.press("escape")
+        await settle(pilot, lambda: shows(pilot, "resource tracker"))
+
+    play(watch, script, first="4121")
+
+
+def test_the_palette_has_every_action() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("ctrl+p", *"wait chain")
+        await settle(pilot, lambda: shows(pilot, "why: the wait chain"))
+        await pilot.press("down", "enter")
+        await settle(pilot, lambda: shows(pilot, "what to do"))
+
+    play(FakeWatch(hung()), script, first="4121")
+
+
+def test_a_long_chain_keeps_its_end() -> None:
+    links = tuple(Link(pid=n, role=f"rank {n}", does="all_reduce over a long name") for n in range(8))
+
+    lines = [text_of(line) for line in chain(links, 60, most=2)]
+
+    assert len(lines) == 2
+    assert lines[0].startswith("rank 0 → all_reduce")
+    assert "… → rank 7" in " ".join(lines).replace("   ", " ").replace("  ", " ")
+
+
+def test_a_signal_to_end_leaves_as_a_quit_does() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await settle(pilot, lambda: pilot.app.return_value is not None)
+
+    app = play(FakeWatch(hung()), script, first="HUNG")
+
+    assert app.return_value == 128 + signal.SIGTERM

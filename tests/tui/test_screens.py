@@ -1,0 +1,74 @@
+"""Every screen as text, at the smallest size that must work and at a comfortable one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.segment import Segment
+from textual.color import Color
+
+from mpmon.tui.ascii import AsciiFilter
+from tests.tui.fakes import FakeWatch, healthy, hung, many
+from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from mpmon.diagnosis.findings import Observation
+
+SIZES = {"80x24": SMALL, "120x40": LARGE}
+
+SCENES = {"hung": hung, "healthy": healthy, "many": lambda: many(256)}
+
+PAGES = {"details": "enter", "stacks": "s", "groups": "S", "why": "w", "help": "h"}
+
+
+def draw(observation: Observation, size: tuple[int, int], *keys: str, ascii_only: bool = False) -> str:
+    """The screen after some keys."""
+    drawn: list[str] = []
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press(*keys)
+        await settle(pilot)
+        drawn.append(screen_text_of(pilot))
+
+    play(FakeWatch(observation), script, size=size, first="train.py", ascii_only=ascii_only)
+    return drawn[0]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scene", SCENES)
+def test_main_screen(scene: str, size: str) -> None:
+    check_golden(f"{scene}-{size}", draw(SCENES[scene](), SIZES[size]))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", PAGES)
+def test_page(name: str, size: str) -> None:
+    check_golden(f"{name}-{size}", draw(hung(), SIZES[size], PAGES[name]))
+
+
+def test_wide_screen_has_panels_side_by_side() -> None:
+    check_golden("hung-200x50", draw(hung(), (200, 50)))
+
+
+def test_list_sorted_by_memory() -> None:
+    check_golden("list-80x24", draw(hung(), SMALL, "t", *["f6"] * 4))
+
+
+def test_nothing_overflows_a_narrow_terminal() -> None:
+    text = draw(hung(), (40, 16))
+
+    assert max(map(len, text.splitlines())) <= 40
+    assert "HUNG" in text
+
+
+def test_ascii_draws_only_ascii() -> None:
+    # The filter works on what is sent to the terminal, behind what `screen_text` reads.
+    text = draw(hung(), SMALL, ascii_only=True)
+    (segment,) = AsciiFilter().apply([Segment(text)], Color(0, 0, 0))
+
+    assert segment.text.isascii()
+    assert list(map(len, segment.text.splitlines())) == list(map(len, text.splitlines()))
+    assert "`- resource tracker" in segment.text

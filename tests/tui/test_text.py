@@ -1,0 +1,145 @@
+"""Formatting, line laying and order: pure functions."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpmon.diagnosis.findings import ProcessView
+from mpmon.tui import format as fmt
+from mpmon.tui.columns import plan
+from mpmon.tui.describe.stack import frame_lines, is_users
+from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, PAGE_KEYS, bindings
+from mpmon.tui.line import cells, clip, fit, justify, plain, text_of, wrap_spans
+from mpmon.tui.order import Layout, tree
+from tests.tui.fakes import frame, stack
+
+
+@pytest.mark.parametrize(
+    ("seconds", "long", "short"),
+    [
+        (None, "–", "–"),
+        (0, "0 s", "0 s"),
+        (59.9, "59 s", "59 s"),
+        (252, "4 min 12 s", "4 min"),
+        (3700, "1 h 01 min", "1 h 01"),
+        (200000, "2 d 7 h", "2 d"),
+    ],
+)
+def test_age(seconds: float | None, long: str, short: str) -> None:
+    assert (fmt.age(seconds), fmt.short_age(seconds)) == (long, short)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(None, "–"), (0, "0"), (1023, "1023"), (1024, "1.0K"), (10 << 20, "10M"), (1300 << 20, "1.3G"), (1 << 40, "1.0T")],
+)
+def test_size(count: int | None, said: str) -> None:
+    assert fmt.size(count) == said
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "said"),
+    [
+        (None, "–"),
+        (("/usr/bin/python3", "-u", "a/train.py", "-x"), "train.py -x"),
+        (("python", "-m", "torch.distributed.run", "t.py"), "torch.distributed.run t.py"),
+        (("python", "-X", "dev", "t.py"), "t.py"),
+        (("python", "-c", "import this"), "-c import this"),
+        (("/opt/bin/torchrun", "t.py"), "torchrun t.py"),
+        (("python3",), "python3"),
+    ],
+)
+def test_command(cmdline: tuple[str, ...] | None, said: str) -> None:
+    assert fmt.command(cmdline) == said
+
+
+def test_fit_counts_cells_and_not_characters() -> None:
+    assert fit("漢字漢字", 5) == "漢字…"
+    assert fit("ab", 4, right=True) == "  ab"
+
+
+def test_clip_and_justify_keep_to_the_width() -> None:
+    line = (("abcdef", ""), ("ghijkl", "bold"))
+
+    assert text_of(clip(line, 8)) == "abcdefg…"
+    assert text_of(clip(line, 6)) == "abcde…"
+    assert text_of(clip(line, 12)) == "abcdefghijkl"
+    assert text_of(justify(line, plain("HUNG"), 10)) == "abcd… HUNG"
+
+
+def test_spans_break_only_between_spans() -> None:
+    lines = wrap_spans([("rank 0 ", ""), ("→ all_reduce ", ""), ("→ rank 2 ", "")], 16)
+
+    assert [text_of(line).rstrip() for line in lines] == ["rank 0", "  → all_reduce", "  → rank 2"]
+
+
+@pytest.mark.parametrize(
+    ("file", "users"),
+    [
+        ("/home/ada/train.py", True),
+        ("train.py", True),
+        ("/usr/lib/python3.11/selectors.py", False),
+        ("/venv/lib/python3.12/site-packages/torch/a.py", False),
+        ("/usr/lib/python3/dist-packages/torch/a.py", False),
+        ("<frozen importlib._bootstrap>", False),
+    ],
+)
+def test_users_own_code(file: str, users: bool) -> None:
+    assert is_users(frame("f", file)) == users
+
+
+def test_frames_inherited_by_a_fork_are_one_line() -> None:
+    fork = frame("Popen._launch", "/usr/lib/python3.11/multiprocessing/popen_fork.py", 71)
+    forked = stack(7, frame("download", line=88), fork, frame("main", "/home/ada/cats/train.py", 42))
+
+    assert [text_of(line).strip() for line in frame_lines(forked, 80)] == [
+        "dataset.py:88 in download",
+        "forked at train.py:42 in main",
+    ]
+
+
+def views(**parents: int | None) -> dict[int, ProcessView]:
+    """Processes by role; the pid is the number at the end of the role."""
+    found = [(int(role.rpartition("_")[2]), role, parent) for role, parent in parents.items()]
+    return {pid: ProcessView(pid=pid, role=role, parent=parent) for pid, role, parent in found}
+
+
+def test_tree_draws_branches_in_natural_order() -> None:
+    branches = tree(views(main_1=None, worker_10=1, worker_2=1, helper_3=10))
+
+    assert [(b.pid, b.prefix) for b in branches] == [(1, ""), (2, "├─ "), (10, "└─ "), (3, "   └─ ")]
+
+
+def test_tree_loses_nobody_in_a_circle_or_below_a_stranger() -> None:
+    assert {b.pid for b in tree(views(a_1=2, b_2=1, c_3=999, d_4=4))} == {1, 2, 3, 4}
+
+
+def test_folded_branches_count_what_they_hide() -> None:
+    (branch,) = tree(views(main_1=None, a_2=1, b_3=2), frozenset({1}))
+
+    assert branch.hidden == 2
+
+
+def test_layout_is_kept_while_nobody_comes_or_goes() -> None:
+    layout, processes = Layout(), views(main_1=None, a_2=1)
+    first = layout.branches(processes, frozenset())
+
+    assert layout.branches(dict(processes), frozenset()) is first
+    assert layout.branches(views(main_1=None), frozenset()) is not first
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
+def test_columns_fit(width: int) -> None:
+    planned = plan(width, 30, gpus=True)
+
+    assert 2 + planned.role + sum(c.width + 1 for c in planned.columns) + 1 + planned.does <= max(width, 15)
+
+
+def test_no_key_is_bound_twice() -> None:
+    for table in ((*APP_KEYS, *MAIN_KEYS), (*APP_KEYS, *PAGE_KEYS)):
+        keys = [key for binding in bindings(table) for key in binding.key.split(",")]
+        assert sorted(set(keys)) == sorted(keys)
+
+
+def test_cells_counts_wide_characters() -> None:
+    assert cells(plain("漢")) == 2
