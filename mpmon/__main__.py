@@ -10,8 +10,8 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     """The program; returns its exit status."""
     # Imported late, so that a failure below is still told in one sentence.
-    from mpmon.cli import run  # noqa: PLC0415
-    from mpmon.errors import MpmonError  # noqa: PLC0415
+    from mpmon.cli import run
+    from mpmon.errors import MpmonError
 
     try:
         return run(sys.argv[1:] if arguments is None else arguments)

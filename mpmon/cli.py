@@ -15,7 +15,7 @@ from mpmon.errors import CannotTell, UsageError
 if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Observation
     from mpmon.session.recording import Recorder
-    from mpmon.session.source import Watch
+    from mpmon.source import Watch
 
 DESCRIPTION = "Tells why a multi-process PyTorch job hangs: who must move first, on which line, and the proof."
 
@@ -58,16 +58,22 @@ def _watch_parser(*, with_pid: bool, prog: str = "mpmon") -> argparse.ArgumentPa
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
     if with_pid:
-        parser.add_argument("pid", nargs="?", type=_pid, metavar="PID", help="any process of the job; its launcher shows all")
+        parser.add_argument(
+            "pid", nargs="?", type=_pid, metavar="PID", help="any process of the job; its launcher shows all"
+        )
         parser.add_argument("-V", "--version", action="version", version=f"mpmon {__version__}")
         parser.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
         parser.add_argument("--replay", type=Path, metavar="FILE", help="play a recording in place of a PID")
-    parser.add_argument("--once", action="store_true", help="look, print a report, exit (0 no hang, 3 hung, 4 cannot tell)")
+    parser.add_argument(
+        "--once", action="store_true", help="look, print a report, exit (0 no hang, 3 hung, 4 cannot tell)"
+    )
     parser.add_argument("--for", dest="seconds", type=_seconds, default=10.0, metavar="SECONDS",
                         help="longest look of --once (default 10; sooner when the answer is clear)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="JSON: one document with --once, else one a line")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the facts in a new file (.gz packs it)")
-    parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two rounds (default 1)")
+    parser.add_argument(
+        "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two rounds (default 1)"
+    )
     parser.add_argument("--stacks", choices=("auto", "never", "native"), default="auto",
                         help="native shows C frames, but stops each process for some 30 ms a look")  # fmt: skip
     parser.add_argument("--readonly", action="store_true", help="offer no signals")
@@ -85,7 +91,7 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _root_pid(options: argparse.Namespace) -> int:
-    from mpmon import jobs  # noqa: PLC0415
+    from mpmon import jobs
 
     if options.pid is not None:
         return jobs.climb(options.pid) if options.up else options.pid
@@ -97,7 +103,7 @@ def _root_pid(options: argparse.Namespace) -> int:
 
 
 def _live(options: argparse.Namespace, pid: int) -> int:
-    from mpmon.session.recording import Recorder  # noqa: PLC0415
+    from mpmon.session.recording import Recorder
 
     wants_report = _wants_report(options)
     recorder = Recorder(options.record) if options.record else None
@@ -112,9 +118,9 @@ def _live(options: argparse.Namespace, pid: int) -> int:
 def _live_watch(options: argparse.Namespace, pid: int, recorder: Recorder | None, *, eager: bool) -> Watch:
     if not sys.platform.startswith("linux"):
         raise CannotTell("a live job can be read on Linux only.", "Recordings open anywhere: mpmon --replay FILE")
-    from mpmon.probes.files import Proc  # noqa: PLC0415
-    from mpmon.session.sampler import Sampler  # noqa: PLC0415
-    from mpmon.session.watch import LiveWatch  # noqa: PLC0415
+    from mpmon.probes.files import Proc
+    from mpmon.session.sampler import Sampler
+    from mpmon.session.watch import LiveWatch
 
     def make_sampler(now: Callable[[], float]) -> Sampler:
         return Sampler(Proc(), pid, now=now, host=os.uname().nodename, stacks=options.stacks, eager=eager)
@@ -123,7 +129,7 @@ def _live_watch(options: argparse.Namespace, pid: int, recorder: Recorder | None
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from mpmon.session.watch import ReplayWatch  # noqa: PLC0415
+    from mpmon.session.watch import ReplayWatch
 
     if options.record:
         raise UsageError("--record and --replay do not go together.", "Copy the file.")
@@ -150,12 +156,14 @@ def _show(options: argparse.Namespace, watch: Watch, *, wants_report: bool) -> i
 
 
 def _print_report(options: argparse.Namespace, watch: Watch) -> int:
-    from mpmon.reports import document, text  # noqa: PLC0415
+    from mpmon.reports import document, text
 
     last: Observation | None = None
     for observation in watch:
         last = observation
-        if watch.live and (observation.diagnosis.settled or observation.watched_s >= options.seconds - options.interval / 2):
+        if watch.live and (
+            observation.diagnosis.settled or observation.watched_s >= options.seconds - options.interval / 2
+        ):
             watch.stop()
     if last is None:
         raise CannotTell("nothing could be read.", "Is the recording empty?")
@@ -165,7 +173,7 @@ def _print_report(options: argparse.Namespace, watch: Watch) -> int:
 
 
 def _print_lines(watch: Watch) -> int:
-    from mpmon.reports import document  # noqa: PLC0415
+    from mpmon.reports import document
 
     for observation in watch:
         print(document.render(observation), flush=True)
@@ -173,8 +181,8 @@ def _print_lines(watch: Watch) -> int:
 
 
 def _open_screen(options: argparse.Namespace, watch: Watch) -> int:
-    from mpmon.reports import text  # noqa: PLC0415
-    from mpmon.tui import app  # noqa: PLC0415
+    from mpmon.reports import text
+    from mpmon.tui import app
 
     color = not options.no_color and not os.environ.get("NO_COLOR")
     return app.run(
@@ -192,7 +200,7 @@ def _demo(arguments: list[str]) -> int:
     parser.add_argument("scene", nargs="?", metavar="SCENE", help="which job (see --list)")
     parser.add_argument("--list", action="store_true", help="name the scenes")
     options = parser.parse_args(arguments)
-    from mpmon import demo  # noqa: PLC0415
+    from mpmon import demo
 
     if options.list:
         print("\n".join(f"{scene.name:<14} {scene.title}" for scene in demo.scenes()))
@@ -203,10 +211,12 @@ def _demo(arguments: list[str]) -> int:
 
 
 def _doctor(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="mpmon doctor", description="What can be read here, what cannot, why, and the remedy.")
+    parser = argparse.ArgumentParser(
+        prog="mpmon doctor", description="What can be read here, what cannot, why, and the remedy."
+    )
     parser.add_argument("pid", nargs="?", type=_pid, metavar="PID", help="also check this process")
     options = parser.parse_args(arguments)
-    from mpmon import doctor  # noqa: PLC0415
+    from mpmon import doctor
 
     checks = doctor.checkup(options.pid)
     print(doctor.render(checks))
@@ -217,7 +227,7 @@ def _explain(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="mpmon explain", description="The manual page of a cause.")
     parser.add_argument("cause", nargs="?", metavar="CAUSE", help="without it, the list")
     options = parser.parse_args(arguments)
-    from mpmon.diagnosis.rules import RULES  # noqa: PLC0415
+    from mpmon.diagnosis.rules import RULES
 
     pages = {rule.CAUSE: (rule.__doc__ or "").strip() for rule in RULES}
     if options.cause is None:

@@ -72,9 +72,7 @@ def decode(text: bytes | str, kind: type[R]) -> R:
 
 def encode_round(snapshot: Snapshot, before: Snapshot | None) -> bytes:
     """One line of a recording; tables that are the same objects as in `before` become `null`."""
-    line: dict[str, Any] = {
-        name: getattr(snapshot, name) for name in Snapshot.__struct_fields__ if name not in TABLES
-    }
+    line: dict[str, Any] = {name: getattr(snapshot, name) for name in Snapshot.__struct_fields__ if name not in TABLES}
     for table in TABLES:
         rows = getattr(snapshot, table)
         line[table] = None if before is not None and same_rows(rows, getattr(before, table)) else rows
@@ -88,11 +86,9 @@ def decode_round(text: bytes | str, before: Snapshot | None) -> Snapshot:
         BadRecording: not JSON, not a snapshot, or a table is missing from the first round.
     """
     try:
-        line: dict[str, Any] = msgspec.json.decode(text)
+        line = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise BadRecording(str(problem)) from problem
-    if not isinstance(line, dict):
-        raise BadRecording("a line of a recording is a JSON object")
     kept = {table: getattr(before, table) for table in TABLES if before and line.get(table, 0) is None}
     given = {name: value for name, value in line.items() if name not in TABLES or value is not None}
     try:
@@ -104,6 +100,4 @@ def decode_round(text: bytes | str, before: Snapshot | None) -> Snapshot:
 
 def same_rows(rows: tuple[object, ...], before: tuple[object, ...]) -> bool:
     """Whether both hold the very same objects in the same order."""
-    return rows is before or (
-        len(rows) == len(before) and all(a is b for a, b in zip(rows, before, strict=True))
-    )
+    return rows is before or (len(rows) == len(before) and all(a is b for a, b in zip(rows, before, strict=True)))

@@ -207,9 +207,8 @@ def check_own_child(proc: Path) -> Check:
     if proc != PROC:
         return Check(name, ok=None, because=f"not tried: {proc} is not this machine's /proc")
     with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
         try:
-            if not select.select([child.stdout], [], [], DEADLINE_S)[0]:
+            if child.stdout is None or not select.select([child.stdout], [], [], DEADLINE_S)[0]:
                 return Check(name, ok=None, because=f"a Python did not start within {DEADLINE_S:g} s")
             return _read_stacks(name, child.pid, proc)
         finally:

@@ -96,7 +96,7 @@ class Candidate:
 
     @cached_property
     def is_mpmon(self) -> bool:
-        """mpmon itself, on whatever duty; the scenes of its demo are jobs like others."""
+        """Mpmon itself, on whatever duty; the scenes of its demo are jobs like others."""
         words = self.cmdline[:4]
         by_script = any(word.rpartition("/")[2] == "mpmon" for word in words[:2])
         module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Unchecked, Verdict
 from mpmon.diagnosis.graph import Graph, Status
@@ -53,8 +52,8 @@ def diagnose(history: History) -> Diagnosis:
     goals = _goals(case, graph)
     knots = [Knot(case, graph, closed) for goal in goals if (closed := graph.closed(goal))]
     ripe = [knot for knot in knots if _is_ripe(knot)]
-    findings = {(row.cause, row.suspects): row for row in reversed([_finding(knot) for knot in ripe])}
-    ranked = tuple(sorted(reversed(findings.values()), key=lambda row: row.certainty.rank))
+    findings = {(row.cause, row.suspects): row for row in map(_finding, ripe)}
+    ranked = tuple(sorted(findings.values(), key=lambda row: row.certainty.rank))
     return _hung(case, graph, ripe, ranked) if ranked else _not_hung(case, graph, goals, knots)
 
 

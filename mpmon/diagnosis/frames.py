@@ -56,11 +56,9 @@ def place(frame: Frame) -> Place:
 
 def innermost_user(stack: Stack) -> Frame | None:
     """The user's innermost line; in a stack without any, the innermost line of a library; else the innermost line."""
-    for wanted in (is_user, lambda file: not is_machinery(file)):
-        for frame in stack.frames:
-            if wanted(frame.file):
-                return frame
-    return stack.frames[0] if stack.frames else None
+    own = next((frame for frame in stack.frames if is_user(frame.file)), None)
+    library = next((frame for frame in stack.frames if not is_machinery(frame.file)), None)
+    return own or library or (stack.frames[0] if stack.frames else None)
 
 
 def inner_machinery(stack: Stack) -> Iterator[Frame]:

@@ -226,6 +226,4 @@ def _end(roots: list[Target], members: list[ThreadKey], graph: Graph) -> ThreadK
     first = roots[0] if roots else members[0]
     if isinstance(first, tuple):
         return first
-    return next(
-        (key for key in members if (need := graph.node(key).need) and first in need.targets), members[0]
-    )
+    return next((key for key in members if (need := graph.node(key).need) and first in need.targets), members[0])

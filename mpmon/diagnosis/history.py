@@ -154,9 +154,8 @@ class History:
 
     def _roles(self, snapshot: Snapshot) -> dict[int, Role]:
         before = self.snapshot
-        if before and before.stacks is snapshot.stacks and len(before.processes) == len(snapshot.processes):
-            if all(a.pid == b.pid and a.name == b.name for a, b in zip(before.processes, snapshot.processes, strict=True)):
-                return self.roles
+        if before and before.stacks is snapshot.stacks and _names(before) == _names(snapshot):
+            return self.roles
         stacks: dict[int, list[Stack]] = defaultdict(list)
         for stack in snapshot.stacks:
             stacks[stack.pid].append(stack)
@@ -174,6 +173,10 @@ class History:
         if before is None or now is None or before is now:
             return self.longest_pause_s
         return max(self.longest_pause_s, now.ran_at - before.ran_at)
+
+
+def _names(snapshot: Snapshot) -> list[tuple[int, str]]:
+    return [(process.pid, process.name) for process in snapshot.processes]
 
 
 def _with_look(past: Past, at: float, stack: Stack | None, blocked: Blocked | None) -> Past:

@@ -12,6 +12,7 @@ given the benefit of the doubt: any change in it counts.
 from __future__ import annotations
 
 from enum import Enum
+from itertools import pairwise
 
 from mpmon.diagnosis.frames import inner_machinery, is_user
 from mpmon.diagnosis.history import Look, Past
@@ -52,7 +53,7 @@ def motion(past: Past | None, now: float) -> Motion:
     looks = _without_outliers([look for look in past.looks if look.stack])
     if len(looks) < 3 or looks[-1].at - looks[0].at < SPAN_S:
         return Motion.UNSEEN
-    if any(_advanced(before, after) for before, after in zip(looks, looks[1:], strict=False)):
+    if any(_advanced(before, after) for before, after in pairwise(looks)):
         return Motion.MOVING
     busy = sum(1 for look in looks if _on_cpu(look))
     return Motion.SPINNING if busy > len(looks) / 2 else Motion.NAPPING

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import Gone, Need, Node, Nobody, Outside, Status, Target
+from mpmon.diagnosis.graph import Gone, Need, Nobody, Node, Outside, Status, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.life import signs_of_life
 from mpmon.diagnosis.motion import Motion
@@ -97,7 +97,9 @@ def _pool_result(case: Case, key: ThreadKey) -> Need | None:
         return Need(tuple(gone), words="result from a pool worker that ended")
     if _service_busy(case, key[0]):
         return None
-    return Need((Nobody("all pool workers wait for work: the task's result was lost", tuple(workers)),), words="pool result")
+    return Need(
+        (Nobody("all pool workers wait for work: the task's result was lost", tuple(workers)),), words="pool result"
+    )
 
 
 def _busy(case: Case, pids: Iterable[int]) -> Iterator[ThreadKey]:
@@ -122,7 +124,9 @@ def _idle_words(case: Case, pids: Iterable[int]) -> str:
 
 def _service_busy(case: Case, pid: int) -> bool:
     """A helper thread of the pool that runs may be about to bring the result."""
-    return any(case.motion(key) is Motion.MOVING for key in case.threads(pid) if case.standing(key).kind is Wait.SERVICE)
+    return any(
+        case.motion(key) is Motion.MOVING for key in case.threads(pid) if case.standing(key).kind is Wait.SERVICE
+    )
 
 
 # Waits for an end
@@ -151,7 +155,7 @@ def _exits(case: Case, pids: Iterable[int]) -> Iterator[Target]:
 
 
 def _sentinels(case: Case, key: ThreadKey, children: list[int]) -> list[int]:
-    """multiprocessing watches a pipe whose other end only the child holds: popen_fork.py, popen_spawn_posix.py."""
+    """Multiprocessing watches a pipe whose other end only the child holds: popen_fork.py, popen_spawn_posix.py."""
     pipes = {item.id for item in case.waits_on(key) if item.kind == "pipe"}
     waited = case.clients.get(key[0], children)
     return [
@@ -170,8 +174,10 @@ def _end_of_thread(case: Case, key: ThreadKey) -> Need | None:
     others = [other for other in case.threads(key[0]) if other != key]
     working = [other for other in others if not case.standing(other).idle] or others
     if not working:
-        return _end_of_process(case, key) if case.children.get(key[0]) else Need(
-            (Nobody("no other Python thread is left in this process"),), words="a thread to end"
+        return (
+            _end_of_process(case, key)
+            if case.children.get(key[0])
+            else Need((Nobody("no other Python thread is left in this process"),), words="a thread to end")
         )
     return Need(tuple(working), every=len(working) > 1, words="a thread to end")
 
@@ -185,7 +191,9 @@ def _exit(case: Case, key: ThreadKey) -> Need | None:
 
 def _ranks(case: Case, key: ThreadKey) -> Need | None:
     """A launcher waits until every rank has ended."""
-    children = [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind not in HELPERS and case.is_alive(pid)]
+    children = [
+        pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind not in HELPERS and case.is_alive(pid)
+    ]
     if not children:
         return None
     return Need(tuple((pid, pid) for pid in children), every=True, words="its ranks to end")
@@ -205,7 +213,12 @@ def _message(case: Case, key: ThreadKey) -> Need | None:
         targets += _other_ends(case, key, item, writes=writes)
     pipes = [item for item in objects if item.kind in ("pipe", "socket")]
     if targets:
-        return Need(tuple(dict.fromkeys(targets)), exact=bool(pipes), words=_object_words(case, key), evidence=_fill_words(objects))
+        return Need(
+            tuple(dict.fromkeys(targets)),
+            exact=bool(pipes),
+            words=_object_words(case, key),
+            evidence=_fill_words(objects),
+        )
     if pipes and pipes[0].kind == "pipe":
         other = "reads" if writes else "writes"
         return Need((Nobody(f"no other process {other} {pipes[0].id}"),), exact=True, words=_object_words(case, key))
@@ -273,7 +286,9 @@ def _native_mutex(case: Case, key: ThreadKey) -> Need | None:
     if owner is None:
         return _other_threads(case, key)
     if case.past((key[0], owner)):
-        return Need(((key[0], owner),), every=True, exact=True, words="a native mutex", evidence=f"its owner is thread {owner}")
+        return Need(
+            ((key[0], owner),), every=True, exact=True, words="a native mutex", evidence=f"its owner is thread {owner}"
+        )
     why = f"the native mutex is owned by thread {owner}, which is no thread of this process: taken before the fork"
     return Need((Nobody(why, (key[0],)),), exact=True, words="a native mutex")
 
@@ -309,7 +324,7 @@ def _in_collective(case: Case, pid: int) -> bool:
     return case.standing((pid, pid)).kind is Wait.COLLECTIVE
 
 
-def _rendezvous(case: Case, key: ThreadKey) -> Need | None:
+def _rendezvous(_case: Case, _key: ThreadKey) -> Need | None:
     return Need((Outside("ranks that did not come"),), words="the other ranks to come")
 
 

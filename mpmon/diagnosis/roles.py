@@ -72,12 +72,17 @@ def roles(
 def _surer(before: Role, now: Role) -> bool:
     """A stack may be missing for once; what was seen in an earlier one still holds."""
     vague = ("subprocess", "other", "process", "main")
-    return before.kind not in vague and now.kind in vague or (before.name != now.name and now.name.endswith("?"))
+    return (before.kind not in vague and now.kind in vague) or (before.name != now.name and now.name.endswith("?"))
 
 
 class _Reader:
     def __init__(
-        self, process: Process, stack: Stack | None, parent: int | None, others: Mapping[int, Role], names: frozenset[str]
+        self,
+        process: Process,
+        stack: Stack | None,
+        parent: int | None,
+        others: Mapping[int, Role],
+        names: frozenset[str],
     ) -> None:
         self.process = process
         self.frames = stack.frames if stack else ()

@@ -172,7 +172,9 @@ for _pattern in PATTERNS:
         _BY_FUNCTION.setdefault(_name, []).append(_pattern)
 
 _SLEEP_CALLS = frozenset({"nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "rt_sigtimedwait"})
-_FILE_CALLS = frozenset({"fsync", "fdatasync", "openat", "open", "newfstatat", "pread64", "pwrite64", "copy_file_range"})
+_FILE_CALLS = frozenset(
+    {"fsync", "fdatasync", "openat", "open", "newfstatat", "pread64", "pwrite64", "copy_file_range"}
+)
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -252,7 +254,9 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
     if "terminal" in kinds:
         return Standing(Wait.DEBUGGER, "somebody to type")
     if "pipe" in kinds:
-        return Standing(Wait.PIPE_WRITE if blocked.writes else Wait.PIPE_READ, "room in a pipe" if blocked.writes else "a pipe")
+        return Standing(
+            Wait.PIPE_WRITE if blocked.writes else Wait.PIPE_READ, "room in a pipe" if blocked.writes else "a pipe"
+        )
     if "socket" in kinds:
         return Standing(Wait.SOCKET, "a socket")
     if name in _FILE_CALLS or blocked.state == "D" or name in ("read", "write"):
@@ -262,7 +266,12 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
     return Standing(Wait.UNKNOWN, name or "unknown")
 
 
-_FILE_WORDS = {"openat": "opening a file", "open": "opening a file", "fsync": "a disk (fsync)", "fdatasync": "a disk (fsync)"}
+_FILE_WORDS = {
+    "openat": "opening a file",
+    "open": "opening a file",
+    "fsync": "a disk (fsync)",
+    "fdatasync": "a disk (fsync)",
+}
 
 
 class Context(Enum):

@@ -89,9 +89,7 @@ class KernelLook:
         else:
             with memory:
                 self.blocked[pid] = tuple(self._thread(pid, tid, ends, memory) for tid in self._proc.tids(pid))
-        shared = [
-            Handle(pid=pid, object=name, fd=None) for name in sorted(ends.shared_semaphores())
-        ]
+        shared = [Handle(pid=pid, object=name, fd=None) for name in sorted(ends.shared_semaphores())]
         self.handles[pid] = (*ends.handles, *shared)
 
     def _thread(self, pid: int, tid: int, ends: _Ends, memory: Memory | None) -> Blocked:
@@ -193,9 +191,7 @@ class KernelLook:
         if not operation & FUTEX_PRIVATE and (name := ends.shared_name(address)):
             words = call.words("II", address)
             value, waiters = words or (None, None)
-            yield KernelObject(
-                id=name, kind="semaphore", path=ends.shared_path(address), value=value, waiters=waiters
-            )
+            yield KernelObject(id=name, kind="semaphore", path=ends.shared_path(address), value=value, waiters=waiters)
             return
         owner = _mutex_owner(call)
         yield KernelObject(id=f"futex:{pid}:{address:#x}", kind="mutex" if owner else "futex", owner_tid=owner)
@@ -289,7 +285,9 @@ class _Call:
     def _select_set(self) -> Iterator[int]:
         highest = min(self.args[0], 1024)
         for address in self.args[1:4]:
-            bits = self._memory.read(address, (highest + 63) // 64 * 8) if address and highest and self._memory else None
+            bits = (
+                self._memory.read(address, (highest + 63) // 64 * 8) if address and highest and self._memory else None
+            )
             for descriptor in range(highest if bits else 0):
                 if bits and bits[descriptor // 8] >> descriptor % 8 & 1:
                     yield descriptor
@@ -354,9 +352,7 @@ class _Ends:
         if target.startswith("/"):
             self.paths[descriptor] = target
         # The permission bits of the link tell how the file was opened: proc_pid_fd(5).
-        return Handle(
-            pid=self._pid, object=name, fd=descriptor, reads=bool(mode & 0o400), writes=bool(mode & 0o200)
-        )
+        return Handle(pid=self._pid, object=name, fd=descriptor, reads=bool(mode & 0o400), writes=bool(mode & 0o200))
 
     def _area(self, address: int) -> _Map | None:
         return next((area for area in self._areas() if area.start <= address < area.end), None)
@@ -503,7 +499,7 @@ def _mutex_owner(call: _Call) -> int | None:
 
 def _clock_now(clock: int) -> float:
     """A clock by its number in linux/time.h; time namespaces of a container are not corrected."""
-    import time  # noqa: PLC0415  the only place that asks a clock: an absolute deadline means nothing without it
+    import time
 
     return time.clock_gettime(clock)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from mpmon.model import Exit, Process, Thread, Unknown
 from mpmon.probes.files import Proc
@@ -201,7 +202,9 @@ class _Member:
             stat = Stat(text)
             if stat.start_ticks != self.start_ticks:
                 return False
-            if stat.name != self.row.name or (stat.state != self.row.state and {stat.state, self.row.state} & set("Tt")):
+            if stat.name != self.row.name or (
+                stat.state != self.row.state and {stat.state, self.row.state} & set("Tt")
+            ):
                 self._fixed = self._read_fixed()
             self._read_io()
             self._stat_text = text
@@ -212,7 +215,8 @@ class _Member:
         return True
 
     def refresh_names(self) -> None:
-        if any([state.refresh_name() for state in self._tids.values()]):
+        renamed = [state.refresh_name() for state in self._tids.values()]
+        if any(renamed):
             self.threads = tuple(state.row for state in self._tids.values())
 
     def close(self) -> None:
@@ -273,7 +277,7 @@ class _Member:
         except OSError:
             self._io_text = b""
 
-    def _read_fixed(self) -> dict[str, object]:
+    def _read_fixed(self) -> dict[str, Any]:
         """What changes only with an exec (which renames the process) or with a tracer (which stops it)."""
         status = _status_fields(self._optional("status"))
         inside = [int(field) for field in status.get("NSpid", "").split()]
@@ -326,9 +330,7 @@ class _ThreadState:
             return False
         self._text = text
         run, wait, slices = (int(field) for field in text.split()[:3])
-        self.row = Thread(
-            pid=self._pid, tid=self._tid, name=self.row.name, run_ns=run, wait_ns=wait, slices=slices
-        )
+        self.row = Thread(pid=self._pid, tid=self._tid, name=self.row.name, run_ns=run, wait_ns=wait, slices=slices)
         return True
 
     def refresh_name(self) -> bool:
@@ -352,9 +354,7 @@ class _ThreadState:
         except (OSError, ValueError, IndexError):
             return None
         slices = sum(int(status.get(f"{kind}_ctxt_switches", "0")) for kind in ("voluntary", "nonvoluntary"))
-        row = Thread(
-            pid=self._pid, tid=self._tid, name=self.row.name, run_ns=int(ticks * 1e9), slices=slices
-        )
+        row = Thread(pid=self._pid, tid=self._tid, name=self.row.name, run_ns=int(ticks * 1e9), slices=slices)
         changed = row != self.row
         self.row = row if changed else self.row
         return changed

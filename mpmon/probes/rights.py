@@ -149,9 +149,7 @@ def why_refused(pid: int, proc: Path = Path("/proc")) -> str:
     return _refusal_without_capability(pid, proc, target, reader, scope)
 
 
-def _refusal_without_capability(
-    pid: int, proc: Path, target: Credentials, reader: Credentials, scope: int
-) -> str:
+def _refusal_without_capability(pid: int, proc: Path, target: Credentials, reader: Credentials, scope: int) -> str:
     owner = target.uids[1]
     if any(uid != reader.uids[0] for uid in target.uids[:3]):
         user = user_name(owner)

@@ -22,6 +22,7 @@ import sysconfig
 import zlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 import msgspec
@@ -103,7 +104,9 @@ class StackProbe:
         """Why no stack can be read at all."""
         return None if self._executable else "py-spy is not installed beside mpmon: pip install 'py-spy>=0.4.3'"
 
-    def dump(self, pids: Iterable[int], now: Callable[[], float]) -> tuple[dict[int, tuple[Stack, ...]], dict[int, Unknown]]:
+    def dump(
+        self, pids: Iterable[int], now: Callable[[], float]
+    ) -> tuple[dict[int, tuple[Stack, ...]], dict[int, Unknown]]:
         """Stacks by pid, and for the others why there are none. `now` gives seconds since the epoch."""
         wanted = list(pids)
         stacks: dict[int, tuple[Stack, ...]] = {}
@@ -111,7 +114,7 @@ class StackProbe:
         if self.problem:
             return stacks, {pid: Unknown(table="stacks", pid=pid, reason=self.problem) for pid in wanted}
         with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
-            for pid, result in zip(wanted, pool.map(lambda pid: self._dump_one(pid, now), wanted), strict=True):
+            for pid, result in zip(wanted, pool.map(self._dump_one, wanted, repeat(now)), strict=False):
                 if isinstance(result, Unknown):
                     unknowns[pid] = result
                 else:
@@ -149,7 +152,7 @@ class StackProbe:
             return None, b"", "closed"
         command = [self._executable, "dump", self._mode, "--json", "--locals", "--pid", str(pid)]
         environment = {"PATH": os.environ.get("PATH", ""), "RUST_BACKTRACE": "0"}
-        process = subprocess.Popen(  # noqa: S603  the executable is our own dependency
+        process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
             start_new_session=True,
         )  # fmt: skip
@@ -189,9 +192,13 @@ def parse_dump(text: bytes, pid: int, taken_at: float) -> tuple[Stack, ...]:
         raise BadDump(str(problem)) from problem
     return tuple(
         Stack(
-            pid=pid, tid=thread.os_thread_id, thread_name=thread.thread_name or "", taken_at=taken_at,
+            pid=pid,
+            tid=thread.os_thread_id,
+            thread_name=thread.thread_name or "",
+            taken_at=taken_at,
             frames=tuple(_frame(frame) for frame in _bounded(thread.frames)),
-            active=thread.active, owns_gil=thread.owns_gil,
+            active=thread.active,
+            owns_gil=thread.owns_gil,
         )  # fmt: skip
         for thread in threads
         if thread.os_thread_id is not None

@@ -12,7 +12,7 @@ import msgspec
 from mpmon import __version__
 from mpmon.codec import REPORT_SCHEMA, encode
 from mpmon.diagnosis.findings import Finding, Observation, ProcessView, Unchecked
-from mpmon.model import Gpu, GpuProcess, Process, ProbeReport, Row
+from mpmon.model import Gpu, GpuProcess, ProbeReport, Process, Row
 
 
 class RootRow(Row, frozen=True, kw_only=True):

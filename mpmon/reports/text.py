@@ -61,7 +61,9 @@ def _finding(snapshot: Snapshot, finding: Finding, *, first: bool) -> Iterator[s
         yield ""
         yield from _suspect(snapshot, suspect)
     yield from _section("evidence", finding.evidence)
-    yield from _section("waits", [f"{row.role} (pid {row.pid}): {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]])
+    yield from _section(
+        "waits", [f"{row.role} (pid {row.pid}): {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]]
+    )
     yield from _section("what to do", finding.advice)
 
 
@@ -114,8 +116,8 @@ def _branch(
     view = views.get(process.pid)
     mark = "▶" if view and view.mood == "suspect" else " "
     role = view.role if view else "other"
-    indent = "  " * depth
-    yield f"  {mark} {process.pid:>7} {process.state}  {indent}{role:<{max(24 - len(indent), 1)}} {view.does if view else ''}".rstrip()
+    name = f"{'  ' * depth}{role}"
+    yield f"  {mark} {process.pid:>7} {process.state}  {name:<24} {view.does if view else ''}".rstrip()
     for child in children.get(process.pid, []):
         yield from _branch(child, children, views, depth + 1)
 

@@ -6,6 +6,7 @@ Each round is flushed, so what was written survives mpmon being killed; a reader
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
@@ -13,7 +14,6 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO
 
 from mpmon import __version__
 from mpmon.codec import RECORDING_SCHEMA, BadRecording, Header, decode, decode_round, encode, encode_round
@@ -32,11 +32,13 @@ class Recorder:
         try:
             raw = path.open("xb")
         except FileExistsError as problem:
-            raise UsageError(f"{path} exists already.", "Give a new name to --record; mpmon overwrites nothing.") from problem
+            raise UsageError(
+                f"{path} exists already.", "Give a new name to --record; mpmon overwrites nothing."
+            ) from problem
         except OSError as problem:
             raise UsageError(f"cannot write {path}: {problem.strerror}.", "Give a path you may write to.") from problem
         self._raw = raw
-        self._file: IO[bytes] = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if path.suffix == ".gz" else raw
+        self._file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if path.suffix == ".gz" else raw
         self._before: Snapshot | None = None
 
     def write(self, snapshot: Snapshot) -> None:
@@ -56,15 +58,16 @@ class Recorder:
             self._file.write(text + b"\n")
             self._file.flush()
         except OSError as problem:
-            raise MpmonError(f"the recording stopped: {problem.strerror}.", "Free space or record elsewhere.") from problem
+            raise MpmonError(
+                f"the recording stopped: {problem.strerror}.", "Free space or record elsewhere."
+            ) from problem
 
     def close(self) -> None:
         """Finish the file."""
         for file in (self._file, self._raw):
-            try:
+            # A full disk has been told about already.
+            with contextlib.suppress(OSError):
                 file.close()
-            except OSError:
-                pass  # a full disk has been told about already
 
     def __enter__(self) -> Recorder:
         return self
@@ -87,7 +90,9 @@ def read_recording(path: Path) -> Iterator[Snapshot]:
     except BadRecording as problem:
         raise UsageError(f"{path} is not a recording of mpmon.", "Make one with: mpmon PID --record FILE") from problem
     if header.schema != RECORDING_SCHEMA:
-        raise UsageError(f"{path} has the format {header.schema}, this mpmon reads {RECORDING_SCHEMA}.", "Update mpmon.")
+        raise UsageError(
+            f"{path} has the format {header.schema}, this mpmon reads {RECORDING_SCHEMA}.", "Update mpmon."
+        )
     yield from _snapshots(path, lines)
 
 
@@ -108,8 +113,7 @@ def _lines(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as raw:
             packed = raw.peek(2)[:2] == b"\x1f\x8b"
-            file: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw
-            yield from _complete_lines(file)
+            yield from _complete_lines(gzip.GzipFile(fileobj=raw) if packed else raw)
     except FileNotFoundError as problem:
         raise UsageError(f"there is no file {path}.", "Give the path of a recording.") from problem
     except (OSError, EOFError, zlib.error) as problem:
@@ -117,12 +121,12 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise UsageError(f"{path} cannot be read: {reason}.", "Give the path of a recording.") from problem
 
 
-def _complete_lines(file: IO[bytes]) -> Iterator[bytes]:
+def _complete_lines(file: gzip.GzipFile | io.BufferedReader) -> Iterator[bytes]:
     """Lines until the end, or until the place where a killed writer cut the gzip stream."""
     pending = b""
     while True:
         try:
-            chunk = file.read1(1 << 20) if isinstance(file, gzip.GzipFile | io.BufferedReader) else file.read(1 << 20)
+            chunk = file.read1(1 << 20)
         except EOFError:
             chunk = b""
         if not chunk:

@@ -24,8 +24,8 @@ from mpmon.model import (
     Blocked,
     Handle,
     KernelObject,
-    Process,
     ProbeReport,
+    Process,
     Snapshot,
     Stack,
     Thread,
@@ -150,13 +150,13 @@ class Sampler:
         candidates = [p for p in processes if not p.ended]
         someone_stands = any(self._motion[p.pid].stands(now) for p in candidates)
         due = [p.pid for p in candidates if self._is_due(p.pid, now, someone_stands)]
-        due.sort(key=lambda pid: self._urgency(pid))
+        due.sort(key=self._urgency)
         allowed = len(due) if self._eager else min(PER_ROUND, int(self._purse))
         self.pending = len(due) > allowed and self._purse >= 1
         self._all_due = self._all_due and self.pending
         return due[:allowed]
 
-    def _is_due(self, pid: int, now: float, someone_stands: bool) -> bool:
+    def _is_due(self, pid: int, now: float, someone_stands: bool) -> bool:  # noqa: FBT001  a fact
         look, motion = self._looks.get(pid), self._motion[pid]
         if look is None:
             return True

@@ -54,7 +54,9 @@ class LiveWatch:
         try:
             self._sampler = make_sampler(self._clock.now)
         except ProcessLookupError as problem:
-            raise CannotTell(f"there is no process {problem.filename}.", "List the running jobs with: mpmon") from problem
+            raise CannotTell(
+                f"there is no process {problem.filename}.", "List the running jobs with: mpmon"
+            ) from problem
         self.title = f"pid {self._sampler.root[0]}"
         self._interval = interval
         self._recorder = recorder

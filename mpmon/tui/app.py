@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from mpmon.diagnosis.findings import Observation
-    from mpmon.session.source import Watch
+    from mpmon.source import Watch
 
 SLOWEST, FASTEST = 1 / 8, 64.0
 """Bounds of the speed of a replay."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from textual.message import Message
 
-    from mpmon.session.source import Watch
+    from mpmon.source import Watch
 
 PATIENCE_S = 0.5
 """How long quitting waits for the thread."""

@@ -28,10 +28,12 @@ from mpmon.diagnosis.rules import (
 class Rule(Protocol):
     """What the module of a rule offers."""
 
-    CAUSE: str
-    """An id of the taxonomy."""
-
     __doc__: str | None
+
+    @property
+    def CAUSE(self) -> str:  # noqa: N802  a constant of the module
+        """An id of the taxonomy."""
+        ...
 
     @staticmethod
     def claim(knot: Knot) -> Claim | None:

@@ -21,7 +21,10 @@ def claim(knot: Knot) -> Claim | None:
     pid = knot.root[0]
     process = knot.case.processes[pid]
     if process.state == "t" and process.tracer_pid:
-        how, advice = f"held by the debugger with pid {process.tracer_pid}", f"Detach it, or end it: kill {process.tracer_pid}"
+        how, advice = (
+            f"held by the debugger with pid {process.tracer_pid}",
+            f"Detach it, or end it: kill {process.tracer_pid}",
+        )
     else:
         how, advice = "stopped by a signal (SIGSTOP or job control)", f"Let it go on: kill -CONT {pid}"
     place = knot.place()
