@@ -27,6 +27,7 @@ TABLES: tuple[str, ...] = (
     "blocked",
     "objects",
     "handles",
+    "semaphores",
     "stacks",
     "gpus",
     "gpu_processes",

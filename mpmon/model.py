@@ -143,6 +143,23 @@ class Handle(Row, frozen=True, kw_only=True):
     writes: bool = True
 
 
+class SemaphoreUse(Row, frozen=True, kw_only=True):
+    """One process's part in a multiprocessing lock, semaphore or queue: `SemLockObject` of CPython's
+    Modules/_multiprocessing/semaphore.c, found in the process's memory.
+    """
+
+    pid: int
+    object: str
+    """`semaphore:DEV:INODE:OFFSET`."""
+    count: int
+    """Acquired minus released by this process: 1 for the holder of a lock; for the bound of a queue, puts minus gets."""
+    max_value: int
+    """1 for a lock; the largest int for a plain semaphore."""
+    recursive: bool = False
+    thread_ident: int | None = None
+    """`threading.get_ident()` of the thread that acquired last."""
+
+
 class Frame(Row, frozen=True, kw_only=True):
     """One Python call. `function` is qualified from Python 3.11 on (`Thread.run`), bare before (`run`)."""
 
@@ -164,6 +181,8 @@ class Stack(Row, frozen=True, kw_only=True):
     tid: int
     thread_name: str
     taken_at: float
+    ident: int | None = None
+    """`threading.get_ident()`, the pthread id."""
     frames: tuple[Frame, ...]
     active: bool = False
     """py-spy saw it running."""
@@ -246,6 +265,7 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     blocked: tuple[Blocked, ...] = ()
     objects: tuple[KernelObject, ...] = ()
     handles: tuple[Handle, ...] = ()
+    semaphores: tuple[SemaphoreUse, ...] = ()
     stacks: tuple[Stack, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     gpu_processes: tuple[GpuProcess, ...] = ()

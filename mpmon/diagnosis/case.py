@@ -12,7 +12,7 @@ from mpmon.diagnosis.history import History, Past, ThreadKey
 from mpmon.diagnosis.motion import Motion, motion
 from mpmon.diagnosis.roles import Role
 from mpmon.diagnosis.waits import Standing, standing
-from mpmon.model import Blocked, Handle, KernelObject, Process, Snapshot, Stack
+from mpmon.model import Blocked, Handle, KernelObject, Process, SemaphoreUse, Snapshot, Stack
 
 
 class Case:
@@ -57,6 +57,50 @@ class Case:
         for handle in self.snapshot.handles:
             found[handle.pid].add(handle.object)
         return {pid: frozenset(names) for pid, names in found.items()}
+
+    @cached_property
+    def uses(self) -> dict[str, list[SemaphoreUse]]:
+        """Each process's part in a semaphore."""
+        found: dict[str, list[SemaphoreUse]] = defaultdict(list)
+        for use in self.snapshot.semaphores:
+            found[use.object].append(use)
+        return found
+
+    @cached_property
+    def without_ledger(self) -> frozenset[int]:
+        """Processes whose part in semaphores could not be read."""
+        return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "semaphores")
+
+    @cached_property
+    def zombies(self) -> list[int]:
+        """Processes of the job that ended and were not collected by their parent."""
+        return [pid for pid, process in self.processes.items() if process.ended]
+
+    def by_ident(self, pid: int, ident: int | None) -> ThreadKey:
+        """The thread with that `threading.get_ident()`; the main thread where it is not known."""
+        for key in self.threads(pid):
+            if ident is not None and key in self.stacks and self.stacks[key].ident == ident:
+                return key
+        return pid, pid
+
+    def gil_owner(self, key: ThreadKey) -> ThreadKey | None:
+        """Another thread of the process that keeps the GIL and gets nowhere."""
+        for other in self.threads(key[0]):
+            stack = self.stacks.get(other)
+            if other != key and stack and stack.owns_gil and self.motion(other) in (Motion.FROZEN, Motion.SPINNING):
+                return other
+        return None
+
+    def is_forked(self, pid: int) -> bool:
+        """A child made by fork alone: it shows its parent's command line, and no spawn helper's."""
+        process, parent = (
+            self.processes.get(pid),
+            self.processes.get(self.processes[pid].ppid) if pid in self.processes else None,
+        )
+        if process is None or parent is None or process.cmdline is None:
+            return False
+        spawned = any("--multiprocessing-fork" in word for word in process.cmdline)
+        return not spawned and (process.cmdline == parent.cmdline or process.name == "pt_data_worker")
 
     @cached_property
     def children(self) -> dict[int, list[int]]:

@@ -43,6 +43,8 @@ class Gone(msgspec.Struct, frozen=True):
 
     pid: int
     how: str
+    certain: bool = True
+    """False where living processes could also help, so that the death may have nothing to do with it."""
 
 
 class Nobody(msgspec.Struct, frozen=True):
@@ -183,28 +185,32 @@ class Graph:
             for target in need.targets
             if not isinstance(target, tuple)
         ]
-        for kind in (Nobody, Gone):
-            if found := [end for end in ends if isinstance(end, kind)]:
-                return list(dict.fromkeys(found)), False
+        if found := [end for end in ends if isinstance(end, Nobody)]:
+            return list(dict.fromkeys(found)), False
+        if found := [end for end in ends if isinstance(end, Gone) and end.certain]:
+            return list(dict.fromkeys(found)), False
         leaves: list[Target] = [key for key in members if self.node(key).status is Status.LEAF]
         if leaves:
             return leaves, False
+        if cycle := self._cycle(members, able, exact=True):
+            return list(cycle), True
+        if found := [end for end in ends if isinstance(end, Gone)]:
+            return list(dict.fromkeys(found)), False
         if outside := [end for end in ends if isinstance(end, Outside)]:
             return list(dict.fromkeys(outside)), False
-        if cycle := self._cycle(members, able):
+        if cycle := self._cycle(members, able, exact=False):
             return list(cycle), True
         waiting: list[Target] = [key for key in members if self.node(key).status is Status.WAITS]
         return waiting, False
 
-    def _cycle(self, members: list[ThreadKey], able: set[ThreadKey]) -> list[ThreadKey]:
-        """The first cycle along exact edges, else along any edges with a single target."""
-        for exact_only in (True, False):
-            for start in members:
-                path = [start]
-                while nexts := self._single(path[-1], able, exact_only=exact_only):
-                    if nexts in path:
-                        return path[path.index(nexts) :]
-                    path.append(nexts)
+    def _cycle(self, members: list[ThreadKey], able: set[ThreadKey], *, exact: bool) -> list[ThreadKey]:
+        """The first cycle along edges that have to be waited for: exact ones only, or any."""
+        for start in members:
+            path = [start]
+            while nexts := self._single(path[-1], able, exact_only=exact):
+                if nexts in path:
+                    return path[path.index(nexts) :]
+                path.append(nexts)
         return []
 
     def _single(self, key: ThreadKey, able: set[ThreadKey], *, exact_only: bool) -> ThreadKey | None:

@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.frames import bare, has
 from mpmon.diagnosis.graph import Gone, Need, Nobody, Node, Outside, Status, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.life import signs_of_life
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Context, Wait, context
-from mpmon.model import KernelObject
+from mpmon.diagnosis.words import several
+from mpmon.model import KernelObject, SemaphoreUse
 
 SOON_S = 30.0
 """A sleep that ends within this time is a pause, not a hang."""
+
+QUEUES_FILE = "multiprocessing/queues.py"
 
 _ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
 """Loops that only look after others: that they run says nothing."""
@@ -35,11 +39,26 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.IDLE)
     if standing.kind not in _ALWAYS_WAITS and motion is Motion.MOVING:
         return Node(key, Status.LIVE)
+    if owner := _gil_owner(case, key):
+        return Node(key, Status.WAITS, _gil(case, owner))
     need_of = NEEDS.get(standing.kind)
     if need_of is None:
         return Node(key, _leaf(case, key, motion))
     need = need_of(case, key)
     return Node(key, Status.LIVE) if need is None else Node(key, Status.WAITS, need)
+
+
+def _gil_owner(case: Case, key: ThreadKey) -> ThreadKey | None:
+    """Who keeps the GIL from a thread that asks for it: a lock of its own, with a deadline of milliseconds (take_gil)."""
+    blocked = case.blocked.get(key)
+    asks = blocked is not None and blocked.syscall == "futex" and blocked.wakes_at is not None
+    return case.gil_owner(key) if asks else None
+
+
+def _gil(case: Case, owner: ThreadKey) -> Need:
+    name = case.thread_name(owner)
+    evidence = f"py-spy: thread {name} of pid {owner[0]} owns the GIL"
+    return Need((owner,), every=True, exact=True, words=f"the GIL, which thread {name} holds", evidence=evidence)
 
 
 def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
@@ -61,25 +80,49 @@ def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
 
 
 def _loader_batch(case: Case, key: ThreadKey) -> Need | None:
-    """The workers that have something to do; the others are idle by right."""
-    pipes = {item.id for item in case.waits_on(key) if item.kind == "pipe"}
+    """The worker whose batch is next in order; else all that have something to do: the others are idle by right."""
     if _has_mail(case, key):
         return None
-    workers = [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind == "dataloader worker"]
-    if pipes:
-        # With several loaders: the workers that hold the queue this one waits for.
-        workers = [pid for pid in workers if pipes & case.held_by.get(pid, frozenset())] or workers
+    workers = _loader_workers(case, key)
+    awaited = _awaited_worker(case, key, workers)
     busy = list(_busy(case, workers))
+    next_busy = [other for other in busy if other[0] == awaited]
+    if next_busy:
+        words = f"batch from {case.role(next_busy[0][0]).name}"
+        return Need(tuple(next_busy), exact=True, words=words, evidence=_idle_words(case, workers))
     if busy:
-        names = ", ".join(case.role(pid).name for pid in dict.fromkeys(pid for pid, _ in busy))
+        names = several([case.role(pid).name for pid in dict.fromkeys(pid for pid, _ in busy)])
         return Need(tuple(busy), words=f"batch from {names}", evidence=_idle_words(case, workers))
     gone = _gone_children(case, key[0], "dataloader worker")
     if gone:
         return Need(tuple(gone), words="batch from a DataLoader worker that ended")
     if not workers:
         return Need((Nobody("it has no DataLoader workers"),), words="next batch")
+    return _lost_batch(case, workers, awaited)
+
+
+def _lost_batch(case: Case, workers: list[int], awaited: int | None) -> Need:
     why = "all its DataLoader workers wait for work and nothing is in the queue: a batch was lost"
-    return Need((Nobody(why, tuple(workers)),), words="a batch that never comes")
+    if awaited is None:
+        return Need((Nobody(why, tuple(workers)),), words="a batch that never comes")
+    why = f"{case.role(awaited).name}, whose batch is next, waits for work and nothing is in the queue: the batch was lost"
+    return Need((Nobody(why, (awaited,)),), exact=True, words="a batch that never comes")
+
+
+def _loader_workers(case: Case, key: ThreadKey) -> list[int]:
+    """The workers of the loader this thread reads from: with several loaders, those that hold its queue."""
+    workers = [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind == "dataloader worker"]
+    pipes = {item.id for item in case.waits_on(key) if item.kind == "pipe"}
+    return [pid for pid in workers if pipes & case.held_by.get(pid, frozenset())] or workers
+
+
+def _awaited_worker(case: Case, key: ThreadKey, workers: list[int]) -> int | None:
+    """Who has the batch that is next in order: `worker_id` in torch's `_next_data` (torch/utils/data/dataloader.py)."""
+    stack = case.stacks.get(key)
+    frame = next((row for row in stack.frames if bare(row.function) == "_next_data"), None) if stack else None
+    number = (frame.known or {}).get("worker_id") if frame else None
+    named = [pid for pid in workers if case.role(pid).name == f"dataloader worker {number}"]
+    return named[-1] if named else None
 
 
 def _pool_result(case: Case, key: ThreadKey) -> Need | None:
@@ -208,21 +251,26 @@ def _message(case: Case, key: ThreadKey) -> Need | None:
         return None
     objects = list(case.waits_on(key))
     writes = bool((row := case.blocked.get(key)) and row.writes)
-    targets: list[Target] = []
-    for item in objects:
-        targets += _other_ends(case, key, item, writes=writes)
-    pipes = [item for item in objects if item.kind in ("pipe", "socket")]
-    if targets:
-        return Need(
-            tuple(dict.fromkeys(targets)),
-            exact=bool(pipes),
-            words=_object_words(case, key),
-            evidence=_fill_words(objects),
-        )
-    if pipes and pipes[0].kind == "pipe":
-        other = "reads" if writes else "writes"
-        return Need((Nobody(f"no other process {other} {pipes[0].id}"),), exact=True, words=_object_words(case, key))
-    return Need((Outside(_outside_words(objects)),), words=_object_words(case, key))
+    ends = dict.fromkeys(target for item in objects for target in _other_ends(case, key, item, writes=writes))
+    words, evidence = case.standing(key).words, _fill_words(objects)
+    pipe = next((item for item in objects if item.kind == "pipe"), None)
+    dead = _dead_relatives(case, key[0], certain=not ends) if pipe else []
+    if ends or dead:
+        return Need((*ends, *dead), exact=bool(ends) and pipe is not None, words=words, evidence=evidence)
+    if pipe:
+        why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
+        return Need((Nobody(why, (key[0],)),), exact=True, words=words, evidence=evidence)
+    return Need((Outside(_outside_words(objects)),), words=words)
+
+
+def _dead_relatives(case: Case, pid: int, *, certain: bool) -> list[Gone]:
+    """Children and siblings that ended and were not collected: they may have been the other end."""
+    parent = case.processes[pid].ppid
+    return [
+        Gone(other, exit_words(case.processes[other].exit_code), certain)
+        for other in case.zombies
+        if case.processes[other].ppid in (pid, parent) and other != pid
+    ]
 
 
 def _other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
@@ -234,7 +282,16 @@ def _other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool)
     for handle in case.holders.get(name or "", ()):
         helps = handle.reads if writes else handle.writes
         if handle.pid != key[0] and helps and case.is_alive(handle.pid) and case.role(handle.pid).kind not in HELPERS:
-            yield handle.pid, handle.pid
+            yield _hand(case, handle.pid)
+
+
+def _hand(case: Case, pid: int) -> ThreadKey:
+    """The thread of a process that would act: a feeder thread that is held up while it sends, else the main thread."""
+    for other in case.threads(pid):
+        stack = case.stacks.get(other)
+        if stack and case.standing(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and has(stack, QUEUES_FILE, ("_feed",)):
+            return other
+    return pid, pid
 
 
 def _has_mail(case: Case, key: ThreadKey) -> bool:
@@ -244,21 +301,58 @@ def _has_mail(case: Case, key: ThreadKey) -> bool:
 
 
 def _semaphore(case: Case, key: ThreadKey) -> Need | None:
-    """A lock or semaphore between processes: whoever maps it may release it."""
+    """A lock or semaphore between processes: its holder by the ledger, else whoever maps it."""
     items = [item for item in case.waits_on(key) if item.kind == "semaphore"]
     if not items:
         return _other_threads(case, key)
     if any(item.value for item in items):
         return None
-    targets = [
-        (handle.pid, handle.pid)
-        for item in items
-        for handle in case.holders.get(item.id, ())
-        if handle.pid != key[0] and case.is_alive(handle.pid) and case.role(handle.pid).kind not in HELPERS
-    ]
-    if not targets:
-        return Need((Nobody("no living process maps the semaphore"),), exact=True, words=_object_words(case, key))
-    return Need(tuple(dict.fromkeys(targets)), words=_object_words(case, key), evidence=f"{items[0].id} has value 0")
+    item = items[0]
+    users = [handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)]
+    uses = [use for use in case.uses.get(item.id, ()) if case.is_alive(use.pid)]
+    complete = bool(uses) and not (set(users) & case.without_ledger)
+    if all(use.max_value == 1 for use in uses) and complete:
+        return _lock(case, key, item, uses)
+    return _counted(case, key, item, [pid for pid in users if pid != key[0]], uses if complete else [])
+
+
+def _lock(case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse]) -> Need:
+    """One permit: the process whose count is positive has it."""
+    owners = [case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0]
+    if owners:
+        names = several([case.role(pid).name for pid, _ in owners])
+        evidence = (
+            f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
+        )
+        return Need(tuple(owners), every=True, exact=True, words=f"a lock held by {names}", evidence=evidence)
+    why = f"the lock {item.id} is taken, but no living process holds it: its holder ended without releasing it"
+    dead = tuple(gone.pid for gone in _dead_relatives(case, key[0], certain=True))
+    return Need((Nobody(why, dead),), exact=True, words="a lock that nobody alive holds", evidence=why)
+
+
+def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], uses: list[SemaphoreUse]) -> Need:
+    """Many permits, or an event: whoever has some, consumed some, or at least maps it."""
+    kind, words = case.standing(key).kind, case.standing(key).words
+    evidence = f"{item.id} has value 0"
+    dead = _dead_relatives(case, key[0], certain=False)
+    if kind is Wait.QUEUE_PUT:
+        consumers = [use.pid for use in uses if use.count < 0]
+        rest = [pid for pid in users if not any(use.pid == pid and use.count > 0 for use in uses)] if uses else users
+        users = consumers or rest
+    elif kind is Wait.LOCK and uses:
+        users = [use.pid for use in uses if use.count > 0 and use.pid != key[0]]
+        if not users and not any(use.count > 0 for use in uses):
+            why = f"no living process has a permit of {item.id}: they ended without giving them back"
+            return Need((Nobody(why, tuple(gone.pid for gone in dead)),), exact=True, words=words, evidence=why)
+    targets = tuple(dict.fromkeys(_hand(case, pid) for pid in users if pid != key[0]))
+    if not targets and not dead:
+        return Need((Nobody("no living process could release it", (key[0],)),), exact=True, words=words)
+    certain = [Gone(gone.pid, gone.how) for gone in dead] if not targets else dead
+    return Need((*targets, *certain), words=words, evidence=evidence)
+
+
+def _may_release(case: Case, pid: int) -> bool:
+    return case.is_alive(pid) and case.role(pid).kind not in HELPERS
 
 
 def _queue(case: Case, key: ThreadKey) -> Need | None:
@@ -294,38 +388,70 @@ def _native_mutex(case: Case, key: ThreadKey) -> Need | None:
 
 
 def _other_threads(case: Case, key: ThreadKey) -> Need | None:
-    """A lock, condition or queue between threads: any other Python thread of the process may release it."""
-    others = [other for other in case.threads(key[0]) if other != key]
-    if not others:
-        why = "no other Python thread exists in this process that could release it"
-        return Need((Nobody(why, (key[0],)),), words="a lock of this process")
-    return Need(tuple(others), words=case.standing(key).words)
+    """A lock, condition or queue between threads: any other Python thread of the process that is not idle itself."""
+    words = case.standing(key).words
+    others = [other for other in case.threads(key[0]) if other != key and not case.standing(other).idle]
+    if others:
+        return Need(tuple(others), words=words)
+    return Need(
+        (Nobody("no other Python thread of this process is left that could end the wait", (key[0],)),), words=words
+    )
 
 
 def _collective(case: Case, key: ThreadKey) -> Need | None:
     """Every rank that is not in a collective must come; when all are in one, they may be in different ones."""
-    ranks = [pid for pid, role in case.roles.items() if role.kind == "rank" and case.is_alive(pid)]
-    ranks = ranks or _communicating(case)
+    words = case.standing(key).words
+    ranks = _ranks_of_group(case)
+    if key[0] not in ranks:
+        # A backward pass without a process group: a native wait like any other.
+        return _native_mutex(case, key)
+    dead = _dead_relatives(case, key[0], certain=True)
+    if dead:
+        return Need(tuple(dead), every=True, words=f"{words} with a rank that ended")
     absent = [(pid, pid) for pid in ranks if pid != key[0] and not _in_collective(case, pid)]
     if absent:
-        names = ", ".join(case.role(pid).name for pid, _ in absent[:4])
-        return Need(tuple(absent), every=True, words=f"{case.standing(key).words} with {names}")
+        names = several([case.role(pid).name for pid, _ in absent])
+        return Need(tuple(absent), every=True, words=f"{words} with {names}")
+    size = case.role(key[0]).world_size
+    if size is not None and len(ranks) < size:
+        return Need((Outside(f"{size - len(ranks)} of {size} ranks, which do not run here"),), words=words)
     others = [(pid, pid) for pid in ranks if pid != key[0]]
     if others:
-        return Need(tuple(others), every=True, words=case.standing(key).words)
-    return Need((Outside("ranks on other machines"),), words=case.standing(key).words)
+        return Need(
+            tuple(others), every=True, words=f"{words} with {several([case.role(pid).name for pid, _ in others])}"
+        )
+    return Need((Outside("ranks on other machines"),), words=words)
 
 
-def _communicating(case: Case) -> list[int]:
-    return [pid for pid in case.processes if case.standing((pid, pid)).kind is Wait.COLLECTIVE]
+def _ranks_of_group(case: Case) -> list[int]:
+    return [pid for pid, role in case.roles.items() if role.kind == "rank" and case.is_alive(pid)]
 
 
 def _in_collective(case: Case, pid: int) -> bool:
     return case.standing((pid, pid)).kind is Wait.COLLECTIVE
 
 
-def _rendezvous(_case: Case, _key: ThreadKey) -> Need | None:
-    return Need((Outside("ranks that did not come"),), words="the other ranks to come")
+def _rendezvous(case: Case, key: ThreadKey) -> Need | None:
+    """Ranks that run here and are not in the rendezvous; else those that were never started."""
+    ranks = _ranks_of_group(case)
+    dead = _dead_relatives(case, key[0], certain=True)
+    if dead:
+        return Need(tuple(dead), every=True, words="init_process_group with a rank that ended")
+    absent = [
+        (pid, pid) for pid in ranks
+        if pid != key[0] and case.standing((pid, pid)).kind not in (Wait.RENDEZVOUS, Wait.COLLECTIVE)
+    ]  # fmt: skip
+    if absent:
+        names = several([case.role(pid).name for pid, _ in absent])
+        return Need(tuple(absent), every=True, words=f"init_process_group with {names}")
+    size = max((case.role(pid).world_size or 0 for pid in ranks), default=0)
+    if len(ranks) < size:
+        here = {case.role(pid).rank for pid in ranks}
+        missing = several([f"rank {number}" for number in range(size) if number not in here])
+        parent = case.role(key[0]).parent
+        why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never came"
+        return Need((Nobody(why, (parent,) if parent else ()),), words=f"{missing} to come", evidence=why)
+    return Need((Outside("the store, or ranks on other machines"),), words="the other ranks to come")
 
 
 def _gone_children(case: Case, parent: int, kind: str) -> list[Gone]:
@@ -350,10 +476,6 @@ def exit_words(code: int | None) -> str:
     if signal := code & 0x7F:
         return f"killed by signal {signal}"
     return f"ended with exit status {code >> 8 & 0xFF}"
-
-
-def _object_words(case: Case, key: ThreadKey) -> str:
-    return case.standing(key).words
 
 
 def _fill_words(items: list[KernelObject]) -> str:

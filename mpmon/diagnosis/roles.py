@@ -45,6 +45,11 @@ class Role(Row, frozen=True, kw_only=True):
         return self.kind in SERVANTS
 
 
+PROCESS_GROUP_THREADS = frozenset({"pt_gloo_runloop", "gloo_tcp_loop", "pt_nccl_watchdg", "pt_nccl_heartbt"})
+"""Names torch gives the threads of a process group (torch/csrc/distributed/c10d); threads do not survive a fork."""
+
+RENDEZVOUS_FILE = "torch/distributed/rendezvous.py"
+
 SERVANTS = frozenset({"dataloader worker", "pool worker", "manager", "shm manager", "forkserver", "resource tracker"})
 HELPERS = frozenset({"resource tracker", "forkserver", "shm manager", "manager"})
 """Processes that only serve others and never matter for progress by themselves."""
@@ -152,15 +157,24 @@ class _Reader:
             return self._rank_role(number, environment)
         wrapper = self._frame(SPAWN_FILE, "_wrap")
         index = (wrapper.known or {}).get("i") if wrapper else None
-        if index is not None and index.isdigit():
-            return self._rank_role(int(index), {})
+        if index is not None:
+            return self._rank_role(int(index), environment)
+        if self.thread_names & PROCESS_GROUP_THREADS or self._frame(RENDEZVOUS_FILE, "_create_c10d_store"):
+            number = self._known_number("rank")
+            return self._rank_role(number, environment)
         return None
 
-    def _rank_role(self, number: int, environment: Mapping[str, str]) -> Role:
+    def _known_number(self, name: str) -> int | None:
+        """A local of that name, the innermost."""
+        numbers = (frame.known[name] for frame in self.frames if frame.known and name in frame.known)
+        return next((int(number) for number in numbers), None)
+
+    def _rank_role(self, number: int | None, environment: Mapping[str, str]) -> Role:
         return Role(
-            name=f"rank {number}", kind="rank", rank=number, parent=self.parent,
+            name=f"rank {'?' if number is None else number}", kind="rank", rank=number, parent=self.parent,
             local_rank=_integer(environment, "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"),
-            world_size=_integer(environment, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"),
+            world_size=_integer(environment, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+            or self._known_number("world_size"),
         )  # fmt: skip
 
     def _plain(self, root_pid: int) -> Role:

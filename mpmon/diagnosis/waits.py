@@ -107,6 +107,9 @@ _COLLECTIVES = (
     "send_object_list recv_object_list batch_isend_irecv wait _sync_buffers"
 )
 
+BACKWARD = "backward"
+"""The word for a backward pass, in which DistributedDataParallel and FSDP reduce gradients."""
+
 PATTERNS: tuple[Pattern, ...] = (
     _row(Wait.DEBUGGER, "/pdb.py", "interaction set_trace _cmdloop cmdloop", "pdb"),
     _row(Wait.DEBUGGER, "/cmd.py", "cmdloop", "a debugger's prompt"),
@@ -141,6 +144,7 @@ PATTERNS: tuple[Pattern, ...] = (
          "_sync_module_states join forward", "DistributedDataParallel"),
     _row(Wait.COLLECTIVE, "torch/distributed/utils.py", "_sync_params_and_buffers _verify_param_shape_across_processes"),
     _row(Wait.COLLECTIVE, "torch/distributed/algorithms/join.py", "__exit__ notify_join_context"),
+    _row(Wait.COLLECTIVE, "torch/autograd/graph.py", "_engine_run_backward", BACKWARD),
     _row(Wait.QUEUE_PUT, "multiprocessing/queues.py", "put", "room in a queue"),
     _row(Wait.QUEUE_GET, "multiprocessing/queues.py", "get", "an item of a queue"),
     _row(Wait.PROCESS_EVENT, "multiprocessing/queues.py", "join", "tasks of a queue to be done"),
@@ -226,8 +230,12 @@ def _finished(blocked: Blocked | None) -> bool:
 
 def _sharpened(found: Standing, blocked: Blocked | None) -> Standing:
     """Frames say what the program means; a feeder thread that writes is not idle, whatever its frames are called."""
-    if found.kind is Wait.SERVICE and blocked and blocked.writes and blocked.state == "S":
+    if found.kind is not Wait.SERVICE or blocked is None or blocked.state != "S":
+        return found
+    if blocked.writes:
         return Standing(Wait.PIPE_WRITE, "room in a pipe", found.frame)
+    if any(name.startswith("semaphore:") for name in blocked.waits_on):
+        return Standing(Wait.LOCK, "a lock between processes", found.frame)
     return found
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.model import Blocked, Handle, KernelObject, Unknown
 from mpmon.probes.files import Proc
+from mpmon.probes.maps import Area, areas
 from mpmon.probes.memory import Memory
 from mpmon.probes.sockets import SocketTable
 from mpmon.probes.syscalls import EXITS, POLLS, READS, SLEEPS, SYSCALLS, WRITES
@@ -48,7 +49,6 @@ POLL_IN = 0x1 | 0x2 | 0x2000
 """POLLIN, POLLPRI, POLLRDHUP of asm-generic/poll.h."""
 
 _EXEC_START = re.compile(rb"^se\.exec_start\s*:\s*([\d.]+)", re.MULTILINE)
-_MAP = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) (\S+) (\d+)\s*(.*)")
 
 
 class KernelLook:
@@ -301,7 +301,7 @@ class _Ends:
         self.paths: dict[int, str] = {}
         self.problem = ""
         self._names: dict[int, str] = {}
-        self._maps: list[_Map] | None = None
+        self._areas: list[Area] | None = None
         self.handles = tuple(self._read())
 
     def name(self, descriptor: int) -> str | None:
@@ -311,21 +311,16 @@ class _Ends:
     def shared_name(self, address: int) -> str | None:
         """The semaphore at an address in shared memory, `None` where memory is private."""
         area = self._area(address)
-        if area is None or area.inode == 0:
-            return None
-        return f"semaphore:{area.device}:{area.inode}:{address - area.start + area.offset:x}"
+        return area.object_at(address) if area and area.inode else None
 
     def shared_path(self, address: int) -> str | None:
+        """The file an address in shared memory belongs to."""
         area = self._area(address)
         return area.path if area else None
 
     def shared_semaphores(self) -> set[str]:
-        """Semaphores this process maps: files of sem_open(3), each with the semaphore at its start."""
-        return {
-            f"semaphore:{area.device}:{area.inode}:0"
-            for area in self._areas()
-            if area.path.startswith("/dev/shm/") and "sem." in area.path
-        }
+        """Semaphores of sem_open(3) that this process maps."""
+        return {area.semaphore for area in self._shared() if area.semaphore}
 
     def _read(self) -> Iterator[Handle]:
         try:
@@ -354,29 +349,16 @@ class _Ends:
         # The permission bits of the link tell how the file was opened: proc_pid_fd(5).
         return Handle(pid=self._pid, object=name, fd=descriptor, reads=bool(mode & 0o400), writes=bool(mode & 0o200))
 
-    def _area(self, address: int) -> _Map | None:
-        return next((area for area in self._areas() if area.start <= address < area.end), None)
+    def _area(self, address: int) -> Area | None:
+        return next((area for area in self._shared() if area.start <= address < area.end), None)
 
-    def _areas(self) -> list[_Map]:
-        if self._maps is None:
+    def _shared(self) -> list[Area]:
+        if self._areas is None:
             try:
-                text = self._proc.text(self._pid, "maps", limit=1 << 22)
+                self._areas = [area for area in areas(self._proc, self._pid) if area.is_shared]
             except OSError:
-                text = ""
-            shared = (line for line in text.splitlines() if line[:64].split(" ", 2)[1][3:4] == "s")
-            self._maps = [_Map(match) for line in shared if (match := _MAP.match(line))]
-        return self._maps
-
-
-class _Map:
-    """One shared mapping: a line of proc_pid_maps(5)."""
-
-    __slots__ = ("device", "end", "inode", "offset", "path", "start")
-
-    def __init__(self, match: re.Match[str]) -> None:
-        self.start, self.end = int(match[1], 16), int(match[2], 16)
-        self.offset = int(match[4], 16)
-        self.device, self.inode, self.path = match[5], int(match[6]), match[7]
+                self._areas = []
+        return self._areas
 
 
 class _Clocks:

@@ -44,6 +44,13 @@ class Memory:
             return None
         return text if len(text) == size else None
 
+    def read_some(self, address: int, size: int) -> bytes:
+        """Up to `size` bytes at `address`; fewer, or none, where memory ends or may not be read."""
+        try:
+            return os.pread(self._descriptor, size, address)
+        except OSError:
+            return b""
+
     def unpack(self, layout: str, address: int) -> tuple[int, ...] | None:
         """Integers in the layout of `struct`, native byte order without padding."""
         text = self.read(address, struct.calcsize("=" + layout))

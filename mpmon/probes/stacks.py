@@ -45,6 +45,7 @@ MAX_FRAMES = 400
 
 KNOWN_LOCALS: dict[str, frozenset[str]] = {
     "_worker_loop": frozenset({"worker_id", "num_workers"}),
+    "_next_data": frozenset({"worker_id"}),
     "_wrap": frozenset({"i"}),
     "send": frozenset({"dst"}),
     "recv": frozenset({"src"}),
@@ -52,8 +53,11 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
     "irecv": frozenset({"src"}),
     "broadcast": frozenset({"src"}),
 }
-"""Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/multiprocessing/spawn.py,
-torch/distributed/distributed_c10d.py. They are small numbers."""
+"""Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
+torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""
+
+KNOWN_NUMBERS = frozenset({"rank", "world_size"})
+"""Kept from any frame, when they are plain numbers: who a process is in a job that was started by hand."""
 
 
 class _Local(msgspec.Struct):
@@ -72,6 +76,7 @@ class _DumpFrame(msgspec.Struct):
 
 class _DumpThread(msgspec.Struct):
     thread_name: str | None = None
+    thread_id: int | None = None
     os_thread_id: int | None = None
     active: bool = False
     owns_gil: bool = False
@@ -196,6 +201,7 @@ def parse_dump(text: bytes, pid: int, taken_at: float) -> tuple[Stack, ...]:
             tid=thread.os_thread_id,
             thread_name=thread.thread_name or "",
             taken_at=taken_at,
+            ident=thread.thread_id,
             frames=tuple(_frame(frame) for frame in _bounded(thread.frames)),
             active=thread.active,
             owns_gil=thread.owns_gil,
@@ -213,13 +219,21 @@ def _bounded(frames: list[_DumpFrame]) -> list[_DumpFrame]:
 
 
 def _frame(frame: _DumpFrame) -> Frame:
-    wanted = KNOWN_LOCALS.get(frame.name.rpartition(".")[2], frozenset()) if frame.locals else frozenset[str]()
-    known = {item.name: item.repr for item in frame.locals or () if item.name in wanted and item.repr}
     return Frame(
-        function=sys.intern(frame.name), file=sys.intern(frame.filename or ""), line=frame.line,
-        arguments_digest=_digest(frame.locals, arguments=True), locals_digest=_digest(frame.locals, arguments=False),
-        known=known or None,
-    )  # fmt: skip
+        function=sys.intern(frame.name),
+        file=sys.intern(frame.filename or ""),
+        line=frame.line,
+        arguments_digest=_digest(frame.locals, arguments=True),
+        locals_digest=_digest(frame.locals, arguments=False),
+        known=_known(frame) or None,
+    )
+
+
+def _known(frame: _DumpFrame) -> dict[str, str]:
+    if not frame.locals:
+        return {}
+    wanted = KNOWN_LOCALS.get(frame.name.rpartition(".")[2], frozenset[str]()) | KNOWN_NUMBERS
+    return {item.name: item.repr for item in frame.locals if item.name in wanted and item.repr and item.repr.isdigit()}
 
 
 def _digest(variables: list[_Local] | None, *, arguments: bool) -> int | None:

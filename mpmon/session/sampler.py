@@ -26,6 +26,7 @@ from mpmon.model import (
     KernelObject,
     ProbeReport,
     Process,
+    SemaphoreUse,
     Snapshot,
     Stack,
     Thread,
@@ -34,6 +35,7 @@ from mpmon.model import (
 from mpmon.probes.files import Proc
 from mpmon.probes.kernel import KernelLook
 from mpmon.probes.processes import ProcessTable
+from mpmon.probes.semaphores import semaphore_uses
 from mpmon.probes.stacks import StackProbe
 
 StackMode = Literal["auto", "never", "native"]
@@ -43,6 +45,9 @@ PER_ROUND = 16
 
 PURSE = 512.0
 """Dumps that may be made in one go."""
+
+LEDGERS_PER_ROUND = 8
+"""Searches of one process's memory in one round."""
 
 INCOME = 0.4
 """Dumps a second that may be made for ever: about 5 ms of CPU a second."""
@@ -201,8 +206,24 @@ class Sampler:
         for pid, look in looks.items():
             look.follow(self._looks.get(pid))
             self._looks[pid] = look
+        reports += self._search_ledgers()
         self._joined.stale = True
         return reports
+
+    def _search_ledgers(self) -> list[ProbeReport]:
+        """Where somebody waits for a lock between processes, ask each process that maps it what it holds of it."""
+        items = [item for look in self._looks.values() for item in look.objects]
+        wanted = frozenset(item.id for item in items if item.kind == "semaphore" and not item.value)
+        asked = [look for look in self._looks.values() if look.needs_ledger(wanted)]
+        if not asked:
+            return []
+        started = self._now()
+        for look in asked if self._eager else asked[:LEDGERS_PER_ROUND]:
+            look.semaphores, look.ledger_problem = semaphore_uses(self._proc, look.pid, wanted)
+            look.ledger_of = wanted
+        problem = next((look.ledger_problem.reason for look in asked if look.ledger_problem), None)
+        seconds = round(self._now() - started, 4)
+        return [ProbeReport(name="semaphores", ok=problem is None, seconds=seconds, problem=problem)]
 
     def _assemble(
         self, now: float, processes: tuple[Process, ...], threads: tuple[Thread, ...], reports: tuple[ProbeReport, ...]
@@ -212,7 +233,8 @@ class Sampler:
         return Snapshot(
             taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, cpu_count=os.cpu_count() or 1,
             processes=processes, threads=threads, exits=self._table.exits, probes=reports,
-            blocked=joined.blocked, objects=joined.objects, handles=joined.handles, stacks=joined.stacks,
+            blocked=joined.blocked, objects=joined.objects, handles=joined.handles,
+            semaphores=joined.semaphores, stacks=joined.stacks,
             unknowns=joined.unknowns,
         )  # fmt: skip
 
@@ -255,6 +277,13 @@ class _Look:
         self.objects: tuple[KernelObject, ...] = tuple(kernel.objects[name] for name in sorted(names))
         self.unknowns: tuple[Unknown, ...] = (kernel.unknowns[pid],) if pid in kernel.unknowns else ()
         self.stacks: tuple[Stack, ...] | None = None
+        self.semaphores: tuple[SemaphoreUse, ...] = ()
+        self.ledger_of: frozenset[str] = frozenset()
+        self.ledger_problem: Unknown | None = None
+
+    def needs_ledger(self, wanted: frozenset[str]) -> bool:
+        """It maps one of these semaphores and was not asked for them since it last moved."""
+        return not wanted <= self.ledger_of and any(handle.object in wanted for handle in self.handles)
 
     def same_calls(self, before: _Look | None) -> bool:
         """Every thread is back in the very system call of the look before: same arguments, same stack pointer."""
@@ -287,6 +316,7 @@ class _Joined:
         self.objects: tuple[KernelObject, ...] = ()
         self.handles: tuple[Handle, ...] = ()
         self.stacks: tuple[Stack, ...] = ()
+        self.semaphores: tuple[SemaphoreUse, ...] = ()
         self.unknowns: tuple[Unknown, ...] = ()
 
     def rows(self, looks: dict[int, _Look], process_unknowns: dict[int, Unknown]) -> _Joined:
@@ -301,7 +331,9 @@ class _Joined:
         self.blocked = tuple(row for look in looks for row in look.blocked)
         self.handles = tuple(row for look in looks for row in look.handles)
         self.stacks = tuple(row for look in looks for row in look.stacks or ())
-        self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns))
+        self.semaphores = tuple(row for look in looks for row in look.semaphores)
+        ledgers = [look.ledger_problem for look in looks if look.ledger_problem]
+        self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns), *ledgers)
         objects = {row.id: row for look in sorted(looks, key=lambda look: look.at) for row in look.objects}
         self.objects = tuple(objects[name] for name in sorted(objects))
 

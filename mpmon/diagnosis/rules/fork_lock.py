@@ -13,14 +13,14 @@ from mpmon.diagnosis.waits import Wait
 
 CAUSE = "fork-lock"
 
-_LOCKS = frozenset({Wait.FUTEX, Wait.MUTEX, Wait.CONDITION})
+_LOCKS = frozenset({Wait.FUTEX, Wait.MUTEX})
 
 
 def claim(knot: Knot) -> Claim | None:
     """A child of a fork waits for a lock, and nobody in its process can hold it."""
     if knot.ending is not Ending.NOBODY or knot.nobody is None or knot.root is None:
         return None
-    if knot.standing().kind not in _LOCKS or knot.case.role(knot.root[0]).parent is None:
+    if knot.standing().kind not in _LOCKS or not knot.case.is_forked(knot.root[0]):
         return None
     place = knot.place()
     return Claim(

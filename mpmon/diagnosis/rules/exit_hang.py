@@ -1,0 +1,37 @@
+"""The work is done, but the interpreter does not exit.
+
+What it looks like: the main thread has no frame of the script left and stands in `threading._shutdown`, an atexit
+function or the join of a child; a thread that is not a daemon waits for something that never comes.
+What to do: end the thread (a sentinel in its queue), or make it a daemon; close pools and queues before the end.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import several
+
+CAUSE = "exit-hang"
+
+
+def claim(knot: Knot) -> Claim | None:
+    """The goal is at interpreter exit and waits for its own threads."""
+    exiting = [key for key in knot.closed.path if knot.standing(key).kind is Wait.EXIT]
+    if not exiting or knot.ending not in (Ending.OPEN, Ending.CYCLE, Ending.NOBODY, Ending.LEAF):
+        return None
+    need = knot.graph.node(exiting[-1]).need
+    awaited = [key for key in need.targets if isinstance(key, tuple)] if need else []
+    threads = [key for key in awaited if key[0] == exiting[-1][0]]
+    if not threads:
+        return None
+    names = several([knot.case.thread_name(key) for key in threads])
+    place = knot.case.place(threads[0])
+    return Claim(
+        summary=f"{knot.case.role(exiting[-1][0]).name} is done but cannot exit: thread {names} does not end"
+        f"{f', it stands at {place}' if place else ''}",
+        evidence=("MainThread is in threading._shutdown or an exit function; no frame of the script is left",),
+        advice=("End the thread before the end of the script, or start it with daemon=True.",),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, threads)),
+    )

@@ -1,0 +1,43 @@
+"""A process died holding a lock or semaphore that others need.
+
+What it looks like: processes wait in a multiprocessing lock, queue or semaphore whose value is 0, and by the ledger no
+living process has acquired it.
+Why: SIGKILL, out of memory, `terminate()`, or an early return without `release()`; such locks are not given back.
+What to do: restart the job; use `with lock:`; do not `terminate()` processes that share locks or queues.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.findings import Certainty, Suspect
+from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.waits import Wait
+
+CAUSE = "lock-orphaned"
+
+_LOCKS = frozenset({Wait.LOCK, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PROCESS_EVENT, Wait.POOL_TASK})
+
+
+def claim(knot: Knot) -> Claim | None:
+    """A lock between processes, taken by nobody alive."""
+    if knot.ending is not Ending.NOBODY or knot.nobody is None or knot.root is None:
+        return None
+    semaphores = [item for item in knot.case.waits_on(knot.root) if item.kind == "semaphore"]
+    if knot.standing().kind not in _LOCKS or not semaphores:
+        return None
+    dead = tuple(_dead(knot, pid) for pid in knot.nobody.blame if pid not in {key[0] for key in knot.roots})
+    who = f"{dead[0].role} (pid {dead[0].pid})" if len(dead) == 1 else "a process that has ended"
+    return Claim(
+        summary=f"{knot.role()} waits for a lock that {who} took with it",
+        evidence=(knot.nobody.why, *knot.edge_evidence()),
+        advice=(
+            "Restart: the lock is lost. Take locks with `with`, so that an exception gives them back.",
+            "Do not kill or terminate() a process that shares a lock or a queue.",
+        ),
+        certainty=Certainty.PROVED,
+        suspects=dead or None,
+    )
+
+
+def _dead(knot: Knot, pid: int) -> Suspect:
+    role = knot.case.role(pid)
+    return Suspect(pid=pid, dead=True, role=role.name, rank=role.rank)

@@ -1,0 +1,43 @@
+"""Blocked writing to a pipe whose reader does not read.
+
+What it looks like: a subprocess stands in `write` to its standard output, a pipe that is full; its parent waits for its
+end (`wait`, `call`) instead of reading.
+What to do: `communicate()`, or read while it runs, or send the output to a file or `DEVNULL`.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.waits import Wait
+
+CAUSE = "pipe-full"
+
+_WAITS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT})
+
+
+def claim(knot: Knot) -> Claim | None:
+    """A writer is stuck, and who should read waits for the writer's end."""
+    for writer in knot.closed.members:
+        need = knot.graph.node(writer).need
+        if knot.standing(writer).kind is not Wait.PIPE_WRITE or need is None:
+            continue
+        reader = next((key for key in need.targets if isinstance(key, tuple) and _awaits(knot, key, writer[0])), None)
+        if reader is None:
+            continue
+        names = knot.case.role(reader[0]).name, knot.case.role(writer[0]).name
+        place = knot.case.place(reader)
+        return Claim(
+            summary=f"{names[0]} waits for the end of {names[1]} (pid {writer[0]}){f' at {place}' if place else ''}, "
+            f"which cannot write its output: the pipe is full, and {names[0]} alone could read it",
+            evidence=(need.evidence or f"pid {writer[0]} is blocked in write",),
+            advice=("Use communicate(), or read the output while the process runs, or send it to a file.",),
+            certainty=Certainty.PROVED,
+            suspects=(knot.case.suspect(reader),),
+        )
+    return None
+
+
+def _awaits(knot: Knot, key: tuple[int, int], pid: int) -> bool:
+    need = knot.graph.node(key).need
+    return knot.standing(key).kind in _WAITS and need is not None and (pid, pid) in need.targets

@@ -1,0 +1,44 @@
+"""A process is joined before the queue it writes to is drained.
+
+What it looks like: the parent stands in `Process.join`; the child has returned from its target and waits for the feeder
+thread of its queue, which is blocked writing to a full pipe that only the parent reads.
+Why: a process with items in a `multiprocessing.Queue` does not end before they are written.
+What to do: `get` everything first, then `join`; or `queue.cancel_join_thread()` if the items may be lost.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.waits import Wait
+
+CAUSE = "queue-join"
+
+_JOINS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT})
+
+
+def claim(knot: Knot) -> Claim | None:
+    """Somebody joins a process whose feeder thread cannot write."""
+    for feeder in knot.closed.members:
+        if knot.standing(feeder).kind is not Wait.PIPE_WRITE or feeder[0] == feeder[1]:
+            continue
+        joiner = next((key for key in knot.closed.members if _joins(knot, key, feeder[0])), None)
+        if joiner is None:
+            continue
+        names = knot.case.role(joiner[0]).name, knot.case.role(feeder[0]).name
+        place = knot.case.place(joiner)
+        need = knot.graph.node(feeder).need
+        return Claim(
+            summary=f"{names[0]} joins {names[1]}{f' at {place}' if place else ''} before it has emptied the queue that "
+            f"{names[1]} still writes to",
+            evidence=(f"the feeder thread of {names[1]} is blocked: {need.evidence if need else 'its pipe is full'}",),
+            advice=("Get everything from the queue before you join its producers.",),
+            certainty=Certainty.PROVED,
+            suspects=(knot.case.suspect(joiner),),
+        )
+    return None
+
+
+def _joins(knot: Knot, key: tuple[int, int], pid: int) -> bool:
+    need = knot.graph.node(key).need
+    return knot.standing(key).kind in _JOINS and key[0] != pid and need is not None and (pid, pid) in need.targets

@@ -1,0 +1,43 @@
+"""A thread waits for itself: a lock that is not reentrant, or a result its own pool would have to compute.
+
+What it looks like: one thread takes a lock it holds already; or a task of an executor waits for tasks of the same
+executor, whose workers are all busy waiting.
+What to do: use `RLock`, or do not call back under the lock; never wait for a pool's results inside of its tasks.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.waits import Context, Wait
+
+CAUSE = "self-deadlock"
+
+_RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
+_POOLS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
+_LOCKS = frozenset({Wait.FUTEX, Wait.MUTEX, Wait.LOCK})
+
+
+def claim(knot: Knot) -> Claim | None:
+    """The root's wait ends in itself."""
+    if knot.root is None:
+        return None
+    kind = knot.standing().kind
+    place = knot.place()
+    at = f" at {place}" if place else ""
+    if kind in _RESULTS and knot.context() in _POOLS:
+        return Claim(
+            summary=f"{knot.role()}: a task waits{at} for tasks of its own pool, whose workers all wait like it",
+            evidence=(f"thread {knot.case.thread_name(knot.root)} runs a task and waits for a result",),
+            advice=("Do not wait for a pool's results inside of its tasks; give the inner tasks a pool of their own.",),
+        )
+    alone = knot.ending is Ending.CYCLE and len(set(knot.closed.roots)) == 1
+    lonely = knot.ending is Ending.NOBODY and kind is Wait.FUTEX and not knot.case.is_forked(knot.root[0])
+    if kind in _LOCKS and (alone or lonely):
+        return Claim(
+            summary=f"{knot.role()} waits{at} for a lock that only it can hold itself",
+            evidence=knot.edge_evidence() or ("no other Python thread of the process could hold the lock",),
+            advice=("Use RLock, or do not call code that takes the lock while holding it.",),
+            certainty=Certainty.PROVED if alone else Certainty.LIKELY,
+        )
+    return None

@@ -1,0 +1,44 @@
+"""Python threads of one process wait for each other.
+
+What it looks like: two or more threads of one process stand in locks, conditions or queues, and no thread that runs is
+left among them; often the main thread joins one of them.
+What to do: take locks in one order; do not join a thread while holding a lock it needs.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import several
+
+CAUSE = "thread-deadlock"
+
+_LOCKS = frozenset({Wait.FUTEX, Wait.MUTEX})
+_BETWEEN_THREADS = frozenset({*_LOCKS, Wait.CONDITION, Wait.THREAD_QUEUE, Wait.JOIN_THREAD})
+
+
+def claim(knot: Knot) -> Claim | None:
+    """A closed set of threads of one process."""
+    if knot.ending not in (Ending.OPEN, Ending.CYCLE):
+        return None
+    waiting = [key for key in knot.closed.members if knot.standing(key).kind in _BETWEEN_THREADS]
+    pids = {key[0] for key in waiting}
+    if len(waiting) < 2 or len(pids) != 1:
+        return None
+    # Those in a lock hold something the others need; a thread that only joins or gets is a waiter.
+    roots = [key for key in waiting if knot.standing(key).kind in _LOCKS] or waiting
+    steps = [f"{knot.case.thread_name(key)} waits for {knot.standing(key).words}{_at(knot, key)}" for key in roots]
+    return Claim(
+        summary=f"threads of {knot.case.role(roots[0][0]).name} wait for each other: {several(steps)}",
+        evidence=tuple(steps),
+        advice=("Take locks in the same order everywhere; hold none while joining or getting.",),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, roots)),
+    )
+
+
+def _at(knot: Knot, key: ThreadKey) -> str:
+    place = knot.case.place(key)
+    return f" at {place}" if place else ""

@@ -1,0 +1,60 @@
+"""The memory mappings of a process: proc_pid_maps(5)."""
+
+from __future__ import annotations
+
+from mpmon.probes.files import Proc
+
+MAPS_LIMIT = 1 << 24
+"""Bytes of a maps file that are read: some ten thousand mappings."""
+
+_SHARED_MEMORY = "/dev/shm/"
+
+
+class Area:
+    """One line of the file."""
+
+    __slots__ = ("device", "end", "inode", "offset", "path", "rights", "start")
+
+    def __init__(self, line: str) -> None:
+        fields = line.split(None, 5)
+        start, _, end = fields[0].partition("-")
+        self.start, self.end = int(start, 16), int(end, 16)
+        self.rights = fields[1]
+        self.offset = int(fields[2], 16)
+        self.device, self.inode = fields[3], int(fields[4])
+        self.path = fields[5] if len(fields) > 5 else ""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.start
+
+    @property
+    def is_shared(self) -> bool:
+        """Writes are seen by other processes."""
+        return self.rights[3] == "s"
+
+    @property
+    def is_private_memory(self) -> bool:
+        """Heap, arenas and stacks: where a process keeps its objects."""
+        return self.rights == "rw-p" and (not self.path or self.path == "[heap]" or self.path.startswith("[anon"))
+
+    @property
+    def semaphore(self) -> str:
+        """The id of the semaphore of sem_open(3) at the start of the mapping; empty where there is none."""
+        named = self.path.startswith(_SHARED_MEMORY) and "sem." in self.path
+        return self.object_at(self.start) if named and self.is_shared else ""
+
+    def object_at(self, address: int) -> str:
+        """The id all processes agree on for a word in shared memory."""
+        return f"semaphore:{self.device}:{self.inode}:{address - self.start + self.offset:x}"
+
+
+def areas(proc: Proc, pid: int) -> list[Area]:
+    """All mappings of a process, by address.
+
+    Raises:
+        OSError: the process is gone, or another user's.
+    """
+    lines = proc.text(pid, "maps", limit=MAPS_LIMIT).splitlines()
+    return [Area(line) for line in lines if line.count(" ") >= 4]

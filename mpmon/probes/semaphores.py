@@ -1,0 +1,129 @@
+"""Who holds a multiprocessing lock: the ledger CPython keeps in each process, read from its memory.
+
+Every `multiprocessing.Lock`, `RLock`, `Semaphore` and `Queue` is a `SemLockObject` in each process that uses it
+(Modules/_multiprocessing/semaphore.c, the same layout from Python 3.9 to 3.14 with the GIL):
+
+    PyObject_HEAD; sem_t *handle; unsigned long last_tid; int count; int maxvalue; int kind; char *name;
+
+`handle` is where the semaphore is mapped, so the object is found by searching that address in the process's private
+memory, whatever the start method and the Python version; its type's name proves the hit.
+`count` is how often this process acquired minus how often it released, `last_tid` which thread acquired last.
+
+Nothing stops for it.  A search reads at most `SEARCH_LIMIT` bytes in at most `DEADLINE_S`; the caller searches only for
+semaphores somebody waits for.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+
+from mpmon.model import SemaphoreUse, Unknown
+from mpmon.probes.files import Proc
+from mpmon.probes.maps import Area, areas
+from mpmon.probes.memory import Memory
+
+SEARCH_LIMIT = 2 << 30
+"""Bytes of one process that are searched, small mappings first: Python's objects live in arenas of 1 MiB."""
+
+DEADLINE_S = 1.5
+"""For one process."""
+
+CHUNK = 1 << 22
+"""One read of a search, bytes."""
+
+_HEAD = 16
+"""PyObject_HEAD: reference count and type."""
+
+_OBJECT = struct.Struct("=QQQQiii")
+"""refcount, type, handle, last_tid, count, maxvalue, kind."""
+
+_TYPE_NAME_AT = 24
+"""Offset of `tp_name` in PyTypeObject: after PyObject_VAR_HEAD."""
+
+_RECURSIVE = 0
+"""RECURSIVE_MUTEX of semaphore.c."""
+
+
+def semaphore_uses(proc: Proc, pid: int, names: frozenset[str]) -> tuple[tuple[SemaphoreUse, ...], Unknown | None]:
+    """What the process has of these semaphores, and why the answer is not complete."""
+    try:
+        everything = areas(proc, pid)
+        with Memory(proc, pid) as memory:
+            search = _Search(memory, everything, pid, names)
+            rows = tuple(search.rows())
+    except OSError as problem:
+        reason = f"memory may not be read ({(problem.strerror or 'failed').lower()})"
+        return (), Unknown(table="semaphores", pid=pid, reason=reason)
+    return rows, Unknown(table="semaphores", pid=pid, reason=search.problem) if search.problem else None
+
+
+class _Search:
+    """One search through the private memory of one process."""
+
+    def __init__(self, memory: Memory, everything: list[Area], pid: int, names: frozenset[str]) -> None:
+        self._memory = memory
+        self._pid = pid
+        self._wanted = {area.start: area.semaphore for area in everything if area.semaphore in names}
+        self._private = sorted((area for area in everything if area.is_private_memory), key=lambda area: area.size)
+        self._types: dict[int, bool] = {}
+        self.problem = ""
+
+    def rows(self) -> Iterator[SemaphoreUse]:
+        """Every SemLock object of the wanted semaphores."""
+        if not self._wanted:
+            return
+        needles = {struct.pack("=Q", address): name for address, name in self._wanted.items()}
+        found: set[int] = set()
+        for position, chunk in self._chunks():
+            for needle, name in needles.items():
+                for hit in _aligned(chunk, needle):
+                    address = position + hit - _HEAD
+                    row = self._use(address, name) if address not in found else None
+                    if row:
+                        found.add(address)
+                        yield row
+
+    def _chunks(self) -> Iterator[tuple[int, bytes]]:
+        deadline = time.monotonic() + DEADLINE_S
+        left = SEARCH_LIMIT
+        for area in self._private:
+            for position in range(area.start, area.end, CHUNK):
+                if left <= 0 or time.monotonic() > deadline:
+                    self.problem = "too much memory to search it all"
+                    return
+                chunk = self._memory.read_some(position, min(CHUNK, area.end - position))
+                left -= len(chunk)
+                yield position, chunk
+
+    def _use(self, address: int, name: str) -> SemaphoreUse | None:
+        text = self._memory.read(address, _OBJECT.size)
+        if text is None:
+            return None
+        references, kind_of, _, last, count, most, kind = _OBJECT.unpack(text)
+        if not 0 < references < 1 << 32 or not self._is_semlock(kind_of):
+            return None
+        return SemaphoreUse(
+            pid=self._pid,
+            object=name,
+            count=count,
+            max_value=most,
+            recursive=kind == _RECURSIVE,
+            thread_ident=last or None,
+        )
+
+    def _is_semlock(self, kind: int) -> bool:
+        if kind not in self._types:
+            pointer = self._memory.unpack("Q", kind + _TYPE_NAME_AT)
+            text = self._memory.read(pointer[0], 24) if pointer else None
+            self._types[kind] = text is not None and text.startswith(b"_multiprocessing.SemLock")
+        return self._types[kind]
+
+
+def _aligned(chunk: bytes, needle: bytes) -> Iterator[int]:
+    at = chunk.find(needle)
+    while at >= 0:
+        if at % 8 == 0:
+            yield at
+        at = chunk.find(needle, at + 1)
