@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
+
+ENDED_BY_SIGINT, ENDED_BY_SIGPIPE = 128 + 2, 128 + 13
+"""What a shell reports for these signals; numbers of signal(7), so that `--version` need not import `signal`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The program; returns its exit status."""
-    # Imported late, so that a failure below is still told in one sentence.
+    given = sys.argv[1:] if arguments is None else arguments
+    if given in (["--version"], ["-V"]):
+        from mpmon import __version__
+
+        print(f"mpmon {__version__}")
+        return 0
     from mpmon.cli import run
     from mpmon.errors import MpmonError
 
     try:
-        return run(sys.argv[1:] if arguments is None else arguments)
+        return run(given)
     except MpmonError as problem:
         print(f"mpmon: {problem} {problem.remedy}".rstrip(), file=sys.stderr)
         return problem.exit_status
     except BrokenPipeError:
         # The reader has gone (| head): nothing to say, and nothing to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return ENDED_BY_SIGPIPE
     except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+        return ENDED_BY_SIGINT
 
 
 if __name__ == "__main__":

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mpmon import __version__
 from mpmon.errors import CannotTell, UsageError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mpmon.diagnosis.findings import Observation
     from mpmon.session.recording import Recorder
+    from mpmon.session.watch import LiveWatch
     from mpmon.source import Watch
 
 DESCRIPTION = "Tells why a multi-process PyTorch job hangs: who must move first, on which line, and the proof."
@@ -63,14 +64,14 @@ def _watch_parser(*, with_pid: bool, prog: str = "mpmon") -> argparse.ArgumentPa
         )
         parser.add_argument("-V", "--version", action="version", version=f"mpmon {__version__}")
         parser.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
-        parser.add_argument("--replay", type=Path, metavar="FILE", help="play a recording in place of a PID")
+        parser.add_argument("--replay", metavar="FILE", help="play a recording in place of a PID")
     parser.add_argument(
         "--once", action="store_true", help="look, print a report, exit (0 no hang, 3 hung, 4 cannot tell)"
     )
     parser.add_argument("--for", dest="seconds", type=_seconds, default=10.0, metavar="SECONDS",
                         help="longest look of --once (default 10; sooner when the answer is clear)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="JSON: one document with --once, else one a line")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="keep the facts in a new file (.gz packs it)")
+    parser.add_argument("--record", metavar="FILE", help="keep the facts in a new file (.gz packs it)")
     parser.add_argument(
         "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two rounds (default 1)"
     )
@@ -103,19 +104,43 @@ def _root_pid(options: argparse.Namespace) -> int:
 
 
 def _live(options: argparse.Namespace, pid: int) -> int:
-    from mpmon.session.recording import Recorder
-
     wants_report = _wants_report(options)
-    recorder = Recorder(options.record) if options.record else None
+    recorder = _recorder(options.record) if options.record else None
     try:
         watch = _live_watch(options, pid, recorder, eager=wants_report)
-        return _show(options, watch, wants_report=wants_report)
+        if wants_report or options.json:
+            return _show(options, watch, wants_report=wants_report)
+        return _open_screen_at_once(options, watch)
     finally:
         if recorder:
             recorder.close()
 
 
-def _live_watch(options: argparse.Namespace, pid: int, recorder: Recorder | None, *, eager: bool) -> Watch:
+def _recorder(name: str) -> Recorder:
+    from pathlib import Path
+
+    from mpmon.session.recording import Recorder
+
+    return Recorder(Path(name))
+
+
+def _open_screen_at_once(options: argparse.Namespace, watch: LiveWatch) -> int:
+    """Show the processes before the screen is imported, which takes ten times as long as the first look."""
+    from mpmon.tui.first_frame import LEAVE, first_frame
+
+    size = os.get_terminal_size(sys.stdout.fileno())
+    sys.stdout.write(first_frame(watch.first_snapshot(), size.columns, size.lines, ascii_only=options.ascii))
+    sys.stdout.flush()
+    try:
+        return _open_screen(options, watch)
+    except BaseException:
+        # The screen did not come up to leave the terminal as it was.
+        sys.stdout.write(LEAVE)
+        sys.stdout.flush()
+        raise
+
+
+def _live_watch(options: argparse.Namespace, pid: int, recorder: Recorder | None, *, eager: bool) -> LiveWatch:
     if not sys.platform.startswith("linux"):
         raise CannotTell("a live job can be read on Linux only.", "Recordings open anywhere: mpmon --replay FILE")
     from mpmon.probes.files import Proc
@@ -129,19 +154,22 @@ def _live_watch(options: argparse.Namespace, pid: int, recorder: Recorder | None
 
 
 def _replay(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from mpmon.session.watch import ReplayWatch
 
     if options.record:
         raise UsageError("--record and --replay do not go together.", "Copy the file.")
     wants_report = _wants_report(options)
-    return _show(options, ReplayWatch(options.replay, at_once=wants_report or options.json), wants_report=wants_report)
+    watch = ReplayWatch(Path(options.replay), at_once=wants_report or options.json)
+    return _show(options, watch, wants_report=wants_report)
 
 
 def _wants_report(options: argparse.Namespace) -> bool:
     """Without a terminal there is no screen to draw on."""
     if options.once:
         return True
-    if options.json or sys.stdout.isatty():
+    if options.json or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb"):
         return False
     print("mpmon: standard output is not a terminal, so this is one report (--once).", file=sys.stderr)
     return True

@@ -16,8 +16,11 @@ from __future__ import annotations
 import msgspec
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=False):
-    """Base of all rows: frozen, compared by value, unknown fields of later versions ignored when read."""
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Base of all rows: frozen, compared by value, unknown fields of later versions ignored when read.
+
+    Rows never form cycles, so the garbage collector need not look at the thousands of them.
+    """
 
 
 class Process(Row, frozen=True, kw_only=True):

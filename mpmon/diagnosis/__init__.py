@@ -12,5 +12,6 @@
 
 from mpmon.diagnosis.engine import diagnose
 from mpmon.diagnosis.history import History
+from mpmon.diagnosis.views import ProcessViews
 
-__all__ = ["History", "diagnose"]
+__all__ = ["History", "ProcessViews", "diagnose"]

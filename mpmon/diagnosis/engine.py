@@ -18,7 +18,7 @@ from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs import node
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.rules import RULES
-from mpmon.diagnosis.views import process_views
+from mpmon.diagnosis.views import ProcessViews
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import age
 
@@ -38,8 +38,9 @@ SLOW_AFTER_S = 5.0
 """A goal that waits for so long for one that moves is slow."""
 
 
-def diagnose(history: History) -> Diagnosis:
-    """What mpmon says about the present snapshot."""
+def diagnose(history: History, memory: ProcessViews | None = None) -> Diagnosis:
+    """What mpmon says about the present snapshot; `memory` of the rounds before saves work and changes nothing."""
+    views = memory or ProcessViews()
     snapshot = history.snapshot
     if snapshot is None:
         return Diagnosis(verdict=Verdict.UNKNOWN, because="nothing was read yet")
@@ -48,27 +49,29 @@ def diagnose(history: History) -> Diagnosis:
     blind = _blind(case)
     if blind:
         return Diagnosis(verdict=Verdict.UNKNOWN, because=blind, unchecked=tuple(_unchecked(case)),
-                         processes=process_views(case, graph, ()))  # fmt: skip
+                         processes=views.of(case, graph, ()))  # fmt: skip
     goals = _goals(case, graph)
     knots = [Knot(case, graph, closed) for goal in goals if (closed := graph.closed(goal))]
     ripe = [knot for knot in knots if _is_ripe(knot)]
     findings = {(row.cause, row.suspects): row for row in map(_finding, ripe)}
     ranked = tuple(sorted(findings.values(), key=lambda row: row.certainty.rank))
-    return _hung(case, graph, ripe, ranked) if ranked else _not_hung(case, graph, goals, knots)
+    return _hung(case, graph, views, ripe, ranked) if ranked else _not_hung(case, graph, views, goals, knots)
 
 
-def _hung(case: Case, graph: Graph, knots: list[Knot], findings: tuple[Finding, ...]) -> Diagnosis:
+def _hung(case: Case, graph: Graph, views: ProcessViews, knots: list[Knot], findings: tuple[Finding, ...]) -> Diagnosis:
     settled = all(_stood_s(knot) >= SETTLED_S and _is_frozen(knot) for knot in knots)
     return Diagnosis(
         verdict=Verdict.HUNG, since=findings[0].since, settled=settled, because=findings[0].summary,
-        findings=findings, unchecked=tuple(_unchecked(case)), processes=process_views(case, graph, findings),
+        findings=findings, unchecked=tuple(_unchecked(case)), processes=views.of(case, graph, findings),
     )  # fmt: skip
 
 
-def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot]) -> Diagnosis:
+def _not_hung(case: Case, graph: Graph, views: ProcessViews, goals: list[ThreadKey], knots: list[Knot]) -> Diagnosis:
     verdict, since, because = Verdict.HEALTHY, None, _healthy_words(case, goals)
     slow = next((goal for goal in goals if _is_slow(case, graph, goal)), None)
-    if knots:
+    if case.history.watched_s < MIN_WATCH_S:
+        verdict, because = Verdict.UNKNOWN, f"looked for {case.history.watched_s:.1f} s only, which is too short to tell"
+    elif knots:
         knot = knots[0]
         since, because = knot.since(), f"{knot.role()} is {knot.doing()}: too early to call it a hang"
     elif slow:
@@ -76,7 +79,7 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot
         because = _slow_words(case, graph, slow)
     return Diagnosis(
         verdict=verdict, since=since, because=because, unchecked=tuple(_unchecked(case)),
-        processes=process_views(case, graph, ()),
+        processes=views.of(case, graph, ()),
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ class Status(Enum):
     WAITS = "waits"
 
 
-class Gone(msgspec.Struct, frozen=True):
+class Gone(msgspec.Struct, frozen=True, gc=False):
     """A process that ended; nobody can do its part."""
 
     pid: int
@@ -47,7 +47,7 @@ class Gone(msgspec.Struct, frozen=True):
     """False where living processes could also help, so that the death may have nothing to do with it."""
 
 
-class Nobody(msgspec.Struct, frozen=True):
+class Nobody(msgspec.Struct, frozen=True, gc=False):
     """Nobody alive can help."""
 
     why: str
@@ -55,7 +55,7 @@ class Nobody(msgspec.Struct, frozen=True):
     """Pids whose part it was."""
 
 
-class Outside(msgspec.Struct, frozen=True):
+class Outside(msgspec.Struct, frozen=True, gc=False):
     """Somebody who is not of this job: another machine, a person."""
 
     who: str
@@ -64,7 +64,7 @@ class Outside(msgspec.Struct, frozen=True):
 Target = ThreadKey | Gone | Nobody | Outside
 
 
-class Need(msgspec.Struct, frozen=True):
+class Need(msgspec.Struct, frozen=True, gc=False):
     """What a waiting node waits for."""
 
     targets: tuple[Target, ...]
@@ -77,7 +77,7 @@ class Need(msgspec.Struct, frozen=True):
     evidence: str = ""
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True, gc=False):
     """One thread of the graph."""
 
     key: ThreadKey
@@ -85,7 +85,7 @@ class Node(msgspec.Struct, frozen=True):
     need: Need | None = None
 
 
-class Closed(msgspec.Struct, frozen=True):
+class Closed(msgspec.Struct, frozen=True, gc=False):
     """A goal that can never be reached, and why."""
 
     goal: ThreadKey

@@ -25,7 +25,7 @@ ThreadKey = tuple[int, int]
 """(pid, tid)."""
 
 
-class Look(msgspec.Struct, frozen=True):
+class Look(msgspec.Struct, frozen=True, gc=False):
     """One thread as it was found at one moment."""
 
     at: float
@@ -35,7 +35,7 @@ class Look(msgspec.Struct, frozen=True):
     """How often it had been put on a CPU by then."""
 
 
-class Past(msgspec.Struct, frozen=True):
+class Past(msgspec.Struct, frozen=True, gc=False):
     """One thread over time."""
 
     thread: Thread
@@ -49,7 +49,7 @@ class Past(msgspec.Struct, frozen=True):
     looks: tuple[Look, ...] = ()
 
 
-class Life(msgspec.Struct, frozen=True):
+class Life(msgspec.Struct, frozen=True, gc=False):
     """Signs of life of one process: moments at which something irreversible was seen."""
 
     process: Process

@@ -10,10 +10,43 @@ from mpmon.diagnosis.motion import Motion
 from mpmon.model import Process
 
 
-def process_views(case: Case, graph: Graph, findings: tuple[Finding, ...]) -> tuple[ProcessView, ...]:
-    """One view a process, by pid."""
-    suspects = {suspect.pid for finding in findings[:1] for suspect in finding.suspects}
-    return tuple(_view(case, graph, process, suspects) for process in case.snapshot.processes)
+class ProcessViews:
+    """Views of the round before, so that a process of which nothing changed is not thought about again.
+
+    A memory of results only: with or without it the views are the same.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[tuple[object, ...], ProcessView]] = {}
+
+    def of(self, case: Case, graph: Graph, findings: tuple[Finding, ...]) -> tuple[ProcessView, ...]:
+        """One view a process, by pid."""
+        suspects = {suspect.pid for finding in findings[:1] for suspect in finding.suspects}
+        before, self._kept = self._kept, {}
+        for process in case.snapshot.processes:
+            reasons = _reasons(case, process, suspects)
+            kept = before.get(process.pid)
+            same = kept is not None and all(a is b for a, b in zip(kept[0], reasons, strict=True))
+            view = kept[1] if kept and same else _view(case, graph, process, suspects)
+            self._kept[process.pid] = (reasons, view)
+        return tuple(view for _, view in self._kept.values())
+
+
+def _reasons(case: Case, process: Process, suspects: set[int]) -> tuple[object, ...]:
+    """All that a view is made of, to be compared by identity."""
+    key = (process.pid, process.pid)
+    life = case.history.life(process)
+    return (
+        process,
+        case.past(key),
+        case.blocked.get(key),
+        case.stacks.get(key),
+        case.motion(key),
+        case.roles.get(process.pid),
+        process.pid in suspects,
+        life is None or life.rate == 0.0,
+        life if life and life.rate else None,
+    )
 
 
 def _view(case: Case, graph: Graph, process: Process, suspects: set[int]) -> ProcessView:
@@ -37,7 +70,7 @@ def _mood(case: Case, graph: Graph, process: Process, suspects: set[int]) -> str
     if process.stopped:
         return "stopped"
     if key not in case.blocked and key not in case.stacks:
-        return "working" if case.motion(key) in (Motion.MOVING, Motion.UNSEEN) else ""
+        return "working" if case.motion(key) is Motion.MOVING else ""
     status = graph.node(key).status
     return {Status.IDLE: "idle", Status.WAITS: "waiting", Status.LEAF: "waiting", Status.LIVE: "working"}[status]
 

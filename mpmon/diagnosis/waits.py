@@ -181,7 +181,7 @@ _FILE_CALLS = frozenset(
 )
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """What one thread waits for."""
 
     kind: Wait

@@ -124,7 +124,7 @@ class ProcessTable:
 
     def _is_orphan(self, stat: Stat) -> bool:
         """Its parent is a reaper (init or a subreaper): a process of another session that did not start it."""
-        if stat.start_ticks < self._root_start_ticks:
+        if stat.start_ticks <= self._root_start_ticks:
             return False
         parent = Stat.read(self._proc, stat.ppid)
         return stat.ppid == 1 or parent is None or parent.sid != stat.sid

@@ -33,10 +33,12 @@ from mpmon.model import (
     Unknown,
 )
 from mpmon.probes.files import Proc
-from mpmon.probes.kernel import KernelLook
 from mpmon.probes.processes import ProcessTable
-from mpmon.probes.semaphores import semaphore_uses
-from mpmon.probes.stacks import StackProbe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.probes.kernel import KernelLook
+    from mpmon.probes.stacks import StackProbe
 
 StackMode = Literal["auto", "never", "native"]
 
@@ -86,7 +88,8 @@ class Sampler:
         self._host = host
         self._eager = eager
         self._table = ProcessTable(proc, root_pid)
-        self._stack_probe = None if stacks == "never" else stack_probe or StackProbe(proc, native=stacks == "native")
+        self._stacks = stacks
+        self._stack_probe = stack_probe
         self._looks: dict[int, _Look] = {}
         self._motion: dict[int, _Motion] = {}
         self._purse = PURSE
@@ -184,6 +187,12 @@ class Sampler:
     # Looking
 
     def _look_at(self, pids: list[int], now: float) -> list[ProbeReport]:
+        # Imported at the first look: the first frame shows processes only and should not wait for the rest.
+        from mpmon.probes.kernel import KernelLook
+        from mpmon.probes.stacks import StackProbe
+
+        if self._stack_probe is None and self._stacks != "never":
+            self._stack_probe = StackProbe(self._proc, native=self._stacks == "native")
         self._table.refresh_names(pids)
         started = self._now()
         kernel = KernelLook(self._proc, now)
@@ -217,6 +226,8 @@ class Sampler:
         asked = [look for look in self._looks.values() if look.needs_ledger(wanted)]
         if not asked:
             return []
+        from mpmon.probes.semaphores import semaphore_uses
+
         started = self._now()
         for look in asked if self._eager else asked[:LEDGERS_PER_ROUND]:
             look.semaphores, look.ledger_problem = semaphore_uses(self._proc, look.pid, wanted)

@@ -6,28 +6,37 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mpmon.diagnosis import History, diagnose
-from mpmon.diagnosis.findings import Diagnosis, Observation
 from mpmon.errors import CannotTell
 from mpmon.model import Snapshot
 from mpmon.session.clock import LiveClock
-from mpmon.session.recording import Recorder, read_recording
-from mpmon.session.sampler import Sampler
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.diagnosis.findings import Observation
+    from mpmon.session.recording import Recorder
+    from mpmon.session.sampler import Sampler
 
 
 class Observer:
     """The fold all modes share: snapshots in, observations out."""
 
     def __init__(self) -> None:
+        # Imported here: the first frame of the screen needs no diagnosis and should not wait for it.
+        from mpmon.diagnosis import History, ProcessViews
+
         self._history = History()
+        self._views = ProcessViews()
         self._first_at: float | None = None
 
     def see(self, snapshot: Snapshot) -> Observation:
         """The next snapshot with its diagnosis."""
+        from mpmon.diagnosis import diagnose
+        from mpmon.diagnosis.findings import Observation
+
         if self._first_at is None:
             self._first_at = snapshot.taken_at
         self._history = self._history.add(snapshot)
-        diagnosis: Diagnosis = diagnose(self._history)
+        diagnosis = diagnose(self._history, self._views)
         watched = snapshot.taken_at - self._first_at
         return Observation(snapshot=snapshot, diagnosis=diagnosis, watched_s=watched)
 
@@ -61,18 +70,26 @@ class LiveWatch:
         self._interval = interval
         self._recorder = recorder
         self._stopped = threading.Event()
+        self._first: Snapshot | None = None
+
+    def first_snapshot(self) -> Snapshot:
+        """The first round, ahead of the iteration, which begins with it."""
+        if self._first is None:
+            self._first = self._sampler.round()
+        return self._first
 
     def __iter__(self) -> Iterator[Observation]:
         observer = Observer()
         try:
+            snapshot = self.first_snapshot()
             while not self._stopped.is_set():
-                snapshot = self._sampler.round()
                 if self._recorder:
                     self._recorder.write(snapshot)
                 yield observer.see(snapshot)
                 if not any(not process.ended for process in snapshot.processes):
                     return
                 self._clock.wait(0.0 if self._sampler.pending else self._until_next(snapshot))
+                snapshot = self._sampler.round()
         finally:
             self._sampler.close()
 
@@ -117,6 +134,8 @@ class ReplayWatch:
         self._steps = threading.Semaphore(0)
 
     def __iter__(self) -> Iterator[Observation]:
+        from mpmon.session.recording import read_recording
+
         observer = Observer()
         last: float | None = None
         for snapshot in read_recording(self._path):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from textual.pilot import Pilot
 
-    from mpmon.session.source import Watch
+    from mpmon.source import Watch
 
 GOLDENS = Path(__file__).parent / "goldens"
 

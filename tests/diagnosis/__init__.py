@@ -1,0 +1,1 @@
+"""The diagnosis: by recorded hangs, by small examples, and by properties that always hold."""

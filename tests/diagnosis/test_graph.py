@@ -1,0 +1,260 @@
+"""The wait-for graph: by examples, and by properties that hold for every graph."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpmon.diagnosis.graph import Closed, Gone, Graph, Need, Nobody, Node, Outside, Status, Target
+from mpmon.diagnosis.history import ThreadKey
+
+Nodes = dict[ThreadKey, Node]
+
+
+def key(pid: int) -> ThreadKey:
+    return pid, pid
+
+
+def live(pid: int) -> Node:
+    return Node(key(pid), Status.LIVE)
+
+
+def leaf(pid: int) -> Node:
+    return Node(key(pid), Status.LEAF)
+
+
+def idle(pid: int) -> Node:
+    return Node(key(pid), Status.IDLE)
+
+
+def waits(pid: int, *targets: int | Target, every: bool = False, exact: bool = False) -> Node:
+    found = tuple(key(target) if isinstance(target, int) else target for target in targets)
+    return Node(key(pid), Status.WAITS, Need(found, every=every, exact=exact))
+
+
+def closed(*nodes: Node, goal: int = 1) -> Closed | None:
+    table = {node.key: node for node in nodes}
+    return Graph(table.__getitem__).closed(key(goal))
+
+
+# Examples
+
+
+def test_one_who_waits_for_somebody_who_moves_will_go_on() -> None:
+    assert closed(waits(1, 2), live(2)) is None
+
+
+def test_one_who_waits_for_a_sleeper_will_not() -> None:
+    found = closed(waits(1, 2), leaf(2))
+    assert found is not None
+    assert found.roots == (key(2),)
+    assert found.path == (key(1), key(2))
+
+
+def test_any_one_producer_is_enough() -> None:
+    assert closed(waits(1, 2, 3), leaf(2), live(3)) is None
+
+
+def test_every_rank_has_to_come() -> None:
+    found = closed(waits(1, 2, 3, every=True), leaf(2), live(3))
+    assert found is not None
+    assert found.roots == (key(2),)
+    assert key(3) not in found.members
+
+
+def test_an_idle_servant_helps_nobody_and_is_no_suspect() -> None:
+    found = closed(waits(1, 2, 3), idle(2), leaf(3))
+    assert found is not None
+    assert found.roots == (key(3),)
+
+
+def test_two_who_wait_for_each_other_are_suspects_together() -> None:
+    found = closed(waits(1, 2, exact=True), waits(2, 1, exact=True))
+    assert found is not None
+    assert found.cycle
+    assert set(found.roots) == {key(1), key(2)}
+    assert found.exact
+
+
+def test_one_who_waits_for_itself() -> None:
+    found = closed(waits(1, 1))
+    assert found is not None
+    assert found.roots == (key(1),)
+    assert found.cycle
+
+
+def test_only_the_cycle_is_suspect_not_those_who_wait_for_it() -> None:
+    found = closed(waits(1, 2), waits(2, 3), waits(3, 2))
+    assert found is not None
+    assert set(found.roots) == {key(2), key(3)}
+
+
+@pytest.mark.parametrize(
+    ("end", "stronger"),
+    [(Gone(9, "killed"), 0), (Nobody("nobody"), 0), (Outside("a server"), 1)],
+    ids=["gone", "nobody", "outside"],
+)
+def test_the_dead_come_before_sleepers_and_sleepers_before_the_outside(end: Target, stronger: int) -> None:
+    found = closed(waits(1, 2, 3), leaf(2), waits(3, end))
+    assert found is not None
+    assert found.roots == ((end,), (key(2),))[stronger]
+
+
+def test_a_chain_is_followed_to_its_end() -> None:
+    found = closed(waits(1, 2), waits(2, 3, exact=True), waits(3, 4), leaf(4))
+    assert found is not None
+    assert found.path == (key(1), key(2), key(3), key(4))
+    assert not found.exact
+
+
+# Properties
+
+_PIDS = st.integers(1, 8)
+_ENDS = st.sampled_from([Gone(91, "killed"), Gone(92, "killed"), Nobody("nobody"), Outside("a server")])
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Nodes:
+    """Some threads of which each moves, stands, is idle, or waits for others."""
+    count = draw(_PIDS)
+    nodes: Nodes = {}
+    for pid in range(1, count + 1):
+        status = draw(st.sampled_from([Status.LIVE, Status.LEAF, Status.IDLE, *[Status.WAITS] * 5]))
+        need = None
+        if status is Status.WAITS:
+            threads = draw(st.lists(st.integers(1, count), max_size=4, unique=True))
+            ends = draw(st.lists(_ENDS, max_size=1))
+            targets = (*map(key, threads), *ends) or (Nobody("nobody"),)
+            need = Need(targets, every=draw(st.booleans()), exact=draw(st.booleans()))
+        nodes[key(pid)] = Node(key(pid), status, need)
+    return nodes
+
+
+def able_by_definition(nodes: Nodes) -> set[ThreadKey]:
+    """The smallest set with the live ones and every one whose need it satisfies, found one by one, without a thought."""
+    able: set[ThreadKey] = set()
+    while True:
+        more = next((each for each, node in nodes.items() if each not in able and can_move(node, able)), None)
+        if more is None:
+            return able
+        able.add(more)
+
+
+def can_move(node: Node, able: Iterable[object]) -> bool:
+    if node.status is not Status.WAITS or node.need is None:
+        return node.status is Status.LIVE
+    helped = [target in set(able) for target in node.need.targets]
+    return all(helped) if node.need.every else any(helped)
+
+
+def of(nodes: Nodes) -> Closed | None:
+    return Graph(nodes.__getitem__).closed(key(1))
+
+
+@given(graphs())
+def test_a_goal_is_closed_when_it_can_never_move(nodes: Nodes) -> None:
+    assert (of(nodes) is None) == (key(1) in able_by_definition(nodes))
+
+
+@given(graphs())
+def test_no_member_of_a_closed_set_can_move(nodes: Nodes) -> None:
+    found = of(nodes)
+    if found:
+        assert not set(found.members) & able_by_definition(nodes)
+        assert key(1) in found.members
+
+
+@given(graphs())
+def test_suspects_never_wait_for_one_that_can_help(nodes: Nodes) -> None:
+    found = of(nodes)
+    if found is None:
+        return
+    able = able_by_definition(nodes)
+    assert found.roots or all(nodes[member].status is Status.IDLE for member in found.members)
+    for root in found.roots:
+        if isinstance(root, tuple):
+            assert root in found.members
+            assert not can_move(nodes[root], able)
+
+
+@given(graphs())
+def test_the_path_leads_from_the_goal_along_waits_to_the_first_suspect(nodes: Nodes) -> None:
+    found = of(nodes)
+    if found is None:
+        return
+    assert found.path[0] == key(1)
+    for waiter, target in itertools.pairwise(found.path):
+        need = nodes[waiter].need
+        assert need is not None
+        assert target in need.targets
+    last = nodes[found.path[-1]]
+    if found.roots and found.roots[0] != last.key:
+        assert last.need is not None
+        assert found.roots[0] in last.need.targets
+    exact = [nodes[each].need.exact for each in found.path if nodes[each].need]
+    assert found.exact == all(exact)
+
+
+@given(graphs())
+def test_a_cycle_is_a_cycle(nodes: Nodes) -> None:
+    found = of(nodes)
+    if found is None or not found.cycle:
+        return
+    around = [*found.roots, found.roots[0]]
+    for waiter, target in itertools.pairwise(around):
+        need = nodes[waiter].need
+        assert need is not None
+        assert target in need.targets
+
+
+@given(graphs(), st.permutations(range(1, 9)))
+def test_other_pids_change_nothing_but_the_numbers(nodes: Nodes, order: list[int]) -> None:
+    numbers = {key(pid): key(1000 + new) for pid, new in zip(range(1, 9), order, strict=True)}
+    found = of(nodes)
+    again = Graph(renumbered(nodes, numbers).__getitem__).closed(numbers[key(1)])
+    assert again == (None if found is None else renumbered_closed(found, numbers))
+
+
+@given(graphs(), st.sampled_from([idle(77), live(77), leaf(77), waits(77, 1), waits(77, Nobody("nobody"))]))
+def test_a_stranger_changes_nothing(nodes: Nodes, stranger: Node) -> None:
+    assert of({**nodes, stranger.key: stranger}) == of(nodes)
+
+
+@given(graphs())
+def test_an_idle_servant_more_changes_nothing_for_who_waits_for_any(nodes: Nodes) -> None:
+    more = dict(nodes)
+    for each, node in nodes.items():
+        if node.need and not node.need.every:
+            need = msgspec.structs.replace(node.need, targets=(*node.need.targets, key(77)))
+            more[each] = Node(each, node.status, need)
+    more[key(77)] = idle(77)
+    before, now = of(nodes), of(more)
+    assert (before is None) == (now is None)
+    if before and now and before.roots and not before.cycle:
+        assert set(now.roots) == set(before.roots)
+
+
+def renumbered(nodes: Nodes, numbers: dict[ThreadKey, ThreadKey]) -> Nodes:
+    found: Nodes = {}
+    for each, node in nodes.items():
+        targets = tuple(_number(target, numbers) for target in node.need.targets) if node.need else ()
+        need = msgspec.structs.replace(node.need, targets=targets) if node.need else None
+        found[numbers[each]] = Node(numbers[each], node.status, need)
+    return found
+
+
+def renumbered_closed(row: Closed, numbers: dict[ThreadKey, ThreadKey]) -> Closed:
+    return Closed(
+        goal=numbers[row.goal], members=tuple(numbers[each] for each in row.members),
+        roots=tuple(_number(each, numbers) for each in row.roots), cycle=row.cycle,
+        path=tuple(numbers[each] for each in row.path), exact=row.exact,
+    )  # fmt: skip
+
+
+def _number(target: Target, numbers: dict[ThreadKey, ThreadKey]) -> Target:
+    return numbers[target] if isinstance(target, tuple) else target

@@ -1,0 +1,118 @@
+"""Whether a thread gets anywhere, told from its counters and from looks at it."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.history import Look, Past
+from mpmon.diagnosis.motion import Motion, motion, same_since
+from mpmon.model import Blocked, Stack
+from tests.builders import START, blocked, frame, running, stack, thread
+
+WORKER_LOOP = "torch/utils/data/_utils/worker.py:374 _worker_loop"
+FETCH = "torch/utils/data/_utils/fetch.py:54 _MapDatasetFetcher.fetch"
+
+
+def item(line: int, *, index: int, at: float, inner: str = "pick_patch", exact: bool = True) -> Stack:
+    """A DataLoader worker inside `__getitem__(index)`, at some line of a function it called."""
+    return stack(
+        "main", frame(f"job.py:{line} {inner}", arguments=index), frame("job.py:36 __getitem__", arguments=index),
+        FETCH, WORKER_LOOP, at=at, exact=exact,
+    )  # fmt: skip
+
+
+def loop(line: int, *, at: float, others: int = 0) -> Stack:
+    """A training loop."""
+    return stack("main", frame(f"train.py:{line} main", others=others), at=at)
+
+
+def past(*looks: tuple[float, Stack, Blocked], ran_at: float, slices: tuple[int, ...] = ()) -> Past:
+    rows = [Look(START + at, found, row, slices[n] if slices else n * 10) for n, (at, found, row) in enumerate(looks)]
+    counters = thread(slices=rows[-1].slices)
+    return Past(counters, thread(slices=0), START, START + ran_at, len(rows), tuple(rows))
+
+
+def of(*looks: tuple[float, Stack, Blocked], ran_at: float | None = None, slices: tuple[int, ...] = ()) -> Motion:
+    last = looks[-1][0]
+    return motion(past(*looks, ran_at=last if ran_at is None else ran_at, slices=slices), START + last)
+
+
+def test_one_that_was_never_seen() -> None:
+    assert motion(None, START) is Motion.UNSEEN
+
+
+def test_one_that_did_not_run_is_frozen() -> None:
+    assert of((0, item(9, index=1, at=0), blocked("futex")), (6, item(9, index=1, at=0), blocked("futex")), ran_at=1) is (
+        Motion.FROZEN
+    )
+
+
+def test_two_looks_do_not_prove_that_one_who_runs_gets_nowhere() -> None:
+    assert of(*((at, item(9, index=1, at=at), running()) for at in (0.0, 5.0))) is Motion.UNSEEN
+
+
+def test_looks_of_one_moment_prove_nothing() -> None:
+    assert of(*((at, item(9, index=1, at=at), running()) for at in (0.0, 1.0, 2.0, 3.0))) is Motion.UNSEEN
+
+
+def test_one_that_walks_around_inside_one_call_spins() -> None:
+    assert of(*((at, item(28 + int(at) % 4, index=37, at=at), running()) for at in range(8))) is Motion.SPINNING
+
+
+def test_one_that_tries_again_and_again_naps() -> None:
+    sleeping = blocked("clock_nanosleep", wakes_at=START)
+    assert of(*((at, item(20, index=37, at=at, inner="download"), sleeping) for at in range(8))) is Motion.NAPPING
+
+
+def test_a_worker_with_another_item_moves() -> None:
+    assert of(*((at, item(30, index=int(at), at=at), running()) for at in range(8))) is Motion.MOVING
+
+
+def test_a_training_loop_at_other_lines_moves() -> None:
+    assert of(*((at, loop(20 + int(at), at=at), running()) for at in range(8))) is Motion.MOVING
+
+
+def test_a_training_loop_with_other_variables_moves() -> None:
+    assert of(*((at, loop(20, at=at, others=int(at)), running()) for at in range(8))) is Motion.MOVING
+
+
+def test_a_training_loop_that_nothing_changes_in_spins() -> None:
+    assert of(*((at, loop(20, at=at), running()) for at in range(8))) is Motion.SPINNING
+
+
+def test_one_that_was_woken_moves() -> None:
+    forever = blocked("poll", "pipe:7")
+    assert of(*((at, loop(20, at=at), forever) for at in range(8))) is Motion.MOVING
+
+
+def test_one_whose_wait_has_a_time_limit_wakes_by_itself() -> None:
+    every_second = blocked("poll", "pipe:7", timeout_s=1.0)
+    assert of(*((at, loop(20, at=at), every_second) for at in range(8)), slices=tuple(range(8))) is Motion.NAPPING
+
+
+def test_one_that_ran_more_often_than_its_time_limit_explains_was_given_something() -> None:
+    every_five = blocked("poll", "pipe:7", timeout_s=5.0)
+    slices = tuple(100 * n for n in range(8))
+    assert of(*((at, loop(20, at=at), every_five) for at in range(8)), slices=slices) is Motion.MOVING
+
+
+def test_a_stack_that_mixes_two_moments_does_not_count() -> None:
+    looks = [(float(at), item(30, index=37, at=at), running()) for at in range(8)]
+    looks[4] = (4.0, item(30, index=99, at=4, exact=False), running())
+    assert of(*looks) is Motion.SPINNING
+
+
+def test_a_wait_that_is_taken_up_again_has_other_deadlines_inside_of_the_library() -> None:
+    def waits(at: float) -> Stack:
+        select = frame("lib/selectors.py:415 select", arguments=int(at * 7), others=int(at * 3))
+        return stack("main", select, frame("multiprocessing/connection.py:947 wait", arguments=int(at)), "train.py:7 main", at=at)
+
+    polls = blocked("poll", "pipe:7", timeout_s=1.0)
+    assert of(*((at, waits(at), polls) for at in range(8)), slices=tuple(range(8))) is Motion.NAPPING
+
+
+def test_since_when_it_stands() -> None:
+    looks = [(float(at), item(30, index=min(at, 3), at=at), running()) for at in range(8)]
+    assert same_since(past(*looks, ran_at=7)) == START + 3
+
+
+def test_since_when_one_stands_that_did_not_run() -> None:
+    assert same_since(past((0, item(9, index=1, at=0), blocked("futex")), ran_at=-60)) == START - 60

@@ -1,0 +1,129 @@
+"""Who is who, from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mpmon.diagnosis.roles import Role, roles
+from mpmon.model import Frame, Process, Stack
+from tests.builders import ROOT, frame, process, stack
+
+BOOTSTRAP = ("multiprocessing/process.py:108 BaseProcess.run", "multiprocessing/process.py:314 BaseProcess._bootstrap")
+
+
+def named(
+    *rows: Process | Stack, root: int = ROOT, known: Mapping[int, Role] | None = None
+) -> dict[int, Role]:
+    stacks: dict[int, list[Stack]] = {}
+    for row in rows:
+        if isinstance(row, Stack):
+            stacks.setdefault(row.pid, []).append(row)
+    return roles([row for row in rows if isinstance(row, Process)], stacks, root, known or {}, {})
+
+
+def names(*rows: Process | Stack, root: int = ROOT) -> dict[int, str]:
+    return {pid: role.name for pid, role in named(*rows, root=root).items()}
+
+
+def worker_frame(number: int) -> Frame:
+    return frame("torch/utils/data/_utils/worker.py:334 _worker_loop", worker_id=str(number))
+
+
+def test_the_number_of_a_loader_worker_is_a_local_of_its_loop() -> None:
+    found = named(process(), process(7, parent=ROOT), stack("main", worker_frame(3), *BOOTSTRAP, pid=7))
+    assert found[7] == Role(name="dataloader worker 3", kind="dataloader worker", parent=ROOT)
+    assert found[7].serves
+
+
+def test_without_a_stack_a_loader_worker_is_known_by_its_name_and_numbered_by_its_birth() -> None:
+    workers = [process(pid, parent=ROOT, name="pt_data_worker") for pid in (7, 8, 9)]
+    assert names(process(), *workers) == {
+        ROOT: "main", 7: "dataloader worker 0", 8: "dataloader worker 1", 9: "dataloader worker 2",
+    }  # fmt: skip
+
+
+def test_workers_of_two_ranks_are_counted_apart() -> None:
+    ranks = [process(pid, parent=ROOT, environment={"RANK": str(pid - 10)}) for pid in (10, 11)]
+    workers = [process(pid, parent=parent, name="pt_data_worker") for pid, parent in ((20, 10), (21, 11), (22, 10))]
+    found = named(process(), *ranks, *workers)
+    assert [found[pid].name for pid in (20, 21, 22)] == ["dataloader worker 0", "dataloader worker 0", "dataloader worker 1"]
+    assert [found[pid].rank for pid in (20, 21, 22)] == [0, 1, 0]
+
+
+def test_ranks_of_torchrun_have_it_in_their_environment() -> None:
+    launcher = process(cmdline=("/usr/bin/python", "/usr/bin/torchrun", "--nproc-per-node=2", "train.py"))
+    environment = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}
+    found = named(launcher, process(11, parent=ROOT, exe="/usr/bin/python3.11", environment=environment))
+    assert found[ROOT] == Role(name="launcher", kind="launcher")
+    assert found[11] == Role(name="rank 5", kind="rank", rank=5, local_rank=1, world_size=8, parent=ROOT)
+
+
+def test_a_loader_worker_inherits_the_rank_and_is_none() -> None:
+    rank = process(11, parent=ROOT, environment={"RANK": "5"})
+    worker = process(12, parent=11, name="pt_data_worker", environment={"RANK": "5"})
+    helper = process(13, parent=11, name="ffmpeg", cmdline=("ffmpeg",), exe="/usr/bin/ffmpeg", environment={"RANK": "5"})
+    assert names(process(), rank, worker, helper)[12] == "dataloader worker 0"
+    assert names(process(), rank, worker, helper)[13] == "subprocess"
+
+
+def test_mp_spawn_has_the_rank_in_its_wrapper() -> None:
+    wrapper = frame("torch/multiprocessing/spawn.py:87 _wrap", i="2")
+    found = named(process(), process(9, parent=ROOT), stack("main", "job.py:41 train", wrapper, *BOOTSTRAP, pid=9))
+    assert found[9] == Role(name="rank 2", kind="rank", rank=2, parent=ROOT)
+
+
+def test_a_child_of_multiprocessing_is_called_after_its_function() -> None:
+    frames = ("job.py:9 helper", "job.py:16 produce", *BOOTSTRAP)
+    assert names(process(), process(9, parent=ROOT), stack("main", *frames, pid=9))[9] == "process produce"
+
+
+def test_pool_workers() -> None:
+    frames = ("multiprocessing/queues.py:365 SimpleQueue.get", "multiprocessing/pool.py:114 worker", *BOOTSTRAP)
+    rows = [row for pid in (7, 8) for row in (process(pid, parent=ROOT), stack("main", *frames, pid=pid))]
+    assert names(process(), *rows) == {ROOT: "main", 7: "pool worker 0", 8: "pool worker 1"}
+
+
+SERVER = ("/usr/bin/python", "-c", "from multiprocessing.forkserver import main; main(7, 8, ['__main__'])")
+TRACKER = ("/usr/bin/python", "-c", "from multiprocessing.resource_tracker import main;main(5)")
+
+
+def test_helpers_are_known_by_their_command() -> None:
+    rows = (process(), process(7, parent=ROOT, cmdline=SERVER), process(8, parent=ROOT, cmdline=TRACKER))
+    assert names(*rows) == {ROOT: "main", 7: "forkserver", 8: "resource tracker"}
+
+
+def test_a_child_of_the_fork_server_works_for_the_server_s_parent() -> None:
+    child = process(9, parent=7, cmdline=SERVER, name="pt_data_worker")
+    frames = stack("main", "job.py:30 check_out", worker_frame(1), *BOOTSTRAP, "multiprocessing/forkserver.py:274 main", pid=9)
+    found = named(process(), process(7, parent=ROOT, cmdline=SERVER), child, frames)
+    assert found[9].name == "dataloader worker 1"
+    assert found[9].parent == ROOT
+
+
+def test_a_manager_is_known_by_its_loop() -> None:
+    frames = ("multiprocessing/managers.py:176 Server.serve_forever", "multiprocessing/managers.py:599 _run_server", *BOOTSTRAP)
+    assert names(process(), process(9, parent=ROOT), stack("main", *frames, pid=9))[9] == "manager"
+
+
+def test_what_is_no_python() -> None:
+    assert names(process(), process(9, parent=ROOT, name="ffmpeg", cmdline=("ffmpeg",)))[9] == "subprocess"
+
+
+def test_a_role_once_seen_is_kept() -> None:
+    before = named(process(), process(7, parent=ROOT), stack("main", worker_frame(3), *BOOTSTRAP, pid=7))
+    now = named(process(), process(7, parent=ROOT), known=before)
+    assert now[7].name == "dataloader worker 3"
+
+
+def test_a_number_that_is_seen_later_corrects_the_guess() -> None:
+    before = named(process(), process(7, parent=ROOT, name="pt_data_worker"))
+    assert before[7].name == "dataloader worker 0"
+    worker = process(7, parent=ROOT, name="pt_data_worker")
+    now = named(process(), worker, stack("main", worker_frame(3), *BOOTSTRAP, pid=7), known=before)
+    assert now[7].name == "dataloader worker 3"
+
+
+def test_a_number_once_seen_is_not_guessed_anew() -> None:
+    worker = process(7, parent=ROOT, name="pt_data_worker")
+    before = named(process(), worker, stack("main", worker_frame(3), *BOOTSTRAP, pid=7))
+    assert named(process(), worker, known=before)[7].name == "dataloader worker 3"

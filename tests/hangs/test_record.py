@@ -1,0 +1,60 @@
+"""Recorded cases are small, name no machine, and come out the same from the same facts."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mpmon.session.recording import read_recording
+from tests.hangs.expected import Expected, cases, read_expected, to_toml
+from tests.hangs.record import anonymous
+
+LARGEST = 150_000
+"""Bytes of one recording."""
+
+NAMES = {"/opt/venv": "/usr", "/opt/venv-2/x": "/usr", "/tmp/jabc": "/home/user", "box-17": "host"}
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        (b'"/opt/venv/lib/python3.11/site-packages/a.py"', b'"/usr/lib/python3.11/site-packages/a.py"'),
+        (b'"/opt/venv-2/x/b.py"', b'"/usr/b.py"'),
+        (b'"/tmp/jabc/job/job.py","/tmp/jabcd/job.py"', b'"/home/user/job/job.py","/tmp/jabcd/job.py"'),
+        (b'"tcp box-17:80","box-177"', b'"tcp host:80","box-177"'),
+    ],
+)
+def test_names_are_replaced_whole_and_the_longest_first(text: bytes, clean: bytes) -> None:
+    assert anonymous(text, NAMES) == clean
+
+
+def test_the_truth_comes_back(tmp_path: Path) -> None:
+    truth = Expected(
+        title='a "quoted" one', verdict="hung", causes=("stopped", "worker-stuck"), suspects=(7, 8), dead=(8,),
+        every_suspect=True, lines={"job.py": (3, 4)}, roles={"7": "main"},
+    )  # fmt: skip
+    (tmp_path / "expected.toml").write_text(to_toml(truth))
+    assert read_expected(tmp_path) == truth
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_a_recorded_case_is_small_and_complete(case: Path) -> None:
+    packed = (case / "recording.jsonl.gz").read_bytes()
+    expected = read_expected(case)
+    assert len(packed) < LARGEST
+    assert packed[4:8] == bytes(4), "the time of packing must not be in it"
+    assert gzip.decompress(packed).endswith(b"\n")
+    last = list(read_recording(case / "recording.jsonl.gz"))[-1]
+    assert last.host == "host"
+    known = {row.pid for row in last.processes} | {row.pid for row in last.exits} | set(expected.dead)
+    assert set(expected.suspects) <= known
+    assert expected.hangs == bool(expected.suspects)
+
+
+def test_the_truth_has_no_field_that_nobody_reads(tmp_path: Path) -> None:
+    (tmp_path / "expected.toml").write_text('title = "x"\nverdict = "hung"\nsurprise = 1\n')
+    with pytest.raises(msgspec.ValidationError, match="surprise"):
+        read_expected(tmp_path)

@@ -1,0 +1,133 @@
+"""Start a program, hear that it is ready, end it with all it started."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import final
+
+import psutil
+
+from mpmon.diagnosis.findings import Observation
+from mpmon.probes.files import Proc
+from mpmon.session.sampler import Sampler
+from mpmon.session.watch import LiveWatch
+
+PROGRAMS = Path(__file__).parent / "programs"
+REPOSITORY = PROGRAMS.parent.parent.parent
+LONGEST_S = 25.0
+
+
+@final
+class Program:
+    """One of `programs/`, from ready to gone."""
+
+    def __init__(self, name: str, *arguments: str) -> None:
+        self.file = PROGRAMS / name
+        self.pids: dict[str, int] = {}
+        self._folder = tempfile.TemporaryDirectory(dir="/tmp")
+        pipe = Path(self._folder.name) / "ready"
+        os.mkfifo(pipe)
+        # Open for both, so that it has no end while nobody writes.
+        self._ready = os.open(pipe, os.O_RDWR)
+        self._heard = b""
+        environment = {**os.environ, "READY": str(pipe), "PYTHONPATH": str(PROGRAMS), "OMP_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, str(self.file), *arguments], env=environment, stdin=subprocess.PIPE,
+            start_new_session=True, cwd="/",
+        )  # fmt: skip
+        self._seen: dict[tuple[int, float], psutil.Process] = {}
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._remember()
+        for process in self._seen.values():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        os.close(self._ready)
+        self._folder.cleanup()
+        if self._process.stdin:
+            self._process.stdin.close()
+        self._process.wait()
+        gone, left = psutil.wait_procs(list(self._seen.values()), timeout=5)
+        assert not left, (gone, left)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def hear(self, *names: str) -> Program:
+        """Wait for lines until all these were said."""
+        deadline = time.monotonic() + LONGEST_S
+        while not set(names) <= self.pids.keys():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.__exit__()
+                raise AssertionError(f"{self.file.name} did not say {names}")
+            if select.select([self._ready], [], [], 0.5)[0]:
+                self._listen()
+        self._remember()
+        return self
+
+    def _listen(self) -> None:
+        *lines, self._heard = (self._heard + os.read(self._ready, 4096)).split(b"\n")
+        for line in lines:
+            self.pids.update(json.loads(line))
+
+    def tell(self) -> None:
+        """A word, for which it waits."""
+        assert self._process.stdin
+        self._process.stdin.write(b"go\n")
+        self._process.stdin.flush()
+
+    def line(self, mark: str = "# STUCK") -> int:
+        """The number of the line with a mark."""
+        lines = self.file.read_text().splitlines()
+        return next(number for number, line in enumerate(lines, 1) if re.search(mark, line))
+
+    def _remember(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            root = psutil.Process(self.pid)
+            for process in (root, *root.children(recursive=True)):
+                self._seen[process.pid, process.create_time()] = process
+        for pid in self.pids.values():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(pid)
+                if process.create_time() >= psutil.Process().create_time():
+                    self._seen[pid, process.create_time()] = process
+
+
+def sampler(pid: int) -> Sampler:
+    """The real one, on the real /proc, with the real py-spy."""
+    return Sampler(Proc(), pid, now=time.time, host="host", eager=True)
+
+
+def watch(pid: int, *, seconds: float = LONGEST_S, interval: float = 0.5) -> Observation:
+    """What mpmon says as soon as it hangs, or after so long."""
+    watched = LiveWatch(lambda now: Sampler(Proc(), pid, now=now, host="host", eager=True), interval=interval)
+    last: Observation | None = None
+    for last in watched:
+        if last.diagnosis.findings or last.watched_s >= seconds:
+            watched.stop()
+    assert last is not None
+    return last
+
+
+def py_spies(pid: int) -> list[psutil.Process]:
+    """Every py-spy that looks at a process."""
+    found = []
+    for process in psutil.process_iter(["name", "cmdline"]):
+        command = process.info["cmdline"] or []
+        if process.info["name"] == "py-spy" and str(pid) in command:
+            found.append(process)
+    return found

@@ -1,0 +1,73 @@
+"""Reading below a movable /proc."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mpmon.probes.files import CHUNK, Proc
+from mpmon.probes.memory import READ_LIMIT, Memory
+
+
+def test_files_are_read_to_their_end_or_to_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "maps").write_bytes(b"x" * (2 * CHUNK + 7))
+    proc = Proc(tmp_path)
+    assert len(proc.read("maps", limit=1 << 22)) == 2 * CHUNK + 7
+    assert len(proc.read("maps")) == CHUNK
+    assert proc.text("maps", limit=3) == "xxx"
+
+
+def test_what_is_no_text_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "comm").write_bytes(b"caf\xe9\n")
+    assert Proc(tmp_path).text("comm") == "caf\ufffd\n"
+
+
+def test_only_numbers_are_processes(tmp_path: Path) -> None:
+    for name in ("7", "self", "4100", "sys", "12a"):
+        (tmp_path / name).mkdir()
+    assert sorted(Proc(tmp_path).pids()) == [7, 4100]
+
+
+def test_a_kept_descriptor_never_speaks_of_another_process() -> None:
+    child = subprocess.Popen(["sleep", "1000"])
+    proc = Proc()
+    path = proc.path(child.pid, "stat")
+    assert b"sleep" in proc.reread(path)
+    child.kill()
+    child.wait()
+    with pytest.raises(ProcessLookupError):
+        proc.reread(path)
+    proc.close()
+
+
+def test_without_descriptors_to_spare_files_are_opened_each_time(tmp_path: Path) -> None:
+    proc = Proc(tmp_path)
+    proc._budget = 1
+    before = len(os.listdir("/proc/self/fd"))
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+        assert proc.reread(str(tmp_path / name)) == name.encode()
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    proc.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    ("address", "size"), [(0, 4), (-8, 4), (1 << 63, 4), (0x10, 0), (0x10, READ_LIMIT + 1), (0x1000, 4)]
+)
+def test_memory_that_cannot_be_read_is_none(tmp_path: Path, address: int, size: int) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "mem").write_bytes(bytes(64))
+    with Memory(Proc(tmp_path), 7) as memory:
+        assert memory.read(address, size) is None
+
+
+def test_our_own_memory() -> None:
+    import ctypes
+
+    word = ctypes.c_uint32(0xCAFE)
+    with Memory(Proc(), os.getpid()) as memory:
+        assert memory.unpack("I", ctypes.addressof(word)) == (0xCAFE,)

@@ -1,0 +1,193 @@
+"""What each thread is blocked in, and who holds the other end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mpmon.codec import decode, encode
+from mpmon.model import Blocked, KernelObject
+from mpmon.probes.files import Proc
+from mpmon.probes.kernel import KernelLook, file_locks, object_name
+
+NOW = 1_767_002_000.0
+STACK = "0x7ffc00001000 0x7f0200000000"
+
+
+def look(proc: Proc, *pids: int) -> KernelLook:
+    found = KernelLook(proc, NOW)
+    found.look(pids)
+    return found
+
+
+def calls(proc: Proc, text: str, pid: int = 4100) -> Blocked:
+    """The row of a process whose main thread is in this system call."""
+    Path(proc.path(pid, "task", pid, "syscall")).write_text(f"{text} {STACK}\n")
+    return look(proc, pid).blocked[pid][0]
+
+
+def test_a_poll_set(recorded: Proc) -> None:
+    row = look(recorded, 4100).blocked[4100][0]
+    assert (row.syscall, row.waits_on, row.timeout_s, row.wakes_at) == ("poll", ("pipe:1502", "socket:2001"), 5.0, None)
+    assert row.wchan == "do_sys_poll"
+    assert not row.writes
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "waits_on", "timeout"),
+    [
+        ("7 0x1000 0x2 0xffffffff 0x0 0x0 0x0", "poll", ("pipe:1502", "socket:2001"), None),
+        ("271 0x1000 0x1 0x1100 0x0 0x8 0x0", "ppoll", ("pipe:1502",), 2.5),
+        ("232 0x6 0x0 0x40 0x64 0x0 0x0", "epoll_wait", ("pipe:1502", "socket:2001"), 0.1),
+        ("23 0x6 0x1300 0x0 0x0 0x0 0x0", "select", ("socket:2001", "pipe:1502"), None),
+        ("0 0x5 0x0 0x4 0x0 0x0 0x0", "read", ("pipe:1502",), None),
+        ("1 0x1 0x0 0x4 0x0 0x0 0x0", "write", ("pipe:1501",), None),
+        ("45 0x3 0x0 0x4 0x0 0x0 0x0", "recvfrom", ("socket:2001",), None),
+        ("0 0x8 0x0 0x8 0x0 0x0 0x0", "read", ("eventfd:4100:8",), None),
+        ("0 0x63 0x0 0x8 0x0 0x0 0x0", "read", (), None),
+        ("61 0xffffffff 0x0 0x0 0x0 0x0 0x0", "wait4", ("process:any",), None),
+        ("61 0x1019 0x0 0x0 0x0 0x0 0x0", "wait4", ("process:4121",), None),
+        ("247 0x1 0x1019 0x0 0x4 0x0 0x0", "waitid", ("process:4121",), None),
+        ("7 0x9999999 0x1 0xffffffff 0x0 0x0 0x0", "poll", (), None),
+        ("999 0x1 0x0 0x0 0x0 0x0 0x0", "syscall 999", (), None),
+    ],
+)
+def test_what_a_call_waits_on(
+    recorded: Proc, call: str, name: str, waits_on: tuple[str, ...], timeout: float | None
+) -> None:
+    row = calls(recorded, call)
+    assert (row.syscall, sorted(row.waits_on), row.timeout_s) == (name, sorted(waits_on), timeout)
+
+
+def test_a_write_waits_for_room(recorded: Proc) -> None:
+    assert calls(recorded, "1 0x1 0x0 0x4 0x0 0x0 0x0").writes
+
+
+def test_a_pidfd_is_the_process_it_names(recorded: Proc) -> None:
+    Path(recorded.path(4100, "mem")).write_bytes(bytes(0x1000) + b"\7\0\0\0\1\0\0\0")
+    assert calls(recorded, "7 0x1000 0x1 0xffffffff 0x0 0x0 0x0").waits_on == ("process:4121",)
+
+
+def test_a_semaphore_in_shared_memory_is_one_object_in_all_processes(recorded: Proc) -> None:
+    found = look(recorded, 4100, 4121)
+    name = "semaphore:00:1a:77:0"
+    assert found.blocked[4121][0].waits_on == (name,)
+    assert found.objects[name] == KernelObject(
+        id=name, kind="semaphore", path="/dev/shm/sem.mp-abc (deleted)", value=0, waiters=2
+    )
+    assert {row.pid for rows in found.handles.values() for row in rows if row.object == name} == {4100, 4121}
+
+
+def test_a_futex_in_private_memory_belongs_to_one_process(recorded: Proc) -> None:
+    row = look(recorded, 4100).blocked[4100][1]
+    assert row.waits_on == ("futex:4100:0x7f0100000010",)
+
+
+def test_the_owner_of_a_native_mutex(recorded: Proc) -> None:
+    row = calls(recorded, "202 0x1200 0x80 0x2 0x0 0x0 0x0")
+    item = look(recorded, 4100).objects[row.waits_on[0]]
+    assert (item.kind, item.owner_tid) == ("mutex", 4199)
+
+
+def test_a_sleep_ends_by_itself(recorded: Proc) -> None:
+    # Asleep since our own thread ran for the last time, which is now, for 2.5 s.
+    own = Path(recorded.path(os.getpid(), "task", threading.get_native_id()))
+    own.mkdir(parents=True)
+    (own / "sched").write_text("se.exec_start : 501000.25\n")
+    row = look(recorded, 4140).blocked[4140][0]
+    assert (row.ran_at, row.wakes_at) == (NOW - 1.0, NOW + 1.5)
+
+
+def test_without_the_scheduler_s_clock_a_sleep_is_counted_from_now(recorded: Proc) -> None:
+    row = look(recorded, 4140).blocked[4140][0]
+    assert (row.syscall, row.ran_at, row.wakes_at) == ("clock_nanosleep", None, NOW + 2.5)
+
+
+@pytest.mark.parametrize("text", ["running", "", "-1 0x7ffc 0x7f11"])
+def test_one_that_is_in_no_call(recorded: Proc, text: str) -> None:
+    Path(recorded.path(4100, "task", 4100, "syscall")).write_text(f"{text}\n")
+    row = look(recorded, 4100).blocked[4100][0]
+    assert row.syscall == (None if text.startswith("-1") else "running")
+    assert row.waits_on == ()
+
+
+def test_one_that_is_gone(recorded: Proc) -> None:
+    shutil.rmtree(recorded.path(4121))
+    found = look(recorded, 4100, 4121)
+    assert 4121 not in found.blocked
+    assert found.unknowns[4121].gone
+    assert 4100 in found.blocked
+
+
+# File locks
+
+
+def test_who_holds_a_file_lock(recorded: Proc) -> None:
+    assert file_locks(recorded) == {
+        "file:08:01:131": (4140,), "file:00:1a:77": (4100, 4121), "file:08:01:9": (-1,),
+    }  # fmt: skip
+
+
+def test_a_lock_on_a_real_file() -> None:
+    with tempfile.TemporaryFile() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        info = os.fstat(file.fileno())
+        name = f"file:{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
+        proc = Proc()
+        assert object_name(os.readlink(f"/proc/self/fd/{file.fileno()}"), 1, 3, f"/proc/self/fd/{file.fileno()}") == name
+        assert os.getpid() in file_locks(proc).get(name, ())
+
+
+# Real descriptors of this very process
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def test_both_ends_of_a_pipe(pipe: tuple[int, int]) -> None:
+    found = KernelLook(Proc(), NOW)
+    found.look([os.getpid()])
+    name = f"pipe:{os.fstat(pipe[0]).st_ino}"
+    ends = {row.fd: (row.reads, row.writes) for row in found.handles[os.getpid()] if row.object == name}
+    assert ends == {pipe[0]: (True, False), pipe[1]: (False, True)}
+
+
+def test_a_fifo_is_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    end = os.open(tmp_path / "fifo", os.O_RDWR)
+    try:
+        assert object_name(str(tmp_path / "fifo"), 1, end, f"/proc/self/fd/{end}") == f"pipe:{os.fstat(end).st_ino}"
+    finally:
+        os.close(end)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("pipe:[7]", "pipe:7"), ("socket:[8]", "socket:8"), ("anon_inode:[eventpoll]", "eventpoll:4100:5"),
+        ("anon_inode:inotify", "inotify:4100:5"), ("/dev/null", "device:/dev/null"), ("/gone", "file:/gone"),
+    ],
+)  # fmt: skip
+def test_what_a_descriptor_names(target: str, name: str) -> None:
+    assert object_name(target, 4100, 5, target) == name
+
+
+def test_a_file_whose_name_is_not_text_can_be_written_and_read(recorded: Proc) -> None:
+    link = os.fsencode(recorded.path(4100, "fd", 5))
+    os.unlink(link)
+    os.symlink(b"/data/caf\xe9.bin", link)
+    row = calls(recorded, "0 0x5 0x0 0x4 0x0 0x0 0x0")
+    item = look(recorded, 4100).objects[row.waits_on[0]]
+    assert decode(encode(item), KernelObject) == item

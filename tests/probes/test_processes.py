@@ -1,0 +1,229 @@
+"""Which processes make up a job, and what their files say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpmon.model import Thread, Unknown
+from mpmon.probes.files import Proc
+from mpmon.probes.processes import ProcessTable, Stat, boot_time
+from tests.probes.tree import BOOTED_AT, TICKS, Tree, TreeProc, stat_line
+
+LINE = stat_line(4100, name="python (train) 3.11", ppid=77, pgid=4100, sid=77, start=90000, utime=250, threads=2)
+NOW = BOOTED_AT + 2000.0
+
+
+@pytest.fixture
+def proc(tree: Tree) -> Iterator[Proc]:
+    found = TreeProc(tree.root)
+    yield found
+    found.close()
+
+
+def job(proc: Proc, root: int = 4100) -> ProcessTable:
+    return ProcessTable(proc, root)
+
+
+def pids(table: ProcessTable) -> list[int]:
+    return [row.pid for row in table.look(NOW)[0]]
+
+
+# One line of stat
+
+
+@pytest.mark.parametrize("name", ["python", "a b", "(sd-pam)", "a) S 1 (b", ")", "((", "Ω"])
+def test_a_name_may_hold_anything(name: str) -> None:
+    found = Stat(stat_line(7, name=name, ppid=3, start=90).encode())
+    assert (found.name, found.ppid, found.start_ticks) == (name, 3, 90)
+
+
+def test_the_fields_of_stat() -> None:
+    found = Stat(LINE.encode())
+    assert (found.state, found.pgid, found.sid, found.threads) == ("S", 4100, 77, 2)
+    assert found.cpu_s == 257 / TICKS
+
+
+@given(st.integers(0, len(LINE) - 1))
+def test_a_line_that_is_cut_is_refused(length: int) -> None:
+    try:
+        found = Stat(LINE[:length].encode())
+    except (ValueError, IndexError):
+        return
+    assert found.name == "python (train) 3.11"
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_a_line_or_refused(text: bytes) -> None:
+    try:
+        Stat(text)
+    except (ValueError, IndexError):
+        return
+
+
+# The recorded job
+
+
+def test_the_job_is_the_root_with_all_below_and_what_belonged_to_it_once(recorded: Proc) -> None:
+    assert pids(job(recorded)) == [4100, 4121, 4130, 4140]
+
+
+def test_a_process_of_the_recorded_job(recorded: Proc) -> None:
+    row = job(recorded).look(NOW)[0][0]
+    assert row.name == "python (train) 3.11"
+    assert row.start_time == BOOTED_AT + 90000 / TICKS
+    assert row.cmdline == ("/usr/bin/python3", "train.py", "--name", "two words")
+    assert row.exe == "/usr/bin/python3.11"
+    assert (row.uid, row.tracer_pid, row.namespace_pid) == (1000, 0, 7)
+
+
+def test_of_the_environment_only_harmless_names_are_kept(recorded: Proc) -> None:
+    row = job(recorded).look(NOW)[0][0]
+    assert row.environment == {"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "node1=a"}
+
+
+def test_a_zombie_has_an_exit_status_and_no_threads(recorded: Proc) -> None:
+    processes, threads = job(recorded).look(NOW)
+    zombie = next(row for row in processes if row.pid == 4130)
+    assert zombie.ended
+    assert zombie.exit_code == 9
+    assert [row.tid for row in threads if row.pid == 4130] == []
+
+
+def test_the_threads_of_the_recorded_job(recorded: Proc) -> None:
+    threads = job(recorded).look(NOW)[1]
+    assert threads[1] == Thread(
+        pid=4100, tid=4101, name="pt_autograd_0", run_ns=1_394_500_000, wait_ns=1200, slices=41
+    )
+
+
+def test_when_the_machine_started(recorded: Proc, tree: Tree) -> None:
+    assert boot_time(recorded) == BOOTED_AT
+    (tree.root / "stat").write_text("cpu 1\n")
+    assert boot_time(Proc(tree.root)) == 0.0
+
+
+def test_a_process_that_is_not_there(proc: Proc) -> None:
+    with pytest.raises(ProcessLookupError):
+        job(proc)
+
+
+# Over time
+
+
+def test_a_process_that_starts_later_joins(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    table = job(proc)
+    assert pids(table) == [4100]
+    tree.add(4121, parent=4100)
+    tree.add(4122, parent=4121)
+    assert pids(table) == [4100, 4121, 4122]
+
+
+def test_a_process_that_ends_is_kept_as_an_exit(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    tree.add(4121, parent=4100, name="pt_data_worker")
+    table = job(proc)
+    table.look(NOW)
+    tree.end(4121)
+    assert pids(table) == [4100]
+    assert [(row.pid, row.seen_at, row.process.name) for row in table.exits] == [(4121, NOW, "pt_data_worker")]
+
+
+def test_a_grandchild_whose_parent_died_stays(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    tree.add(4121, parent=4100)
+    tree.add(4122, parent=4121, sid=4122, pgid=4122)
+    table = job(proc)
+    table.look(NOW)
+    tree.end(4121)
+    tree.change(4122, ppid=1)
+    assert pids(table) == [4100, 4122]
+
+
+def test_a_child_that_changed_its_session_stays(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    tree.add(4121, parent=4100)
+    table = job(proc)
+    table.look(NOW)
+    tree.change(4121, sid=4121, pgid=4121)
+    assert pids(table) == [4100, 4121]
+
+
+def test_a_pid_that_was_given_to_another_process_is_not_of_the_job(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    tree.add(4121, parent=4100, start=2000)
+    table = job(proc)
+    table.look(NOW)
+    tree.change(4121, ppid=1, start=9000, name="sshd", pgid=9, sid=9)
+    assert pids(table) == [4100]
+    assert [row.pid for row in table.exits] == [4121]
+    assert pids(table) == [4100]
+
+
+def test_a_program_that_was_replaced_by_exec_has_its_new_name_and_command(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    table = job(proc)
+    table.look(NOW)
+    (tree.root / "4100" / "cmdline").write_bytes(b"ffmpeg\0-i\0a.mp4\0")
+    tree.change(4100, name="ffmpeg")
+    row = table.look(NOW)[0][0]
+    assert (row.name, row.cmdline) == ("ffmpeg", ("ffmpeg", "-i", "a.mp4"))
+
+
+def test_rows_of_what_did_not_run_are_the_very_same(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    tree.add(4121, parent=4100)
+    table = job(proc)
+    first, before = table.look(NOW)
+    tree.run(4121)
+    second, now = table.look(NOW + 1)
+    assert second[0] is first[0]
+    assert now[0] is before[0]
+    assert now[1].slices == before[1].slices + 1
+
+
+def test_a_thread_may_come_and_go(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    table = job(proc)
+    table.look(NOW)
+    tree.thread(4100, 4105, name="pt_autograd_0")
+    tree.change(4100, threads=2)
+    assert [row.tid for row in table.look(NOW)[1]] == [4100, 4105]
+
+
+def test_a_thread_gets_its_name_late(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    table = job(proc)
+    table.look(NOW)
+    (tree.root / "4100/task/4100/comm").write_text("pt_main_thread\n")
+    table.refresh_names([4100])
+    assert table.look(NOW)[1][0].name == "pt_main_thread"
+
+
+def test_without_scheduler_statistics_switches_are_counted(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    home = tree.root / "4100/task/4100"
+    (home / "schedstat").unlink()
+    (home / "stat").write_text(stat_line(4100, utime=250))
+    (home / "status").write_text("voluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t3\n")
+    row = job(proc).look(NOW)[1][0]
+    assert (row.slices, row.run_ns) == (12, int(257 / TICKS * 1e9))
+
+
+def test_a_file_that_may_not_be_read_is_an_unknown(tree: Tree, proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.add(4100)
+    read = Proc.read
+
+    def guarded(self: Proc, *parts: str | int, limit: int = 1 << 16) -> bytes:
+        if parts[-1] == "environ":
+            raise PermissionError(13, "Permission denied")
+        return read(self, *parts, limit=limit)
+
+    monkeypatch.setattr(Proc, "read", guarded)
+    table = job(proc)
+    assert table.look(NOW)[0][0].environment is None
+    assert isinstance(table.unknowns[4100], Unknown)

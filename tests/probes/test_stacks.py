@@ -1,0 +1,162 @@
+"""py-spy's output: recorded, cut, garbled."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mpmon.model import Stack
+from mpmon.probes.files import Proc
+from mpmon.probes.stacks import KNOWN_LOCALS, MAX_FRAMES, BadDump, StackProbe, parse_dump
+
+RECORDED = (Path(__file__).parent / "fixtures" / "pyspy" / "threads.json").read_bytes()
+AT = 7.0
+
+
+def dump(*frames: dict[str, object], tid: int | None = 7) -> bytes:
+    return json.dumps([{"pid": 7, "thread_name": "MainThread", "os_thread_id": tid, "frames": list(frames)}]).encode()
+
+
+def local(name: str, value: int, *, arg: bool = True) -> dict[str, object]:
+    return {"name": name, "addr": value, "arg": arg, "repr": str(value)}
+
+
+def test_recorded_output() -> None:
+    helper, main = parse_dump(RECORDED, 24548, AT)
+    assert (helper.thread_name, main.thread_name) == ("helper", "MainThread")
+    assert (main.pid, main.tid, main.taken_at) == (24548, 24548, AT)
+    assert [frame.function for frame in main.frames] == ["Photos.__getitem__", "<module>"]
+    assert [frame.line for frame in main.frames] == [5, 10]
+    assert main.frames[0].file == "/home/ada/prog.py"
+    assert [frame.function for frame in helper.frames[:2]] == ["Condition.wait", "Event.wait"]
+
+
+def test_values_of_variables_are_not_kept() -> None:
+    rows = parse_dump(RECORDED, 24548, AT)
+    assert b"quoted" in RECORDED
+    assert "quoted" not in repr(rows)
+    assert rows[1].frames[0].known is None
+
+
+def test_another_argument_is_another_digest() -> None:
+    one, other = (
+        parse_dump(dump({"name": "f", "line": 1, "locals": [local("index", n)]}), 7, AT)[0].frames[0] for n in (1, 2)
+    )
+    assert one.arguments_digest != other.arguments_digest
+    assert one.locals_digest == other.locals_digest is None
+
+
+def test_the_number_of_a_worker_is_kept() -> None:
+    locals_ = [local("worker_id", 3), local("num_workers", 4), local("secret", 5)]
+    frame = parse_dump(dump({"name": "_worker_loop", "line": 1, "locals": locals_}), 7, AT)[0].frames[0]
+    assert frame.known == {"worker_id": "3", "num_workers": "4"}
+    assert "worker_id" in KNOWN_LOCALS["_worker_loop"]
+
+
+def test_a_runaway_recursion_is_kept_at_both_ends() -> None:
+    frames = [{"name": f"f{n}", "line": n} for n in range(1000)]
+    found = parse_dump(dump(*frames), 7, AT)[0].frames
+    assert len(found) == MAX_FRAMES
+    assert (found[0].function, found[-1].function) == ("f0", "f999")
+
+
+def test_a_thread_without_a_number_cannot_be_joined_to_anything() -> None:
+    assert parse_dump(dump({"name": "f", "line": 1}, tid=None), 7, AT) == ()
+
+
+def rows_or_bad(text: bytes) -> bool:
+    """Whether there were rows; anything but rows or `BadDump` is an error."""
+    try:
+        found = parse_dump(text, 24548, AT)
+    except BadDump:
+        return False
+    assert all(isinstance(row, Stack) for row in found)
+    return True
+
+
+@pytest.mark.parametrize("length", range(0, len(RECORDED), 50))
+def test_output_that_is_cut(length: int) -> None:
+    assert not rows_or_bad(RECORDED[:length])
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.integers(0, len(RECORDED) - 1), st.integers(0, 255)), min_size=1, max_size=6))
+def test_output_with_wrong_bytes(changes: list[tuple[int, int]]) -> None:
+    garbled = bytearray(RECORDED)
+    for place, value in changes:
+        garbled[place] = value
+    rows_or_bad(bytes(garbled))
+
+
+@given(st.binary(max_size=100))
+def test_any_output(text: bytes) -> None:
+    rows_or_bad(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"null", b"{}", b"7", b"[7]", b'["thread"]', b"[" * 100_000, b'[{"frames": [{"line": 3}]}]', b'[{"os_thread_id": "7"}]',
+     b'[{"os_thread_id": 99999999999999999999999, "frames": []}]'],
+    ids=lambda text: repr(text[:20]),
+)  # fmt: skip
+def test_json_of_another_shape(text: bytes) -> None:
+    rows_or_bad(text)
+
+
+# A program in the place of py-spy
+
+
+@pytest.fixture
+def spy(tmp_path: Path) -> Callable[[str], StackProbe]:
+    """A probe whose py-spy is a shell script."""
+
+    def make(script: str) -> StackProbe:
+        path = tmp_path / "py-spy"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return StackProbe(Proc(), executable=str(path), deadline_s=0.5)
+
+    return make
+
+
+def told(probe: StackProbe) -> str:
+    stacks, unknowns = probe.dump([os.getpid()], lambda: AT)
+    assert stacks == {}
+    return unknowns[os.getpid()].reason
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo '[{'", "py-spy's answer could not be used"),
+        ("exit 1", "py-spy: failed without a word"),
+        ("echo 'Error: Failed to find python version from target process' >&2; exit 1", "not a Python process"),
+        ("echo 'Error: the moon is full' >&2; echo more >&2; exit 1", "py-spy: the moon is full"),
+        ("exec sleep 30", "py-spy did not answer within 0.5 s"),
+        ("kill -9 $$", "py-spy: failed without a word"),
+    ],
+)
+def test_why_there_are_no_stacks(spy: Callable[[str], StackProbe], script: str, words: str) -> None:
+    assert words in told(spy(script))
+
+
+def test_without_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = StackProbe(Proc(), executable=None)
+    monkeypatch.setattr(probe, "_executable", None)
+    assert "pip install" in told(probe)
+
+
+def test_a_process_that_has_ended(spy: Callable[[str], StackProbe], tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    _, unknowns = spy("exit 1").dump([child], lambda: AT)
+    assert unknowns[child].gone

@@ -1,0 +1,1 @@
+"""The shell around the facts: recordings, the sampler, and how a watch ends."""

@@ -1,0 +1,286 @@
+"""Who is looked at and when: on a small tree in the form of /proc, with a clock that a test moves."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mpmon.model import Snapshot, Stack, Unknown
+from mpmon.probes import kernel, syscalls
+from mpmon.session import sampler as module
+from mpmon.session.sampler import PER_ROUND, Sampler
+from tests.builders import stack
+from tests.probes.tree import BOOTED_AT, Tree, TreeProc
+
+ROOT, WORKER = 4100, 4121
+POLL_FOREVER = "7 0x1000 0x1 0xffffffff 0x0 0x0 0x0 0x7ffc 0x7f11"
+
+
+class Dumps:
+    """Stands in for py-spy: notes who was dumped, gives everybody one frame."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.lines: dict[int, int] = {}
+        self.refuses: dict[int, str] = {}
+        self.closed = False
+
+    def dump(self, pids: Iterable[int], now: Callable[[], float]) -> tuple[dict[int, tuple[Stack, ...]], dict[int, Unknown]]:
+        wanted = list(pids)
+        self.asked += wanted
+        unknowns = {pid: Unknown(table="stacks", pid=pid, reason=self.refuses[pid]) for pid in wanted if pid in self.refuses}
+        stacks = {pid: (stack("main", f"job.py:3 f{self.lines.get(pid, 0)}", pid=pid),) for pid in wanted if pid not in unknowns}
+        return stacks, unknowns
+
+    def close(self) -> None:
+        self.closed = True
+
+    def taken(self) -> list[int]:
+        """Who was dumped since the last question."""
+        asked, self.asked = self.asked, []
+        return sorted(asked)
+
+
+class Watched:
+    """A job, a sampler on it, and the time."""
+
+    def __init__(self, tree: Tree, *, eager: bool = False) -> None:
+        self.tree = tree
+        self.time = BOOTED_AT + 1000.0
+        self.dumps = Dumps()
+        self._eager = eager
+        self._sampler: Sampler | None = None
+
+    @property
+    def sampler(self) -> Sampler:
+        if self._sampler is None:
+            self._sampler = Sampler(
+                TreeProc(self.tree.root), ROOT, now=lambda: self.time, host="host", eager=self._eager,
+                stack_probe=self.dumps,  # type: ignore[arg-type]
+            )  # fmt: skip
+        return self._sampler
+
+    def round(self, *, later: float = 1.0, ran: Iterable[int] = ()) -> Snapshot:
+        """One round some seconds later, in which these have run meanwhile."""
+        self.time += later
+        for pid in ran:
+            self.tree.run(pid)
+        return self.sampler.round()
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    monkeypatch.setattr(kernel, "SYSCALLS", syscalls._X86_64)
+    found = Tree(tmp_path / "proc")
+    found.add(ROOT)
+    found.add(WORKER, parent=ROOT)
+    return found
+
+
+@pytest.fixture
+def job(tree: Tree) -> Iterator[Watched]:
+    watched = Watched(tree)
+    yield watched
+    watched.sampler.close()
+
+
+@pytest.fixture
+def report(tree: Tree) -> Iterator[Watched]:
+    watched = Watched(tree, eager=True)
+    yield watched
+    watched.sampler.close()
+
+
+def test_the_first_round_of_a_screen_only_counts(job: Watched) -> None:
+    first = job.round()
+    assert [row.pid for row in first.processes] == [ROOT, WORKER]
+    assert (first.stacks, first.blocked) == ((), ())
+    assert job.dumps.taken() == []
+
+
+def test_one_report_looks_at_once(report: Watched) -> None:
+    assert [row.pid for row in report.round().stacks] == [ROOT, WORKER]
+
+
+def test_a_process_that_did_not_move_is_looked_at_once_only(job: Watched) -> None:
+    rounds = [job.round() for _ in range(60)]
+    assert job.dumps.taken() == [ROOT, WORKER]
+    assert [row.pid for row in rounds[-1].stacks] == [ROOT, WORKER]
+
+
+def test_a_round_in_which_nothing_changed_shares_its_rows_with_the_one_before(job: Watched) -> None:
+    job.round()
+    job.round()
+    before, now = job.round(), job.round()
+    for table in ("processes", "threads", "exits", "blocked", "objects", "handles", "stacks", "unknowns"):
+        rows, old = getattr(now, table), getattr(before, table)
+        assert len(rows) == len(old)
+        assert all(a is b for a, b in zip(rows, old, strict=True)), table
+
+
+def test_one_that_woke_and_went_back_to_the_same_call_keeps_its_stack(job: Watched) -> None:
+    for _ in range(3):
+        job.round()
+    job.dumps.taken()
+    for _ in range(10):
+        job.round(ran=[WORKER])
+    assert job.dumps.taken() == []
+
+
+def test_one_that_moved_to_another_call_is_looked_at_again(job: Watched) -> None:
+    for _ in range(3):
+        job.round()
+    job.dumps.taken()
+    job.tree.calls(WORKER, "61 0xffffffff 0x0 0x0 0x0 0x0 0x0 0x7ffc 0x7f11")
+    job.round(ran=[WORKER])
+    job.round()
+    assert job.dumps.taken() == [WORKER]
+
+
+def test_looks_at_one_that_runs_but_stays_the_same_become_rare(job: Watched) -> None:
+    job.tree.calls(WORKER, "running")
+    moments: list[int] = []
+    for second in range(120):
+        job.round(ran=[WORKER])
+        if WORKER in job.dumps.taken():
+            moments.append(second)
+    gaps = [after - before for before, after in itertools.pairwise(moments)]
+    assert gaps == sorted(gaps)
+    assert 4 <= len(moments) <= 12
+    assert gaps[-1] <= module.LONGEST_INTERVAL_S
+
+
+def test_looks_become_frequent_again_when_they_differ(job: Watched) -> None:
+    job.tree.calls(WORKER, "running")
+    for _ in range(60):
+        job.round(ran=[WORKER])
+    job.dumps.taken()
+    for number in range(40):
+        job.dumps.lines[WORKER] = number
+        job.round(ran=[WORKER])
+    assert len(job.dumps.taken()) >= 10
+
+
+def test_where_all_run_nobody_is_looked_at_twice(job: Watched) -> None:
+    for pid in (ROOT, WORKER):
+        job.tree.calls(pid, "running")
+    for _ in range(60):
+        job.round(ran=[ROOT, WORKER])
+    assert job.dumps.taken() == [ROOT, WORKER]
+
+
+def test_the_one_a_user_looks_at_stays_fresh(job: Watched) -> None:
+    for pid in (ROOT, WORKER):
+        job.tree.calls(pid, "running")
+    for _ in range(3):
+        job.round(ran=[ROOT, WORKER])
+    job.dumps.taken()
+    job.sampler.attend(WORKER)
+    for number in range(5):
+        job.dumps.lines[WORKER] = number
+        job.round(ran=[ROOT, WORKER])
+    asked = job.dumps.taken()
+    assert set(asked) == {WORKER}
+    assert len(asked) >= 3
+
+
+def test_look_now_looks_at_all_that_moved(job: Watched) -> None:
+    for pid in (ROOT, WORKER):
+        job.tree.calls(pid, "running")
+    for _ in range(10):
+        job.round(ran=[ROOT, WORKER])
+    job.dumps.taken()
+    job.sampler.look_now()
+    job.round(later=2.0, ran=[ROOT, WORKER])
+    assert job.dumps.taken() == [ROOT, WORKER]
+
+
+def test_a_large_job_is_looked_at_in_parts(job: Watched) -> None:
+    others = range(5000, 5000 + 2 * PER_ROUND)
+    for pid in others:
+        job.tree.add(pid, parent=ROOT)
+    job.round()
+    counts, pending = [], []
+    for _ in range(4):
+        job.round()
+        counts.append(len(job.dumps.taken()))
+        pending.append(job.sampler.pending)
+    assert counts == [PER_ROUND, PER_ROUND, 2, 0]
+    assert pending == [True, True, False, False]
+
+
+def test_the_root_comes_first(job: Watched) -> None:
+    for pid in range(1000, 1000 + 2 * PER_ROUND):
+        job.tree.add(pid, parent=ROOT)
+    job.round()
+    job.round()
+    assert ROOT in job.dumps.taken()
+
+
+def test_the_purse_bounds_what_is_spent(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PURSE", 5.0)
+    for pid in range(5000, 5030):
+        tree.add(pid, parent=ROOT)
+    job = Watched(tree)
+    for _ in range(11):
+        job.round(later=1.0)
+    spent = len(job.dumps.taken())
+    assert 5 <= spent <= 5 + 11 * module.INCOME
+    for _ in range(100):
+        job.round(later=1.0)
+    assert len(job.dumps.taken()) + spent == 32
+    job.sampler.close()
+
+
+def test_an_empty_purse_does_not_make_the_loop_hurry(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PURSE", 1.0)
+    job = Watched(tree)
+    for _ in range(3):
+        job.round(later=0.1)
+    assert job.dumps.taken() == [ROOT]
+    assert not job.sampler.pending
+    job.sampler.close()
+
+
+def test_why_there_is_no_stack_is_told(job: Watched) -> None:
+    job.dumps.refuses[WORKER] = "not allowed"
+    job.round()
+    now = job.round()
+    assert [row.pid for row in now.stacks] == [ROOT]
+    assert [(row.table, row.pid, row.reason) for row in now.unknowns] == [("stacks", WORKER, "not allowed")]
+    report = next(row for row in now.probes if row.name == "stacks")
+    assert (report.ok, report.problem) == (False, "not allowed")
+
+
+def test_rows_of_one_that_ended_are_gone(job: Watched) -> None:
+    for _ in range(2):
+        job.round()
+    job.tree.end(WORKER)
+    now = job.round()
+    assert [row.pid for row in now.stacks] == [ROOT]
+    assert [row.pid for row in now.exits] == [WORKER]
+
+
+def test_a_zombie_is_not_looked_at(job: Watched) -> None:
+    job.tree.change(WORKER, state="Z")
+    for _ in range(3):
+        job.round()
+    assert job.dumps.taken() == [ROOT]
+
+
+def test_everything_is_closed(tree: Tree) -> None:
+    job = Watched(tree)
+    job.round()
+    job.sampler.close()
+    assert job.dumps.closed
+
+
+def test_stacks_never(tree: Tree) -> None:
+    sampler = Sampler(TreeProc(tree.root), ROOT, now=lambda: BOOTED_AT + 5.0, host="host", stacks="never", eager=True)
+    now = sampler.round()
+    assert now.stacks == ()
+    assert [row.pid for row in now.blocked] == [ROOT, WORKER]
+    sampler.close()

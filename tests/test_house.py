@@ -1,0 +1,79 @@
+"""The house rules that no other tool checks."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mpmon.diagnosis.rules import RULES, Rule
+from tests.hangs.expected import cases, read_expected
+
+HOUSE = Path(__file__).parent.parent
+LONG_FILE, LONG_FUNCTION = 400, 60
+PRIVATE = tuple(f"/{name}/" for name in ("root", "work"))
+"""Folders of machines on which this was made; a file that names one would not work elsewhere."""
+
+
+def own_files() -> list[Path]:
+    """Every file of the repository, whether it is already committed or not."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    try:
+        listed = subprocess.run(command, cwd=HOUSE, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a checkout of git")
+    paths = [HOUSE / name.decode() for name in listed.split(b"\0") if name]
+    return [path for path in paths if path.is_file() and not path.is_symlink()]
+
+
+def sources() -> list[Path]:
+    return [path for path in own_files() if path.suffix == ".py"]
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Name and length of every function of a file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_what_grows_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Growth is a decision, so it is shown and not forbidden."""
+    told = []
+    for path in sources():
+        name = path.relative_to(HOUSE)
+        length = len(path.read_text(encoding="utf-8").splitlines())
+        told += [f"{name}: {length} lines"] if length > LONG_FILE else []
+        told += [f"{name}: {function} has {lines} lines" for function, lines in functions(path) if lines > LONG_FUNCTION]
+    with capsys.disabled():
+        print("", *told, sep="\n  ")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.CAUSE)
+def test_a_rule_has_a_manual_page(rule: Rule) -> None:
+    page = rule.__doc__ or ""
+    assert page.strip().endswith(".")
+    for heading in ("What it looks like:", "What to do:"):
+        assert heading in page
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.CAUSE)
+def test_a_rule_has_a_recorded_case_or_a_test(rule: Rule) -> None:
+    recorded = {cause for case in cases() for cause in read_expected(case).causes[:1]}
+    module = rule.__name__.rpartition(".")[2]  # type: ignore[attr-defined]
+    tests = "".join(path.read_text(encoding="utf-8") for path in (HOUSE / "tests" / "diagnosis").glob("test_*.py"))
+    assert rule.CAUSE in recorded or f"{module}.CAUSE" in tests or f'"{rule.CAUSE}"' in tests
+
+
+def test_no_file_names_a_folder_of_the_machine_it_was_made_on() -> None:
+    found = []
+    for path in own_files():
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        found += [f"{path.relative_to(HOUSE)} names {name}" for name in PRIVATE if name.encode() in content]
+    assert found == []
