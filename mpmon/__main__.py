@@ -31,6 +31,13 @@ def main(arguments: list[str] | None = None) -> int:
         return ENDED_BY_SIGPIPE
     except KeyboardInterrupt:
         return ENDED_BY_SIGINT
+    except Exception as defect:
+        # A defect of mpmon itself: nobody is helped by a traceback at night, unless it is asked for.
+        if os.environ.get("MPMON_DEBUG"):
+            raise
+        said = f"{type(defect).__name__}: {defect}"
+        print(f"mpmon: this is a defect of mpmon ({said}). Set MPMON_DEBUG=1 to see where.", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -75,8 +75,9 @@ def _watch_parser(*, with_pid: bool, prog: str = "mpmon") -> argparse.ArgumentPa
     parser.add_argument(
         "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two rounds (default 1)"
     )
-    parser.add_argument("--stacks", choices=("auto", "never", "native"), default="auto",
-                        help="native shows C frames, but stops each process for some 30 ms a look")  # fmt: skip
+    parser.add_argument(
+        "--stacks", choices=("auto", "never"), default="auto", help="never: ask no process for its stacks"
+    )
     parser.add_argument("--readonly", action="store_true", help="offer no signals")
     parser.add_argument("--no-color", action="store_true", help="no colours (as NO_COLOR)")
     parser.add_argument("--ascii", action="store_true", help="draw with ASCII only")
@@ -95,12 +96,19 @@ def _root_pid(options: argparse.Namespace) -> int:
     from mpmon import jobs
 
     if options.pid is not None:
-        return jobs.climb(options.pid) if options.up else options.pid
+        return _named_root(options, jobs.climb(options.pid))
     found = jobs.running_jobs()
     if not sys.stdin.isatty() and len(found) > 1:
         listed = "\n".join(f"  {jobs.describe(job)}" for job in found)
-        raise UsageError(f"several jobs run here:\n{listed}\n", "Give a PID.")
+        raise UsageError(f"several jobs run here, give the PID of one:\n{listed}")
     return jobs.choose(found, sys.stdin, sys.stderr).root_pid
+
+
+def _named_root(options: argparse.Namespace, top: int) -> int:
+    if options.up or top == options.pid:
+        return top
+    print(f"mpmon: pid {options.pid} is a part of the job under pid {top}; --up shows it all.", file=sys.stderr)
+    return options.pid
 
 
 def _live(options: argparse.Namespace, pid: int) -> int:

@@ -340,7 +340,7 @@ def check_file(pid: int, name: str, what: str, proc: Path) -> Check:
         else:
             path.read_bytes()
     except OSError as error:
-        remedy = "the rights above decide" if isinstance(error, PermissionError) else ""
+        remedy = "see what is said above on rights and users" if isinstance(error, PermissionError) else ""
         return Check(what, ok=False, because=f"{path}: {error.strerror}", do_this=remedy)
     return Check(what, ok=True, because=f"{path} can be read")
 
@@ -400,7 +400,7 @@ def check_gpu() -> Check:
         because = f"the driver did not answer within {DEADLINE_S:g} s: GPU columns stay empty"
         return Check("NVIDIA", ok=False, because=because, do_this="see what `nvidia-smi` and dmesg say")
     if "NVMLError_LibraryNotFound" in said or "NVMLError_DriverNotLoaded" in said:
-        return Check("NVIDIA", ok=False, because="no NVIDIA driver here: GPU columns stay empty, all else works")
+        return Check("NVIDIA", ok=None, because="no NVIDIA driver here: GPU columns stay empty, all else works")
     if "No module named" in said:
         because = "nvidia-ml-py is not installed: GPU columns stay empty, all else works"
         return Check("NVIDIA", ok=False, because=because, do_this="pip install nvidia-ml-py")

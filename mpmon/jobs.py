@@ -238,8 +238,8 @@ def climb(pid: int, proc: Path = PROC) -> int:
     machine = Machine(proc)
     process = machine.processes.get(pid)
     if process is None:
-        remedy = "run `mpmon` without a pid to choose from the running jobs"
-        raise CannotTell(f"there is no process with pid {pid}", remedy)
+        remedy = "Run `mpmon` without a pid to choose from the running jobs"
+        raise CannotTell(f"there is no process with pid {pid}.", remedy)
     return machine.climb(process, machine.ancestors(os.getpid())).pid
 
 

@@ -66,7 +66,7 @@ SCENES: tuple[Scene, ...] = (
     Scene(
         "dead",
         "a worker was killed, the main process waits for its result for ever",
-        "worker-dead",
+        "queue-empty",
         "mpmon.demo.scenes.dead",
     ),
     Scene(

@@ -48,14 +48,26 @@ def diagnose(history: History, memory: ProcessViews | None = None) -> Diagnosis:
     graph = Graph(lambda key: node(case, key))
     blind = _blind(case)
     if blind:
-        return Diagnosis(verdict=Verdict.UNKNOWN, because=blind, unchecked=tuple(_unchecked(case)),
-                         processes=views.of(case, graph, ()))  # fmt: skip
+        return Diagnosis(
+            verdict=Verdict.UNKNOWN, because=blind, settled=bool(snapshot.unknowns), unchecked=tuple(_unchecked(case)),
+            processes=views.of(case, graph, ()),
+        )  # fmt: skip
     goals = _goals(case, graph)
-    knots = [Knot(case, graph, closed) for goal in goals if (closed := graph.closed(goal))]
+    asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
+    knots = [Knot(case, graph, closed) for goal in asked if (closed := graph.closed(goal))]
     ripe = [knot for knot in knots if _is_ripe(knot)]
-    findings = {(row.cause, row.suspects): row for row in map(_finding, ripe)}
-    ranked = tuple(sorted(findings.values(), key=lambda row: row.certainty.rank))
+    ranked = _ranked(list(map(_finding, ripe)))
     return _hung(case, graph, views, ripe, ranked) if ranked else _not_hung(case, graph, views, goals, knots)
+
+
+def _ranked(findings: list[Finding]) -> tuple[Finding, ...]:
+    """The surest first; of several that name the same suspects the one with the longest chain, which shows the most."""
+    best: dict[object, Finding] = {}
+    for row in findings:
+        same = (row.cause, row.suspects)
+        if same not in best or len(row.chain) > len(best[same].chain):
+            best[same] = row
+    return tuple(sorted(best.values(), key=lambda row: row.certainty.rank))
 
 
 def _hung(case: Case, graph: Graph, views: ProcessViews, knots: list[Knot], findings: tuple[Finding, ...]) -> Diagnosis:
@@ -70,10 +82,13 @@ def _not_hung(case: Case, graph: Graph, views: ProcessViews, goals: list[ThreadK
     verdict, since, because = Verdict.HEALTHY, None, _healthy_words(case, goals)
     slow = next((goal for goal in goals if _is_slow(case, graph, goal)), None)
     if case.history.watched_s < MIN_WATCH_S:
-        verdict, because = Verdict.UNKNOWN, f"looked for {case.history.watched_s:.1f} s only, which is too short to tell"
+        verdict, because = (
+            Verdict.UNKNOWN,
+            f"looked for {case.history.watched_s:.1f} s only, which is too short to tell",
+        )
     elif knots:
         knot = knots[0]
-        since, because = knot.since(), f"{knot.role()} is {knot.doing()}: too early to call it a hang"
+        since, because = knot.since(), f"{knot.role()} is {knot.doing()}, so far for {knot.for_how_long()} only"
     elif slow:
         verdict, since = Verdict.SLOW, stands_since(case, slow)
         because = _slow_words(case, graph, slow)
@@ -168,11 +183,19 @@ def _blind(case: Case) -> str:
         return "the process has ended"
     if root.ended:
         return "the process is a zombie: it has ended, and its parent has not collected it"
-    seen = any(past.looks for pid in case.processes if (past := case.past((pid, pid))))
+    seen = any(_was_seen(case, pid) for pid in case.processes)
     if not seen and case.history.rounds > 1:
-        reasons = [row.reason for row in case.snapshot.unknowns if not row.gone]
-        return reasons[0] if reasons else "no process could be looked at yet"
+        reasons = [row for row in case.snapshot.unknowns if not row.gone]
+        reasons.sort(key=lambda row: (row.table != "stacks", row.pid != case.snapshot.root_pid))
+        return reasons[0].reason if reasons else "no process could be looked at yet"
     return ""
+
+
+def _was_seen(case: Case, pid: int) -> bool:
+    """Its main thread's stack or system call could be read at least once."""
+    past = case.past((pid, pid))
+    looks = past.looks if past else ()
+    return any(look.stack or (look.blocked and look.blocked.syscall) for look in looks)
 
 
 def _unchecked(case: Case) -> Iterator[Unchecked]:
@@ -188,6 +211,8 @@ def _unchecked(case: Case) -> Iterator[Unchecked]:
 def _healthy_words(case: Case, goals: list[ThreadKey]) -> str:
     goal = next((goal for goal in goals if case.standing(goal).kind not in _ENDS), goals[0])
     name = case.role(goal[0]).name
+    if case.standing(goal).idle:
+        return f"{name} is idle by right: it waits for {case.standing(goal).words}"
     moves = case.motion(goal) is Motion.MOVING
     return f"{name} gets on: {doing(case, goal)}" if moves else f"{name} is {doing(case, goal)}"
 

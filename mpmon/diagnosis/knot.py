@@ -198,7 +198,7 @@ def doing(case: Case, key: ThreadKey, since: str = "") -> str:
     standing, motion, where = case.standing(key), case.motion(key), case.place(key)
     process = case.processes.get(key[0])
     lasting = f" for {since}" if since else ""
-    at = lasting + (f" in {where.function}() at {where.file.rpartition('/')[2]}:{where.line}" if where else "")
+    at = lasting + (_at(where) if where else "")
     if process and process.ended:
         return exit_words(process.exit_code)
     if standing.kind is Wait.STOPPED:
@@ -209,7 +209,19 @@ def doing(case: Case, key: ThreadKey, since: str = "") -> str:
         return ("asleep" if motion is not Motion.NAPPING else "sleeping again and again") + at + _until(case, key)
     if standing.kind is Wait.RUNNING:
         return f"running{at}"
+    if standing.kind is Wait.FILE:
+        return standing.words + at
+    if standing.kind is Wait.UNKNOWN:
+        hidden = key in case.blocked and case.blocked[key].syscall is None
+        return (
+            "not to be read" if hidden else f"in {standing.words}{at}" if key in case.blocked else "not looked at yet"
+        )
     return f"waiting for {standing.words}{at}"
+
+
+def _at(where: Place) -> str:
+    inside = "" if where.function.startswith("<") else f" in {where.function}()"
+    return f"{inside} at {where.file.rpartition('/')[2]}:{where.line}"
 
 
 def _until(case: Case, key: ThreadKey) -> str:

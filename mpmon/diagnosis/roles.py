@@ -68,7 +68,8 @@ def roles(
     for process in sorted(processes, key=lambda row: (row.start_time, row.pid)):
         main = next((stack for stack in stacks.get(process.pid, ()) if stack.tid == process.pid), None)
         parent = _client(process, by_pid, found)
-        role = _Reader(process, main, parent, found, thread_names.get(process.pid, frozenset())).role(root_pid)
+        names = thread_names.get(process.pid, frozenset())
+        role = _Reader(process, main, by_pid.get(parent or 0), found, names).role(root_pid)
         before = known.get(process.pid)
         found[process.pid] = before if before and _surer(before, role) else role
     return found
@@ -85,13 +86,14 @@ class _Reader:
         self,
         process: Process,
         stack: Stack | None,
-        parent: int | None,
+        parent: Process | None,
         others: Mapping[int, Role],
         names: frozenset[str],
     ) -> None:
         self.process = process
         self.frames = stack.frames if stack else ()
-        self.parent = parent
+        self.parent = parent.pid if parent else None
+        self.parent_name = parent.name if parent else None
         self.others = others
         self.thread_names = names
         self.command = process.cmdline or ()
@@ -183,9 +185,13 @@ class _Reader:
         target = self._target()
         if target:
             return Role(name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent)
-        if any("--multiprocessing-fork" in word for word in self.command):
+        if any("--multiprocessing-fork" in word for word in self.command) or self._ended_fork():
             return Role(name="process ?", kind="process", parent=self.parent)
         return Role(name="subprocess", kind="subprocess", rank=self._rank_of_parent(), parent=self.parent)
+
+    def _ended_fork(self) -> bool:
+        """A zombie that kept its parent's name: it was forked and never ran another program."""
+        return self.process.ended and self.process.name == self.parent_name
 
     def _target(self) -> str | None:
         """The function a multiprocessing child was started with: the call right inside of `Process.run`."""

@@ -268,7 +268,7 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
     if "socket" in kinds:
         return Standing(Wait.SOCKET, "a socket")
     if name in _FILE_CALLS or blocked.state == "D" or name in ("read", "write"):
-        return Standing(Wait.FILE, _FILE_WORDS.get(name, "a file"))
+        return Standing(Wait.FILE, _FILE_WORDS.get(name, "reading or writing a file"))
     if kinds or name in ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"):
         return Standing(Wait.POLL, "events")
     return Standing(Wait.UNKNOWN, name or "unknown")
@@ -277,8 +277,8 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
 _FILE_WORDS = {
     "openat": "opening a file",
     "open": "opening a file",
-    "fsync": "a disk (fsync)",
-    "fdatasync": "a disk (fsync)",
+    "fsync": "syncing a file to its disk",
+    "fdatasync": "syncing a file to its disk",
 }
 
 

@@ -23,7 +23,7 @@ CONTAINER_REMEDY = (
     "in Docker start it with --cap-add SYS_PTRACE; in Kubernetes: kubectl debug --profile=general --target=CONTAINER "
     "POD --image=IMAGE; or look from the host by its pid there"
 )
-YAMA_REMEDY = "start the job with `mpmon run -- …`, or: sudo sysctl kernel.yama.ptrace_scope=0"
+YAMA_REMEDY = "run mpmon as root, or: sudo sysctl kernel.yama.ptrace_scope=0"
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _refusal_without_capability(pid: int, proc: Path, target: Credentials, reade
     if target.permitted & ~reader.permitted:
         return f"pid {pid} has capabilities that mpmon lacks: run mpmon with the same ones, or {CONTAINER_REMEDY}"
     if scope == 2:
-        return f"Yama lets only CAP_SYS_PTRACE read others (ptrace_scope is 2): run mpmon as root, or {YAMA_REMEDY}"
+        return f"Yama lets only CAP_SYS_PTRACE read others (ptrace_scope is 2): {YAMA_REMEDY}"
     if scope == 1:
         return f"Yama lets only ancestors read a process (ptrace_scope is 1): {YAMA_REMEDY}"
     return ""

@@ -93,12 +93,8 @@ _decoder = msgspec.json.Decoder(list[_DumpThread])
 class StackProbe:
     """Runs py-spy, at most `PARALLEL` at a time, each with a deadline of its own."""
 
-    def __init__(
-        self, proc: Proc, *, native: bool = False, executable: str | None = None, deadline_s: float = DEADLINE_S
-    ) -> None:
-        """`native` shows C frames too, for which py-spy has to stop the target for about 30 ms."""
+    def __init__(self, proc: Proc, *, executable: str | None = None, deadline_s: float = DEADLINE_S) -> None:
         self._proc = proc
-        self._mode = "--native" if native else "--nonblocking"
         self._executable = executable or find_py_spy()
         self._deadline_s = deadline_s
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -155,7 +151,7 @@ class StackProbe:
         """Exit status (`None` after the deadline), output, and what py-spy said."""
         if self._closed or not self._executable:
             return None, b"", "closed"
-        command = [self._executable, "dump", self._mode, "--json", "--locals", "--pid", str(pid)]
+        command = [self._executable, "dump", "--nonblocking", "--json", "--locals", "--pid", str(pid)]
         environment = {"PATH": os.environ.get("PATH", ""), "RUST_BACKTRACE": "0"}
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mpmon.probes.kernel import KernelLook
     from mpmon.probes.stacks import StackProbe
 
-StackMode = Literal["auto", "never", "native"]
+StackMode = Literal["auto", "never"]
 
 PER_ROUND = 16
 """Dumps of one round, so that a round stays short; the next round goes on."""
@@ -192,7 +192,7 @@ class Sampler:
         from mpmon.probes.stacks import StackProbe
 
         if self._stack_probe is None and self._stacks != "never":
-            self._stack_probe = StackProbe(self._proc, native=self._stacks == "native")
+            self._stack_probe = StackProbe(self._proc)
         self._table.refresh_names(pids)
         started = self._now()
         kernel = KernelLook(self._proc, now)

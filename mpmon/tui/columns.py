@@ -153,14 +153,9 @@ def row_of(scene: Scene, pid: int, prefix: str = "", hidden: int = 0) -> Row:
         does=view.does or scene.waiters.get(pid, ""),
         cpu=None if view.cpu_percent is None else round(view.cpu_percent),
         rss=None if process is None else process.rss_bytes >> 20 << 20,
-        still_s=None if still is None else _shown_age(int(still)),
+        still_s=None if still is None else fmt.steady(still),
     )
     return _with_gpu(scene, row) if scene.snapshot.gpus else row
-
-
-def _shown_age(seconds: int) -> int:
-    """The age as far as the column shows it, so that the row changes once a minute."""
-    return seconds if seconds < fmt.MINUTE else seconds // fmt.MINUTE * fmt.MINUTE
 
 
 def _with_gpu(scene: Scene, row: Row) -> Row:

@@ -42,7 +42,7 @@ class Feed(Thread):
             self._tell(Ended())
         except MpmonError as error:
             self._tell(Ended(" ".join(filter(None, (str(error), error.remedy)))))
-        except Exception as error:  # noqa: BLE001  A traceback of this thread would be printed across the screen.
+        except Exception as error:
             self._tell(Ended(f"mpmon failed: {type(error).__name__}: {error}"))
 
     def stop(self) -> None:

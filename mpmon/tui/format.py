@@ -27,13 +27,19 @@ def age(seconds: float | None) -> str:
     return f"{whole // DAY} d {whole % DAY // HOUR} h"
 
 
+def steady(seconds: float) -> int:
+    """A duration down to the last ten seconds, from a minute on to the last minute: it seldom changes."""
+    whole = max(0, int(seconds))
+    return whole // 10 * 10 if whole < MINUTE else whole // MINUTE * MINUTE
+
+
 def short_age(seconds: float | None) -> str:
-    """A duration in one unit, for a column: it changes once a minute, so the row is not drawn each second."""
+    """A duration in one unit, for a column, as `steady` makes it, so that the row is not drawn each second."""
     if seconds is None:
         return UNKNOWN
-    whole = max(0, int(seconds))
+    whole = steady(seconds)
     if whole < MINUTE:
-        return f"{whole} s"
+        return f"{whole} s" if whole else "<10 s"
     if whole < HOUR:
         return f"{whole // MINUTE} min"
     if whole < DAY:

@@ -23,7 +23,8 @@ def claim(knot: Knot) -> Claim | None:
     """The root is a worker inside the code it was asked to run."""
     if knot.ending not in (Ending.LEAF, Ending.OUTSIDE, Ending.OPEN):
         return None
-    if knot.context() not in _SERVED and not knot.kind().endswith("worker"):
+    child = knot.kind() == "process" and not knot.is_goal
+    if knot.context() not in _SERVED and not knot.kind().endswith("worker") and not child:
         return None
     spins = knot.motion() is Motion.SPINNING
     return Claim(

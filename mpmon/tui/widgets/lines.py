@@ -16,11 +16,11 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mpmon.tui.line import Line, clip, plain, text_of
+from mpmon.tui.line import Line, clip, text_of
 from mpmon.tui.styles import CURSOR, STYLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.style import Style
     from textual import events
@@ -66,8 +66,12 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
         self._rows: tuple[RowT, ...] = ()
         self._heading: tuple[Line, ...] = ()
         self._cursor = 0
+        self._brush: _Brush | None = None
+        """How text looks here, until the size or the theme changes."""
         self._strips: dict[int, Strip] = {}
         """Drawn rows by index, until they change."""
+        self._heading_strips: list[Strip] = []
+        """Drawn lines of the heading, until one changes."""
 
     # Rows
 
@@ -98,6 +102,8 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
     def show_heading(self, *lines: Line) -> None:
         """Shows lines above the rows that do not scroll."""
         before, self._heading = self._heading, lines
+        if before != lines:
+            self._heading_strips.clear()
         if len(before) != len(lines):
             self.virtual_size = Size(0, len(lines) + len(self._rows))
             self.refresh()
@@ -106,16 +112,18 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
 
     def redraw(self) -> None:
         """Draws every row anew, after something changed that rows do not carry, such as the columns."""
-        self._strips.clear()
+        self._forget()
         self.refresh()
 
     def _paint(self, changed: Sequence[int]) -> None:
-        """Refreshes the regions of rows in view."""
+        """Refreshes the regions of rows in view, neighbours in one."""
+        if not changed:
+            return
         first = self.scroll_offset.y
         last = first + self.view_height
-        top = len(self._heading) - first
-        regions = [Region(0, top + i, self.size.width, 1) for i in changed if first <= i < last]
-        if regions:
+        top, width = len(self._heading) - first, self.size.width
+        runs = _runs(index for index in changed if first <= index < last)
+        if regions := [Region(0, top + index, width, count) for index, count in runs]:
             self.refresh(*regions)
 
     @property
@@ -132,30 +140,58 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
 
     # Drawing
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Textual asks for a part of the widget.
+
+        Without borders and padding its lines are the strips kept here, and Textual's own store of lines would only
+        look up the style of each line once more. Filters keep what they made of a strip with the strip.
+        """
+        width = self.size.width
+        if self._brush is not None and self._brush.width != width:
+            self._forget()
+        strips = [self.render_line(y) for y in crop.line_range]
+        for line_filter in self.get_line_filters():
+            background = self.background_colors[1]
+            strips = [strip.apply_filter(line_filter, background) for strip in strips]
+        if crop.column_span != (0, width):
+            strips = [strip.crop(*crop.column_span) for strip in strips]
+        return strips
+
     def render_line(self, y: int) -> Strip:
-        """Textual asks for line `y` of the widget."""
-        width, base = self.size.width, self.rich_style
-        if y < len(self._heading):
-            return _strip(self._heading[y], width, base)
-        index = y - len(self._heading) + self.scroll_offset.y
-        if index >= len(self._rows):
-            return Strip.blank(width, base)
+        """Line `y` of the widget, drawn if it was not drawn before."""
+        brush = self._brush
+        if brush is None:
+            brush = self._brush = _Brush(self.rich_style, self.size.width)
+        top = len(self._heading)
+        if y < top:
+            if not self._heading_strips:
+                self._heading_strips = [brush.strip(line) for line in self._heading]
+            return self._heading_strips[y]
+        index = y - top + self.scroll_offset.y
         strip = self._strips.get(index)
         if strip is None:
-            line = self.draw_row(self._rows[index], width)
+            if index >= len(self._rows):
+                return brush.blank
+            line = self.draw_row(self._rows[index], brush.width)
             at_cursor = self.HAS_CURSOR and index == self._cursor
-            strip = self._strips[index] = _cursor_strip(line, width, base) if at_cursor else _strip(line, width, base)
+            strip = self._strips[index] = brush.bar(line) if at_cursor else brush.strip(line)
         return strip
+
+    def _forget(self) -> None:
+        """Drops all that was drawn."""
+        self._brush = None
+        self._strips.clear()
+        self._heading_strips.clear()
 
     def notify_style_update(self) -> None:
         """Another theme: everything looks different."""
-        self._strips.clear()
+        self._forget()
         super().notify_style_update()
 
     def on_resize(self, event: events.Resize) -> None:
         """Another width: everything is laid out anew."""
         del event
-        self._strips.clear()
+        self._forget()
         self.resized()
 
     def resized(self) -> None:
@@ -189,7 +225,7 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
         if before != self._cursor:
             for row in (before, self._cursor):
                 self._strips.pop(row, None)
-            self._paint((before, self._cursor))
+            self._paint(sorted((before, self._cursor)))
 
     def cursor_moved(self) -> None:
         """The user moved the cursor."""
@@ -255,14 +291,50 @@ class TextLines(Lines[Line]):
         return clip(row, width)
 
 
-def _strip(line: Line, width: int, base: Style) -> Strip:
-    """What Textual draws for a line; styles on top of the widget's own."""
-    line = clip(line, width)
-    segments = [Segment(text.translate(_CONTROLS), base + STYLES[style]) for text, style in line]
-    return Strip(segments).adjust_cell_length(width, base)
+class _Brush:
+    """Draws lines for one width, in styles on top of the widget's own."""
+
+    def __init__(self, base: Style, width: int) -> None:
+        self.width = width
+        self.blank = Strip.blank(width, base)
+        self._base = base
+        self._styles: dict[str, Style] = {}
+
+    def strip(self, line: Line) -> Strip:
+        """What Textual draws for a line."""
+        line = clip(line, self.width)
+        return self._filled([Segment(_harmless(text), self._style(word)) for text, word in line], self._base)
+
+    def bar(self, line: Line) -> Strip:
+        """The line as one bar, in the style it ends with: a bar of patches would be hard to see."""
+        style = self._style(line[-1][1] if line else "") + CURSOR
+        return self._filled([Segment(_harmless(text_of(clip(line, self.width))), style)], style)
+
+    def _style(self, word: str) -> Style:
+        """The style of a style word here."""
+        style = self._styles.get(word)
+        if style is None:
+            style = self._styles[word] = self._base + STYLES[word]
+        return style
+
+    def _filled(self, segments: list[Segment], style: Style) -> Strip:
+        return Strip(segments).adjust_cell_length(self.width, style)
 
 
-def _cursor_strip(line: Line, width: int, base: Style) -> Strip:
-    """The line as one bar, in the style it ends with: a bar of patches would be hard to see."""
-    style = base + STYLES[line[-1][1] if line else ""] + CURSOR
-    return _strip(plain(text_of(line)), width, style)
+def _harmless(text: str) -> str:
+    """The text without control characters."""
+    return text if text.isprintable() else text.translate(_CONTROLS)
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Neighbouring numbers of an ascending row together: first number and how many."""
+    start = end = -1
+    for number in numbers:
+        if number == end:
+            end += 1
+            continue
+        if end > start:
+            yield start, end - start
+        start, end = number, number + 1
+    if end > start:
+        yield start, end - start
