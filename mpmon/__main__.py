@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return run(given)
     except MpmonError as problem:
-        print(f"mpmon: {problem} {problem.remedy}".rstrip(), file=sys.stderr)
+        print(f"mpmon: {_sentences(str(problem), problem.remedy)}", file=sys.stderr)
         return problem.exit_status
     except BrokenPipeError:
         # The reader has gone (| head): nothing to say, and nothing to flush at exit.
@@ -38,6 +38,12 @@ def main(arguments: list[str] | None = None) -> int:
         said = f"{type(defect).__name__}: {defect}"
         print(f"mpmon: this is a defect of mpmon ({said}). Set MPMON_DEBUG=1 to see where.", file=sys.stderr)
         return 1
+
+
+def _sentences(message: str, remedy: str) -> str:
+    """Both as sentences, the second with a capital."""
+    said = [message, remedy[:1].upper() + remedy[1:]]
+    return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in said if part)
 
 
 if __name__ == "__main__":

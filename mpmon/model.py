@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import msgspec
 
+NOT_PYTHON = "not a Python process"
+"""The `Unknown.reason` of stacks that do not exist."""
+
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Base of all rows: frozen, compared by value, unknown fields of later versions ignored when read.
@@ -205,7 +208,7 @@ class Exit(Row, frozen=True, kw_only=True):
     """The last row of it."""
 
 
-class Gpu(Row, frozen=True, kw_only=True):
+class Gpu(Row, frozen=True, kw_only=True, omit_defaults=False):
     """One NVIDIA device, by UUID."""
 
     uuid: str
@@ -221,7 +224,7 @@ class Gpu(Row, frozen=True, kw_only=True):
     """Why a field is `None`."""
 
 
-class GpuProcess(Row, frozen=True, kw_only=True):
+class GpuProcess(Row, frozen=True, kw_only=True, omit_defaults=False):
     """Device memory the driver attributes to one process."""
 
     pid: int

@@ -50,7 +50,9 @@ def process(pid: int = ROOT, *, parent: int = 1, name: str = "python", state: st
     return msgspec.structs.replace(row, **more)
 
 
-def thread(pid: int = ROOT, tid: int | None = None, *, slices: int = 10, run_s: float = 1.0, name: str = "python") -> Thread:
+def thread(
+    pid: int = ROOT, tid: int | None = None, *, slices: int = 10, run_s: float = 1.0, name: str = "python"
+) -> Thread:
     """The counters of a thread; `slices` is how often it ran."""
     return Thread(pid=pid, tid=pid if tid is None else tid, name=name, run_ns=int(run_s * 1e9), slices=slices)
 
@@ -149,7 +151,10 @@ def snapshot(*rows: Row, at: float = 0.0, root: int = ROOT) -> Snapshot:
     tables["threads"] += idle
     start = next((row.start_time for row in rows if isinstance(row, Process) and row.pid == root), START)
     return Snapshot(
-        taken_at=START + at, root_pid=root, root_start_time=start, **{name: tuple(table) for name, table in tables.items()}
+        taken_at=START + at,
+        root_pid=root,
+        root_start_time=start,
+        **{name: tuple(table) for name, table in tables.items()},
     )
 
 
@@ -160,7 +165,9 @@ def after(before: Snapshot, seconds: float, *, ran: Iterable[int] = ()) -> Snaps
         msgspec.structs.replace(row, slices=row.slices + 1, run_ns=row.run_ns + 1_000_000) if row.tid in tids else row
         for row in before.threads
     )
-    return msgspec.structs.replace(before, taken_at=before.taken_at + seconds, threads=threads if tids else before.threads)
+    return msgspec.structs.replace(
+        before, taken_at=before.taken_at + seconds, threads=threads if tids else before.threads
+    )
 
 
 def history(*snapshots: Snapshot) -> History:

@@ -48,7 +48,9 @@ def test_what_grows_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         name = path.relative_to(HOUSE)
         length = len(path.read_text(encoding="utf-8").splitlines())
         told += [f"{name}: {length} lines"] if length > LONG_FILE else []
-        told += [f"{name}: {function} has {lines} lines" for function, lines in functions(path) if lines > LONG_FUNCTION]
+        told += [
+            f"{name}: {function} has {lines} lines" for function, lines in functions(path) if lines > LONG_FUNCTION
+        ]
     with capsys.disabled():
         print("", *told, sep="\n  ")
 

@@ -21,9 +21,13 @@ from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.views import ProcessViews
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import age
+from mpmon.model import NOT_PYTHON
 
 PATIENCE_S = 5.0
 """Nothing is called hung before it has stood for so long."""
+
+RUNNING_PATIENCE_S = 7.0
+"""The same for one that runs without getting anywhere: a long computation looks like that for a while."""
 
 SETTLED_S = 8.0
 """A finding whose suspects stand for so long needs no longer look."""
@@ -141,7 +145,8 @@ def _sentence(summary: str, knot: Knot) -> str:
 def _is_ripe(knot: Knot) -> bool:
     """It has stood for long enough to be called a hang."""
     case = knot.case
-    if case.history.watched_s < MIN_WATCH_S or _stood_s(knot) < PATIENCE_S:
+    patience = PATIENCE_S if _is_frozen(knot) else RUNNING_PATIENCE_S
+    if case.history.watched_s < MIN_WATCH_S or _stood_s(knot) < patience:
         return False
     if knot.is_goal or case.standing(knot.goal).kind in _ENDS:
         return True
@@ -183,12 +188,20 @@ def _blind(case: Case) -> str:
         return "the process has ended"
     if root.ended:
         return "the process is a zombie: it has ended, and its parent has not collected it"
+    if _without_python(case):
+        return f"pid {root.pid} is not a Python process, and no Python runs below it"
     seen = any(_was_seen(case, pid) for pid in case.processes)
     if not seen and case.history.rounds > 1:
         reasons = [row for row in case.snapshot.unknowns if not row.gone]
         reasons.sort(key=lambda row: (row.table != "stacks", row.pid != case.snapshot.root_pid))
         return reasons[0].reason if reasons else "no process could be looked at yet"
     return ""
+
+
+def _without_python(case: Case) -> bool:
+    """Every process that is alive was asked for its stacks and is not Python."""
+    others = {row.pid for row in case.snapshot.unknowns if row.table == "stacks" and row.reason == NOT_PYTHON}
+    return not case.stacks and all(pid in others for pid in case.processes if case.is_alive(pid))
 
 
 def _was_seen(case: Case, pid: int) -> bool:

@@ -21,6 +21,7 @@ were read to mean so (*inferred*).
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
@@ -164,9 +165,11 @@ class Graph:
         An exact edge costs one; an inferred one as much as it has targets, because it says that much less.
         """
         paths: dict[ThreadKey, tuple[ThreadKey, ...]] = {}
-        line: list[tuple[int, tuple[ThreadKey, ...]]] = [(0, (goal,))]
+        # The serial number breaks ties, so that the answer does not depend on which pids the processes happen to have.
+        serial = itertools.count()
+        line: list[tuple[int, int, tuple[ThreadKey, ...]]] = [(0, next(serial), (goal,))]
         while line:
-            cost, path = heapq.heappop(line)
+            cost, _, path = heapq.heappop(line)
             if path[-1] in paths:
                 continue
             paths[path[-1]] = path
@@ -174,7 +177,7 @@ class Graph:
             targets = [target for target in _threads(node) if target not in able]
             step = 1 if node.need and node.need.exact else len(targets)
             for target in targets:
-                heapq.heappush(line, (cost + step, (*path, target)))
+                heapq.heappush(line, (cost + step, next(serial), (*path, target)))
         return list(paths), paths
 
     def _roots(self, members: list[ThreadKey], able: set[ThreadKey]) -> tuple[list[Target], bool]:

@@ -8,7 +8,6 @@ ran and its last looks; per process the counters at the beginning of the window.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 
 import msgspec
 
@@ -75,10 +74,6 @@ class History:
         self.roles: dict[int, Role] = {}
         self.births: tuple[tuple[float, int], ...] = ()
         """(moment, pid) of processes that appeared while mpmon watched, within the window."""
-        self.verdict_memory: Mapping[str, float] = {}
-        """When the present verdict began: kept by the engine."""
-        self.longest_pause_s = 0.0
-        """The longest standstill of the job's main thread that ended by itself."""
 
     @property
     def now(self) -> float:
@@ -100,7 +95,6 @@ class History:
         new.lives = self._lives(snapshot)
         new.births = self._births(snapshot)
         new.roles = self._roles(snapshot)
-        new.longest_pause_s = self._longest_pause(snapshot, new)
         return new
 
     def past(self, pid: int, tid: int) -> Past | None:
@@ -166,13 +160,6 @@ class History:
         known = {row.pid: self.roles[row.pid] for row in (before.processes if before else ()) if row.key in alive}
         frozen = {pid: frozenset(found) for pid, found in names.items()}
         return roles(snapshot.processes, stacks, snapshot.root_pid, known, frozen)
-
-    def _longest_pause(self, snapshot: Snapshot, new: History) -> float:
-        key = (snapshot.root_pid, snapshot.root_pid)
-        before, now = self.pasts.get(key), new.pasts.get(key)
-        if before is None or now is None or before is now:
-            return self.longest_pause_s
-        return max(self.longest_pause_s, now.ran_at - before.ran_at)
 
 
 def _names(snapshot: Snapshot) -> list[tuple[int, str]]:

@@ -178,7 +178,9 @@ def _service_busy(case: Case, pid: int) -> bool:
 def _end_of_process(case: Case, key: ThreadKey) -> Need | None:
     pid = key[0]
     targets: list[Target] = []
-    children = [child for child in case.children.get(pid, ()) if case.role(child).kind not in HELPERS]
+    # A fork server's children are the kernel's children of the server and work for this process.
+    near = dict.fromkeys((*case.children.get(pid, ()), *case.clients.get(pid, ())))
+    children = [child for child in near if case.role(child).kind not in HELPERS]
     named = [item.id.partition(":")[2] for item in case.waits_on(key) if item.kind == "process"]
     for name in named:
         targets += _exits(case, children if name == "any" else [int(name)] if name.lstrip("-").isdigit() else [])
@@ -200,7 +202,7 @@ def _exits(case: Case, pids: Iterable[int]) -> Iterator[Target]:
 def _sentinels(case: Case, key: ThreadKey, children: list[int]) -> list[int]:
     """Multiprocessing watches a pipe whose other end only the child holds: popen_fork.py, popen_spawn_posix.py."""
     pipes = {item.id for item in case.waits_on(key) if item.kind == "pipe"}
-    waited = case.clients.get(key[0], children)
+    waited = [pid for pid in case.clients.get(key[0], children) if case.role(pid).kind not in HELPERS]
     return [
         pid for pid in waited
         if any(handle.writes and handle.pid == pid for name in pipes for handle in case.holders.get(name, ()))

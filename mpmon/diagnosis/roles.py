@@ -38,6 +38,8 @@ class Role(Row, frozen=True, kw_only=True):
     world_size: int | None = None
     parent: int | None = None
     """The process it works for: for a worker started by a fork server, the server's own parent."""
+    guessed: bool = False
+    """The number is its place among its siblings, not what the process calls itself."""
 
     @property
     def serves(self) -> bool:
@@ -78,7 +80,10 @@ def roles(
 def _surer(before: Role, now: Role) -> bool:
     """A stack may be missing for once; what was seen in an earlier one still holds."""
     vague = ("subprocess", "other", "process", "main")
-    return (before.kind not in vague and now.kind in vague) or (before.name != now.name and now.name.endswith("?"))
+    if before.kind not in vague and now.kind in vague:
+        return True
+    unsure = (now.guessed and not before.guessed) or now.name.endswith("?")
+    return before.kind == now.kind and unsure
 
 
 class _Reader:
@@ -139,10 +144,13 @@ class _Reader:
 
     def _numbered(self, kind: str, number: str | None) -> Role:
         """By its number, else by its place among those who serve the same process."""
-        if number is None or not number.isdigit():
+        guessed = number is None
+        if guessed:
             siblings = [role for role in self.others.values() if role.kind == kind and role.parent == self.parent]
             number = str(len(siblings))
-        return Role(name=f"{kind} {number}", kind=kind, rank=self._rank_of_parent(), parent=self.parent)
+        return Role(
+            name=f"{kind} {number}", kind=kind, rank=self._rank_of_parent(), parent=self.parent, guessed=guessed
+        )
 
     def _launcher(self) -> Role | None:
         command = " ".join(self.command[:4])

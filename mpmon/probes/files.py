@@ -47,6 +47,14 @@ class Proc:
         """As `read`, decoded; bytes that are not UTF-8 become U+FFFD."""
         return self.read(*parts, limit=limit).decode("utf-8", "replace")
 
+    def link(self, *parts: str | int) -> str:
+        """Where a link points; bytes that are not UTF-8 become U+FFFD.
+
+        Raises:
+            OSError: as readlink(2).
+        """
+        return os.readlink(os.fsencode(self.path(*parts))).decode("utf-8", "replace")
+
     def reread(self, path: str) -> bytes:
         """The file's bytes through a descriptor kept from the last time.
 

@@ -338,7 +338,7 @@ class _Ends:
     def _handle(self, descriptor: int) -> Handle | None:
         path = self._proc.path(self._pid, "fd", descriptor)
         try:
-            target = os.readlink(path)
+            target = self._proc.link(self._pid, "fd", descriptor)
             mode = os.lstat(path).st_mode
         except OSError:
             return None

@@ -20,15 +20,16 @@ import subprocess
 import sys
 import sysconfig
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
 
 import msgspec
 
-from mpmon.model import Frame, Stack, Unknown
+from mpmon.model import NOT_PYTHON, Frame, Stack, Unknown
 from mpmon.probes.files import Proc
+from mpmon.probes.memory import Memory
 from mpmon.probes.rights import why_unreadable
 
 DEADLINE_S = 5.0
@@ -137,7 +138,7 @@ class StackProbe:
         if status != 0:
             return self._refused(pid, words)
         try:
-            stacks = parse_dump(output, pid, taken_at)
+            stacks = parse_dump(output, pid, taken_at, ThreadIds(self._proc, pid, before))
         except BadDump as problem:
             return Unknown(table="stacks", pid=pid, reason=f"py-spy's answer could not be used: {problem}")
         after = _counters(self._proc, pid)
@@ -173,7 +174,7 @@ class StackProbe:
         if not _counters(self._proc, pid):
             return Unknown(table="stacks", pid=pid, reason="ended", gone=True)
         if "python version" in words or "python process" in words.lower():
-            return Unknown(table="stacks", pid=pid, reason="not a Python process")
+            return Unknown(table="stacks", pid=pid, reason=NOT_PYTHON)
         if "did not answer" in words:
             return Unknown(table="stacks", pid=pid, reason=words)
         if "ermission" in words or "EPERM" in words or "not permitted" in words:
@@ -181,8 +182,35 @@ class StackProbe:
         return Unknown(table="stacks", pid=pid, reason=_first_sentence(words))
 
 
-def parse_dump(text: bytes, pid: int, taken_at: float) -> tuple[Stack, ...]:
-    """Rows of one `py-spy dump --json`.
+class ThreadIds:
+    """The kernel's id of a Python thread by its pthread id, where py-spy does not know it.
+
+    Python keeps `native_thread_id` from 3.11 on.  Before, the id lies in glibc's thread control block, whose address the
+    pthread id is: `tid` of `struct pthread` (nptl/descr.h).  It counts only if the process has such a thread.
+    """
+
+    TID_AT = 0x2D0
+    """Offset of `tid` on x86-64; on other machines only the main thread is found."""
+
+    def __init__(self, proc: Proc, pid: int, tids: Collection[int]) -> None:
+        self._proc, self._pid, self._tids = proc, pid, tids
+
+    def of(self, name: str, ident: int | None) -> int | None:
+        """The id, `None` where it cannot be told."""
+        found = self._from_memory(ident) if ident else None
+        return found or (self._pid if name == "MainThread" else None)
+
+    def _from_memory(self, ident: int) -> int | None:
+        try:
+            with Memory(self._proc, self._pid) as memory:
+                words = memory.unpack("i", ident + self.TID_AT)
+        except OSError:
+            return None
+        return words[0] if words and words[0] in self._tids else None
+
+
+def parse_dump(text: bytes, pid: int, taken_at: float, ids: ThreadIds | None = None) -> tuple[Stack, ...]:
+    """Rows of one `py-spy dump --json`; threads whose id cannot be told are left out.
 
     Raises:
         BadDump: cut, garbled, or of another shape.
@@ -191,20 +219,27 @@ def parse_dump(text: bytes, pid: int, taken_at: float) -> tuple[Stack, ...]:
         threads = _decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise BadDump(str(problem)) from problem
+    named = [(thread, _tid(thread, ids)) for thread in threads]
     return tuple(
         Stack(
             pid=pid,
-            tid=thread.os_thread_id,
+            tid=tid,
             thread_name=thread.thread_name or "",
             taken_at=taken_at,
             ident=thread.thread_id,
             frames=tuple(_frame(frame) for frame in _bounded(thread.frames)),
             active=thread.active,
             owns_gil=thread.owns_gil,
-        )  # fmt: skip
-        for thread in threads
-        if thread.os_thread_id is not None
+        )
+        for thread, tid in named
+        if tid is not None
     )
+
+
+def _tid(thread: _DumpThread, ids: ThreadIds | None) -> int | None:
+    if thread.os_thread_id is not None or ids is None:
+        return thread.os_thread_id
+    return ids.of(thread.thread_name or "", thread.thread_id)
 
 
 def _bounded(frames: list[_DumpFrame]) -> list[_DumpFrame]:

@@ -57,6 +57,15 @@ class ProcessRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     mood: str
 
 
+class ProbeRow(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """How one probe went."""
+
+    name: str
+    ok: bool
+    seconds: float
+    problem: str | None
+
+
 class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     """The whole document."""
 
@@ -77,7 +86,7 @@ class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     queues: tuple[object, ...] = ()
     ipc_exports: tuple[object, ...] = ()
     shared_memory: object | None = None
-    probes: tuple[ProbeReport, ...] = ()
+    probes: tuple[ProbeRow, ...] = ()
 
 
 def document(observation: Observation) -> Report:
@@ -91,7 +100,7 @@ def document(observation: Observation) -> Report:
         verdict=diagnosis.verdict.value, since=_moment(diagnosis.since), because=diagnosis.because,
         findings=tuple(map(_finding, diagnosis.findings)), unchecked=diagnosis.unchecked,
         processes=tuple(_process(process, views.get(process.pid)) for process in snapshot.processes),
-        gpus=snapshot.gpus, gpu_processes=snapshot.gpu_processes, probes=snapshot.probes,
+        gpus=snapshot.gpus, gpu_processes=snapshot.gpu_processes, probes=tuple(map(_probe, snapshot.probes)),
     )  # fmt: skip
 
 
@@ -122,6 +131,10 @@ def _process(process: Process, view: ProcessView | None) -> ProcessRow:
         pss_bytes=process.pss_bytes, threads=process.threads,
         does=view.does if view else "", mood=view.mood if view else "",
     )  # fmt: skip
+
+
+def _probe(row: ProbeReport) -> ProbeRow:
+    return ProbeRow(name=row.name, ok=row.ok, seconds=row.seconds, problem=row.problem)
 
 
 def _moment(seconds: float | None) -> str | None:

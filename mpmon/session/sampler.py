@@ -48,6 +48,9 @@ PER_ROUND = 16
 PURSE = 512.0
 """Dumps that may be made in one go."""
 
+SMALL_JOB = 64
+"""Processes whose proportional memory is measured for a report."""
+
 LEDGERS_PER_ROUND = 8
 """Searches of one process's memory in one round."""
 
@@ -194,6 +197,7 @@ class Sampler:
         if self._stack_probe is None and self._stacks != "never":
             self._stack_probe = StackProbe(self._proc)
         self._table.refresh_names(pids)
+        self._table.measure_shared_memory(self._worth_measuring(pids))
         started = self._now()
         kernel = KernelLook(self._proc, now)
         kernel.look(pids)
@@ -218,6 +222,12 @@ class Sampler:
         reports += self._search_ledgers()
         self._joined.stale = True
         return reports
+
+    def _worth_measuring(self, pids: list[int]) -> list[int]:
+        """Whose shared memory is measured: the one the user looks at, or once for a report on a job of ordinary size."""
+        if self._eager and len(self._motion) <= SMALL_JOB:
+            return [pid for pid in pids if pid not in self._looks]
+        return [pid for pid in pids if pid == self._attended]
 
     def _search_ledgers(self) -> list[ProbeReport]:
         """Where somebody waits for a lock between processes, ask each process that maps it what it holds of it."""

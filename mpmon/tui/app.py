@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
     from textual.binding import BindingType
+    from textual.driver import Driver
     from textual.screen import Screen
 
     from mpmon.diagnosis.findings import Observation
@@ -79,6 +80,15 @@ class MonitorApp(App[int]):
     def get_default_screen(self) -> Screen[None]:
         """The main screen lies at the bottom."""
         return MainScreen(replay=not self._watch.live)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Ours in place of Textual's for Linux; another one may be named in the environment."""
+        chosen = super().get_driver_class()
+        if chosen.__name__ != "LinuxDriver":
+            return chosen
+        from mpmon.tui.driver import PatientDriver
+
+        return PatientDriver
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, and those the command line asks for."""

@@ -10,8 +10,10 @@ from mpmon.tui.line import Line, fit
 from mpmon.tui.order import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from mpmon.diagnosis.findings import ProcessView
+    from mpmon.model import Process
     from mpmon.tui.scene import Scene
 
 
@@ -139,23 +141,55 @@ def line(row: Row, plan: Plan) -> Line:
     return (*spans, (" " + fit(row.does, plan.does), style))
 
 
-def row_of(scene: Scene, pid: int, prefix: str = "", hidden: int = 0) -> Row:
-    """What the list shows of a process now."""
-    view, process = scene.views[pid], scene.processes.get(pid)
-    still = scene.since(view.still_since)
-    row = Row(
-        pid=pid,
-        role=view.role,
-        prefix=prefix,
-        hidden=hidden,
-        suspect=pid in scene.suspects,
-        mood=view.mood or (process.state if process else "dead"),
-        does=view.does or scene.waiters.get(pid, ""),
-        cpu=None if view.cpu_percent is None else round(view.cpu_percent),
-        rss=None if process is None else process.rss_bytes >> 20 << 20,
-        still_s=None if still is None else fmt.steady(still),
-    )
-    return _with_gpu(scene, row) if scene.snapshot.gpus else row
+class _Facts(NamedTuple):
+    """All that a row is made of, but for GPUs."""
+
+    view: ProcessView
+    process: Process | None
+    prefix: str
+    hidden: int
+    still_s: int | None
+    suspect: bool
+    waits_for: str
+
+    def row(self) -> Row:
+        """What the list shows of the process."""
+        view, process = self.view, self.process
+        return Row(
+            pid=view.pid,
+            role=view.role,
+            prefix=self.prefix,
+            hidden=self.hidden,
+            suspect=self.suspect,
+            mood=view.mood or (process.state if process else "dead"),
+            does=view.does or self.waits_for,
+            cpu=None if view.cpu_percent is None else round(view.cpu_percent),
+            rss=None if process is None else process.rss_bytes >> 20 << 20,
+            still_s=self.still_s,
+        )
+
+
+class Rows:
+    """Makes rows, and keeps those of the scene before: a process of which nothing changed keeps its row."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[_Facts, Row]] = {}
+
+    def of(self, scene: Scene, branches: Iterable[tuple[int, str, int]]) -> list[Row]:
+        """The rows of these processes, each with its prefix and how many are folded below it."""
+        before, self._kept = self._kept, {}
+        views, processes, suspects, waiters = scene.views, scene.processes, scene.suspects, scene.waiters
+        rows: list[Row] = []
+        for pid, prefix, hidden in branches:
+            view = views[pid]
+            still = None if view.still_since is None else fmt.steady(scene.now - view.still_since)
+            facts = _Facts(view, processes.get(pid), prefix, hidden, still, pid in suspects, waiters.get(pid, ""))
+            kept = before.get(pid)
+            if kept is None or kept[0] != facts:
+                kept = (facts, facts.row())
+            self._kept[pid] = kept
+            rows.append(_with_gpu(scene, kept[1]) if scene.snapshot.gpus else kept[1])
+        return rows
 
 
 def _with_gpu(scene: Scene, row: Row) -> Row:

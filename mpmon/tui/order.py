@@ -86,14 +86,19 @@ class Layout:
     """The last tree, kept as long as it holds."""
 
     def __init__(self) -> None:
-        self._shape: object = None
+        self._views: tuple[ProcessView, ...] = ()
+        self._folded: frozenset[int] = frozenset()
         self._branches: tuple[Branch, ...] = ()
 
     def branches(self, views: Mapping[int, ProcessView], folded: frozenset[int]) -> tuple[Branch, ...]:
         """The tree of these processes."""
-        shape = (folded, tuple((v.pid, v.parent, v.role) for v in views.values()))
-        if shape != self._shape:
-            self._shape, self._branches = shape, tree(views, folded)
+        before, self._views = self._views, tuple(views.values())
+        same = len(before) == len(views) and all(
+            old is new or (old.pid, old.parent, old.role) == (new.pid, new.parent, new.role)
+            for old, new in zip(before, self._views, strict=True)
+        )
+        if not same or folded != self._folded:
+            self._folded, self._branches = folded, tree(views, folded)
         return self._branches
 
 

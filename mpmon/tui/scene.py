@@ -81,6 +81,19 @@ class Scene:
         """What the kernel says, by (pid, thread id)."""
         return {(b.pid, b.tid): b for b in self.snapshot.blocked}
 
+    def stacks_of(self, pid: int) -> tuple[Stack, ...]:
+        """Stacks of one process, the main thread first; the panel that shows one process needs no others."""
+        own = [s for s in self.snapshot.stacks if s.pid == pid]
+        return tuple(sorted(own, key=lambda s: (s.tid != pid, s.tid)))
+
+    def blocked_of(self, pid: int) -> dict[int, Blocked]:
+        """What the kernel says of one process, by thread id."""
+        return {b.tid: b for b in self.snapshot.blocked if b.pid == pid}
+
+    def handles_on(self, objects: tuple[str, ...]) -> list[Handle]:
+        """Who holds one of a few objects open."""
+        return [h for h in self.snapshot.handles if h.object in objects]
+
     @cached_property
     def objects(self) -> dict[str, KernelObject]:
         """Kernel object by its id."""

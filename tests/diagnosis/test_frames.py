@@ -54,7 +54,9 @@ def test_a_function_of_the_same_name_elsewhere() -> None:
 
 
 def test_the_line_to_look_at_is_the_user_s_innermost() -> None:
-    row = stack("main", "lib/socket.py:294 recv", "site-packages/requests/api.py:9 get", "job.py:20 download", "job.py:9 main")
+    row = stack(
+        "main", "lib/socket.py:294 recv", "site-packages/requests/api.py:9 get", "job.py:20 download", "job.py:9 main"
+    )
     assert innermost_user(row) == frame("job.py:20 download")
 
 

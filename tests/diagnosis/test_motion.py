@@ -40,9 +40,9 @@ def test_one_that_was_never_seen() -> None:
 
 
 def test_one_that_did_not_run_is_frozen() -> None:
-    assert of((0, item(9, index=1, at=0), blocked("futex")), (6, item(9, index=1, at=0), blocked("futex")), ran_at=1) is (
-        Motion.FROZEN
-    )
+    assert of(
+        (0, item(9, index=1, at=0), blocked("futex")), (6, item(9, index=1, at=0), blocked("futex")), ran_at=1
+    ) is (Motion.FROZEN)
 
 
 def test_two_looks_do_not_prove_that_one_who_runs_gets_nowhere() -> None:
@@ -103,7 +103,9 @@ def test_a_stack_that_mixes_two_moments_does_not_count() -> None:
 def test_a_wait_that_is_taken_up_again_has_other_deadlines_inside_of_the_library() -> None:
     def waits(at: float) -> Stack:
         select = frame("lib/selectors.py:415 select", arguments=int(at * 7), others=int(at * 3))
-        return stack("main", select, frame("multiprocessing/connection.py:947 wait", arguments=int(at)), "train.py:7 main", at=at)
+        return stack(
+            "main", select, frame("multiprocessing/connection.py:947 wait", arguments=int(at)), "train.py:7 main", at=at
+        )
 
     polls = blocked("poll", "pipe:7", timeout_s=1.0)
     assert of(*((at, waits(at), polls) for at in range(8)), slices=tuple(range(8))) is Motion.NAPPING

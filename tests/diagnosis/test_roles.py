@@ -11,9 +11,7 @@ from tests.builders import ROOT, frame, process, stack
 BOOTSTRAP = ("multiprocessing/process.py:108 BaseProcess.run", "multiprocessing/process.py:314 BaseProcess._bootstrap")
 
 
-def named(
-    *rows: Process | Stack, root: int = ROOT, known: Mapping[int, Role] | None = None
-) -> dict[int, Role]:
+def named(*rows: Process | Stack, root: int = ROOT, known: Mapping[int, Role] | None = None) -> dict[int, Role]:
     stacks: dict[int, list[Stack]] = {}
     for row in rows:
         if isinstance(row, Stack):
@@ -46,7 +44,11 @@ def test_workers_of_two_ranks_are_counted_apart() -> None:
     ranks = [process(pid, parent=ROOT, environment={"RANK": str(pid - 10)}) for pid in (10, 11)]
     workers = [process(pid, parent=parent, name="pt_data_worker") for pid, parent in ((20, 10), (21, 11), (22, 10))]
     found = named(process(), *ranks, *workers)
-    assert [found[pid].name for pid in (20, 21, 22)] == ["dataloader worker 0", "dataloader worker 0", "dataloader worker 1"]
+    assert [found[pid].name for pid in (20, 21, 22)] == [
+        "dataloader worker 0",
+        "dataloader worker 0",
+        "dataloader worker 1",
+    ]
     assert [found[pid].rank for pid in (20, 21, 22)] == [0, 1, 0]
 
 
@@ -61,7 +63,9 @@ def test_ranks_of_torchrun_have_it_in_their_environment() -> None:
 def test_a_loader_worker_inherits_the_rank_and_is_none() -> None:
     rank = process(11, parent=ROOT, environment={"RANK": "5"})
     worker = process(12, parent=11, name="pt_data_worker", environment={"RANK": "5"})
-    helper = process(13, parent=11, name="ffmpeg", cmdline=("ffmpeg",), exe="/usr/bin/ffmpeg", environment={"RANK": "5"})
+    helper = process(
+        13, parent=11, name="ffmpeg", cmdline=("ffmpeg",), exe="/usr/bin/ffmpeg", environment={"RANK": "5"}
+    )
     assert names(process(), rank, worker, helper)[12] == "dataloader worker 0"
     assert names(process(), rank, worker, helper)[13] == "subprocess"
 
@@ -94,14 +98,20 @@ def test_helpers_are_known_by_their_command() -> None:
 
 def test_a_child_of_the_fork_server_works_for_the_server_s_parent() -> None:
     child = process(9, parent=7, cmdline=SERVER, name="pt_data_worker")
-    frames = stack("main", "job.py:30 check_out", worker_frame(1), *BOOTSTRAP, "multiprocessing/forkserver.py:274 main", pid=9)
+    frames = stack(
+        "main", "job.py:30 check_out", worker_frame(1), *BOOTSTRAP, "multiprocessing/forkserver.py:274 main", pid=9
+    )
     found = named(process(), process(7, parent=ROOT, cmdline=SERVER), child, frames)
     assert found[9].name == "dataloader worker 1"
     assert found[9].parent == ROOT
 
 
 def test_a_manager_is_known_by_its_loop() -> None:
-    frames = ("multiprocessing/managers.py:176 Server.serve_forever", "multiprocessing/managers.py:599 _run_server", *BOOTSTRAP)
+    frames = (
+        "multiprocessing/managers.py:176 Server.serve_forever",
+        "multiprocessing/managers.py:599 _run_server",
+        *BOOTSTRAP,
+    )
     assert names(process(), process(9, parent=ROOT), stack("main", *frames, pid=9))[9] == "manager"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
-from mpmon.diagnosis.rules import RULES, debugger, item_lost, worker_dead
+from mpmon.diagnosis.rules import RULES, debugger, fork_thread, item_lost, worker_dead
 from mpmon.model import Process, Row, Stack
 from tests.builders import ROOT, blocked, holds, kernel_object, process, snapshot, stack, watched
 
@@ -29,7 +29,9 @@ def trainer() -> tuple[Row, ...]:
     )  # fmt: skip
 
 
-def worker(pid: int, *frames: str, syscall: str = "poll", waits_on: str = "pipe:600", **more: object) -> tuple[Row, ...]:
+def worker(
+    pid: int, *frames: str, syscall: str = "poll", waits_on: str = "pipe:600", **more: object
+) -> tuple[Row, ...]:
     """A DataLoader worker, idle unless there are other frames."""
     return (
         process(pid, parent=ROOT, name="pt_data_worker"), stack("main", *(frames or WAITS_FOR_WORK), pid=pid),
@@ -70,6 +72,18 @@ def test_item_lost() -> None:
     assert found.verdict is Verdict.HUNG, found.because
     assert found.findings[0].cause == item_lost.CAUSE
     assert {suspect.pid for suspect in found.findings[0].suspects} == {7, 8}
+
+
+def test_fork_thread() -> None:
+    waits_for_its_thread = worker(
+        7, "lib/threading.py:327 Condition.wait", "lib/queue.py:171 Queue.get", "data.py:20 __getitem__",
+        "torch/utils/data/_utils/worker.py:374 _worker_loop", "multiprocessing/popen_fork.py:71 Popen._launch",
+        "multiprocessing/process.py:121 BaseProcess.start", "train.py:7 main", syscall="futex", waits_on="futex:7:0x7f00",
+    )  # fmt: skip
+    found = job(trainer(), waits_for_its_thread)
+    assert found.verdict is Verdict.HUNG, found.because
+    assert found.findings[0].cause == fork_thread.CAUSE
+    assert [suspect.pid for suspect in found.findings[0].suspects] == [7]
 
 
 def test_a_batch_that_lies_in_the_pipe_is_on_its_way() -> None:

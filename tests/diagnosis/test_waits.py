@@ -113,7 +113,9 @@ def test_a_row_speaks_of_its_own_file_only() -> None:
 
 
 def test_the_wait_is_the_library_s_not_that_of_its_caller() -> None:
-    inside = stack("main", "lib/selectors.py:415 select", "site-packages/requests/api.py:9 get", f"{LOADER}:1291 _try_get_data")
+    inside = stack(
+        "main", "lib/selectors.py:415 select", "site-packages/requests/api.py:9 get", f"{LOADER}:1291 _try_get_data"
+    )
     assert standing(inside, blocked("poll", "socket:9")).kind is Wait.SOCKET
 
 
@@ -132,7 +134,7 @@ KERNEL: list[tuple[Wait, str, Blocked]] = [
     (Wait.CHILD, "a child to end", blocked("wait4", "process:any")),
     (Wait.DEBUGGER, "somebody to type", blocked("read", "terminal:/dev/pts/0")),
     (Wait.FILE, "opening a file", blocked("openat")),
-    (Wait.FILE, "a disk (fsync)", blocked("fsync", "file:08:01:5", state="D")),
+    (Wait.FILE, "syncing a file to its disk", blocked("fsync", "file:08:01:5", state="D")),
     (Wait.RUNNING, "runs", running()),
     (Wait.STOPPED, "stopped by a signal", blocked(None, state="T")),
     (Wait.STOPPED, "held by a debugger", blocked(None, state="t")),
@@ -155,7 +157,9 @@ def test_a_stopped_thread_is_stopped_wherever_it_stands() -> None:
 
 
 def test_a_feeder_thread_that_writes_is_not_idle() -> None:
-    feeder = stack("QueueFeederThread", "multiprocessing/connection.py:384 _send", "multiprocessing/queues.py:270 _feed")
+    feeder = stack(
+        "QueueFeederThread", "multiprocessing/connection.py:384 _send", "multiprocessing/queues.py:270 _feed"
+    )
     assert standing(feeder, blocked("write", "pipe:7", writes=True)).kind is Wait.PIPE_WRITE
     assert standing(feeder, blocked("futex")).idle
 

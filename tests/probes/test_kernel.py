@@ -141,7 +141,9 @@ def test_a_lock_on_a_real_file() -> None:
         info = os.fstat(file.fileno())
         name = f"file:{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
         proc = Proc()
-        assert object_name(os.readlink(f"/proc/self/fd/{file.fileno()}"), 1, 3, f"/proc/self/fd/{file.fileno()}") == name
+        assert (
+            object_name(os.readlink(f"/proc/self/fd/{file.fileno()}"), 1, 3, f"/proc/self/fd/{file.fileno()}") == name
+        )
         assert os.getpid() in file_locks(proc).get(name, ())
 
 

@@ -95,9 +95,7 @@ def test_a_zombie_has_an_exit_status_and_no_threads(recorded: Proc) -> None:
 
 def test_the_threads_of_the_recorded_job(recorded: Proc) -> None:
     threads = job(recorded).look(NOW)[1]
-    assert threads[1] == Thread(
-        pid=4100, tid=4101, name="pt_autograd_0", run_ns=1_394_500_000, wait_ns=1200, slices=41
-    )
+    assert threads[1] == Thread(pid=4100, tid=4101, name="pt_autograd_0", run_ns=1_394_500_000, wait_ns=1200, slices=41)
 
 
 def test_when_the_machine_started(recorded: Proc, tree: Tree) -> None:

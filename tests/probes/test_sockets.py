@@ -12,7 +12,9 @@ from mpmon.model import KernelObject
 from mpmon.probes.files import Proc
 from mpmon.probes.sockets import SocketTable
 
-pytestmark = pytest.mark.skipif(sys.byteorder != "little", reason="the recorded addresses are of a little-endian machine")
+pytestmark = pytest.mark.skipif(
+    sys.byteorder != "little", reason="the recorded addresses are of a little-endian machine"
+)
 
 
 def described(proc: Proc, inode: int, pid: int = 4100) -> KernelObject:

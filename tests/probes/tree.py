@@ -77,7 +77,9 @@ class Tree:
         """It runs for a moment."""
         self._runs[pid] += 1
         count = self._runs[pid]
-        _overwrite(self.root / str(pid) / "task" / str(pid) / "schedstat", f"{1000 + count * 500_000_000} 10 {1 + count}\n")
+        _overwrite(
+            self.root / str(pid) / "task" / str(pid) / "schedstat", f"{1000 + count * 500_000_000} 10 {1 + count}\n"
+        )
 
     def calls(self, pid: int, syscall: str) -> None:
         """It waits in another system call."""

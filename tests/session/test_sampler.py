@@ -28,11 +28,19 @@ class Dumps:
         self.refuses: dict[int, str] = {}
         self.closed = False
 
-    def dump(self, pids: Iterable[int], now: Callable[[], float]) -> tuple[dict[int, tuple[Stack, ...]], dict[int, Unknown]]:
+    def dump(
+        self, pids: Iterable[int], now: Callable[[], float]
+    ) -> tuple[dict[int, tuple[Stack, ...]], dict[int, Unknown]]:
         wanted = list(pids)
         self.asked += wanted
-        unknowns = {pid: Unknown(table="stacks", pid=pid, reason=self.refuses[pid]) for pid in wanted if pid in self.refuses}
-        stacks = {pid: (stack("main", f"job.py:3 f{self.lines.get(pid, 0)}", pid=pid),) for pid in wanted if pid not in unknowns}
+        unknowns = {
+            pid: Unknown(table="stacks", pid=pid, reason=self.refuses[pid]) for pid in wanted if pid in self.refuses
+        }
+        stacks = {
+            pid: (stack("main", f"job.py:3 f{self.lines.get(pid, 0)}", pid=pid),)
+            for pid in wanted
+            if pid not in unknowns
+        }
         return stacks, unknowns
 
     def close(self) -> None:

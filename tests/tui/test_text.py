@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import ProcessView
 from mpmon.tui import format as fmt
-from mpmon.tui.columns import plan
+from mpmon.tui.columns import Rows, plan
 from mpmon.tui.describe.stack import frame_lines, is_users
 from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, PAGE_KEYS, bindings
 from mpmon.tui.line import cells, clip, fit, justify, plain, text_of, wrap_spans
 from mpmon.tui.order import Layout, tree
-from tests.tui.fakes import frame, stack
+from mpmon.tui.scene import Scene
+from tests.tui.fakes import NOW, frame, hung, observe, stack
 
 
 @pytest.mark.parametrize(
     ("seconds", "long", "short"),
     [
         (None, "–", "–"),
-        (0, "0 s", "0 s"),
-        (59.9, "59 s", "59 s"),
+        (0, "0 s", "<10 s"),
+        (59.9, "59 s", "50 s"),
         (252, "4 min 12 s", "4 min"),
         (3700, "1 h 01 min", "1 h 01"),
         (200000, "2 d 7 h", "2 d"),
@@ -96,6 +98,41 @@ def test_frames_inherited_by_a_fork_are_one_line() -> None:
         "dataset.py:88 in download",
         "forked at train.py:42 in main",
     ]
+
+
+def test_libraries_between_the_users_frames_fold_into_one_line() -> None:
+    machinery = (
+        frame("_call_impl", "/venv/lib/python3.12/site-packages/torch/nn/modules/module.py", 1),
+        frame("_bootstrap", "/usr/lib/python3.11/multiprocessing/process.py", 2),
+        frame("_find_and_load", "<frozen importlib._bootstrap>", 3),
+        frame("wrapper", "/usr/lib/python3/dist-packages/six.py", 4),
+    )
+    read, poll = frame("read", "/usr/lib/python3.11/socket.py", 5), frame("poll", "/usr/lib/python3.11/ssl.py", 6)
+    one = frame("__next__", "/venv/lib/python3.12/site-packages/torch/utils/data/dataloader.py", 7)
+    whole = stack(7, read, poll, frame("get", line=8), *machinery, frame("train", line=9), one, frame("main", line=10))
+
+    assert [text_of(line).strip() for line in frame_lines(whole, 80, folded=True)] == [
+        "socket.py:5 in read",
+        "ssl.py:6 in poll",
+        "dataset.py:8 in get",
+        "… 4 frames of torch, multiprocessing, importlib … (s)",
+        "dataset.py:9 in train",
+        "dataloader.py:7 in __next__",
+        "dataset.py:10 in main",
+    ]
+    assert len(frame_lines(whole, 80)) == len(whole.frames)
+
+
+def test_a_row_is_the_same_object_until_something_of_it_changes() -> None:
+    rows, branches = Rows(), [(4100, "", 0), (4110, "", 0), (4121, "", 0)]
+    job = hung()
+    first = rows.of(Scene(job), branches)
+    later = rows.of(Scene(observe(msgspec.structs.replace(job.snapshot, taken_at=NOW + 5), job.diagnosis)), branches)
+    minute = rows.of(Scene(observe(msgspec.structs.replace(job.snapshot, taken_at=NOW + 48), job.diagnosis)), branches)
+
+    assert [a is b for a, b in zip(first, later, strict=True)] == [True, True, True]
+    assert [a is b for a, b in zip(later, minute, strict=True)] == [False, True, False]
+    assert minute[2].still_s == 300
 
 
 def views(**parents: int | None) -> dict[int, ProcessView]:

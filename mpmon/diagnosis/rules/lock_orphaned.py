@@ -34,7 +34,7 @@ def claim(knot: Knot) -> Claim | None:
             "Do not kill or terminate() a process that shares a lock or a queue.",
         ),
         certainty=Certainty.PROVED,
-        suspects=dead or None,
+        suspects=dead,
     )
 
 

@@ -11,13 +11,19 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.words import several
+from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import amount, several
 
 CAUSE = "worker-dead"
+
+STARTED_TOGETHER_S = 0.3
+"""Workers of one pool start within this time."""
 
 
 def claim(knot: Knot) -> Claim | None:
     """The chain ends in a process that ended."""
+    if knot.ending is Ending.NOBODY:
+        return _replaced(knot)
     if knot.ending is not Ending.GONE:
         return None
     names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid})" for gone in knot.gone])
@@ -26,6 +32,30 @@ def claim(knot: Knot) -> Claim | None:
         evidence=tuple(f"pid {gone.pid}: {gone.how}" for gone in knot.gone),
         advice=("Look for the reason: dmesg (out of memory), the job's log, exit status.",),
         suspects=tuple(_dead(knot, gone.pid) for gone in knot.gone),
+    )
+
+
+def _replaced(knot: Knot) -> Claim | None:
+    """A pool starts a new worker for one that died; the task of the dead one is lost, and its pid forgotten."""
+    if knot.standing().kind is not Wait.POOL_RESULT or knot.nobody is None:
+        return None
+    workers = sorted(
+        (knot.case.processes[pid].start_time, pid) for pid in knot.nobody.blame if pid in knot.case.processes
+    )
+    late = [(at, pid) for at, pid in workers if at - workers[0][0] > STARTED_TOGETHER_S]
+    if not late:
+        return None
+    at, pid = late[0]
+    apart = amount(at - workers[0][0])
+    return Claim(
+        summary=f"{knot.role()} waits for {knot.standing().words}, but a worker of its pool died: pid {pid} was started "
+        f"{apart} after the others in its place, and the task is lost",
+        evidence=(f"pid {pid} started {apart} after pid {workers[0][1]}", "all pool workers wait for work"),
+        advice=(
+            "Look for the reason: dmesg (out of memory), the job's log.",
+            "ProcessPoolExecutor notices such a death and raises BrokenProcessPool.",
+        ),
+        suspects=(),
     )
 
 

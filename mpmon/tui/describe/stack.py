@@ -17,6 +17,12 @@ LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python\d|/lib64/python\d|^<fr
 """Files that are not the user's own code."""
 
 
+LIBRARY_ROOT = re.compile(r".*(/(site|dist)-packages|/lib(64)?/python\d[^/]*|\.zip)/")
+"""The folder below which each package of a library has its own."""
+
+NAMED = 3
+"""How many packages a folded line names."""
+
 FORK = "multiprocessing/popen_fork.py"
 """Where multiprocessing forks: the child comes out of it with its parent's stack."""
 
@@ -35,8 +41,8 @@ def is_users(frame: Frame) -> bool:
 
 def threads_of(scene: Scene, pid: int) -> tuple[ThreadKey, ...]:
     """Threads with a stack or a word from the kernel, the main thread first."""
-    python = {stack.tid: stack.thread_name for stack in scene.stacks.get(pid, ())}
-    kernel = {tid for (owner, tid) in scene.blocked if owner == pid}
+    python = {stack.tid: stack.thread_name for stack in scene.stacks_of(pid)}
+    kernel = set(scene.blocked_of(pid))
     names = {t.tid: t.name for t in scene.snapshot.threads if t.pid == pid} | {pid: "MainThread"} | python
     tids = sorted(kernel | set(python), key=lambda tid: (tid != pid, tid not in python, tid))
     return tuple(ThreadKey(tid, names.get(tid, f"thread {tid}")) for tid in tids)
@@ -55,18 +61,48 @@ def frame_line(frame: Frame, width: int) -> Line:
     return clip(spans, width)
 
 
-def frame_lines(stack: Stack, width: int) -> list[Line]:
-    """Frames innermost first; what a forked process inherited of its parent's stack is one line."""
+def frame_lines(stack: Stack, width: int, *, folded: bool = False) -> list[Line]:
+    """Frames innermost first; what a forked process inherited of its parent's stack is one line.
+
+    Folded, libraries below the innermost frame take one line between two frames of the user's.
+    """
     if not stack.frames:
         return [plain("  no Python frames", "dim")]
     own = own_frames(stack)
-    lines = [frame_line(frame, width) for frame in own]
+    lines = [line for run in _runs(own, folded=folded) for line in _run_lines(run, width)]
     inherited = stack.frames[len(own) :]
     forked_at = next((frame for frame in inherited if is_users(frame)), None)
     if forked_at is not None:
         place = f"{fmt.file_name(forked_at.file)}:{forked_at.line} in {forked_at.function}"
         lines.append(clip(plain(f"  forked at {place}", "dim"), width))
     return lines
+
+
+def _runs(frames: tuple[Frame, ...], *, folded: bool) -> list[list[Frame]]:
+    """Frames that share a line."""
+    runs: list[list[Frame]] = []
+    for index, frame in enumerate(frames):
+        if folded and index > 1 and not is_users(frame) and not is_users(frames[index - 1]):
+            runs[-1].append(frame)
+        else:
+            runs.append([frame])
+    return runs
+
+
+def _run_lines(run: list[Frame], width: int) -> list[Line]:
+    if len(run) == 1:
+        return [frame_line(run[0], width)]
+    packages = list(dict.fromkeys(package(frame.file) for frame in run))
+    said = ", ".join(packages[:NAMED]) + (" …" if len(packages) > NAMED else "")
+    return [clip(plain(f"  … {len(run)} frames of {said} (s)", "dim"), width)]
+
+
+def package(file: str) -> str:
+    """The package or module of the library a file is in: "torch", "threading"."""
+    if file.startswith("<frozen "):
+        return file[len("<frozen ") :].rstrip(">").partition(".")[0]
+    found = LIBRARY_ROOT.match(file)
+    return (file[found.end() :] if found else fmt.file_name(file)).partition("/")[0].removesuffix(".py")
 
 
 def own_frames(stack: Stack) -> tuple[Frame, ...]:
@@ -76,15 +112,15 @@ def own_frames(stack: Stack) -> tuple[Frame, ...]:
     return stack.frames[:fork]
 
 
-def thread_lines(scene: Scene, pid: int, tid: int, width: int) -> list[Line]:
+def thread_lines(scene: Scene, pid: int, tid: int, width: int, *, folded: bool = False) -> list[Line]:
     """What the kernel says of one thread, then its frames."""
-    blocked = scene.blocked.get((pid, tid))
-    stack = next((s for s in scene.stacks.get(pid, ()) if s.tid == tid), None)
+    blocked = scene.blocked_of(pid).get(tid)
+    stack = next((s for s in scene.stacks_of(pid) if s.tid == tid), None)
     lines = kernel_lines(scene, blocked, width) if blocked else []
     if stack is None:
         return lines + missing(scene, pid, width)
     lines += [plain(note, "dim") for note in _notes(scene, stack)]
-    return lines + frame_lines(stack, width)
+    return lines + frame_lines(stack, width, folded=folded)
 
 
 def _notes(scene: Scene, stack: Stack) -> list[str]:
@@ -96,11 +132,11 @@ def _notes(scene: Scene, stack: Stack) -> list[str]:
         notes.append("read while it ran: frames of different moments may be mixed")
     seconds = scene.since(stack.taken_at)
     if seconds is not None and seconds >= STALE_S:
-        notes.append(f"frames read {fmt.age(seconds)} ago")
+        notes.append(f"frames read {fmt.age(fmt.steady(seconds))} ago")
     return notes
 
 
-STALE_S = 3.0
+STALE_S = 10.0
 """Frames older than this are shown with their age."""
 
 

@@ -69,7 +69,7 @@ def object_facts(scene: Scene, found: KernelObject) -> list[str]:
 
 def _others(scene: Scene, blocked: Blocked, objects: tuple[str, ...]) -> str:
     """Who could wake the waiter: those who hold the other direction of the object, or its peer."""
-    handles = [handle for key in objects for handle in scene.handles.get(key, ())]
+    handles = scene.handles_on(objects)
     others = {h.pid for h in handles if h.pid != blocked.pid and (h.reads if blocked.writes else h.writes)}
     if others:
         return "other end: " + names(scene, tuple(sorted(others)))

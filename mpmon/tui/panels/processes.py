@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from rich.cells import cell_len
 from textual.message import Message
 from textual.reactive import var
 
 from mpmon.tui import columns
 from mpmon.tui.columns import Row, Sort
-from mpmon.tui.line import Line, cells, plain
+from mpmon.tui.line import Line
 from mpmon.tui.order import Layout, with_ancestors
 from mpmon.tui.widgets.panel import Panel
 
@@ -47,6 +48,7 @@ class ProcessesPanel(Panel[Row]):
         self._folded: frozenset[int] = frozenset()
         self._filter = ""
         self._plan = columns.Plan((), 0, 0)
+        self._made = columns.Rows()
 
     # What is shown
 
@@ -70,22 +72,21 @@ class ProcessesPanel(Panel[Row]):
         if self._filter:
             kept = with_ancestors(self._matches(scene), scene.views)
             branches = tuple(b for b in branches if b.pid in kept)
-        return [columns.row_of(scene, *branch) for branch in branches]
+        return self._made.of(scene, branches)
 
     def _list(self, scene: Scene) -> list[Row]:
         pids = self._matches(scene) if self._filter else list(scene.views)
         order = self._order(scene)
         key = cast("Callable[[Row], float]", order.key)
-        return sorted(
-            (columns.row_of(scene, pid) for pid in pids), key=key, reverse=order.largest_first != self._inverted
-        )
+        rows = self._made.of(scene, ((pid, "", 0) for pid in pids))
+        return sorted(rows, key=key, reverse=order.largest_first != self._inverted)
 
     def _order(self, scene: Scene) -> Sort:
         orders = columns.sorts(gpus=bool(scene.snapshot.gpus))
         return orders[self._sort % len(orders)]
 
     def _plan_columns(self, scene: Scene, rows: list[Row]) -> None:
-        wanted = max((len(r.prefix) + cells(plain(r.role)) + 4 * bool(r.hidden) for r in rows), default=0)
+        wanted = max((len(r.prefix) + cell_len(r.role) + 4 * bool(r.hidden) for r in rows), default=0)
         plan = columns.plan(self.size.width, wanted, gpus=bool(scene.snapshot.gpus))
         if plan != self._plan:
             self._plan = plan

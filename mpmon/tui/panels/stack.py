@@ -48,7 +48,7 @@ class StackPanel(Panel[Line]):
             return
         known = threads_of(self.scene, self.selected)
         thread = self._thread(known) if known else ThreadKey(self.selected, "MainThread")
-        self.show_rows(thread_lines(self.scene, self.selected, thread.tid, self.size.width))
+        self.show_rows(thread_lines(self.scene, self.selected, thread.tid, self.size.width, folded=True))
         which = f" · {known.index(thread) + 1} of {len(known)} ←→" if len(known) > 1 else ""
         self.titled(f"{self.scene.who(self.selected)} · {thread.name}{which}")
 

@@ -112,7 +112,7 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
 
     def redraw(self) -> None:
         """Draws every row anew, after something changed that rows do not carry, such as the columns."""
-        self._forget()
+        self._drop_strips()
         self.refresh()
 
     def _paint(self, changed: Sequence[int]) -> None:
@@ -148,8 +148,9 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
         """
         width = self.size.width
         if self._brush is not None and self._brush.width != width:
-            self._forget()
-        strips = [self.render_line(y) for y in crop.line_range]
+            self._drop_strips()
+        first = self.scroll_offset.y
+        strips = [self._line(y, first) for y in crop.line_range]
         for line_filter in self.get_line_filters():
             background = self.background_colors[1]
             strips = [strip.apply_filter(line_filter, background) for strip in strips]
@@ -157,8 +158,8 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
             strips = [strip.crop(*crop.column_span) for strip in strips]
         return strips
 
-    def render_line(self, y: int) -> Strip:
-        """Line `y` of the widget, drawn if it was not drawn before."""
+    def _line(self, y: int, first: int) -> Strip:
+        """Line `y` of the widget, scrolled to row `first`; drawn if it was not drawn before."""
         brush = self._brush
         if brush is None:
             brush = self._brush = _Brush(self.rich_style, self.size.width)
@@ -167,7 +168,7 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
             if not self._heading_strips:
                 self._heading_strips = [brush.strip(line) for line in self._heading]
             return self._heading_strips[y]
-        index = y - top + self.scroll_offset.y
+        index = y - top + first
         strip = self._strips.get(index)
         if strip is None:
             if index >= len(self._rows):
@@ -177,7 +178,7 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
             strip = self._strips[index] = brush.bar(line) if at_cursor else brush.strip(line)
         return strip
 
-    def _forget(self) -> None:
+    def _drop_strips(self) -> None:
         """Drops all that was drawn."""
         self._brush = None
         self._strips.clear()
@@ -185,13 +186,13 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
 
     def notify_style_update(self) -> None:
         """Another theme: everything looks different."""
-        self._forget()
+        self._drop_strips()
         super().notify_style_update()
 
     def on_resize(self, event: events.Resize) -> None:
         """Another width: everything is laid out anew."""
         del event
-        self._forget()
+        self._drop_strips()
         self.resized()
 
     def resized(self) -> None:

@@ -1,0 +1,81 @@
+"""The terminal as Textual drives it on Linux, but a keyboard nobody touches costs nothing.
+
+Textual's own thread for input wakes ten times a second for ever. This one does so for a moment after each input,
+while the parser may still wait for the rest of a key, and then sleeps until there is more.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from codecs import getincrementaldecoder
+from threading import Event
+from typing import TYPE_CHECKING
+
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+TICK_MS = 100
+"""How often the parser is asked whether a key is complete."""
+
+TICKS = 20
+"""How often after an input: longer than any delay a user sets for the escape key."""
+
+
+class _Bell(Event):
+    """An event a `poll` can wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._hears, self._rings = os.pipe()
+
+    def fileno(self) -> int:
+        """Readable once the event is set."""
+        return self._hears
+
+    def set(self) -> None:
+        """Sets it and wakes who waits."""
+        if not self.is_set():
+            super().set()
+            os.write(self._rings, b"!")
+
+    def clear(self) -> None:
+        """Resets it."""
+        if self.is_set():
+            super().clear()
+            os.read(self._hears, 1)
+
+
+class PatientDriver(LinuxDriver):
+    """Waits for input as long as it takes."""
+
+    def __init__(
+        self, app: App[object], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._bell = _Bell()
+        self.exit_event = self._bell
+
+    def run_input_thread(self) -> None:
+        """Turns input into messages until told to end."""
+        parser = XTermParser(self._debug)
+        decode = getincrementaldecoder("utf-8")().decode
+        poll = select.poll()  # a plain select knows no descriptors from 1024 on
+        poll.register(self.fileno, select.POLLIN)
+        poll.register(self._bell, select.POLLIN)
+        ticks = TICKS
+        while not self._bell.is_set():
+            ready = [fd for fd, _ in poll.poll(TICK_MS if ticks else None)]
+            ticks = max(0, ticks - 1)
+            if self.fileno in ready:
+                ticks = TICKS
+                read = os.read(self.fileno, 4096)
+                if not read:  # end of file: nothing more will come
+                    poll.unregister(self.fileno)
+                for message in parser.feed(text) if (text := decode(read)) else ():
+                    self.process_message(message)
+            for message in parser.tick():
+                self.process_message(message)
