@@ -176,6 +176,9 @@ class Frame(Row, frozen=True, kw_only=True):
     """Differs between two calls with other argument objects; the values themselves are never kept."""
     locals_digest: int | None = None
     """Changes when a local variable that is not an argument is bound to another object."""
+    plain: dict[str, int] | None = None
+    """In the user's code, a digest of each local that is a plain number, string or `None`, by name: where ranks stand at
+    the same line it tells which one is there with another value, without keeping the value."""
     known: dict[str, str] | None = None
     """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop."""
 

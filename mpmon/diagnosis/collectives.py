@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
-from mpmon.diagnosis.waits import BACKWARD, Wait
+from mpmon.diagnosis.waits import BACKWARD, Wait, user_lines
 
 
 def operations(knot: Knot) -> dict[str, list[ThreadKey]]:
@@ -31,3 +32,22 @@ def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> list[ThreadK
         return len(keys), name == BACKWARD, rank
 
     return min(groups.items(), key=oddness)[1]
+
+
+def differing(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], str] | None:
+    """Of ranks at the same line, those that are there with another value than most, and the name of the variable.
+
+    Values that differ on every rank, such as its number, say nothing.
+    """
+    frames = {key: next(iter(user_lines(stack)), None) for key in keys if (stack := case.stacks.get(key))}
+    values = {key: frame.plain for key, frame in frames.items() if frame and frame.plain}
+    if len(values) < len(keys) or len(keys) < 3:
+        return None
+    for name in sorted(set.intersection(*(set(plain) for plain in values.values()))):
+        groups: dict[int, list[ThreadKey]] = {}
+        for key, plain in values.items():
+            groups.setdefault(plain[name], []).append(key)
+        fewest = min(groups.values(), key=len)
+        if len(groups) == 2 and 2 * len(fewest) < len(keys):
+            return fewest, name
+    return None

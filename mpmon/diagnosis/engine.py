@@ -127,7 +127,15 @@ def _claim(knot: Knot) -> tuple[str, Claim]:
         if claim:
             return rule.CAUSE, claim
     words = f"{knot.role()} is {knot.doing()}, and nobody who could help can move"
-    return "lock-held", Claim(summary=words, evidence=knot.edge_evidence(), certainty=Certainty.POSSIBLE)
+    return _nearest_cause(knot), Claim(summary=words, evidence=knot.edge_evidence(), certainty=Certainty.POSSIBLE)
+
+
+def _nearest_cause(knot: Knot) -> str:
+    """What a symptom is called that no rule explains."""
+    kinds = {Wait.QUEUE_GET: "queue-empty", Wait.PIPE_READ: "queue-empty", Wait.QUEUE_PUT: "queue-full",
+             Wait.PIPE_WRITE: "pipe-full", Wait.LOCK: "lock-held", Wait.FUTEX: "lock-held", Wait.MUTEX: "lock-held",
+             Wait.CONDITION: "thread-deadlock", Wait.THREAD_QUEUE: "thread-deadlock"}  # fmt: skip
+    return kinds.get(knot.standing().kind, "native-hang")
 
 
 def _certainty(knot: Knot, claim: Claim) -> Certainty:

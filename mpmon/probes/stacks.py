@@ -14,6 +14,7 @@ A dump costs about 10 ms of CPU, so the sampler asks for one only when a process
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -56,6 +57,9 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
 }
 """Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
 torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""
+
+PLAIN_LENGTH, MOST_PLAIN = 60, 24
+"""Length of a value that counts as plain, and how many of one frame are digested."""
 
 KNOWN_NUMBERS = frozenset({"rank", "world_size"})
 """Kept from any frame, when they are plain numbers: who a process is in a job that was started by hand."""
@@ -256,8 +260,20 @@ def _frame(frame: _DumpFrame) -> Frame:
         line=frame.line,
         arguments_digest=_digest(frame.locals, arguments=True),
         locals_digest=_digest(frame.locals, arguments=False),
+        plain=_plain(frame) or None,
         known=_known(frame) or None,
     )
+
+
+def _plain(frame: _DumpFrame) -> dict[str, int]:
+    """Digests of the plain locals of a frame that is not of the standard library or an installed package."""
+    file = frame.filename or "<"
+    if file.startswith("<") or "/lib/python" in file or "-packages/" in file:
+        return {}
+    plain = (
+        item for item in frame.locals or () if item.repr and len(item.repr) <= PLAIN_LENGTH and "<" not in item.repr
+    )
+    return {item.name: zlib.crc32((item.repr or "").encode()) for item in itertools.islice(plain, MOST_PLAIN)}
 
 
 def _known(frame: _DumpFrame) -> dict[str, str]:

@@ -4,6 +4,7 @@ How a picture comes about: a thread iterates a `Watch` and posts one message per
 the app joins its rows once (`scene`) and sets the result as an attribute on the screens,
 a screen sets it on its panels, and each panel turns it into lines of text (`describe`)
 and repaints those that changed (`widgets.lines`).
+Rows that did not change stay the same objects (`columns.Rows`), so that comparing and painting them costs nothing.
 Attributes go down, messages go up; nothing in here asks the machine anything, so nothing in here can block.
 
 Where to add things: a panel is a file in `panels/` and a line in its table; a key is a line in `keys`;

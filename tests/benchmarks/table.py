@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-UNKNOWN = "–"  # noqa: RUF001  an en dash, as on mpmon's screen
+UNKNOWN = "–"
 
 
 @dataclass

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.color import Color
 
 from mpmon.tui.ascii import AsciiFilter
-from tests.tui.fakes import FakeWatch, healthy, hung, many
+from tests.tui.fakes import NOW, FakeWatch, healthy, hung, many
 from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
 
 if TYPE_CHECKING:
@@ -55,6 +55,47 @@ def test_wide_screen_has_panels_side_by_side() -> None:
 
 def test_list_sorted_by_memory() -> None:
     check_golden("list-80x24", draw(hung(), SMALL, "t", *["f6"] * 4))
+
+
+def test_a_resized_screen_looks_as_if_it_had_always_been_so_large() -> None:
+    drawn: list[str] = []
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.resize_terminal(*LARGE)
+        await settle(pilot, lambda: max(map(len, screen_text_of(pilot).splitlines())) == LARGE[0])
+        drawn.append(screen_text_of(pilot))
+
+    play(FakeWatch(hung()), script, first="train.py")
+    check_golden("hung-120x40", drawn[0])
+
+
+def test_another_theme_colours_every_line_anew() -> None:
+    colours: list[set[str]] = []
+
+    async def script(pilot: Pilot[int]) -> None:
+        for theme in ("textual-light", "nord", "ansi-dark"):
+            pilot.app.theme = theme
+            await settle(pilot)
+            strips = pilot.app.screen._compositor.render_strips()
+            colours.append({str(segment.style.bgcolor) for strip in strips for segment in strip if segment.style})
+
+    play(FakeWatch(hung()), script, first="train.py")
+    assert len({frozenset(found) for found in colours}) == len(colours)
+    assert not colours[0] & colours[1]
+
+
+def test_a_later_picture_leaves_nothing_of_the_one_before() -> None:
+    watch, drawn = FakeWatch(many(40)), list[str]()
+
+    async def script(pilot: Pilot[int]) -> None:
+        watch.feed(hung(now=NOW + 3600))
+        await settle(pilot, lambda: "1 h 04" in screen_text_of(pilot))
+        watch.feed(hung())
+        await settle(pilot, lambda: "HUNG 4 min 12 s" in screen_text_of(pilot))
+        drawn.append(screen_text_of(pilot))
+
+    play(watch, script, size=LARGE, first="train.py")
+    check_golden("hung-120x40", drawn[0])
 
 
 def test_nothing_overflows_a_narrow_terminal() -> None:

@@ -8,7 +8,7 @@ What to do: call the same collectives in the same order on every rank; evaluate 
 
 from __future__ import annotations
 
-from mpmon.diagnosis.collectives import odd_ones_out, operations
+from mpmon.diagnosis.collectives import differing, odd_ones_out, operations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.waits import BACKWARD
@@ -19,7 +19,9 @@ CAUSE = "collective-mismatch"
 def claim(knot: Knot) -> Claim | None:
     """All ranks are in collectives of different names, none of them in a backward pass."""
     groups = operations(knot)
-    if len(groups) < 2 or BACKWARD in groups:
+    if len(groups) == 1:
+        return _other_arguments(knot, *next(iter(groups.items())))
+    if not groups or BACKWARD in groups:
         return None
     odd = odd_ones_out(knot, groups)
     words = [f"{', '.join(knot.case.role(key[0]).name for key in keys)} in {name}" for name, keys in groups.items()]
@@ -34,6 +36,25 @@ def claim(knot: Knot) -> Claim | None:
             "Call the same collectives in the same order on every rank.",
             "Evaluate and save with model.module, outside of the DistributedDataParallel wrapper.",
         ),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, odd)),
+    )
+
+
+def _other_arguments(knot: Knot, name: str, keys: list[tuple[int, int]]) -> Claim | None:
+    """All ranks in the same operation, but one of them with another value at hand: another group, size or dtype."""
+    found = differing(keys, knot.case)
+    if found is None:
+        return None
+    odd, variable = found
+    names = ", ".join(knot.case.role(key[0]).name for key in odd)
+    place = knot.case.place(odd[0])
+    return Claim(
+        summary=f"all ranks are in {name}, but {names} with another `{variable}` than most{f' at {place}' if place else ''}",
+        evidence=(
+            f"the local variable `{variable}` of {place.function if place else 'the caller'} differs on {names}",
+        ),
+        advice=("Use process groups in the same order on every rank.", "Compare shape and dtype of what is reduced."),
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, odd)),
     )

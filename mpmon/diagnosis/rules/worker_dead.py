@@ -9,15 +9,17 @@ the queue, use `ProcessPoolExecutor`, which raises BrokenProcessPool.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import amount, several
+from mpmon.diagnosis.words import several
 
 CAUSE = "worker-dead"
 
-STARTED_TOGETHER_S = 0.3
-"""Workers of one pool start within this time."""
+STARTED_TOGETHER_S = 0.1
+"""Workers of one pool start one after the other, closer than this or at least evenly."""
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -42,11 +44,11 @@ def _replaced(knot: Knot) -> Claim | None:
     workers = sorted(
         (knot.case.processes[pid].start_time, pid) for pid in knot.nobody.blame if pid in knot.case.processes
     )
-    late = [(at, pid) for at, pid in workers if at - workers[0][0] > STARTED_TOGETHER_S]
-    if not late:
+    late = _latecomer([at for at, _ in workers])
+    if late is None:
         return None
-    at, pid = late[0]
-    apart = amount(at - workers[0][0])
+    at, pid = workers[late]
+    apart = f"{at - workers[0][0]:.1f} s"
     return Claim(
         summary=f"{knot.role()} waits for {knot.standing().words}, but a worker of its pool died: pid {pid} was started "
         f"{apart} after the others in its place, and the task is lost",
@@ -57,6 +59,16 @@ def _replaced(knot: Knot) -> Claim | None:
         ),
         suspects=(),
     )
+
+
+def _latecomer(starts: list[float]) -> int | None:
+    """Place of the first one that started long after the others, measured by the gaps between those."""
+    gaps = [after - before for before, after in pairwise(starts)]
+    if not gaps or max(gaps) < STARTED_TOGETHER_S:
+        return None
+    place = gaps.index(max(gaps))
+    rest = gaps[:place] + gaps[place + 1 :]
+    return place + 1 if not rest or max(gaps) > 4 * max(rest) else None
 
 
 def _dead(knot: Knot, pid: int) -> Suspect:
