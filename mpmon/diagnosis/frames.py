@@ -54,16 +54,27 @@ def place(frame: Frame) -> Place:
     return Place(function=frame.function, file=frame.file, line=frame.line)
 
 
+def own_frames(stack: Stack) -> Iterator[Frame]:
+    """The frames since the process began its own work, innermost first.
+
+    A forked child shows its parent's frames below `BaseProcess._bootstrap` for ever; they tell nothing about it.
+    """
+    for frame in stack.frames:
+        yield frame
+        if calls(frame, "multiprocessing/process.py", ("_bootstrap",)):
+            return
+
+
 def innermost_user(stack: Stack) -> Frame | None:
     """The user's innermost line; in a stack without any, the innermost line of a library; else the innermost line."""
-    own = next((frame for frame in stack.frames if is_user(frame.file)), None)
-    library = next((frame for frame in stack.frames if not is_machinery(frame.file)), None)
+    own = next((frame for frame in own_frames(stack) if is_user(frame.file)), None)
+    library = next((frame for frame in own_frames(stack) if not is_machinery(frame.file)), None)
     return own or library or (stack.frames[0] if stack.frames else None)
 
 
 def inner_machinery(stack: Stack) -> Iterator[Frame]:
     """The machinery's frames from the innermost outwards, until the code that called it."""
-    for frame in stack.frames:
+    for frame in own_frames(stack):
         if not is_machinery(frame.file):
             return
         yield frame

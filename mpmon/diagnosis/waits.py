@@ -17,7 +17,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from mpmon.diagnosis.frames import bare, inner_machinery, is_machinery, is_user
+from mpmon.diagnosis.frames import bare, inner_machinery, is_machinery, is_user, own_frames
 from mpmon.model import Blocked, Frame, Stack
 
 
@@ -302,7 +302,7 @@ _CONTEXTS: tuple[tuple[Context, str, frozenset[str]], ...] = (
 
 def context(stack: Stack | None) -> tuple[Context, int] | None:
     """The innermost enclosing call of the table, with its position in `stack.frames`."""
-    for position, frame in enumerate(stack.frames if stack else ()):
+    for position, frame in enumerate(own_frames(stack) if stack else ()):
         for kind, file_end, functions in _CONTEXTS:
             if bare(frame.function) in functions and frame.file.endswith(file_end):
                 return kind, position
@@ -311,7 +311,7 @@ def context(stack: Stack | None) -> tuple[Context, int] | None:
 
 def user_lines(stack: Stack) -> Iterable[Frame]:
     """The user's frames, innermost first."""
-    return (frame for frame in stack.frames if is_user(frame.file))
+    return (frame for frame in own_frames(stack) if is_user(frame.file))
 
 
 def in_own_code(stack: Stack | None) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Suspect, Verdict
-from mpmon.diagnosis.frames import calls
+from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.words import age
-from mpmon.model import Frame, Process, Snapshot, Stack
+from mpmon.model import Frame, Process, Snapshot
 
 MOST_FRAMES = 12
 """Frames of a suspect that are printed."""
@@ -81,17 +81,11 @@ def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
     yield f"  {suspect.role} (pid {suspect.pid}) {state}:"
     stack = next((row for row in snapshot.stacks if (row.pid, row.tid) == (suspect.pid, suspect.tid)), None)
     if stack:
-        frames = own_frames(stack)
+        frames = tuple(own_frames(stack))
         for frame in frames[:MOST_FRAMES]:
             yield f"      {frame_text(frame)}"
         if len(frames) > MOST_FRAMES:
             yield f"      … {len(frames) - MOST_FRAMES} more"
-
-
-def own_frames(stack: Stack) -> tuple[Frame, ...]:
-    """The frames since the process began its own work: what a forked child inherited from its parent tells nothing."""
-    starts = (at for at, row in enumerate(stack.frames) if calls(row, "multiprocessing/process.py", ("_bootstrap",)))
-    return stack.frames[: next(starts, len(stack.frames))]
 
 
 def frame_text(frame: Frame) -> str:
