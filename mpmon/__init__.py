@@ -1,3 +1,20 @@
-"""mpmon tells why a multi-process Python job hangs."""
+"""mpmon tells why a multi-process Python job hangs: who must move first, on which line, and the proof.
+
+The map of the house, from the ground up; nothing below knows what is above (checked by import contracts):
+
+- `model`: every fact, as frozen rows in flat tables; `codec`: rows to JSON and back; `errors`: failures with remedies.
+- `probes/`: ask the machine, one file a question: processes, kernel, sockets, stacks, semaphores, rights.
+- `diagnosis/`: pure. Frames and system calls become waits, waits a graph, a closed set of the graph a finding.
+- `source`: what a stream of observations looks like; `session/`: the loop, recordings, live and replayed streams.
+- `reports/`, `tui/`: an observation as text, as JSON, as a screen. `doctor`, `jobs`, `demo/`: what surrounds a look.
+- `cli`: arguments to a source and a sink; `__main__`: prints failures, sets the exit status.
+
+Data goes one way: probes make a `Snapshot`, the history folds snapshots, the diagnosis of the history and the snapshot are
+an `Observation`, and every view shows observations.  A recording holds snapshots, so any later version diagnoses it anew.
+
+What differs from a plain layering: `diagnosis/needs` is a package of its own between waits and graph, because whom a
+thread waits for is where most knowledge gathers; the graph only knows *any of these* and *all of these*, and the rules
+only name a cause for what the graph has found.
+"""
 
 __version__ = "0.1.0"

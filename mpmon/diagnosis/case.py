@@ -179,6 +179,11 @@ class Case:
             thread=self.thread_name(key), tid=key[1], frame=self.place(key),
         )  # fmt: skip
 
+    def dead_suspect(self, pid: int) -> Suspect:
+        """A process that ended as the one who should have moved."""
+        role = self.role(pid)
+        return Suspect(pid=pid, dead=True, role=role.name, rank=role.rank)
+
     def is_alive(self, pid: int) -> bool:
         """In the job and not a zombie."""
         return pid in self.processes and not self.processes[pid].ended

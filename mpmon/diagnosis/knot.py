@@ -12,7 +12,7 @@ from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
 from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Outside, Status
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion, same_since
-from mpmon.diagnosis.needs import exit_words
+from mpmon.diagnosis.needs.dead import exit_words
 from mpmon.diagnosis.waits import Context, Standing, Wait, context
 from mpmon.diagnosis.words import age, amount
 from mpmon.model import Blocked

@@ -8,7 +8,7 @@ What to do: restart the job; use `with lock:`; do not `terminate()` processes th
 
 from __future__ import annotations
 
-from mpmon.diagnosis.findings import Certainty, Suspect
+from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 
@@ -24,7 +24,7 @@ def claim(knot: Knot) -> Claim | None:
     semaphores = [item for item in knot.case.waits_on(knot.root) if item.kind == "semaphore"]
     if knot.standing().kind not in _LOCKS or not semaphores:
         return None
-    dead = tuple(_dead(knot, pid) for pid in knot.nobody.blame if pid not in {key[0] for key in knot.roots})
+    dead = tuple(knot.case.dead_suspect(pid) for pid in knot.nobody.blame if pid not in {key[0] for key in knot.roots})
     who = f"{dead[0].role} (pid {dead[0].pid})" if len(dead) == 1 else "a process that has ended"
     return Claim(
         summary=f"{knot.role()} waits for a lock that {who} took with it",
@@ -36,8 +36,3 @@ def claim(knot: Knot) -> Claim | None:
         certainty=Certainty.PROVED,
         suspects=dead,
     )
-
-
-def _dead(knot: Knot, pid: int) -> Suspect:
-    role = knot.case.role(pid)
-    return Suspect(pid=pid, dead=True, role=role.name, rank=role.rank)

@@ -7,7 +7,6 @@ What to do: put a sentinel for each consumer in a `finally`; use `get(timeout=â€
 
 from __future__ import annotations
 
-from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -28,10 +27,5 @@ def claim(knot: Knot) -> Claim | None:
         summary=f"{knot.role()} waits for {knot.standing().words}{f' at {place}' if place else ''}, but {who}",
         evidence=(*(f"pid {gone.pid} {gone.how}" for gone in knot.gone), *knot.edge_evidence()),
         advice=("Look for the producer's traceback or the out-of-memory killer; put a sentinel in a finally.",),
-        suspects=tuple(_dead(knot, gone.pid) for gone in knot.gone) or None,
+        suspects=tuple(knot.case.dead_suspect(gone.pid) for gone in knot.gone) or None,
     )
-
-
-def _dead(knot: Knot, pid: int) -> Suspect:
-    role = knot.case.role(pid)
-    return Suspect(pid=pid, dead=True, role=role.name, rank=role.rank)

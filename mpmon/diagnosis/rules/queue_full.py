@@ -6,7 +6,6 @@ What to do: keep the consumer alive (catch its exceptions), or let producers giv
 
 from __future__ import annotations
 
-from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -25,10 +24,5 @@ def claim(knot: Knot) -> Claim | None:
         summary=f"{producers} block in put(): the queue is full, and its consumer{f' {names}' if names else ''} is gone",
         evidence=(*(f"pid {gone.pid} {gone.how}" for gone in knot.gone), *knot.edge_evidence()),
         advice=("Look for the consumer's traceback; use put(timeout=…) and check that the consumer is alive.",),
-        suspects=tuple(_dead(knot, gone.pid) for gone in knot.gone) or None,
+        suspects=tuple(knot.case.dead_suspect(gone.pid) for gone in knot.gone) or None,
     )
-
-
-def _dead(knot: Knot, pid: int) -> Suspect:
-    role = knot.case.role(pid)
-    return Suspect(pid=pid, dead=True, role=role.name, rank=role.rank)

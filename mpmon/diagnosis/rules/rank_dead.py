@@ -7,7 +7,7 @@ What to do: look for its traceback or the out-of-memory killer; start ranks with
 
 from __future__ import annotations
 
-from mpmon.diagnosis.findings import Certainty, Suspect
+from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -29,5 +29,5 @@ def claim(knot: Knot) -> Claim | None:
             "torchrun ends the others by itself.",
         ),
         certainty=Certainty.LIKELY,
-        suspects=tuple(Suspect(pid=gone.pid, dead=True, role=knot.case.role(gone.pid).name) for gone in knot.gone),
+        suspects=tuple(knot.case.dead_suspect(gone.pid) for gone in knot.gone),
     )

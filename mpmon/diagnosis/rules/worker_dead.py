@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -33,7 +32,7 @@ def claim(knot: Knot) -> Claim | None:
         summary=f"{names} {knot.gone[0].how}, and {knot.who_waits() or knot.doing()}",
         evidence=tuple(f"pid {gone.pid}: {gone.how}" for gone in knot.gone),
         advice=("Look for the reason: dmesg (out of memory), the job's log, exit status.",),
-        suspects=tuple(_dead(knot, gone.pid) for gone in knot.gone),
+        suspects=tuple(knot.case.dead_suspect(gone.pid) for gone in knot.gone),
     )
 
 
@@ -69,8 +68,3 @@ def _latecomer(starts: list[float]) -> int | None:
     place = gaps.index(max(gaps))
     rest = gaps[:place] + gaps[place + 1 :]
     return place + 1 if not rest or max(gaps) > 4 * max(rest) else None
-
-
-def _dead(knot: Knot, pid: int) -> Suspect:
-    role = knot.case.role(pid)
-    return Suspect(pid=pid, dead=True, role=role.name, rank=role.rank)

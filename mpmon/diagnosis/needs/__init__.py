@@ -1,0 +1,93 @@
+"""From what a thread waits in to whom it waits for: one function a kind of wait, in the table `NEEDS`.
+
+Every function answers with the targets that could end the wait.  Too many targets make mpmon careful (any of them may
+help), too few make it wrong, so a set is only narrowed by facts: who holds the other end, who is idle, who ended.
+
+Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `threads` (inside one process),
+`ends` (joins, exit), `ranks` (collectives, rendezvous), `dead` (who ended).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.graph import Need, Node, Status
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.life import signs_of_life
+from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.ends import end_of_interpreter, end_of_process, end_of_thread, launched_ranks
+from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
+from mpmon.diagnosis.needs.ranks import collective, rendezvous
+from mpmon.diagnosis.needs.servants import loader_batch, pool_result
+from mpmon.diagnosis.needs.threads import gil_need, gil_owner, native_mutex, other_threads
+from mpmon.diagnosis.waits import Wait, context
+
+SOON_S = 30.0
+"""A sleep that ends within this time is a pause, not a hang."""
+
+_ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
+"""Loops that only look after others: that they run says nothing."""
+
+
+def node(case: Case, key: ThreadKey) -> Node:
+    """The node of one thread."""
+    standing, motion = case.standing(key), case.motion(key)
+    if not case.is_alive(key[0]):
+        return Node(key, Status.LEAF)
+    if standing.kind is Wait.STOPPED:
+        return Node(key, Status.LEAF)
+    if standing.idle:
+        return Node(key, Status.IDLE)
+    if standing.kind not in _ALWAYS_WAITS and motion is Motion.MOVING:
+        return Node(key, Status.LIVE)
+    if owner := gil_owner(case, key):
+        return Node(key, Status.WAITS, gil_need(case, owner))
+    need_of = NEEDS.get(standing.kind)
+    if need_of is None:
+        return Node(key, _leaf(case, key, motion))
+    need = need_of(case, key)
+    return Node(key, Status.LIVE) if need is None else Node(key, Status.WAITS, need)
+
+
+def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
+    """It waits for nobody in the job: does it end by itself?"""
+    if motion is Motion.UNSEEN:
+        return Status.LIVE
+    blocked = case.blocked.get(key)
+    if motion is Motion.FROZEN and blocked and blocked.wakes_at is not None and blocked.wakes_at - case.now < SOON_S:
+        return Status.LIVE
+    if motion in (Motion.NAPPING, Motion.SPINNING) and signs_of_life(case, key):
+        return Status.LIVE
+    if motion is Motion.SPINNING and context(case.stacks.get(key)) is None:
+        # Code that nobody called on behalf of others may compute as long as it likes.
+        return Status.LIVE
+    return Status.LEAF
+
+
+NEEDS: dict[Wait, Callable[[Case, ThreadKey], Need | None]] = {
+    Wait.LOADER_BATCH: loader_batch,
+    Wait.POOL_RESULT: pool_result,
+    Wait.FUTURE_RESULT: pool_result,
+    Wait.JOIN_PROCESS: end_of_process,
+    Wait.CHILD: end_of_process,
+    Wait.JOIN_THREAD: end_of_thread,
+    Wait.EXIT: end_of_interpreter,
+    Wait.LAUNCHER: launched_ranks,
+    Wait.QUEUE_GET: queue_item,
+    Wait.QUEUE_PUT: queue_item,
+    Wait.PIPE_READ: message,
+    Wait.PIPE_WRITE: message,
+    Wait.POLL: message,
+    Wait.SOCKET: message,
+    Wait.LOCK: semaphore,
+    Wait.PROCESS_EVENT: semaphore,
+    Wait.FILE_LOCK: file_lock,
+    Wait.MUTEX: native_mutex,
+    Wait.FUTEX: native_mutex,
+    Wait.THREAD_QUEUE: other_threads,
+    Wait.CONDITION: other_threads,
+    Wait.COLLECTIVE: collective,
+    Wait.RENDEZVOUS: rendezvous,
+}
+"""Kinds without a row are leaves: they wait for nobody in the job."""

@@ -1,0 +1,85 @@
+"""Waits for an end: of a child, a thread, a launcher's ranks, the interpreter itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.graph import Need, Nobody, Outside, Target
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.roles import HELPERS
+
+
+def end_of_process(case: Case, key: ThreadKey) -> Need | None:
+    """The children it waits for: by pid, by the pipe only they hold, or all of them."""
+    pid = key[0]
+    targets: list[Target] = []
+    # A fork server's children are the kernel's children of the server and work for this process.
+    near = dict.fromkeys((*case.children.get(pid, ()), *case.clients.get(pid, ())))
+    children = [child for child in near if case.role(child).kind not in HELPERS]
+    named = [item.id.partition(":")[2] for item in case.waits_on(key) if item.kind == "process"]
+    for name in named:
+        targets += exits(case, children if name == "any" else [int(name)] if name.lstrip("-").isdigit() else [])
+    if not targets:
+        targets = list(exits(case, _sentinels(case, key, children) or children))
+    if not targets:
+        return _no_children(case, key)
+    names = ", ".join(_name(case, target) for target in targets[:4])
+    every = len(targets) > 1
+    return Need(tuple(targets), every=every, exact=bool(named), words=f"the end of {names}")
+
+
+def exits(case: Case, pids: Iterable[int]) -> Iterator[Target]:
+    """The main threads of those that are alive: a process ends when its main thread does."""
+    for pid in pids:
+        if case.is_alive(pid):
+            yield pid, pid
+
+
+def _sentinels(case: Case, key: ThreadKey, children: list[int]) -> list[int]:
+    """Multiprocessing watches a pipe whose other end only the child holds: popen_fork.py, popen_spawn_posix.py."""
+    pipes = {item.id for item in case.waits_on(key) if item.kind == "pipe"}
+    waited = [pid for pid in case.clients.get(key[0], children) if case.role(pid).kind not in HELPERS]
+    return [
+        pid for pid in waited
+        if any(handle.writes and handle.pid == pid for name in pipes for handle in case.holders.get(name, ()))
+    ]  # fmt: skip
+
+
+def _no_children(case: Case, key: ThreadKey) -> Need | None:
+    zombies = [pid for pid in case.children.get(key[0], ()) if not case.is_alive(pid)]
+    return None if zombies else Need((Outside("a process outside the job"),), words="the end of a child")
+
+
+def end_of_thread(case: Case, key: ThreadKey) -> Need | None:
+    """Which thread is joined is not in the frames; those that are idle or serve would not be joined."""
+    others = [other for other in case.threads(key[0]) if other != key]
+    working = [other for other in others if not case.standing(other).idle] or others
+    if not working:
+        return (
+            end_of_process(case, key)
+            if case.children.get(key[0])
+            else Need((Nobody("no other Python thread is left in this process"),), words="a thread to end")
+        )
+    return Need(tuple(working), every=len(working) > 1, words="a thread to end")
+
+
+def end_of_interpreter(case: Case, key: ThreadKey) -> Need | None:
+    """At interpreter exit: children by wait4, else the threads that are not daemons."""
+    if any(item.kind == "process" for item in case.waits_on(key)):
+        return end_of_process(case, key)
+    return end_of_thread(case, key)
+
+
+def launched_ranks(case: Case, key: ThreadKey) -> Need | None:
+    """A launcher waits until every rank has ended."""
+    children = [
+        pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind not in HELPERS and case.is_alive(pid)
+    ]
+    if not children:
+        return None
+    return Need(tuple((pid, pid) for pid in children), every=True, words="its ranks to end")
+
+
+def _name(case: Case, target: Target) -> str:
+    return case.role(target[0]).name if isinstance(target, tuple) else str(target)

@@ -1,0 +1,156 @@
+"""Waits for what somebody holds or sends: pipes, queues, sockets, locks between processes, file locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.graph import Gone, Need, Nobody, Outside, Target
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.needs.dead import dead_relatives
+from mpmon.diagnosis.needs.ends import exits
+from mpmon.diagnosis.needs.threads import other_threads
+from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import several
+from mpmon.model import KernelObject, SemaphoreUse
+
+QUEUES_FILE = "multiprocessing/queues.py"
+
+
+def message(case: Case, key: ThreadKey) -> Need | None:
+    """Somebody who holds the other end of the pipe or socket, or the lock in front of it."""
+    if has_mail(case, key):
+        return None
+    objects = list(case.waits_on(key))
+    writes = bool((row := case.blocked.get(key)) and row.writes)
+    ends = dict.fromkeys(target for item in objects for target in _other_ends(case, key, item, writes=writes))
+    words, evidence = case.standing(key).words, _fill_words(objects)
+    pipe = next((item for item in objects if item.kind == "pipe"), None)
+    dead = dead_relatives(case, key[0], certain=not ends) if pipe else []
+    if ends or dead:
+        return Need((*ends, *dead), exact=bool(ends) and pipe is not None, words=words, evidence=evidence)
+    if pipe:
+        why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
+        return Need((Nobody(why, (key[0],)),), exact=True, words=words, evidence=evidence)
+    return Need((Outside(_outside_words(objects)),), words=words)
+
+
+def _other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
+    if item.kind == "process":
+        name = item.id.partition(":")[2]
+        yield from exits(case, [int(name)] if name.isdigit() else [])
+        return
+    name = item.peer if item.kind == "socket" else item.id
+    for handle in case.holders.get(name or "", ()):
+        helps = handle.reads if writes else handle.writes
+        if handle.pid != key[0] and helps and case.is_alive(handle.pid) and case.role(handle.pid).kind not in HELPERS:
+            yield _hand(case, handle.pid)
+
+
+def _hand(case: Case, pid: int) -> ThreadKey:
+    """The thread of a process that would act: a feeder thread that is held up while it sends, else the main thread."""
+    for other in case.threads(pid):
+        stack = case.stacks.get(other)
+        if stack and case.standing(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and has(stack, QUEUES_FILE, ("_feed",)):
+            return other
+    return pid, pid
+
+
+def has_mail(case: Case, key: ThreadKey) -> bool:
+    """Bytes to read are there already, so it is about to go on."""
+    row = case.blocked.get(key)
+    return not (row and row.writes) and any(item.kind == "pipe" and item.fill for item in case.waits_on(key))
+
+
+def semaphore(case: Case, key: ThreadKey) -> Need | None:
+    """A lock or semaphore between processes: its holder by the ledger, else whoever maps it."""
+    items = [item for item in case.waits_on(key) if item.kind == "semaphore"]
+    if not items:
+        return other_threads(case, key)
+    if any(item.value for item in items):
+        return None
+    item = items[0]
+    users = [handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)]
+    uses = [use for use in case.uses.get(item.id, ()) if case.is_alive(use.pid)]
+    complete = bool(uses) and not (set(users) & case.without_ledger)
+    if all(use.max_value == 1 for use in uses) and complete:
+        return _lock(case, key, item, uses)
+    return _counted(case, key, item, [pid for pid in users if pid != key[0]], uses if complete else [])
+
+
+def _lock(case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse]) -> Need:
+    """One permit: the process whose count is positive has it."""
+    owners = [case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0]
+    if owners:
+        names = several([case.role(pid).name for pid, _ in owners])
+        evidence = (
+            f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
+        )
+        return Need(tuple(owners), every=True, exact=True, words=f"a lock held by {names}", evidence=evidence)
+    why = f"the lock {item.id} is taken, but no living process holds it: its holder ended without releasing it"
+    dead = tuple(gone.pid for gone in dead_relatives(case, key[0], certain=True))
+    return Need((Nobody(why, dead),), exact=True, words="a lock that nobody alive holds", evidence=why)
+
+
+def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], uses: list[SemaphoreUse]) -> Need:
+    """Many permits, or an event: whoever has some, consumed some, or at least maps it."""
+    kind, words = case.standing(key).kind, case.standing(key).words
+    evidence = f"{item.id} has value 0"
+    dead = dead_relatives(case, key[0], certain=False)
+    if kind is Wait.QUEUE_PUT:
+        consumers = [use.pid for use in uses if use.count < 0]
+        rest = [pid for pid in users if not any(use.pid == pid and use.count > 0 for use in uses)] if uses else users
+        users = consumers or rest
+    elif kind is Wait.LOCK and uses:
+        users = [use.pid for use in uses if use.count > 0 and use.pid != key[0]]
+        if not users and not any(use.count > 0 for use in uses):
+            why = f"no living process has a permit of {item.id}: they ended without giving them back"
+            return Need((Nobody(why, tuple(gone.pid for gone in dead)),), exact=True, words=words, evidence=why)
+    targets = tuple(dict.fromkeys(_hand(case, pid) for pid in users if pid != key[0]))
+    if not targets and not dead:
+        return Need((Nobody("no living process could release it", (key[0],)),), exact=True, words=words)
+    certain = [Gone(gone.pid, gone.how) for gone in dead] if not targets else dead
+    return Need((*targets, *certain), words=words, evidence=evidence)
+
+
+def _may_release(case: Case, pid: int) -> bool:
+    return case.is_alive(pid) and case.role(pid).kind not in HELPERS
+
+
+def queue_item(case: Case, key: ThreadKey) -> Need | None:
+    """A multiprocessing queue blocks in its lock or semaphore, or in its pipe."""
+    locked = any(item.kind == "semaphore" for item in case.waits_on(key))
+    return semaphore(case, key) if locked else message(case, key)
+
+
+def file_lock(case: Case, key: ThreadKey) -> Need | None:
+    """flock(2) and fcntl(2): the holders of proc_locks(5)."""
+    items = list(case.waits_on(key))
+    pids = [pid for item in items for pid in item.holders if pid != key[0]]
+    inside = [(pid, pid) for pid in pids if case.is_alive(pid)]
+    path = next((item.path for item in items if item.path), "a file")
+    words = f"the lock on {path}"
+    if inside:
+        evidence = f"/proc/locks: {path} is locked by pid {', '.join(map(str, pids))}"
+        return Need(tuple(inside), every=True, exact=True, words=words, evidence=evidence)
+    if pids:
+        return Need((Outside(f"pid {pids[0]}, which is not of this job, holds {words}"),), exact=True, words=words)
+    return None
+
+
+def _fill_words(items: list[KernelObject]) -> str:
+    for item in items:
+        if item.kind == "pipe" and item.fill is not None:
+            return f"{item.id} holds {item.fill} of {item.capacity} bytes"
+    return ""
+
+
+def _outside_words(items: list[KernelObject]) -> str:
+    for item in items:
+        if item.kind == "socket" and item.path:
+            return item.path
+        if item.kind == "terminal":
+            return "a person at the terminal"
+    return "something outside the job"

@@ -1,0 +1,67 @@
+"""Waits of ranks for ranks: collectives and the rendezvous."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.graph import Need, Nobody, Outside
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.needs.dead import dead_relatives
+from mpmon.diagnosis.needs.threads import native_mutex
+from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import several
+
+
+def collective(case: Case, key: ThreadKey) -> Need | None:
+    """Every rank that is not in a collective must come; when all are in one, they may be in different ones."""
+    words = case.standing(key).words
+    ranks = _ranks_of_group(case)
+    if key[0] not in ranks:
+        # A backward pass without a process group: a native wait like any other.
+        return native_mutex(case, key)
+    dead = dead_relatives(case, key[0], certain=True)
+    if dead:
+        return Need(tuple(dead), every=True, words=f"{words} with a rank that ended")
+    absent = [(pid, pid) for pid in ranks if pid != key[0] and not _in_collective(case, pid)]
+    if absent:
+        names = several([case.role(pid).name for pid, _ in absent])
+        return Need(tuple(absent), every=True, words=f"{words} with {names}")
+    size = case.role(key[0]).world_size
+    if size is not None and len(ranks) < size:
+        return Need((Outside(f"{size - len(ranks)} of {size} ranks, which do not run here"),), words=words)
+    others = [(pid, pid) for pid in ranks if pid != key[0]]
+    if others:
+        return Need(
+            tuple(others), every=True, words=f"{words} with {several([case.role(pid).name for pid, _ in others])}"
+        )
+    return Need((Outside("ranks on other machines"),), words=words)
+
+
+def _ranks_of_group(case: Case) -> list[int]:
+    return [pid for pid, role in case.roles.items() if role.kind == "rank" and case.is_alive(pid)]
+
+
+def _in_collective(case: Case, pid: int) -> bool:
+    return case.standing((pid, pid)).kind is Wait.COLLECTIVE
+
+
+def rendezvous(case: Case, key: ThreadKey) -> Need | None:
+    """Ranks that run here and are not in the rendezvous; else those that were never started."""
+    ranks = _ranks_of_group(case)
+    dead = dead_relatives(case, key[0], certain=True)
+    if dead:
+        return Need(tuple(dead), every=True, words="init_process_group with a rank that ended")
+    absent = [
+        (pid, pid) for pid in ranks
+        if pid != key[0] and case.standing((pid, pid)).kind not in (Wait.RENDEZVOUS, Wait.COLLECTIVE)
+    ]  # fmt: skip
+    if absent:
+        names = several([case.role(pid).name for pid, _ in absent])
+        return Need(tuple(absent), every=True, words=f"init_process_group with {names}")
+    size = max((case.role(pid).world_size or 0 for pid in ranks), default=0)
+    if len(ranks) < size:
+        here = {case.role(pid).rank for pid in ranks}
+        missing = several([f"rank {number}" for number in range(size) if number not in here])
+        parent = case.role(key[0]).parent
+        why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never came"
+        return Need((Nobody(why, (parent,) if parent else ()),), words=f"{missing} to come", evidence=why)
+    return Need((Outside("the store, or ranks on other machines"),), words="the other ranks to come")
