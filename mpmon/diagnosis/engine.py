@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Unchecked, Verdict
 from mpmon.diagnosis.graph import Graph, Status
@@ -60,18 +62,28 @@ def diagnose(history: History, memory: ProcessViews | None = None) -> Diagnosis:
     asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
     knots = [Knot(case, graph, closed) for goal in asked if (closed := graph.closed(goal))]
     ripe = [knot for knot in knots if _is_ripe(knot)]
-    ranked = _ranked(list(map(_finding, ripe)))
+    ranked = _ranked(ripe)
     return _hung(case, graph, views, ripe, ranked) if ranked else _not_hung(case, graph, views, goals, knots)
 
 
-def _ranked(findings: list[Finding]) -> tuple[Finding, ...]:
-    """The surest first; of several that name the same suspects the one with the longest chain, which shows the most."""
-    best: dict[object, Finding] = {}
-    for row in findings:
-        same = (row.cause, row.suspects)
-        if same not in best or len(row.chain) > len(best[same].chain):
-            best[same] = row
-    return tuple(sorted(best.values(), key=lambda row: row.certainty.rank))
+def _ranked(knots: list[Knot]) -> tuple[Finding, ...]:
+    """The surest first. Of several that name the same suspects the one that shows the most, with the waiters of all.
+
+    A chain that begins with work (a collective, a batch) shows more than one that begins with a join.
+    """
+    same: dict[object, list[tuple[bool, int, Finding]]] = {}
+    for knot in knots:
+        row = _finding(knot)
+        works = knot.case.standing(knot.goal).kind not in _ENDS
+        same.setdefault((row.cause, row.suspects), []).append((works, len(row.chain), row))
+    best = [_joined(rows) for rows in same.values()]
+    return tuple(sorted(best, key=lambda row: row.certainty.rank))
+
+
+def _joined(rows: list[tuple[bool, int, Finding]]) -> Finding:
+    _, _, shown = max(rows, key=lambda row: row[:2])
+    waiters = {waiter.pid: waiter for _, _, row in rows for waiter in row.waiters}
+    return msgspec.structs.replace(shown, waiters=tuple(waiters[pid] for pid in sorted(waiters)))
 
 
 def _hung(case: Case, graph: Graph, views: ProcessViews, knots: list[Knot], findings: tuple[Finding, ...]) -> Diagnosis:
