@@ -287,7 +287,11 @@ def test_no_py_spy(path: str | None) -> None:
     ("code", "ok", "words"),
     [
         ("print('2 GPUs, driver 555')", True, "2 GPUs, driver 555"),
-        ("raise SystemExit('pynvml.NVMLError_LibraryNotFound: x')", False, "no NVIDIA driver here: GPU columns stay empty"),
+        (
+            "raise SystemExit('pynvml.NVMLError_LibraryNotFound: x')",
+            False,
+            "no NVIDIA driver here: GPU columns stay empty",
+        ),
         ("import no_such_module_at_all", False, "nvidia-ml-py is not installed"),
         ("raise SystemExit('NVMLError_Unknown')", False, "NVML fails: NVMLError_Unknown"),
     ],

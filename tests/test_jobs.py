@@ -170,7 +170,9 @@ def test_a_notebook_server_is_not_part_of_the_job(tmp_path: Path) -> None:
     assert climb(11, tmp_path) == 11
 
 
-@pytest.mark.parametrize("command", ["python3 -m mpmon 4100", "python3 /usr/bin/mpmon", "python3 -m mpmon.demo.keeper x"])
+@pytest.mark.parametrize(
+    "command", ["python3 -m mpmon 4100", "python3 /usr/bin/mpmon", "python3 -m mpmon.demo.keeper x"]
+)
 def test_mpmon_is_not_part_of_the_job(tmp_path: Path, command: str) -> None:
     fake_process(tmp_path, 10, 1, command)
     fake_process(tmp_path, 11, 10, "python3 train.py")
@@ -206,6 +208,8 @@ def test_a_job_in_one_line() -> None:
     assert "…" in describe(job(cmdline=("python", "x" * 100)))
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (2e5, "2 d")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (2e5, "2 d")]
+)
 def test_ages(seconds: float, text: str) -> None:
     assert age(seconds) == text

@@ -50,6 +50,9 @@ KEPT_ENVIRONMENT = frozenset(
 OWN_HELPERS = frozenset({"py-spy"})
 """Programs mpmon itself starts; never part of a job, even where mpmon runs inside of it."""
 
+SMALL_JOB, TURNS = 64, 3
+"""Above so many processes the helper threads of each are read every third round."""
+
 _ENVIRONMENT_LIMIT = 1 << 18
 _COMMAND_LIMIT = 1 << 14
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -69,6 +72,7 @@ class ProcessTable:
         self._boot = boot_time(proc)
         self._foreign: set[int] = set()
         self._members: dict[int, _Member] = {}
+        self._rounds = 0
         self.exits: tuple[Exit, ...] = ()
         self.unknowns: dict[int, Unknown] = {}
         stat = Stat.read(proc, root_pid)
@@ -81,14 +85,23 @@ class ProcessTable:
     def look(self, now: float) -> tuple[tuple[Process, ...], tuple[Thread, ...]]:
         """One round: all processes of the job by pid, and all their threads."""
         self._find_new()
-        for member in list(self._members.values()):
-            if not member.refresh():
+        self._rounds += 1
+        small = len(self._members) <= SMALL_JOB
+        for place, member in enumerate(list(self._members.values())):
+            if not member.refresh(all_threads=small or (self._rounds + place) % TURNS == 0):
                 self._lose(member, now)
         members = [self._members[pid] for pid in sorted(self._members)]
         return (
             tuple(member.row for member in members),
             tuple(row for member in members for row in member.threads),
         )
+
+    def main_call(self, pid: int) -> bytes:
+        """The system call of the main thread as the kernel prints it; empty where it may not be read."""
+        try:
+            return self._proc.reread(self._proc.path(pid, "task", pid, "syscall"))
+        except OSError:
+            return b""
 
     def threads_of(self, pid: int) -> tuple[Thread, ...]:
         """The threads of one process; the very same tuple as long as none of them ran."""
@@ -199,13 +212,16 @@ class _Member:
         self._fixed: dict[str, Any] = self._read_fixed()
         self.row = self._build(stat, boot + stat.start_ticks / _TICKS)
 
-    def refresh(self) -> bool:
-        """Read again what changes; False when the process is gone."""
+    def refresh(self, *, all_threads: bool) -> bool:
+        """Read again what changes; False when the process is gone.
+
+        In a large job the helper threads are read in turns, unless the process used CPU or its main thread ran.
+        """
         try:
             text = self._proc.reread(self._stat_path)
         except OSError:
             return False
-        ran = self._refresh_threads()
+        ran = (all_threads or text != self._stat_text or self._main_ran()) and self._refresh_threads()
         if text != self._stat_text or ran:
             stat = Stat(text)
             if stat.start_ticks != self.start_ticks:
@@ -236,6 +252,7 @@ class _Member:
     def close(self) -> None:
         self._proc.forget(self._stat_path)
         self._proc.forget(self._io_path)
+        self._proc.forget(self._proc.path(self.pid, "task", self.pid, "syscall"))
         for state in self._tids.values():
             state.close()
 
@@ -248,6 +265,10 @@ class _Member:
             exit_code=stat.exit_code if stat.state in "ZX" else None,
             **self._fixed,
         )  # fmt: skip
+
+    def _main_ran(self) -> bool:
+        main = self._tids.get(self.pid)
+        return main is None or main.has_run()
 
     def _refresh_threads(self) -> bool:
         """Whether any thread ran, began or ended."""
@@ -346,6 +367,13 @@ class _ThreadState:
         run, wait, slices = (int(field) for field in text.split()[:3])
         self.row = Thread(pid=self._pid, tid=self._tid, name=self.row.name, run_ns=run, wait_ns=wait, slices=slices)
         return True
+
+    def has_run(self) -> bool:
+        """Whether `refresh` would find that it ran."""
+        try:
+            return self._proc.reread(self._path) != self._text
+        except OSError:
+            return True
 
     def refresh_name(self) -> bool:
         """Whether it has another name now."""

@@ -7,6 +7,7 @@ A *thorough look* at a process asks the kernel what each thread is blocked in (a
 - never looked at before: yes, once;
 - not moved since the last look: no, the rows of that look still hold;
 - moved: when its turn comes; the interval grows while the looks keep finding the same, and begins anew when they differ;
+- came to rest in a system call that no look at it has found lately: at once, for a hang may have begun;
 - a process that keeps running: only while somebody else stands still and may wait for it, or the user looks at it.
 
 A process that woke and went back to the very same system call (a timed re-poll) keeps its stacks without a dump.
@@ -45,7 +46,7 @@ StackMode = Literal["auto", "never"]
 PER_ROUND = 16
 """Dumps of one round, so that a round stays short; the next round goes on."""
 
-PURSE = 512.0
+PURSE = 256.0
 """Dumps that may be made in one go."""
 
 SMALL_JOB = 64
@@ -54,11 +55,14 @@ SMALL_JOB = 64
 LEDGERS_PER_ROUND = 8
 """Searches of one process's memory in one round."""
 
-INCOME = 0.4
-"""Dumps a second that may be made for ever: about 5 ms of CPU a second."""
+INCOME = 0.1
+"""Dumps a second that may be made for ever: about 1 ms of CPU a second."""
 
-FIRST_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 30.0
-"""Between two thorough looks at a process that moves."""
+FIRST_INTERVAL_S, WOKEN_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 4.0, 60.0
+"""Between two thorough looks at a process that moves: at first, when another one comes to stand, at most."""
+
+KNOWN_CALLS = 8
+"""System calls of a main thread that are remembered: a worker goes back and forth between a few."""
 
 STANDS_AFTER_S = 1.5
 """A main thread that did not run for so long stands still."""
@@ -99,6 +103,7 @@ class Sampler:
         self._last_round_at = now()
         self._attended: int | None = None
         self._all_due = False
+        self._newly_standing: set[int] = set()
         self._rounds = 0
         self._joined = _Joined()
         self.pending = False
@@ -160,6 +165,7 @@ class Sampler:
         # A process only just born would be caught in its start-up.
         candidates = [p for p in processes if not p.ended]
         someone_stands = any(self._motion[p.pid].stands(now) for p in candidates)
+        self._note_new_standstills(candidates, now)
         due = [p.pid for p in candidates if self._is_due(p.pid, now, someone_stands)]
         due.sort(key=self._urgency)
         allowed = len(due) if self._eager else min(PER_ROUND, int(self._purse))
@@ -175,9 +181,29 @@ class Sampler:
             return False
         if self._all_due and look.at < now - FIRST_INTERVAL_S:
             return True
+        if pid in self._newly_standing:
+            return True
         if now < look.at + (FIRST_INTERVAL_S if self._eager else look.interval_s) * 0.9:
             return False
         return self._eager or someone_stands or pid == self._attended
+
+    def _note_new_standstills(self, candidates: list[Process], now: float) -> None:
+        """Processes that went to stand in a call they were not seen in lately: one cheap read tells.
+
+        With them something may have begun, so those that keep moving are soon looked at again too.
+        """
+        self._newly_standing = {
+            p.pid
+            for p in candidates
+            if (look := self._looks.get(p.pid))
+            and look.threads is not self._motion[p.pid].threads
+            and self._motion[p.pid].rests(now)
+            and self._table.main_call(p.pid) not in look.known_calls
+        }
+        if self._newly_standing:
+            for pid, look in self._looks.items():
+                if not self._motion[pid].rests(now):
+                    look.interval_s = min(look.interval_s, WOKEN_INTERVAL_S)
 
     def _urgency(self, pid: int) -> tuple[int, float]:
         look = self._looks.get(pid)
@@ -203,6 +229,8 @@ class Sampler:
         kernel.look(pids)
         kernel_s = self._now() - started
         looks = {pid: _Look(pid, now, self._motion[pid].threads, kernel) for pid in pids}
+        for look in looks.values():
+            look.known_calls = (self._table.main_call(look.pid),)
         dumped = [pid for pid in pids if not looks[pid].same_calls(self._looks.get(pid))]
         started = self._now()
         reports = [ProbeReport(name="kernel", ok=not kernel.unknowns, seconds=round(kernel_s, 4))]
@@ -280,7 +308,12 @@ class _Motion:
             self.main = main
             self.ran_at = now
 
+    def rests(self, now: float) -> bool:
+        """It has not run for a moment."""
+        return now - self.ran_at >= STANDS_AFTER_S
+
     def stands(self, now: float) -> bool:
+        """It rests, or only naps."""
         return now - self.ran_at >= STANDS_AFTER_S or self.share < NAPPER_SHARE
 
 
@@ -292,6 +325,8 @@ class _Look:
         self.at = at
         self.threads = threads
         self.interval_s = FIRST_INTERVAL_S
+        self.known_calls: tuple[bytes, ...] = ()
+        """System calls the main thread was seen in lately, as the kernel prints them, the latest first."""
         self.blocked: tuple[Blocked, ...] = kernel.blocked.get(pid, ())
         self.handles: tuple[Handle, ...] = kernel.handles.get(pid, ())
         names = {name for row in self.blocked for name in row.waits_on}
@@ -319,6 +354,7 @@ class _Look:
         if before is None:
             self.stacks = self.stacks or ()
             return
+        self.known_calls = tuple(dict.fromkeys((*self.known_calls, *before.known_calls)))[:KNOWN_CALLS]
         if self.stacks is None:
             self.stacks = before.stacks
         self.handles = before.handles if before.handles == self.handles else self.handles

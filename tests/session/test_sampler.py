@@ -166,10 +166,22 @@ def test_looks_become_frequent_again_when_they_differ(job: Watched) -> None:
     for _ in range(60):
         job.round(ran=[WORKER])
     job.dumps.taken()
-    for number in range(40):
+    for number in range(80):
         job.dumps.lines[WORKER] = number
         job.round(ran=[WORKER])
     assert len(job.dumps.taken()) >= 10
+
+
+def test_rest_in_an_unknown_call_is_looked_at_at_once(job: Watched) -> None:
+    job.tree.calls(WORKER, "0 0x5 0x0 0x0 0x0 0x0 0x0 0x1 0x2")
+    for _ in range(60):
+        job.round(ran=[WORKER])
+    job.dumps.taken()
+    job.tree.calls(WORKER, "230 0x1 0x1 0x0 0x0 0x0 0x0 0x3 0x4")
+    job.round(ran=[WORKER])
+    job.round()
+    job.round()
+    assert job.dumps.taken() == [WORKER]
 
 
 def test_where_all_run_nobody_is_looked_at_twice(job: Watched) -> None:
@@ -237,7 +249,7 @@ def test_the_purse_bounds_what_is_spent(tree: Tree, monkeypatch: pytest.MonkeyPa
         job.round(later=1.0)
     spent = len(job.dumps.taken())
     assert 5 <= spent <= 5 + 11 * module.INCOME
-    for _ in range(100):
+    for _ in range(300):
         job.round(later=1.0)
     assert len(job.dumps.taken()) + spent == 32
     job.sampler.close()
