@@ -69,6 +69,8 @@ class Wait(Enum):
     PIPE_READ = auto()
     PIPE_WRITE = auto()
     SOCKET = auto()
+    EVENT_LOOP = auto()
+    """asyncio waits for its next event: a timer, a descriptor, a call from another thread."""
     POLL = auto()
     FILE_LOCK = auto()
     CHILD = auto()
@@ -144,6 +146,7 @@ PATTERNS: tuple[Pattern, ...] = (
          "_sync_module_states join forward", "DistributedDataParallel"),
     _row(Wait.COLLECTIVE, "torch/distributed/utils.py", "_sync_params_and_buffers _verify_param_shape_across_processes"),
     _row(Wait.COLLECTIVE, "torch/distributed/algorithms/join.py", "__exit__ notify_join_context"),
+    _row(Wait.EVENT_LOOP, "asyncio/base_events.py", "_run_once run_forever", "events of its loop"),
     _row(Wait.COLLECTIVE, "torch/autograd/graph.py", "_engine_run_backward", BACKWARD),
     _row(Wait.QUEUE_PUT, "multiprocessing/queues.py", "put", "room in a queue"),
     _row(Wait.QUEUE_GET, "multiprocessing/queues.py", "get", "an item of a queue"),

@@ -19,11 +19,11 @@ from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.ends import end_of_interpreter, end_of_process, end_of_thread, launched_ranks
 from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
 from mpmon.diagnosis.needs.ranks import collective, rendezvous
-from mpmon.diagnosis.needs.servants import loader_batch, pool_result
+from mpmon.diagnosis.needs.servants import event_loop, loader_batch, pool_result
 from mpmon.diagnosis.needs.threads import gil_need, gil_owner, native_mutex, other_threads
 from mpmon.diagnosis.waits import Wait, context
 
-SOON_S = 30.0
+SOON_S = 120.0
 """A sleep that ends within this time is a pause, not a hang."""
 
 _ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
@@ -44,10 +44,18 @@ def node(case: Case, key: ThreadKey) -> Node:
     if owner := gil_owner(case, key):
         return Node(key, Status.WAITS, gil_need(case, owner))
     need_of = NEEDS.get(standing.kind)
+    if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
+        return Node(key, Status.LIVE)
     if need_of is None:
         return Node(key, _leaf(case, key, motion))
     need = need_of(case, key)
     return Node(key, Status.LIVE) if need is None else Node(key, Status.WAITS, need)
+
+
+def _ends_by_itself(case: Case, key: ThreadKey) -> bool:
+    """An event loop that waits for its own next timer: nobody outside of it can tell a heartbeat from work."""
+    blocked = case.blocked.get(key)
+    return blocked is not None and blocked.timeout_s is not None and blocked.timeout_s < SOON_S
 
 
 def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
@@ -79,6 +87,7 @@ NEEDS: dict[Wait, Callable[[Case, ThreadKey], Need | None]] = {
     Wait.PIPE_READ: message,
     Wait.PIPE_WRITE: message,
     Wait.POLL: message,
+    Wait.EVENT_LOOP: event_loop,
     Wait.SOCKET: message,
     Wait.LOCK: semaphore,
     Wait.PROCESS_EVENT: semaphore,

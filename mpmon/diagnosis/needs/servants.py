@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import bare
-from mpmon.diagnosis.graph import Need, Nobody
+from mpmon.diagnosis.graph import Need, Nobody, Outside
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import gone_children
 from mpmon.diagnosis.needs.objects import has_mail
+from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.diagnosis.words import several
 
@@ -21,7 +22,7 @@ def loader_batch(case: Case, key: ThreadKey) -> Need | None:
         return None
     workers = _loader_workers(case, key)
     awaited = _awaited_worker(case, key, workers)
-    busy = list(_busy(case, workers))
+    busy = list(busy_threads(case, workers))
     next_busy = [other for other in busy if other[0] == awaited]
     if next_busy:
         words = f"batch from {case.role(next_busy[0][0]).name}"
@@ -69,7 +70,7 @@ def pool_result(case: Case, key: ThreadKey) -> Need | None:
         for other in case.threads(key[0])
         if other != key and (found := context(case.stacks.get(other))) and found[0] is Context.EXECUTOR_THREAD
     ]
-    busy = [*_busy(case, workers), *threads]
+    busy = [*busy_threads(case, workers), *threads]
     if busy:
         return Need(tuple(busy), words="result of a pool task", evidence=_idle_words(case, workers))
     if gone := gone_children(case, key[0], "pool worker"):
@@ -81,7 +82,19 @@ def pool_result(case: Case, key: ThreadKey) -> Need | None:
     )
 
 
-def _busy(case: Case, pids: Iterable[int]) -> Iterator[ThreadKey]:
+def event_loop(case: Case, key: ThreadKey) -> Need | None:
+    """Whoever may complete one of its futures: another thread, a busy worker, a child, else the world outside."""
+    threads = [other for other in case.threads(key[0]) if other != key and not case.standing(other).idle]
+    workers = list(
+        busy_threads(case, [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind not in HELPERS])
+    )
+    words = case.standing(key).words
+    if threads or workers:
+        return Need((*threads, *workers), words=words)
+    return Need((Outside("the outside world, or a future that nobody completes"),), words=words)
+
+
+def busy_threads(case: Case, pids: Iterable[int]) -> Iterator[ThreadKey]:
     """Threads of these processes that are not idle: the main thread, else a helper that is held up."""
     for pid in pids:
         if not case.is_alive(pid):

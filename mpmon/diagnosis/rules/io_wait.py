@@ -20,7 +20,12 @@ def claim(knot: Knot) -> Claim | None:
     blocked = knot.blocked()
     if knot.motion() is not Motion.FROZEN or blocked is None:
         return None
-    outside = knot.ending is Ending.OUTSIDE and knot.standing().kind in (Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET)
+    outside = knot.ending is Ending.OUTSIDE and knot.standing().kind in (
+        Wait.SOCKET,
+        Wait.POLL,
+        Wait.QUEUE_GET,
+        Wait.EVENT_LOOP,
+    )
     uninterruptible = knot.ending is Ending.LEAF and blocked.state == "D"
     if not outside and not uninterruptible:
         return None

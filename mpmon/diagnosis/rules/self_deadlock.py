@@ -31,6 +31,13 @@ def claim(knot: Knot) -> Claim | None:
             evidence=(f"thread {knot.case.thread_name(knot.root)} runs a task and waits for a result",),
             advice=("Do not wait for a pool's results inside of its tasks; give the inner tasks a pool of their own.",),
         )
+    if kind is Wait.EVENT_LOOP and knot.ending is Ending.OUTSIDE and not _sockets(knot):
+        return Claim(
+            summary=f"the event loop of {knot.role()} waits{at} for a future that nobody completes: it watches no descriptor "
+            "but its own, and no thread or child of the process runs",
+            evidence=("epoll without a time limit, on the loop's own wake-up socket only",),
+            advice=("Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",),
+        )
     alone = knot.ending is Ending.CYCLE and len(set(knot.closed.roots)) == 1
     lonely = knot.ending is Ending.NOBODY and kind is Wait.FUTEX and not knot.case.is_forked(knot.root[0])
     if kind in _LOCKS and (alone or lonely):
@@ -41,3 +48,9 @@ def claim(knot: Knot) -> Claim | None:
             certainty=Certainty.PROVED if alone else Certainty.LIKELY,
         )
     return None
+
+
+def _sockets(knot: Knot) -> bool:
+    """Whether the loop watches more than its own wake-up socket (asyncio/selector_events.py)."""
+    blocked = knot.blocked()
+    return blocked is not None and len(blocked.waits_on) > 1
