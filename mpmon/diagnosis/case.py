@@ -12,7 +12,7 @@ from mpmon.diagnosis.history import History, Past, ThreadKey
 from mpmon.diagnosis.motion import Motion, motion
 from mpmon.diagnosis.roles import Role
 from mpmon.diagnosis.waits import Standing, standing
-from mpmon.model import Blocked, Handle, KernelObject, Process, SemaphoreUse, Snapshot, Stack
+from mpmon.model import NOT_PYTHON, Blocked, Handle, KernelObject, Process, SemaphoreUse, Snapshot, Stack
 
 
 class Case:
@@ -90,6 +90,10 @@ class Case:
             if other != key and stack and stack.owns_gil and self.motion(other) in (Motion.FROZEN, Motion.SPINNING):
                 return other
         return None
+
+    def is_foreign(self, pid: int) -> bool:
+        """Not a Python process, so that it has no frames anyway."""
+        return any(row.pid == pid and row.reason == NOT_PYTHON for row in self.snapshot.unknowns)
 
     def is_forked(self, pid: int) -> bool:
         """A child made by fork alone: it shows its parent's command line, and no spawn helper's."""

@@ -70,7 +70,8 @@ class Knot:
             return Ending.OUTSIDE
         if self.closed.cycle:
             return Ending.CYCLE
-        leaf = self.root is not None and self.graph.node(self.root).status is Status.LEAF
+        first = self.closed.roots[0] if self.closed.roots else None
+        leaf = isinstance(first, tuple) and self.graph.node(first).status is Status.LEAF
         return Ending.LEAF if leaf else Ending.OPEN
 
     @cached_property
@@ -78,12 +79,19 @@ class Knot:
         """The threads that must move first; for the dead, nobody and the outside those who wait for them directly."""
         threads = tuple(root for root in self.closed.roots if isinstance(root, tuple))
         if threads:
-            return threads
+            return tuple(dict.fromkeys(map(self._answerable, threads)))
         return tuple(
             key
             for key in self.closed.members
             if (need := self.graph.node(key).need) and any(root in need.targets for root in self.closed.roots)
         )
+
+    def _answerable(self, key: ThreadKey) -> ThreadKey:
+        """For a program that is not Python: the Python code that started it and waits for it, which has a line to look at."""
+        waits = self.closed.path[self.closed.path.index(key) - 1] if key in self.closed.path[1:] else key
+        started = self.case.processes[key[0]].ppid == waits[0] if key[0] in self.case.processes else False
+        foreign = key not in self.case.stacks and self.case.role(key[0]).kind == "subprocess"
+        return waits if foreign and started and waits in self.case.stacks else key
 
     @property
     def root(self) -> ThreadKey | None:

@@ -179,6 +179,7 @@ for _pattern in PATTERNS:
         _BY_FUNCTION.setdefault(_name, []).append(_pattern)
 
 _SLEEP_CALLS = frozenset({"nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "rt_sigtimedwait"})
+_POLLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"})
 _FILE_CALLS = frozenset(
     {"fsync", "fdatasync", "openat", "open", "newfstatat", "pread64", "pwrite64", "copy_file_range"}
 )
@@ -264,6 +265,8 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
         return Standing(Wait.CHILD, "a child to end")
     if "terminal" in kinds:
         return Standing(Wait.DEBUGGER, "somebody to type")
+    if name in _POLLS and blocked.timeout_s is not None:
+        return Standing(Wait.POLL, "events")
     if "pipe" in kinds:
         return Standing(
             Wait.PIPE_WRITE if blocked.writes else Wait.PIPE_READ, "room in a pipe" if blocked.writes else "a pipe"
@@ -272,7 +275,7 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
         return Standing(Wait.SOCKET, "a socket")
     if name in _FILE_CALLS or blocked.state == "D" or name in ("read", "write"):
         return Standing(Wait.FILE, _FILE_WORDS.get(name, "reading or writing a file"))
-    if kinds or name in ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"):
+    if kinds or name in _POLLS:
         return Standing(Wait.POLL, "events")
     return Standing(Wait.UNKNOWN, name or "unknown")
 

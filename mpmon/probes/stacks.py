@@ -145,6 +145,8 @@ class StackProbe:
             stacks = parse_dump(output, pid, taken_at, ThreadIds(self._proc, pid, before))
         except BadDump as problem:
             return Unknown(table="stacks", pid=pid, reason=f"py-spy's answer could not be used: {problem}")
+        if not stacks:
+            return Unknown(table="stacks", pid=pid, reason="py-spy named no thread of it")
         after = _counters(self._proc, pid)
         moved = {tid for tid in before if after.get(tid) != before[tid]}
         return tuple(

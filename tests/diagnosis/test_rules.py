@@ -80,10 +80,20 @@ def test_fork_thread() -> None:
         "torch/utils/data/_utils/worker.py:374 _worker_loop", "multiprocessing/popen_fork.py:71 Popen._launch",
         "multiprocessing/process.py:121 BaseProcess.start", "train.py:7 main", syscall="futex", waits_on="futex:7:0x7f00",
     )  # fmt: skip
-    found = job(trainer(), waits_for_its_thread)
+    prefetches = stack("prefetch", "lib/socket.py:718 SocketIO.readinto", "train.py:3 prefetch", tid=ROOT + 1)
+    found = job((*trainer(), prefetches), waits_for_its_thread)
     assert found.verdict is Verdict.HUNG, found.because
     assert found.findings[0].cause == fork_thread.CAUSE
     assert [suspect.pid for suspect in found.findings[0].suspects] == [7]
+
+
+def test_a_worker_that_waits_for_a_thread_nobody_ever_had_is_stuck() -> None:
+    waits = worker(
+        7, "lib/threading.py:327 Condition.wait", "lib/threading.py:629 Event.wait", "data.py:20 __getitem__",
+        "torch/utils/data/_utils/worker.py:374 _worker_loop", syscall="futex", waits_on="futex:7:0x7f00",
+    )  # fmt: skip
+    found = job(trainer(), waits)
+    assert [finding.cause for finding in found.findings] == ["worker-stuck"]
 
 
 def test_a_batch_that_lies_in_the_pipe_is_on_its_way() -> None:

@@ -28,6 +28,9 @@ LOGGED = "torch/distributed/c10d_logger.py:83 _exception_logger.<locals>.wrapper
 STACKS: list[tuple[Wait, str, tuple[str, ...]]] = [
     (Wait.LOADER_BATCH, "next batch", (*QUEUE_GET, f"{LOADER}:1291 _MultiProcessingDataLoaderIter._try_get_data",
                                       f"{LOADER}:1464 _MultiProcessingDataLoaderIter._get_data", "train.py:7 main")),
+    (Wait.EVENT_LOOP, "events of its loop", ("lib/selectors.py:468 EpollSelector.select",
+                                             "asyncio/base_events.py:1898 BaseEventLoop._run_once",
+                                             "asyncio/base_events.py:607 BaseEventLoop.run_forever", "serve.py:9 main")),
     (Wait.LOADER_INDEX, "work", (*QUEUE_GET, "torch/utils/data/_utils/worker.py:334 _worker_loop", *PROCESS)),
     (Wait.SERVICE, "batches to pin", (*QUEUE_GET, "torch/utils/data/_utils/pin_memory.py:32 do_one_step",
                                       "torch/utils/data/_utils/pin_memory.py:55 _pin_memory_loop", *THREAD)),

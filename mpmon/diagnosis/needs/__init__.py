@@ -20,11 +20,14 @@ from mpmon.diagnosis.needs.ends import end_of_interpreter, end_of_process, end_o
 from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
 from mpmon.diagnosis.needs.ranks import collective, rendezvous
 from mpmon.diagnosis.needs.servants import event_loop, loader_batch, pool_result
-from mpmon.diagnosis.needs.threads import gil_need, gil_owner, native_mutex, other_threads
+from mpmon.diagnosis.needs.threads import gil_need, gil_owner, native_mutex, other_threads, starves_others
 from mpmon.diagnosis.waits import Wait, context
 
 SOON_S = 120.0
 """A sleep that ends within this time is a pause, not a hang."""
+
+_NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
+"""Waits of which the kernel alone tells too little."""
 
 _ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
 """Loops that only look after others: that they run says nothing."""
@@ -48,6 +51,9 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.LIVE)
     if need_of is None:
         return Node(key, _leaf(case, key, motion))
+    if key not in case.stacks and standing.kind in _NEED_FRAMES and not case.is_foreign(key[0]):
+        # A bare futex says nothing about who could release it.
+        return Node(key, Status.LIVE)
     need = need_of(case, key)
     return Node(key, Status.LIVE) if need is None else Node(key, Status.WAITS, need)
 
@@ -67,7 +73,7 @@ def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
         return Status.LIVE
     if motion in (Motion.NAPPING, Motion.SPINNING) and signs_of_life(case, key):
         return Status.LIVE
-    if motion is Motion.SPINNING and context(case.stacks.get(key)) is None:
+    if motion is Motion.SPINNING and context(case.stacks.get(key)) is None and not starves_others(case, key):
         # Code that nobody called on behalf of others may compute as long as it likes.
         return Status.LIVE
     return Status.LEAF

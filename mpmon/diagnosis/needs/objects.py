@@ -28,9 +28,10 @@ def message(case: Case, key: ThreadKey) -> Need | None:
     ends = dict.fromkeys(target for item in objects for target in _other_ends(case, key, item, writes=writes))
     words, evidence = case.standing(key).words, _fill_words(objects)
     pipe = next((item for item in objects if item.kind == "pipe"), None)
+    named = all(item.kind in ("pipe", "socket") for item in objects)
     dead = dead_relatives(case, key[0], certain=not ends) if pipe else []
     if ends or dead:
-        return Need((*ends, *dead), exact=bool(ends) and pipe is not None, words=words, evidence=evidence)
+        return Need((*ends, *dead), exact=bool(ends) and named, words=words, evidence=evidence)
     if pipe:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return Need((Nobody(why, (key[0],)),), exact=True, words=words, evidence=evidence)
@@ -61,7 +62,9 @@ def _hand(case: Case, pid: int) -> ThreadKey:
 def has_mail(case: Case, key: ThreadKey) -> bool:
     """Bytes to read are there already, so it is about to go on."""
     row = case.blocked.get(key)
-    return not (row and row.writes) and any(item.kind == "pipe" and item.fill for item in case.waits_on(key))
+    if row is None or row.writes or (row.syscall or "").startswith("accept"):
+        return False
+    return any(item.kind in ("pipe", "socket") and item.fill for item in case.waits_on(key))
 
 
 def semaphore(case: Case, key: ThreadKey) -> Need | None:
@@ -75,7 +78,7 @@ def semaphore(case: Case, key: ThreadKey) -> Need | None:
     users = [handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)]
     uses = [use for use in case.uses.get(item.id, ()) if case.is_alive(use.pid)]
     complete = bool(uses) and not (set(users) & case.without_ledger)
-    if all(use.max_value == 1 for use in uses) and complete:
+    if all(use.max_value == 1 for use in uses) and complete and case.standing(key).kind is not Wait.PROCESS_EVENT:
         return _lock(case, key, item, uses)
     return _counted(case, key, item, [pid for pid in users if pid != key[0]], uses if complete else [])
 

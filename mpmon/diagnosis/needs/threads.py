@@ -5,13 +5,31 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.motion import Motion
+
+GIL_INTERVAL_S = 0.1
+"""A wait for the GIL ends after sys.getswitchinterval(), 5 ms unless it was set, and begins anew."""
 
 
 def gil_owner(case: Case, key: ThreadKey) -> ThreadKey | None:
-    """Who keeps the GIL from a thread that asks for it: a lock of its own, with a deadline of milliseconds (take_gil)."""
+    """Who keeps the GIL from a thread that asks for it."""
+    return case.gil_owner(key) if _asks_for_gil(case, key) else None
+
+
+def starves_others(case: Case, key: ThreadKey) -> bool:
+    """A thread that owns the GIL in every look, while others of its process ask for it in vain."""
+    stack = case.stacks.get(key)
+    if stack is None or not stack.owns_gil:
+        return False
+    return any(_asks_for_gil(case, other) for other in case.threads(key[0]) if other != key)
+
+
+def _asks_for_gil(case: Case, key: ThreadKey) -> bool:
+    """In a lock of its own with a deadline of milliseconds: `take_gil` of CPython's ceval_gil.c."""
     blocked = case.blocked.get(key)
-    asks = blocked is not None and blocked.syscall == "futex" and blocked.wakes_at is not None
-    return case.gil_owner(key) if asks else None
+    if blocked is None or blocked.syscall != "futex" or blocked.wakes_at is None:
+        return False
+    return blocked.wakes_at - case.now < GIL_INTERVAL_S and case.motion(key) is not Motion.MOVING
 
 
 def gil_need(case: Case, owner: ThreadKey) -> Need:

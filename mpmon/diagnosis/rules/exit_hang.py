@@ -24,7 +24,7 @@ def claim(knot: Knot) -> Claim | None:
     awaited = [key for key in need.targets if isinstance(key, tuple)] if need else []
     threads = [key for key in awaited if key[0] == exiting[-1][0]]
     if not threads:
-        return None
+        return _through_children(knot, exiting[-1])
     names = several([knot.case.thread_name(key) for key in threads])
     place = knot.case.place(threads[0])
     return Claim(
@@ -34,4 +34,17 @@ def claim(knot: Knot) -> Claim | None:
         advice=("End the thread before the end of the script, or start it with daemon=True.",),
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, threads)),
+    )
+
+
+def _through_children(knot: Knot, exiting: tuple[int, int]) -> Claim | None:
+    """A child that is not a daemon is joined at exit (multiprocessing.util._exit_function)."""
+    if knot.ending is not Ending.LEAF or knot.root is None or exiting != knot.goal:
+        return None
+    return Claim(
+        summary=f"{knot.case.role(exiting[0]).name} is done but cannot exit: its child {knot.role()} (pid {knot.root[0]}) "
+        f"has been {knot.has_been()}",
+        evidence=("MainThread is in multiprocessing's exit function, which joins children that are not daemons",),
+        advice=("End the child before the end of the script, or start it with daemon=True.",),
+        certainty=Certainty.LIKELY,
     )

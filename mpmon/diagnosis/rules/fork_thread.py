@@ -22,6 +22,10 @@ def claim(knot: Knot) -> Claim | None:
         return None
     if knot.standing().kind not in _FROM_THREADS or len(knot.case.threads(knot.root[0])) > 1:
         return None
+    parent = knot.case.role(knot.root[0]).parent
+    others = [key for key in knot.case.threads(parent or 0) if key[0] != key[1]]
+    if all(knot.case.standing(key).kind is Wait.SERVICE for key in others):
+        return None
     place = knot.place()
     return Claim(
         summary=f"{knot.role()}, the child of a fork, waits for {knot.standing().words}{f' at {place}' if place else ''}, "

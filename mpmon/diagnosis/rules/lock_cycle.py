@@ -13,6 +13,7 @@ from mpmon.diagnosis.words import several
 
 CAUSE = "lock-cycle"
 
+_LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.MUTEX})
 _HELD = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.MUTEX, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.QUEUE_GET, Wait.QUEUE_PUT,
                    Wait.PROCESS_EVENT, Wait.SOCKET})  # fmt: skip
 
@@ -28,7 +29,11 @@ def claim(knot: Knot) -> Claim | None:
     return Claim(
         summary=f"{several([knot.case.role(pid).name for pid in pids])} wait for each other: {'; '.join(steps)}",
         evidence=tuple(need.evidence for key in knot.roots if (need := knot.graph.node(key).need) and need.evidence),
-        advice=("Take the locks in the same order everywhere, or use one lock.",),
+        advice=(
+            "Take the locks in the same order everywhere, or use one lock."
+            if all(knot.standing(key).kind in _LOCKS for key in knot.roots)
+            else "Let one side read while the other writes: close what is not needed, or use threads or communicate().",
+        ),
         certainty=Certainty.PROVED,
     )
 

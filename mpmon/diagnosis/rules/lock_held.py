@@ -25,7 +25,7 @@ def claim(knot: Knot) -> Claim | None:
     if knot.standing(waiter).kind not in _LOCKS or need is None or not need.exact:
         return None
     return Claim(
-        summary=f"{knot.role()} holds {need.words} and has been {knot.has_been()}",
+        summary=f"{knot.role()} holds the lock {knot.case.role(waiter[0]).name} waits for, and has been {knot.has_been()}",
         evidence=knot.edge_evidence(),
         advice=("Do the slow work outside of the lock, or take the lock with a timeout.",),
     )

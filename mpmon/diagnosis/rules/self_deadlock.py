@@ -8,12 +8,14 @@ What to do: use `RLock`, or do not call back under the lock; never wait for a po
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Context, Wait
 
 CAUSE = "self-deadlock"
 
 _RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
+_FROM_LOOP = frozenset({*_RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
 _POOLS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
 _LOCKS = frozenset({Wait.FUTEX, Wait.MUTEX, Wait.LOCK})
 
@@ -30,6 +32,13 @@ def claim(knot: Knot) -> Claim | None:
             summary=f"{knot.role()}: a task waits{at} for tasks of its own pool, whose workers all wait like it",
             evidence=(f"thread {knot.case.thread_name(knot.root)} runs a task and waits for a result",),
             advice=("Do not wait for a pool's results inside of its tasks; give the inner tasks a pool of their own.",),
+        )
+    stack = knot.case.stacks.get(knot.root)
+    if kind in _FROM_LOOP and stack and has(stack, "asyncio/base_events.py", ("_run_once",)):
+        return Claim(
+            summary=f"{knot.role()} waits{at} inside of its event loop for a result that only this loop could bring",
+            evidence=(f"thread {knot.case.thread_name(knot.root)} waits in a callback of BaseEventLoop._run_once",),
+            advice=("Use await instead of result() inside of the loop, or wait in another thread.",),
         )
     if kind is Wait.EVENT_LOOP and knot.ending is Ending.OUTSIDE and not _sockets(knot):
         return Claim(

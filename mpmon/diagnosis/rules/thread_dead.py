@@ -22,6 +22,9 @@ def claim(knot: Knot) -> Claim | None:
     """A wait between threads, with nobody left at the other end."""
     if knot.ending is not Ending.NOBODY or knot.standing().kind not in _FROM_THREADS:
         return None
+    if knot.context() is not None:
+        # A worker inside a task: whether it ever had such a thread is not known, that it does not return is.
+        return None
     place = knot.place()
     return Claim(
         summary=f"{knot.role()} waits for {knot.standing().words}{f' at {place}' if place else ''}, "

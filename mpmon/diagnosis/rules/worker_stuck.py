@@ -12,16 +12,18 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.motion import Motion
-from mpmon.diagnosis.waits import Context
+from mpmon.diagnosis.waits import Context, Wait
 
 CAUSE = "worker-stuck"
 
+_BETWEEN_THREADS = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
 _SERVED = frozenset({Context.DATALOADER_WORKER, Context.POOL_WORKER, Context.EXECUTOR_THREAD})
 
 
 def claim(knot: Knot) -> Claim | None:
     """The root is a worker inside the code it was asked to run."""
-    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE, Ending.OPEN):
+    alone = knot.ending is Ending.NOBODY and knot.standing().kind in _BETWEEN_THREADS and knot.context() in _SERVED
+    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE, Ending.OPEN) and not alone:
         return None
     child = knot.kind() == "process" and not knot.is_goal
     if knot.context() not in _SERVED and not knot.kind().endswith("worker") and not child:
