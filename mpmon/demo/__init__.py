@@ -34,6 +34,9 @@ class Scene:
     uses_torch: bool = False
     """Runs torch's DataLoader where torch imports, else a multiprocessing job of the same shape."""
 
+    needs_torch: bool = False
+    """Not shown without torch: from outside, a loop of the user's own cannot be told from work."""
+
     def label(self, *, torch_imported: bool) -> str:
         """The title, and whether torch is what it shows or only its shape."""
         if self.uses_torch and not torch_imported:
@@ -55,6 +58,7 @@ SCENES: tuple[Scene, ...] = (
         "worker-stuck",
         "mpmon.demo.scenes.spin",
         uses_torch=True,
+        needs_torch=True,
     ),
     Scene(
         "stopped",

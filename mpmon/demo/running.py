@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,10 @@ class RunningScene:
 def start_scene(name: str, ready_within_s: float) -> RunningScene:
     """Start the scene of this name and return when it hangs."""
     scene = find_scene(name)
+    if scene.needs_torch and find_spec("torch") is None:
+        raise UsageError(
+            f"the scene {name} needs torch", "Install it with pip install 'torch==2.13.0', or try: mpmon demo loader"
+        )
     keeper = hire_keeper(scene)
     try:
         return wait_until_ready(scene, keeper, ready_within_s)
