@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -48,16 +49,27 @@ def _replaced(knot: Knot) -> Claim | None:
         return None
     at, pid = workers[late]
     apart = f"{at - workers[0][0]:.1f} s"
+    dead = _missing([sibling for _, sibling in workers[:late]], len(workers) - late)
     return Claim(
         summary=f"{knot.role()} waits for {knot.standing().words}, but a worker of its pool died: pid {pid} was started "
         f"{apart} after the others in its place, and the task is lost",
-        evidence=(f"pid {pid} started {apart} after pid {workers[0][1]}", "all pool workers wait for work"),
+        evidence=(
+            f"pid {pid} started {apart} after pid {workers[0][1]}, and all pool workers wait for work",
+            *(f"pid {gone} is missing between its siblings' pids: probably the dead worker's" for gone in dead),
+        ),
         advice=(
             "Look for the reason: dmesg (out of memory), the job's log.",
             "ProcessPoolExecutor notices such a death and raises BrokenProcessPool.",
         ),
-        suspects=(),
+        certainty=Certainty.POSSIBLE,
+        suspects=tuple(map(knot.case.dead_suspect, dead)),
     )
+
+
+def _missing(together: list[int], replaced: int) -> list[int]:
+    """The pids of the dead, where they left gaps: processes forked one after the other get pids in a row."""
+    gaps = sorted(set(range(min(together), max(together))) - set(together))
+    return gaps if len(gaps) == replaced else []
 
 
 def _latecomer(starts: list[float]) -> int | None:
