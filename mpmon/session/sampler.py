@@ -46,6 +46,9 @@ StackMode = Literal["auto", "never"]
 PER_ROUND = 16
 """Dumps of one round, so that a round stays short; the next round goes on."""
 
+AGAIN_PER_ROUND = 4
+"""Processes of one round that are looked at again only because time has passed."""
+
 PURSE = 256.0
 """Dumps that may be made in one go."""
 
@@ -168,10 +171,18 @@ class Sampler:
         self._note_new_standstills(candidates, now)
         due = [p.pid for p in candidates if self._is_due(p.pid, now, someone_stands)]
         due.sort(key=self._urgency)
-        allowed = len(due) if self._eager else min(PER_ROUND, int(self._purse))
-        self.pending = len(due) > allowed and self._purse >= 1
+        if self._eager:
+            return due
+        urgent = [pid for pid in due if self._is_urgent(pid)]
+        again = [pid for pid in due if not self._is_urgent(pid)]
+        allowed = min(PER_ROUND, int(self._purse))
+        self.pending = len(urgent) > allowed and self._purse >= 1
         self._all_due = self._all_due and self.pending
-        return due[:allowed]
+        return (urgent + again[:AGAIN_PER_ROUND])[:allowed]
+
+    def _is_urgent(self, pid: int) -> bool:
+        """A look that tells something new; to look again can wait its turn."""
+        return self._all_due or pid not in self._looks or pid in self._newly_standing or pid == self._attended
 
     def _is_due(self, pid: int, now: float, someone_stands: bool) -> bool:  # noqa: FBT001  a fact
         look, motion = self._looks.get(pid), self._motion[pid]

@@ -60,6 +60,7 @@ class Screen:
         """After exit: CPU of the whole run, children that were waited for included (wait4)."""
         self._master, slave = os.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self._arrived: float | None = None
         self._started = time.monotonic()
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=dict(environment), stdin=slave, stdout=slave, stderr=slave, start_new_session=True
@@ -95,9 +96,10 @@ class Screen:
         """Seconds from the start of the program until one of these pids stands on the screen."""
         deadline = self._started + timeout
         while time.monotonic() < deadline and not self.ended:
-            arrived = self._read(deadline - time.monotonic())
-            if arrived is not None and numbers(self.output) & set(pids):
-                return arrived - self._started
+            # What arrived before counts from when it arrived: the pid may stand there already.
+            if self._arrived is not None and numbers(self.output) & set(pids):
+                return self._arrived - self._started
+            self._read(deadline - time.monotonic())
         return None
 
     def cost(self, seconds: float) -> Cost:
@@ -127,7 +129,8 @@ class Screen:
         except OSError:  # the other end is closed: the program ends
             time.sleep(0.005)
             return None
-        return time.monotonic()
+        self._arrived = time.monotonic()
+        return self._arrived
 
     def _reaped(self, options: int) -> bool:
         if self._process.returncode is not None:
