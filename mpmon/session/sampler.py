@@ -46,6 +46,9 @@ StackMode = Literal["auto", "never"]
 PER_ROUND = 16
 """Dumps of one round, so that a round stays short; the next round goes on."""
 
+ROOT_INTERVAL_S = 10.0
+"""At most between two looks at the root while it moves."""
+
 AGAIN_PER_ROUND = 4
 """Processes of one round that are looked at again only because time has passed."""
 
@@ -107,6 +110,7 @@ class Sampler:
         self._attended: int | None = None
         self._all_due = False
         self._newly_standing: set[int] = set()
+        self._standing_again: set[int] = set()
         self._rounds = 0
         self._joined = _Joined()
         self.pending = False
@@ -194,23 +198,30 @@ class Sampler:
             return True
         if pid in self._newly_standing:
             return True
-        if now < look.at + (FIRST_INTERVAL_S if self._eager else look.interval_s) * 0.9:
+        if now < look.at + self._interval(pid, look) * 0.9:
             return False
         return self._eager or someone_stands or pid == self._attended
+
+    def _interval(self, pid: int, look: _Look) -> float:
+        """Seconds between two looks. One that went back to a call it was seen in before has nothing new to show."""
+        if self._eager:
+            return FIRST_INTERVAL_S
+        if pid == self._table.root_pid:
+            return min(look.interval_s, ROOT_INTERVAL_S)
+        return LONGEST_INTERVAL_S if pid in self._standing_again else look.interval_s
 
     def _note_new_standstills(self, candidates: list[Process], now: float) -> None:
         """Processes that went to stand in a call they were not seen in lately: one cheap read tells.
 
         With them something may have begun, so those that keep moving are soon looked at again too.
         """
-        self._newly_standing = {
-            p.pid
-            for p in candidates
-            if (look := self._looks.get(p.pid))
-            and look.threads is not self._motion[p.pid].threads
-            and self._motion[p.pid].rests(now)
-            and self._table.main_call(p.pid) not in look.known_calls
-        }
+        self._newly_standing, self._standing_again = set(), set()
+        for process in candidates:
+            look, motion = self._looks.get(process.pid), self._motion[process.pid]
+            if look is None or look.threads is motion.threads or not motion.rests(now):
+                continue
+            known = self._table.main_call(process.pid) in look.known_calls
+            (self._standing_again if known else self._newly_standing).add(process.pid)
         if self._newly_standing:
             for pid, look in self._looks.items():
                 if not self._motion[pid].rests(now):
@@ -242,7 +253,7 @@ class Sampler:
         looks = {pid: _Look(pid, now, self._motion[pid].threads, kernel) for pid in pids}
         for look in looks.values():
             look.known_calls = (self._table.main_call(look.pid),)
-        dumped = [pid for pid in pids if not looks[pid].same_calls(self._looks.get(pid))]
+        dumped = [pid for pid in pids if not self._keeps_stacks(looks[pid])]
         started = self._now()
         reports = [ProbeReport(name="kernel", ok=not kernel.unknowns, seconds=round(kernel_s, 4))]
         if self._stack_probe:
@@ -261,6 +272,11 @@ class Sampler:
         reports += self._search_ledgers()
         self._joined.stale = True
         return reports
+
+    def _keeps_stacks(self, look: _Look) -> bool:
+        """Back in the same calls, it need not be dumped again. But the root's locals say whom it waits for now."""
+        exempt = self._eager or look.pid == self._table.root_pid
+        return not exempt and look.same_calls(self._looks.get(look.pid))
 
     def _worth_measuring(self, pids: list[int]) -> list[int]:
         """Whose shared memory is measured: the one the user looks at, or once for a report on a job of ordinary size."""
