@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -188,9 +189,17 @@ def test_a_zombie_is_not_said_to_hang() -> None:
         assert seen.snapshot.processes[0].exit_code == 5 << 8
 
 
+def wait_until_asleep(pid: int) -> None:
+    """The handshake of a program that cannot give one: the kernel says that it sleeps in a timer."""
+    deadline = time.monotonic() + 10.0
+    while Path(f"/proc/{pid}/wchan").read_text() != "hrtimer_nanosleep":
+        assert time.monotonic() < deadline, Path(f"/proc/{pid}/status").read_text()
+
+
 def test_a_program_that_is_no_python() -> None:
     process = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     try:
+        wait_until_asleep(process.pid)
         looking = sampler(process.pid)
         now = [looking.round() for _ in range(2)][-1]
         looking.close()
