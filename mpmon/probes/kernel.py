@@ -154,7 +154,8 @@ class KernelLook:
             return
         kind = name.partition(":")[0]
         if kind == "pipe":
-            fill, capacity = self._pipe_fill(pid, descriptor)
+            # A FIFO with a name is not opened: somebody may be waiting in open(2) for just such a reader.
+            fill, capacity = (None, None) if descriptor in ends.paths else self._pipe_fill(pid, descriptor)
             yield KernelObject(id=name, kind=kind, fill=fill, capacity=capacity)
         elif kind == "socket":
             yield self._sockets.describe(pid, name)
