@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mpmon.diagnosis.findings import Observation
+    from mpmon.probes.flight_recorder import FlightRecorder
     from mpmon.session.recording import Recorder
     from mpmon.session.watch import LiveWatch
     from mpmon.source import Watch
@@ -78,6 +79,9 @@ def _watch_parser(*, with_pid: bool, prog: str = "mpmon") -> argparse.ArgumentPa
     parser.add_argument(
         "--stacks", choices=("auto", "never"), default="auto", help="never: ask no process for its stacks"
     )
+    parser.add_argument("--flight-recorder", metavar="SOURCE", action="append", default=[],
+                        help="numbers of collectives: JSON file of a rank, folder of them, or http://HOST:PORT "
+                        "of a torch debug server, which is asked (repeatable)")  # fmt: skip
     parser.add_argument("--readonly", action="store_true", help="offer no signals")
     parser.add_argument("--no-color", action="store_true", help="no colours (as NO_COLOR)")
     parser.add_argument("--ascii", action="store_true", help="draw with ASCII only")
@@ -112,16 +116,23 @@ def _named_root(options: argparse.Namespace, top: int) -> int:
 
 
 def _live(options: argparse.Namespace, pid: int) -> int:
+    flight_recorder = _flight_recorder(options.flight_recorder) if options.flight_recorder else None
     wants_report = _wants_report(options)
     recorder = _recorder(options.record) if options.record else None
     try:
-        watch = _live_watch(options, pid, recorder, eager=wants_report)
+        watch = _live_watch(options, pid, recorder, flight_recorder, eager=wants_report)
         if wants_report or options.json:
             return _show(options, watch, wants_report=wants_report)
         return _open_screen_at_once(options, watch)
     finally:
         if recorder:
             recorder.close()
+
+
+def _flight_recorder(sources: list[str]) -> FlightRecorder:
+    from mpmon.probes import flight_recorder
+
+    return flight_recorder.FlightRecorder(flight_recorder.sources(sources))
 
 
 def _recorder(name: str) -> Recorder:
@@ -148,7 +159,14 @@ def _open_screen_at_once(options: argparse.Namespace, watch: LiveWatch) -> int:
         raise
 
 
-def _live_watch(options: argparse.Namespace, pid: int, recorder: Recorder | None, *, eager: bool) -> LiveWatch:
+def _live_watch(
+    options: argparse.Namespace,
+    pid: int,
+    recorder: Recorder | None,
+    flight_recorder: FlightRecorder | None,
+    *,
+    eager: bool,
+) -> LiveWatch:
     if not sys.platform.startswith("linux"):
         raise CannotTell("a live job can be read on Linux only.", "Recordings open anywhere: mpmon --replay FILE")
     from mpmon.probes.files import Proc
@@ -156,7 +174,10 @@ def _live_watch(options: argparse.Namespace, pid: int, recorder: Recorder | None
     from mpmon.session.watch import LiveWatch
 
     def make_sampler(now: Callable[[], float]) -> Sampler:
-        return Sampler(Proc(), pid, now=now, host=os.uname().nodename, stacks=options.stacks, eager=eager)
+        return Sampler(
+            Proc(), pid, now=now, host=os.uname().nodename, stacks=options.stacks, eager=eager,
+            flight_recorder=flight_recorder,
+        )  # fmt: skip
 
     return LiveWatch(make_sampler, interval=options.interval, recorder=recorder)
 
@@ -168,6 +189,10 @@ def _replay(options: argparse.Namespace) -> int:
 
     if options.record:
         raise UsageError("--record and --replay do not go together.", "Copy the file.")
+    if options.flight_recorder:
+        raise UsageError(
+            "--flight-recorder and --replay do not go together.", "A recording made with --flight-recorder holds it."
+        )
     wants_report = _wants_report(options)
     watch = ReplayWatch(Path(options.replay), at_once=wants_report or options.json)
     return _show(options, watch, wants_report=wants_report)

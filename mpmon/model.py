@@ -59,6 +59,10 @@ class Process(Row, frozen=True, kw_only=True):
     """Characters written by system calls so far (wchar of proc_pid_io(5))."""
     exit_code: int | None = None
     """For a zombie, the status it ended with in the form of wait(2); `None` while alive or when hidden."""
+    cgroup: str | None = None
+    """The path of its memory control group (proc_pid_cgroup(5)); `None` where v1 no longer tells it of one that ended."""
+    cpus: int | None = None
+    """How many CPUs it may run on: `Cpus_allowed` of proc_pid_status(5)."""
 
     @property
     def key(self) -> tuple[int, float]:
@@ -123,7 +127,7 @@ class KernelObject(Row, frozen=True, kw_only=True):
     path: str | None = None
     """File name, or for a socket its addresses."""
     fill: int | None = None
-    """Unread bytes."""
+    """Unread bytes; of a listening socket the connections nobody has accepted yet."""
     capacity: int | None = None
     """Bytes a pipe can hold."""
     value: int | None = None
@@ -134,6 +138,14 @@ class KernelObject(Row, frozen=True, kw_only=True):
     """Owner word of a native mutex: the thread that took it, dead or alive."""
     peer: str | None = None
     """Id of the socket at the other end, when it is on this machine."""
+    listens: bool = False
+    """A socket that only takes connections."""
+    listener: str | None = None
+    """For a connection that nobody has accepted yet: id of the listening socket in whose queue it waits."""
+    sent_at: float | None = None
+    """When the last byte went over a TCP connection, or when it was made, seconds since the epoch."""
+    received_at: float | None = None
+    """When the last byte came over a TCP connection, or when it was made, seconds since the epoch."""
     holders: tuple[int, ...] = ()
     """Pids that hold a lock on the file (proc_locks(5))."""
 
@@ -164,6 +176,40 @@ class SemaphoreUse(Row, frozen=True, kw_only=True):
     recursive: bool = False
     thread_ident: int | None = None
     """`threading.get_ident()` of the thread that acquired last."""
+
+
+class LockUse(Row, frozen=True, kw_only=True):
+    """One thread holds, or waits for, a lock of its own process (`threading.Lock`, `RLock`, the lock of a `Condition`), as
+    CPython's frames and locks say: `mpmon.probes.interpreter`.
+    """
+
+    pid: int
+    tid: int
+    object: str
+    """`futex:PID:ADDRESS`, the word its waiters sleep on; from Python 3.14 on `lock:PID:ADDRESS`."""
+    kind: str
+    """`Lock`, `RLock`, or `Condition` for the lock inside of one."""
+    holds: bool
+    """False for one that waits for it."""
+    function: str | None = None
+    """The function whose `with` block holds it or waits for it; `None` where the lock itself names its owner."""
+    depth: int | None = None
+    """Frames outside of that one."""
+    owner_missing: bool = False
+    """It waits, and the lock names an owner that is no thread of this process: it was locked before a fork."""
+    exact: bool = True
+    """False when the thread ran while it was read."""
+
+
+class Awaited(Row, frozen=True, kw_only=True):
+    """What the arguments of a waiting call name: the thread that is joined, the future whose result is asked for."""
+
+    pid: int
+    tid: int
+    kind: str
+    """`thread` or `future`."""
+    by_tid: int | None = None
+    """The thread that has to end, or that runs the future's task; `None` where no thread of this process does."""
 
 
 class Frame(Row, frozen=True, kw_only=True):
@@ -211,6 +257,61 @@ class Exit(Row, frozen=True, kw_only=True):
     """The last row of it."""
 
 
+class Collective(Row, frozen=True, kw_only=True):
+    """One collective that a rank put on the queue of a process group, as its Flight Recorder wrote it down."""
+
+    rank: int | None = None
+    pid: int | None = None
+    """Where the kernel tells which process answered."""
+    backend: str
+    """`gloo`, `nccl`: each counts by itself."""
+    group: str
+    """Name of the process group, the same on every rank."""
+    number: int
+    """Its place in the group's sequence, counted alike on every rank (`collective_seq_id`)."""
+    operation: str
+    """`all_reduce`."""
+    state: str
+    """scheduled, started or completed; gloo does not tell the first two apart."""
+    sizes: tuple[tuple[int, ...], ...] = ()
+    """Shape of each input."""
+    dtypes: tuple[str, ...] = ()
+    """Element type of each input: `Float`."""
+    file: str | None = None
+    """Where it was called from; JSON of torch's own does not say."""
+    line: int | None = None
+
+
+class GroupProgress(Row, frozen=True, kw_only=True):
+    """How far one rank has come in one process group."""
+
+    backend: str
+    name: str
+    description: str = ""
+    """`default_pg` for the group of all ranks."""
+    ranks: tuple[int, ...] | None = None
+    """Its members; `None` where the backend does not say."""
+    enqueued: int
+    """Number of the last collective that was put on the queue."""
+    waits_in: int | None = None
+    """Number of the oldest collective that is not finished; `None` when all are."""
+    counted: bool = True
+    """False when the number is that of the group's status, which counts other operations too."""
+
+
+class FlightRecord(Row, frozen=True, kw_only=True):
+    """What the Flight Recorder of one rank said when it was last read."""
+
+    rank: int | None = None
+    pid: int | None = None
+    read_at: float
+    """When it was asked, or its file was written, seconds since the epoch."""
+    groups: tuple[GroupProgress, ...] = ()
+    """Groups it has used; one that is missing was never used."""
+    unnamed: int = 0
+    """Groups of which it told no name, so that they may be any."""
+
+
 class Gpu(Row, frozen=True, kw_only=True, omit_defaults=False):
     """One NVIDIA device, by UUID."""
 
@@ -237,6 +338,27 @@ class GpuProcess(Row, frozen=True, kw_only=True, omit_defaults=False):
     sm_percent: float | None = None
     sample_age_s: float | None = None
     reasons: dict[str, str] = {}
+
+
+class Cgroup(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """A control group with processes of the job, and how often the kernel killed in it for memory: cgroups(7), the kernel's
+    admin-guide/cgroup-v2 and cgroup-v1/memory.
+    """
+
+    path: str
+    """As in `Process.cgroup`."""
+    oom_kills: int | None = None
+    """Processes killed for memory since the group exists: `oom_kill` of memory.events, in v1 of memory.oom_control."""
+    oom_kill_seen_at: float | None = None
+    """When mpmon last saw that number grow, seconds since the epoch; `None` if it did not while mpmon watched."""
+    limit_bytes: int | None = None
+    """The lowest memory.max (v1: memory.limit_in_bytes) of the group and of those around it."""
+    peak_bytes: int | None = None
+    """The most it has used: memory.peak (v1: memory.max_usage_in_bytes), when the number of kills was last read."""
+    cpus: float | None = None
+    """CPU time it may use, in CPUs: the lowest cpu.max of the group and of those around it; v2 only."""
+    reasons: dict[str, str] = {}
+    """Why a field is `None`."""
 
 
 class ProbeReport(Row, frozen=True, kw_only=True):
@@ -275,9 +397,14 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     objects: tuple[KernelObject, ...] = ()
     handles: tuple[Handle, ...] = ()
     semaphores: tuple[SemaphoreUse, ...] = ()
+    locks: tuple[LockUse, ...] = ()
+    awaited: tuple[Awaited, ...] = ()
     stacks: tuple[Stack, ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    flight_records: tuple[FlightRecord, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     gpu_processes: tuple[GpuProcess, ...] = ()
+    cgroups: tuple[Cgroup, ...] = ()
     unknowns: tuple[Unknown, ...] = ()
     probes: tuple[ProbeReport, ...] = ()
 

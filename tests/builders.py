@@ -16,11 +16,16 @@ import msgspec
 from mpmon.diagnosis import History, diagnose
 from mpmon.diagnosis.findings import Diagnosis
 from mpmon.model import (
+    Awaited,
     Blocked,
+    Cgroup,
+    Collective,
     Exit,
+    FlightRecord,
     Frame,
     Handle,
     KernelObject,
+    LockUse,
     Process,
     Row,
     Snapshot,
@@ -129,6 +134,17 @@ def kernel_object(name: str, **more: object) -> KernelObject:
     return msgspec.structs.replace(KernelObject(id=name, kind=name.partition(":")[0]), **more)
 
 
+def lock(word: int, function: str | None, *, tid: int, pid: int = ROOT, kind: str = "Lock", **more: object) -> LockUse:
+    """A thread holds a lock of its process, by a `with` block in that function or by the lock's own word."""
+    row = LockUse(pid=pid, tid=tid, object=f"futex:{pid}:{word:#x}", kind=kind, holds=True, function=function, depth=0)
+    return msgspec.structs.replace(row, **more)
+
+
+def wants(word: int, function: str, *, tid: int, pid: int = ROOT, **more: object) -> LockUse:
+    """A thread waits for a lock of its process."""
+    return lock(word, function, tid=tid, pid=pid, holds=False, **more)
+
+
 _TABLES: dict[type[Row], str] = {
     Process: "processes",
     Thread: "threads",
@@ -138,6 +154,11 @@ _TABLES: dict[type[Row], str] = {
     KernelObject: "objects",
     Unknown: "unknowns",
     Exit: "exits",
+    Collective: "collectives",
+    FlightRecord: "flight_records",
+    Cgroup: "cgroups",
+    LockUse: "locks",
+    Awaited: "awaited",
 }
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -119,6 +121,37 @@ def test_explain_prints_the_page_of_a_rule(cause: str) -> None:
 
 def test_explain_of_what_is_no_cause() -> None:
     assert "no cause 'gremlins'" in one_sentence(mpmon("explain", "gremlins"), 2)
+
+
+# Flight Recorders
+
+
+@pytest.mark.parametrize("source", ["https://localhost:1", "http://localhost", "/nowhere/rank0.json", "/dev/null"])
+def test_what_is_no_flight_recorder(source: str, sleeper: int) -> None:
+    answer = mpmon(str(sleeper), "--once", "--flight-recorder", source)
+    assert source in one_sentence(answer, 2)
+
+
+def test_a_flight_recorder_that_is_a_pickle(sleeper: int, tmp_path: Path) -> None:
+    (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps({"entries": []}))
+    told = one_sentence(mpmon(str(sleeper), "--flight-recorder", str(tmp_path)), 2)
+    assert "is a pickle, which mpmon never loads" in told
+    assert "make JSON of it" in told
+
+
+def test_a_flight_recorder_of_a_recording() -> None:
+    told = one_sentence(mpmon("--replay", HUNG, "--flight-recorder", "http://localhost:1"), 2)
+    assert "do not go together" in told
+
+
+def test_a_flight_recorder_that_does_not_answer_is_only_a_fact() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with Program("works.py").hear("ready") as program:
+        answer = mpmon(str(program.pid), "--once", "--for", "3", "--json", "--flight-recorder", address)
+    (probe,) = [row for row in json.loads(answer.stdout)["probes"] if row["name"] == "flight recorder"]
+    assert (probe["ok"], probe["problem"]) == (False, f"{address}: Connection refused")
+    assert (answer.returncode, answer.stderr) == (0, "")
 
 
 # Reports

@@ -10,9 +10,25 @@ from mpmon.diagnosis.findings import Place, Suspect
 from mpmon.diagnosis.frames import innermost_user, place
 from mpmon.diagnosis.history import History, Past, ThreadKey
 from mpmon.diagnosis.motion import Motion, motion
-from mpmon.diagnosis.roles import Role
-from mpmon.diagnosis.waits import Standing, standing
-from mpmon.model import NOT_PYTHON, Blocked, Handle, KernelObject, Process, SemaphoreUse, Snapshot, Stack
+from mpmon.diagnosis.numbers import Numbers
+from mpmon.diagnosis.roles import PROCESS_GROUP_THREADS, Role
+from mpmon.diagnosis.waits import Standing, Wait, in_own_code, standing
+from mpmon.model import (
+    NOT_PYTHON,
+    Awaited,
+    Blocked,
+    Handle,
+    KernelObject,
+    LockUse,
+    Process,
+    SemaphoreUse,
+    Snapshot,
+    Stack,
+)
+
+STORE_THREAD = "pt_tcpstore_uv"
+
+_SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
 
 class Case:
@@ -67,6 +83,22 @@ class Case:
         return found
 
     @cached_property
+    def _lock_uses(self) -> dict[str, list[LockUse]]:
+        found: dict[str, list[LockUse]] = defaultdict(list)
+        for use in self.snapshot.locks:
+            found[use.object].append(use)
+        return found
+
+    @cached_property
+    def _awaited(self) -> dict[ThreadKey, Awaited]:
+        return {(row.pid, row.tid): row for row in self.snapshot.awaited}
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """What the Flight Recorders of the ranks say."""
+        return Numbers(self)
+
+    @cached_property
     def without_ledger(self) -> frozenset[int]:
         """Processes whose part in semaphores could not be read."""
         return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "semaphores")
@@ -75,6 +107,35 @@ class Case:
     def zombies(self) -> list[int]:
         """Processes of the job that ended and were not collected by their parent."""
         return [pid for pid, process in self.processes.items() if process.ended]
+
+    def wanted_lock(self, key: ThreadKey) -> str | None:
+        """The lock of its own process a thread waits for."""
+        blocked = self.blocked.get(key)
+        words = [name for name in blocked.waits_on if name.startswith("futex:")] if blocked else []
+        rows = [use.object for use in self.snapshot.locks if (use.pid, use.tid) == key and not use.holds]
+        return next(iter(rows or words), None)
+
+    def lock_holders(self, lock: str | None) -> list[LockUse]:
+        """The threads that hold a lock of their process, by its frames or by the lock's own word."""
+        return [use for use in self._lock_uses.get(lock or "", ()) if use.holds]
+
+    def lock_waiters(self, lock: str | None) -> list[LockUse]:
+        """The threads whose frames show that they wait for a lock of their process."""
+        return [use for use in self._lock_uses.get(lock or "", ()) if not use.holds]
+
+    def holders_before_fork(self, pid: int, lock: str | None) -> list[LockUse]:
+        """For a lock that a child copied at its fork: the threads of the parent that hold the parent's, at the same
+        address; or the child's own waiters, where the lock names an owner that is no thread of the child.
+        """
+        if lock is None or not self.is_forked(pid):
+            return []
+        lost = [use for use in self.lock_waiters(lock) if use.owner_missing]
+        return lost or self.lock_holders(lock.replace(f":{pid}:", f":{self.processes[pid].ppid}:"))
+
+    def awaited(self, key: ThreadKey) -> ThreadKey | None:
+        """The thread that a joining thread joins, or that runs the task whose result is waited for."""
+        row = self._awaited.get(key)
+        return (row.pid, row.by_tid) if row and row.by_tid else None
 
     def by_ident(self, pid: int, ident: int | None) -> ThreadKey:
         """The thread with that `threading.get_ident()`; the main thread where it is not known."""
@@ -145,8 +206,39 @@ class Case:
     def standing(self, key: ThreadKey) -> Standing:
         """What a thread waits for."""
         if key not in self._standings:
-            self._standings[key] = standing(self.stacks.get(key), self.blocked.get(key))
+            found = standing(self.stacks.get(key), self.blocked.get(key))
+            lock = self.wanted_lock(key)
+            if self.lock_holders(lock) or self.holders_before_fork(key[0], lock):
+                found = Standing(Wait.THREAD_LOCK, "a lock", found.frame)
+            elif found.kind in _SOCKET_WAITS and self._asks_store(key):
+                found = Standing(Wait.STORE_KEY, "a key of the store", found.frame)
+            elif found.kind is Wait.FUTEX and self._waits_for_work(key):
+                found = Standing(Wait.COLLECTIVE, "an asynchronous operation", found.frame)
+            self._standings[key] = found
         return self._standings[key]
+
+    def _asks_store(self, key: ThreadKey) -> bool:
+        """It waits for an answer of the process that serves torch's store, in a call of its own code."""
+        if not in_own_code(self.stacks.get(key)):
+            return False
+        ends = [handle.pid for item in self.waits_on(key) if item.peer for handle in self.holders.get(item.peer, ())]
+        return any(pid in self.store_servers for pid in ends)
+
+    def _waits_for_work(self, key: ThreadKey) -> bool:
+        """A rank's main thread in a native wait of its own code that is no lock of Python's: `Work.wait()` of torch."""
+        unread = any(row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns)
+        lock = any(use.tid == key[1] and not use.holds for use in self.snapshot.locks if use.pid == key[0])
+        main = key[0] == key[1] and self.role(key[0]).kind == "rank" and in_own_code(self.stacks.get(key))
+        return main and not unread and not lock and key[0] in self._in_process_group
+
+    @cached_property
+    def _in_process_group(self) -> frozenset[int]:
+        return frozenset(row.pid for row in self.snapshot.threads if row.name in PROCESS_GROUP_THREADS)
+
+    @cached_property
+    def store_servers(self) -> frozenset[int]:
+        """Processes with the thread of a TCPStore's server (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp)."""
+        return frozenset(row.pid for row in self.snapshot.threads if row.name == STORE_THREAD)
 
     def motion(self, key: ThreadKey) -> Motion:
         """Whether a thread got anywhere lately."""

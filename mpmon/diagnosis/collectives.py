@@ -1,11 +1,48 @@
-"""Which rank is in which collective, from frames: the ground the rules about ranks share."""
+"""Which rank is in which collective, from frames and Flight Recorders: the ground the rules about ranks share."""
 
 from __future__ import annotations
 
+import msgspec
+
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.waits import BACKWARD, Wait, user_lines
+
+
+class Numbered(msgspec.Struct, frozen=True):
+    """What the numbers of the Flight Recorders say about a knot."""
+
+    odd: tuple[ThreadKey, ...] = ()
+    """The ranks that are behind or called something else than most; empty where the numbers do not tell."""
+    evidence: tuple[str, ...] = ()
+    exact: bool = False
+    """The numbers leave nothing to guess, also about those in `odd`."""
+
+    @property
+    def certainty(self) -> Certainty:
+        """What may be claimed at most."""
+        return Certainty.PROVED if self.exact else Certainty.LIKELY
+
+
+def numbered(knot: Knot) -> Numbered:
+    """Who is behind or took another turn, by sequence numbers; empty where there are none."""
+    numbers, members = knot.case.numbers, sorted({pid for pid, _ in knot.closed.members})
+    lags = {pid: lag for pid in members if (lag := numbers.lag(pid))}
+    if lags:
+        targets = [target for lag in lags.values() for target in lag.targets if isinstance(target, tuple)]
+        evidence = tuple(dict.fromkeys(lag.words for lag in lags.values()))
+        if any(pid in lags for pid, _ in targets):
+            # They wait for each other, in different groups: none of them is the odd one.
+            return Numbered((), evidence, exact=all(lag.exact for lag in lags.values()))
+        # What they wait in themselves is known from frames only.
+        return Numbered(tuple(dict.fromkeys(targets)), evidence)
+    clash = next((clash for pid in members if (clash := numbers.clash(pid))), None)
+    if clash is None:
+        return Numbered()
+    odd = tuple((pid, pid) for pid in clash.odd())
+    return Numbered(odd, clash.words, exact=clash.exact and bool(odd))
 
 
 def operations(knot: Knot) -> dict[str, list[ThreadKey]]:

@@ -7,22 +7,22 @@ little could be read to say so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
+from mpmon.diagnosis.advice import further_advice
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Unchecked, Verdict
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Unchecked, Verdict
+from mpmon.diagnosis.gaps import hides_call, rests_on_facts, unchecked
 from mpmon.diagnosis.graph import Graph, Status
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs import node
-from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.needs.dead import death, did
 from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.views import ProcessViews
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import age
+from mpmon.diagnosis.words import age, several
 from mpmon.model import NOT_PYTHON
 
 PATIENCE_S = 5.0
@@ -53,17 +53,25 @@ def diagnose(history: History, memory: ProcessViews | None = None) -> Diagnosis:
     case = Case(history, snapshot)
     graph = Graph(lambda key: node(case, key))
     blind = _blind(case)
-    if blind:
-        return Diagnosis(
-            verdict=Verdict.UNKNOWN, because=blind, settled=bool(snapshot.unknowns), unchecked=tuple(_unchecked(case)),
-            processes=views.of(case, graph, ()),
-        )  # fmt: skip
+    if blind and not _shows_a_stop(case):
+        return _unknown(case, graph, views, blind)
     goals = _goals(case, graph)
     asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
     knots = [Knot(case, graph, closed) for goal in asked if (closed := graph.closed(goal))]
     ripe = [knot for knot in knots if _is_ripe(knot)]
     ranked = _ranked(ripe)
-    return _hung(case, graph, views, ripe, ranked) if ranked else _not_hung(case, graph, views, goals, knots)
+    if ranked:
+        return _hung(case, graph, views, ripe, ranked)
+    return _unknown(case, graph, views, blind) if blind else _not_hung(case, graph, views, goals, knots)
+
+
+def _unknown(case: Case, graph: Graph, views: ProcessViews, why: str) -> Diagnosis:
+    """Nothing can be said, but what anybody may see: states, ages, the tree, the dead."""
+    patient = _shows_a_stop(case) and case.history.watched_s < PATIENCE_S
+    return Diagnosis(
+        verdict=Verdict.UNKNOWN, because=why + _dead_words(case), settled=bool(case.snapshot.unknowns) and not patient,
+        unchecked=_unchecked(case), processes=views.of(case, graph, ()),
+    )  # fmt: skip
 
 
 def _ranked(knots: list[Knot]) -> tuple[Finding, ...]:
@@ -90,7 +98,7 @@ def _hung(case: Case, graph: Graph, views: ProcessViews, knots: list[Knot], find
     settled = all(_stood_s(knot) >= SETTLED_S and _is_frozen(knot) for knot in knots)
     return Diagnosis(
         verdict=Verdict.HUNG, since=findings[0].since, settled=settled, because=findings[0].summary,
-        findings=findings, unchecked=tuple(_unchecked(case)), processes=views.of(case, graph, findings),
+        findings=findings, unchecked=_unchecked(case, findings), processes=views.of(case, graph, findings),
     )  # fmt: skip
 
 
@@ -109,7 +117,7 @@ def _not_hung(case: Case, graph: Graph, views: ProcessViews, goals: list[ThreadK
         verdict, since = Verdict.SLOW, stands_since(case, slow)
         because = _slow_words(case, graph, slow)
     return Diagnosis(
-        verdict=verdict, since=since, because=because, unchecked=tuple(_unchecked(case)),
+        verdict=verdict, since=since, because=because, unchecked=_unchecked(case),
         processes=views.of(case, graph, ()),
     )  # fmt: skip
 
@@ -125,15 +133,23 @@ def _finding(knot: Knot) -> Finding:
     cause, claim = _claim(knot)
     roots = knot.roots if knot.ending is not Ending.OPEN else knot.roots[:1]
     suspects = claim.suspects if claim.suspects is not None else tuple(map(knot.case.suspect, roots))
-    return Finding(
-        cause=cause, certainty=_certainty(knot, claim), summary=_sentence(claim.summary, knot), suspects=suspects,
+    found = Finding(
+        cause=cause, certainty=_certainty(knot, claim), summary=_sentence(claim.summary, knot),
+        suspects=tuple(_with_end(knot.case, suspect) for suspect in suspects),
         waiters=tuple(row for row in knot.waiters() if row.pid not in {suspect.pid for suspect in suspects}),
-        chain=knot.chain(), evidence=tuple(line for line in claim.evidence if line), advice=claim.advice,
+        chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)), advice=claim.advice,
         since=knot.since(),
     )  # fmt: skip
+    return msgspec.structs.replace(found, advice=(*found.advice, *further_advice(knot.case, found)))
+
+
+def _with_end(case: Case, suspect: Suspect) -> Suspect:
+    return msgspec.structs.replace(suspect, end=death(case, suspect.pid).how) if suspect.dead else suspect
 
 
 def _claim(knot: Knot) -> tuple[str, Claim]:
+    if found := _hidden(knot):
+        return found
     for rule in RULES:
         claim = rule.claim(knot)
         if claim:
@@ -142,18 +158,36 @@ def _claim(knot: Knot) -> tuple[str, Claim]:
     return _nearest_cause(knot), Claim(summary=words, evidence=knot.edge_evidence(), certainty=Certainty.POSSIBLE)
 
 
+def _hidden(knot: Knot) -> tuple[str, Claim] | None:
+    """All waits end in a process that may not be read: that it stands still is known, and no more."""
+    if knot.ending is not Ending.LEAF or knot.root is None or knot.standing().kind is not Wait.UNKNOWN:
+        return None
+    if not hides_call(knot.case, knot.root):
+        return None
+    pid = knot.root[0]
+    return "main-stuck" if knot.is_goal else "worker-stuck", Claim(
+        summary=f"{knot.role()} (pid {pid}) has not run for {knot.for_how_long()}, and what it is in may not be read",
+        evidence=(f"the counters of /proc/{pid}/schedstat stand still", *knot.edge_evidence()),
+        advice=(f"Give mpmon the right to read it: `mpmon doctor {pid}` tells how.",),
+        certainty=Certainty.POSSIBLE,
+    )
+
+
 def _nearest_cause(knot: Knot) -> str:
     """What a symptom is called that no rule explains."""
     kinds = {Wait.QUEUE_GET: "queue-empty", Wait.PIPE_READ: "queue-empty", Wait.QUEUE_PUT: "queue-full",
-             Wait.PIPE_WRITE: "pipe-full", Wait.LOCK: "lock-held", Wait.FUTEX: "lock-held", Wait.MUTEX: "lock-held",
+             Wait.PIPE_WRITE: "pipe-full", Wait.LOCK: "lock-held", Wait.FUTEX: "lock-held", Wait.THREAD_LOCK: "lock-held",
              Wait.CONDITION: "thread-deadlock", Wait.THREAD_QUEUE: "thread-deadlock"}  # fmt: skip
     return kinds.get(knot.standing().kind, "native-hang")
 
 
 def _certainty(knot: Knot, claim: Claim) -> Certainty:
-    """Never more than the edges allow: proved needs exact ones and roots that did not run at all."""
+    """Never more than the edges allow: proved needs exact ones, roots that did not run at all, and nobody who may not be
+    read and could have acted.
+    """
     exact = knot.closed.exact and all(knot.case.motion(key) is Motion.FROZEN for key in knot.roots)
-    best = Certainty.PROVED if exact else Certainty.LIKELY
+    seen = exact and rests_on_facts(knot.case, {pid for pid, _ in (*knot.closed.members, *knot.roots)})
+    best = Certainty.PROVED if seen else Certainty.LIKELY
     return max(best, claim.certainty, key=lambda certainty: certainty.rank)
 
 
@@ -218,6 +252,19 @@ def _blind(case: Case) -> str:
     return ""
 
 
+def _shows_a_stop(case: Case) -> bool:
+    """A process of the job is stopped, which anybody may see."""
+    return case.is_alive(case.snapshot.root_pid) and any(row.stopped for row in case.snapshot.processes)
+
+
+def _dead_words(case: Case) -> str:
+    """Who is dead, of a living job of which nothing else is known."""
+    if not case.zombies or not case.is_alive(case.snapshot.root_pid):
+        return ""
+    names = [f"{case.role(pid).name} (pid {pid}) {did(death(case, pid).how)}" for pid in case.zombies]
+    return f"; to be seen all the same: {several(names)}"
+
+
 def _without_python(case: Case) -> bool:
     """Every process that is alive was asked for its stacks and is not Python."""
     others = {row.pid for row in case.snapshot.unknowns if row.table == "stacks" and row.reason == NOT_PYTHON}
@@ -231,14 +278,10 @@ def _was_seen(case: Case, pid: int) -> bool:
     return any(look.stack or (look.blocked and look.blocked.syscall) for look in looks)
 
 
-def _unchecked(case: Case) -> Iterator[Unchecked]:
-    """What the missing rows would have told."""
-    reasons: dict[str, list[int]] = {}
-    for row in case.snapshot.unknowns:
-        if row.table == "stacks" and not row.gone and case.role(row.pid).kind not in (*HELPERS, "subprocess"):
-            reasons.setdefault(row.reason, []).append(row.pid)
-    for reason, pids in reasons.items():
-        yield Unchecked(cause="worker-stuck", reason=f"stacks of pid {', '.join(map(str, pids[:4]))}: {reason}")
+def _unchecked(case: Case, findings: tuple[Finding, ...] = ()) -> tuple[Unchecked, ...]:
+    """The causes that cannot be decided for want of rows; those that were found are decided."""
+    found = {finding.cause for finding in findings}
+    return tuple(unchecked(case, {rule.CAUSE: rule.NEEDS for rule in RULES if rule.CAUSE not in found}))
 
 
 def _healthy_words(case: Case, goals: list[ThreadKey]) -> str:

@@ -5,11 +5,16 @@ Words: a *culprit* is who must move first in truth, a *suspect* is who mpmon bel
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 import msgspec
 
+from mpmon.diagnosis.words import several
 from mpmon.model import Row, Snapshot
+
+MOST_CAUSES = 6
+"""Causes that are named in one line for people."""
 
 
 class Verdict(Enum):
@@ -65,6 +70,8 @@ class Suspect(Row, frozen=True, kw_only=True, omit_defaults=False):
     tid: int | None = None
     frame: Place | None = None
     """The innermost line of the user's own code, else the innermost line."""
+    end: str | None = None
+    """How it ended: `killed by SIGKILL (9)`; `None` for the living."""
 
 
 class Waiter(Row, frozen=True, kw_only=True):
@@ -83,6 +90,8 @@ class Link(Row, frozen=True, kw_only=True):
     does: str
     """What it waits in, or what it is doing: `next batch`, `all_reduce`, `time.sleep`."""
     place: Place | None = None
+    thread: str | None = None
+    """Python's name of the thread, when it is not the main one."""
 
 
 class Finding(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -107,6 +116,14 @@ class Unchecked(Row, frozen=True, kw_only=True):
 
     cause: str
     reason: str
+
+
+def by_reason(rows: Iterable[Unchecked]) -> list[str]:
+    """The same for people, one line a reason: `stacks of pid 7: permission denied (not decided: gil-held, worker-stuck)`."""
+    causes: dict[str, list[str]] = {}
+    for row in rows:
+        causes.setdefault(row.reason, []).append(row.cause)
+    return [f"{reason} (not decided: {several(found, MOST_CAUSES)})" for reason, found in causes.items()]
 
 
 class ProcessView(Row, frozen=True, kw_only=True):

@@ -73,6 +73,8 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     """All targets must act, not just any."""
     exact: bool = False
     """The kernel or the interpreter named the targets."""
+    held: bool = False
+    """The targets have what is waited for: a lock, or permits of a semaphore."""
     words: str = ""
     """`batch from dataloader worker 1`."""
     evidence: str = ""
@@ -148,7 +150,8 @@ class Graph:
         members, paths = self._closed_from(goal, able)
         roots, cycle = self._roots(members, able)
         path = paths.get(_end(roots, members, self), (goal,))
-        exact = all(need.exact for key in path if (need := self.node(key).need))
+        argument = dict.fromkeys((*path, *(root for root in roots if cycle and isinstance(root, tuple))))
+        exact = all(need.exact for key in argument if (need := self.node(key).need))
         return Closed(goal, tuple(members), tuple(roots), cycle, path, exact)
 
     def _satisfied(self, node: Node, able: set[ThreadKey]) -> bool:
@@ -192,7 +195,11 @@ class Graph:
             return list(dict.fromkeys(found)), False
         if found := [end for end in ends if isinstance(end, Gone) and end.certain]:
             return list(dict.fromkeys(found)), False
-        leaves: list[Target] = [key for key in members if self.node(key).status is Status.LEAF]
+        holders = self._holders(members)
+        leaves: list[Target] = [
+            key for key in members if self.node(key).status is Status.LEAF
+            or (self.node(key).status is Status.IDLE and key in holders)
+        ]  # fmt: skip
         if leaves:
             return leaves, False
         if cycle := self._cycle(members, able, exact=True):
@@ -203,8 +210,15 @@ class Graph:
             return list(dict.fromkeys(outside)), False
         if cycle := self._cycle(members, able, exact=False):
             return list(cycle), True
-        waiting: list[Target] = [key for key in members if self.node(key).status is Status.WAITS]
-        return waiting, False
+        needs = [(key, need) for key in members if (need := self.node(key).need)]
+        # Whoever waits for one that is known moves when that one does; the others wait for somebody.
+        vague: list[Target] = [key for key, need in needs if not need.exact and not need.every]
+        return vague or [key for key, _ in needs], False
+
+    def _holders(self, members: list[ThreadKey]) -> set[Target]:
+        """Who has what another member waits for: one that idles meanwhile keeps it for ever."""
+        needs = [need for key in members if (need := self.node(key).need) and need.held]
+        return {target for need in needs for target in need.targets}
 
     def _cycle(self, members: list[ThreadKey], able: set[ThreadKey], *, exact: bool) -> list[ThreadKey]:
         """The first cycle along edges that have to be waited for: exact ones only, or any."""

@@ -9,6 +9,7 @@ import msgspec
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
+from mpmon.diagnosis.gaps import hides_call
 from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Outside, Status
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion, same_since
@@ -71,7 +72,7 @@ class Knot:
         if self.closed.cycle:
             return Ending.CYCLE
         first = self.closed.roots[0] if self.closed.roots else None
-        leaf = isinstance(first, tuple) and self.graph.node(first).status is Status.LEAF
+        leaf = isinstance(first, tuple) and self.graph.node(first).status in (Status.LEAF, Status.IDLE)
         return Ending.LEAF if leaf else Ending.OPEN
 
     @cached_property
@@ -91,6 +92,8 @@ class Knot:
         waits = self.closed.path[self.closed.path.index(key) - 1] if key in self.closed.path[1:] else key
         started = self.case.processes[key[0]].ppid == waits[0] if key[0] in self.case.processes else False
         foreign = key not in self.case.stacks and self.case.role(key[0]).kind == "subprocess"
+        # One that is stopped has to be let go on itself, and one that may not be read may be Python after all.
+        foreign = foreign and self.standing(key).kind is not Wait.STOPPED and not hides_call(self.case, key)
         return waits if foreign and started and waits in self.case.stacks else key
 
     @property
@@ -121,8 +124,10 @@ class Knot:
         return found[0] if found else None
 
     def role(self) -> str:
-        """The root's role."""
-        return self.case.role((self.root or self.goal)[0]).name
+        """The root's role, and its thread when that is not the main one: `thread writer of rank 1`."""
+        key = self.root or self.goal
+        name = self.case.role(key[0]).name
+        return name if key[0] == key[1] else f"thread {self.case.thread_name(key)} of {name}"
 
     def kind(self) -> str:
         """The root's role without its number."""
@@ -161,12 +166,11 @@ class Knot:
         return f"{self.case.role(self.goal[0]).name} waits for {need.words if need else 'it'}"
 
     def waiters(self) -> tuple[Waiter, ...]:
-        """Every process that only waits, in the order of the chain."""
-        roots = {key[0] for key in self.roots} if self.ending in (Ending.LEAF, Ending.CYCLE) else set[int]()
+        """Every process that waits for another, in the order of the chain; suspects among them are left out later."""
         found: dict[int, Waiter] = {}
         for key in self.closed.members:
             node = self.graph.node(key)
-            if key[0] not in roots and node.need and key[0] not in found:
+            if node.need and key[0] not in found:
                 found[key[0]] = Waiter(pid=key[0], role=self.case.role(key[0]).name, waits_for=node.need.words)
         return tuple(found.values())
 
@@ -190,7 +194,8 @@ class Knot:
         standing = self.case.standing(key)
         motion = self.case.motion(key)
         words = "spins" if motion is Motion.SPINNING else standing.words
-        return Link(pid=key[0], role=self.case.role(key[0]).name, does=words, place=self.case.place(key))
+        thread = None if key[0] == key[1] else self.case.thread_name(key)
+        return Link(pid=key[0], role=self.case.role(key[0]).name, does=words, place=self.case.place(key), thread=thread)
 
 
 def stands_since(case: Case, key: ThreadKey) -> float:

@@ -54,18 +54,22 @@ class Wait(Enum):
     """Inside a collective or point-to-point operation of torch.distributed."""
     RENDEZVOUS = auto()
     """Gathering the ranks, or a key of the store."""
+    STORE_KEY = auto()
+    """A key of the store of torch.distributed that some other client has to set."""
     LAUNCHER = auto()
     """A launcher watches its ranks."""
     SERVICE = auto()
     """A helper thread or process waits for requests: idle by right."""
     DEBUGGER = auto()
     """pdb, breakpoint() or input() waits for somebody to type."""
+    OTHER_CLIENTS = auto()
+    """A manager's object blocks one client's call until another client does something."""
     # What the kernel alone tells:
     SLEEP = auto()
     FUTEX = auto()
     """A lock of this process, of which nothing more is known."""
-    MUTEX = auto()
-    """A native mutex with a known owner."""
+    THREAD_LOCK = auto()
+    """A lock between threads of this process, whose holder the interpreter or the lock itself names."""
     PIPE_READ = auto()
     PIPE_WRITE = auto()
     SOCKET = auto()
@@ -154,10 +158,15 @@ PATTERNS: tuple[Pattern, ...] = (
     _row(Wait.SERVICE, "multiprocessing/queues.py", "_feed", "items to send"),
     _row(Wait.JOIN_THREAD, "multiprocessing/queues.py", "_finalize_join join_thread", "the queue's feeder thread"),
     _row(Wait.SERVICE, "multiprocessing/resource_sharer.py", "_serve"),
-    _row(Wait.SERVICE, "multiprocessing/managers.py", "serve_forever accepter serve_client handle_request"),
-    _row(Wait.SERVICE, "multiprocessing/forkserver.py", "main"),
+    _row(Wait.SERVICE, "multiprocessing/managers.py", "serve_forever accepter", "requests"),
+    _row(Wait.SERVICE, "multiprocessing/managers.py", "serve_client _handle_request handle_request", "requests",
+         called="recv"),
+    _row(Wait.PIPE_WRITE, "multiprocessing/managers.py", "serve_client", "room for its answer", called="send"),
+    _row(Wait.OTHER_CLIENTS, "multiprocessing/managers.py", "serve_client", "another client of the manager"),
+    _row(Wait.SERVICE, "multiprocessing/forkserver.py", "main", called="select"),
     _row(Wait.SERVICE, "multiprocessing/resource_tracker.py", "main"),
-    _row(Wait.SERVICE, "/socketserver.py", "serve_forever"),
+    _row(Wait.SERVICE, "/socketserver.py", "serve_forever", "requests"),
+    _row(Wait.SERVICE, "http/server.py", "handle_one_request", "requests", called="readinto"),
     _row(Wait.JOIN_PROCESS, "multiprocessing/process.py", "join", "a child to end"),
     _row(Wait.JOIN_PROCESS, "multiprocessing/popen_fork.py", "wait poll"),
     _row(Wait.JOIN_PROCESS, "/subprocess.py", "wait _wait call run check_call _try_wait", "a subprocess to end"),
@@ -224,7 +233,8 @@ def _from_frames(stack: Stack) -> Standing | None:
     return best
 
 
-_INNER_WINS = frozenset({(Wait.RENDEZVOUS, Wait.LAUNCHER), (Wait.PROCESS_EVENT, Wait.CONDITION)})
+_INNER_WINS = frozenset({(Wait.RENDEZVOUS, Wait.LAUNCHER), (Wait.PROCESS_EVENT, Wait.CONDITION),
+                         (Wait.POOL_RESULT, Wait.OTHER_CLIENTS)})  # fmt: skip
 """Pairs in which the inner frame says more: an agent that still gathers its ranks, a barrier between processes."""
 
 

@@ -59,7 +59,7 @@ class KernelLook:
         self._now = now
         self._clocks = _Clocks(proc, now)
         self._locks: dict[str, tuple[int, ...]] | None = None
-        self._sockets = SocketTable(proc)
+        self._sockets = SocketTable(proc, now)
         self.blocked: dict[int, tuple[Blocked, ...]] = {}
         self.handles: dict[int, tuple[Handle, ...]] = {}
         self.objects: dict[str, KernelObject] = {}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from mpmon.probes.files import Proc
 
 MAPS_LIMIT = 1 << 24
 """Bytes of a maps file that are read: some ten thousand mappings."""
+
+_LINE = re.compile(r"[0-9a-f]+-[0-9a-f]+ [rwxps-]{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+(\s|$)")
+"""A whole line; the last one may be cut. Only a line feed ends one: a file's name may hold anything else."""
 
 _SHARED_MEMORY = "/dev/shm/"
 
@@ -56,5 +61,5 @@ def areas(proc: Proc, pid: int) -> list[Area]:
     Raises:
         OSError: the process is gone, or another user's.
     """
-    lines = proc.text(pid, "maps", limit=MAPS_LIMIT).splitlines()
-    return [Area(line) for line in lines if line.count(" ") >= 4]
+    lines = proc.text(pid, "maps", limit=MAPS_LIMIT).split("\n")
+    return [Area(line) for line in lines if _LINE.match(line)]

@@ -210,6 +210,9 @@ class _Member:
         self._tids: dict[int, _ThreadState] = {}
         self.threads: tuple[Thread, ...] = ()
         self._fixed: dict[str, Any] = self._read_fixed()
+        if stat.state in "ZX" and self._fixed["cgroup"] == "/":
+            # What v1 says of every process that has ended, whatever its group was.
+            self._fixed["cgroup"] = None
         self.row = self._build(stat, boot + stat.start_ticks / _TICKS)
 
     def refresh(self, *, all_threads: bool) -> bool:
@@ -262,9 +265,23 @@ class _Member:
             pid=self.pid, start_time=start_time, ppid=stat.ppid, pgid=stat.pgid, sid=stat.sid,
             state=stat.state, name=stat.name, threads=stat.threads, cpu_s=stat.cpu_s, rss_bytes=stat.rss_bytes,
             read_bytes=read, written_bytes=written,
-            exit_code=stat.exit_code if stat.state in "ZX" else None,
+            exit_code=self._exit_code(stat) if stat.state in "ZX" else None,
             **self._fixed,
         )  # fmt: skip
+
+    def _exit_code(self, stat: Stat) -> int | None:
+        """The status of a zombie; `None` where the kernel shows 0 to those who may not know (proc_pid_stat(5)).
+
+        The link `exe`, which a zombie has no more, needs the same right: refused is not the same as gone.
+        """
+        if stat.exit_code == 0:
+            try:
+                self._proc.link(self.pid, "exe")
+            except PermissionError:
+                return None
+            except OSError:
+                return 0
+        return stat.exit_code
 
     def _main_ran(self) -> bool:
         main = self._tids.get(self.pid)
@@ -323,6 +340,8 @@ class _Member:
             "tracer_pid": _first_int(status.get("TracerPid")),
             "namespace_pid": inside[-1] if len(inside) > 1 else None,
             "environment": self._environment(),
+            "cgroup": _memory_group(self._optional("cgroup")),
+            "cpus": _count_of_mask(status.get("Cpus_allowed")),
         }
 
     def _environment(self) -> dict[str, str] | None:
@@ -443,6 +462,18 @@ def _split(text: bytes | None) -> tuple[str, ...] | None:
 def _status_fields(text: bytes | None) -> dict[str, str]:
     lines = (text or b"").decode("utf-8", "replace").splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _memory_group(text: bytes | None) -> str | None:
+    """The group of the memory controller: its own tree in v1, else the only one there is, `0::PATH` (cgroups(7))."""
+    lines = [line.split(":", 2) for line in (text or b"").decode("utf-8", "replace").splitlines()]
+    groups = {name: fields[2] for fields in lines if len(fields) == 3 for name in fields[1].split(",")}
+    return groups.get("memory", groups.get(""))
+
+
+def _count_of_mask(text: str | None) -> int | None:
+    """The bits of a hexadecimal mask in words of 32: `ff,ffffffff` is 40 CPUs."""
+    return int(text.replace(",", ""), 16).bit_count() if text else None
 
 
 def _first_int(text: str | None) -> int | None:

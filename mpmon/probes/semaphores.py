@@ -15,6 +15,7 @@ semaphores somebody waits for.
 
 from __future__ import annotations
 
+import re
 import struct
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from collections.abc import Iterator
 from mpmon.model import SemaphoreUse, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.maps import Area, areas
-from mpmon.probes.memory import Memory
+from mpmon.probes.memory import Memory, Touched
 
 SEARCH_LIMIT = 2 << 30
 """Bytes of one process that are searched, small mappings first: Python's objects live in arenas of 1 MiB."""
@@ -42,16 +43,16 @@ _OBJECT = struct.Struct("=QQQQiii")
 _TYPE_NAME_AT = 24
 """Offset of `tp_name` in PyTypeObject: after PyObject_VAR_HEAD."""
 
-_RECURSIVE = 0
-"""RECURSIVE_MUTEX of semaphore.c."""
+_RECURSIVE, _SEMAPHORE = 0, 1
+"""RECURSIVE_MUTEX and SEMAPHORE of semaphore.c."""
 
 
 def semaphore_uses(proc: Proc, pid: int, names: frozenset[str]) -> tuple[tuple[SemaphoreUse, ...], Unknown | None]:
     """What the process has of these semaphores, and why the answer is not complete."""
     try:
         everything = areas(proc, pid)
-        with Memory(proc, pid) as memory:
-            search = _Search(memory, everything, pid, names)
+        with Memory(proc, pid) as memory, Touched(proc, pid) as touched:
+            search = _Search(memory, touched, everything, pid, names)
             rows = tuple(search.rows())
     except OSError as problem:
         reason = f"memory may not be read ({(problem.strerror or 'failed').lower()})"
@@ -62,8 +63,11 @@ def semaphore_uses(proc: Proc, pid: int, names: frozenset[str]) -> tuple[tuple[S
 class _Search:
     """One search through the private memory of one process."""
 
-    def __init__(self, memory: Memory, everything: list[Area], pid: int, names: frozenset[str]) -> None:
+    def __init__(
+        self, memory: Memory, touched: Touched, everything: list[Area], pid: int, names: frozenset[str]
+    ) -> None:
         self._memory = memory
+        self._touched = touched
         self._pid = pid
         self._wanted = {area.start: area.semaphore for area in everything if area.semaphore in names}
         self._private = sorted((area for area in everything if area.is_private_memory), key=lambda area: area.size)
@@ -89,20 +93,24 @@ class _Search:
         deadline = time.monotonic() + DEADLINE_S
         left = SEARCH_LIMIT
         for area in self._private:
-            for position in range(area.start, area.end, CHUNK):
-                if left <= 0 or time.monotonic() > deadline:
-                    self.problem = "too much memory to search it all"
-                    return
-                chunk = self._memory.read_some(position, min(CHUNK, area.end - position))
-                left -= len(chunk)
-                yield position, chunk
+            for start, end in self._touched.within(area):
+                for position in range(start, end, CHUNK):
+                    if left <= 0 or time.monotonic() > deadline:
+                        self.problem = "too much memory to search it all"
+                        return
+                    chunk = self._memory.read_some(position, min(CHUNK, end - position))
+                    if not chunk:
+                        break
+                    left -= len(chunk)
+                    yield position, chunk
 
     def _use(self, address: int, name: str) -> SemaphoreUse | None:
         text = self._memory.read(address, _OBJECT.size)
         if text is None:
             return None
         references, kind_of, _, last, count, most, kind = _OBJECT.unpack(text)
-        if not 0 < references < 1 << 32 or not self._is_semlock(kind_of):
+        possible = 0 < references < 1 << 32 and most >= 1 and kind in (_RECURSIVE, _SEMAPHORE)
+        if not possible or not self._is_semlock(kind_of):
             return None
         return SemaphoreUse(
             pid=self._pid,
@@ -122,8 +130,10 @@ class _Search:
 
 
 def _aligned(chunk: bytes, needle: bytes) -> Iterator[int]:
-    at = chunk.find(needle)
-    while at >= 0:
-        if at % 8 == 0:
+    """Where a word lies. Most of memory is zeros, and a search for a text that ends in zeros stumbles over all of them."""
+    core = needle.strip(b"\0")
+    ahead = needle.index(core)
+    for found in re.finditer(re.escape(core), chunk):
+        at = found.start() - ahead
+        if at % 8 == 0 and chunk[at : at + 8] == needle:
             yield at
-        at = chunk.find(needle, at + 1)

@@ -1,162 +1,218 @@
-"""Sockets by inode: addresses, unread bytes and the other end, from proc_pid_net(5) and sock_diag(7).
+"""Sockets by inode: addresses, unread bytes and the other end.
 
-The files are those of the network namespace of the process that is asked about; the peers of Unix sockets, which are not
-in any file, come from the kernel's socket diagnosis and only for our own namespace.
+For our own network namespace the kernel is asked by sock_diag(7), which knows most; for another one, and where a filter
+forbids that, the files of proc_pid_net(5) are read as the process sees them.
+The other end of a TCP connection on this machine is the socket with the same two addresses the other way round.  While
+nobody has accepted a connection, its other end belongs to no process: then the listening socket is named whose owner
+should accept it.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from mpmon.model import KernelObject
 from mpmon.probes.files import Proc
+from mpmon.probes.sock_diag import LISTEN, InetSocket, UnixSocket, end, tcp_sockets, unix_sockets
 
-_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY = 4, 20
-_REQUEST_DUMP = 0x301
-_NLMSG_ERROR, _NLMSG_DONE = 2, 3
-_PEER, _QUEUES = 2, 4
-_HEADER = struct.Struct("=IHHII")
-_MESSAGE_SIZE = 16
-"""linux/netlink.h, linux/sock_diag.h, linux/unix_diag.h: struct nlmsghdr, sizeof(struct unix_diag_msg), attributes."""
+_ESTABLISHED, _SYN_SENT, _SYN_RECEIVED, _CLOSE_WAIT, _NEW_SYN_RECEIVED = 1, 2, 3, 8, 12
+"""linux/tcp_states.h."""
 
-_SHOW_PEER_AND_QUEUES = 0x04 | 0x10
-_UNIX_QUESTION = _HEADER.pack(16 + 24, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + struct.pack(
-    "=BBHIIIII", socket.AF_UNIX, 0, 0, 0xFFFFFFFF, 0, _SHOW_PEER_AND_QUEUES, 0xFFFFFFFF, 0xFFFFFFFF
-)
+_QUEUED_STATES = frozenset({_ESTABLISHED, _SYN_RECEIVED, _CLOSE_WAIT, _NEW_SYN_RECEIVED})
+"""States of the far end of a connection that nobody has accepted; one whose owner closed it is in others."""
 
-_ANSWER_S, _MOST_ANSWERS = 0.5, 1024
-"""How long, and for how many packets, the kernel is listened to."""
+_ACCEPTS = 0x10000
+"""__SO_ACCEPTCON of linux/net.h, in the flags of /proc/net/unix."""
 
-_TCP_LISTEN = "0A"
-"""TCP_LISTEN of linux/tcp_states.h."""
+_Row = TypeVar("_Row", InetSocket, UnixSocket)
+
+_FILE_LIMIT = 1 << 22
+"""As much of /proc/net/tcp as is read: some 25,000 lines."""
 
 
 class SocketTable:
-    """All sockets of the machine, read when first asked for."""
+    """The sockets of each network namespace that is asked about, read once when first asked for."""
 
-    def __init__(self, proc: Proc) -> None:
-        self._proc = proc
-        self._rows: dict[str, _Socket] | None = None
-        self._by_ends: dict[tuple[str, str, str], str] = {}
-        self._peers: dict[str, tuple[str, int]] | None = None
+    def __init__(self, proc: Proc, now: float) -> None:
+        self._proc, self._now = proc, now
+        self._own: str | None = None
+        self._namespaces: dict[str, _Namespace] = {}
 
     def describe(self, pid: int, name: str) -> KernelObject:
-        """The socket `socket:INODE`, with its peer where that is on this machine."""
-        if self._rows is None:
-            self._rows = self._read(pid)
-        row = self._rows.get(name.partition(":")[2])
-        if row is None:
-            return KernelObject(id=name, kind="socket")
-        if row.protocol == "unix":
-            return self._describe_unix(name, row)
-        inode = self._by_ends.get((row.protocol, row.remote, row.local))
-        return KernelObject(
-            id=name, kind="socket", path=str(row), fill=row.unread, peer=f"socket:{inode}" if inode else None
-        )
+        """The socket `socket:INODE` of a process, with its peer where that is on this machine."""
+        inode = int(name.partition(":")[2])
+        namespace = self._namespace(pid)
+        found = namespace.unix.describe(name, inode) or namespace.tcp.describe(name, inode)
+        return found or namespace.udp.describe(name, inode) or KernelObject(id=name, kind="socket")
 
-    def _describe_unix(self, name: str, row: _Socket) -> KernelObject:
-        if self._peers is None:
-            self._peers = unix_peers() if self._proc.root == "/proc" else {}
-        peer, unread = self._peers.get(row.inode, ("", None))
-        return KernelObject(id=name, kind="socket", path=str(row), fill=unread, peer=f"socket:{peer}" if peer else None)
+    def _namespace(self, pid: int) -> _Namespace:
+        where = self._network(pid) or f"that of {pid}"
+        if where not in self._namespaces:
+            if self._own is None:
+                self._own = self._network("self") or ""
+            self._namespaces[where] = _Namespace(self._proc, pid, self._now if where == self._own else None)
+        return self._namespaces[where]
 
-    def _read(self, pid: int) -> dict[str, _Socket]:
-        rows: dict[str, _Socket] = {}
-        for protocol in ("tcp", "tcp6", "udp", "udp6"):
-            for line in self._lines(pid, protocol):
-                row = _Socket(protocol, line.split())
-                rows[row.inode] = row
-                self._by_ends[row.protocol, row.local, row.remote] = row.inode
-        for line in self._lines(pid, "unix"):
-            fields = line.split()
-            rows[fields[6]] = _Socket.unix(fields)
-        return rows
-
-    def _lines(self, pid: int, name: str) -> list[str]:
+    def _network(self, pid: int | str) -> str | None:
+        """`net:[4026531833]`: namespaces(7)."""
         try:
-            return self._proc.text(pid, "net", name, limit=1 << 22).splitlines()[1:]
+            return self._proc.link(pid, "ns", "net")
+        except OSError:
+            return None
+
+
+class _Namespace:
+    """The sockets of one network namespace, family by family as they are asked for."""
+
+    def __init__(self, proc: Proc, pid: int, now: float | None) -> None:
+        """`now` for our own namespace."""
+        self._proc, self._pid, self._now = proc, pid, now
+        self._unix: _UnixTable | None = None
+        self._tcp: _InetTable | None = None
+        self._udp: _InetTable | None = None
+
+    @property
+    def unix(self) -> _UnixTable:
+        """Unix sockets; asked for first, because there are the fewest."""
+        if self._unix is None:
+            self._unix = _UnixTable(self._asked(unix_sockets) or self._unix_files())
+        return self._unix
+
+    @property
+    def tcp(self) -> _InetTable:
+        """TCP sockets."""
+        if self._tcp is None:
+            self._tcp = _InetTable(self._asked(tcp_sockets) or self._inet_files("tcp"), self._now or 0.0)
+        return self._tcp
+
+    @property
+    def udp(self) -> _InetTable:
+        """UDP sockets: always the files, because hardly anybody waits in one."""
+        if self._udp is None:
+            self._udp = _InetTable(self._inet_files("udp"), 0.0)
+        return self._udp
+
+    def _asked(self, question: Callable[[], Iterable[_Row]]) -> list[_Row]:
+        try:
+            return list(question()) if self._now is not None else []
         except OSError:
             return []
 
+    def _inet_files(self, protocol: str) -> Iterator[InetSocket]:
+        for name in (protocol, protocol + "6"):
+            for fields in self._lines(name, 10):
+                yield _inet_line(protocol, fields)
 
-class _Socket:
-    """One line of /proc/net/tcp and its like."""
+    def _unix_files(self) -> Iterator[UnixSocket]:
+        return map(_unix_line, self._lines("unix", 7))
 
-    def __init__(self, protocol: str, fields: list[str]) -> None:
-        self.protocol = protocol[:3]
-        self.inode = fields[9]
-        self.local, self.remote = _address(fields[1]), _address(fields[2])
-        self.unread: int | None = int(fields[4].partition(":")[2], 16)
-        self.listens = protocol.startswith("tcp") and fields[3] == _TCP_LISTEN
-
-    @classmethod
-    def unix(cls, fields: list[str]) -> _Socket:
-        """A line of /proc/net/unix, which tells neither the peer nor what is unread."""
-        row = cls.__new__(cls)
-        row.protocol, row.inode = "unix", fields[6]
-        row.local, row.remote = (fields[7] if len(fields) > 7 else ""), ""
-        row.unread, row.listens = None, False
-        return row
-
-    def __str__(self) -> str:
-        if self.protocol == "unix":
-            return f"unix {self.local}".strip()
-        if self.listens:
-            return f"{self.protocol} listening on {self.local}"
-        return f"{self.protocol} {self.local} to {self.remote}"
+    def _lines(self, name: str, columns: int) -> Iterator[list[str]]:
+        try:
+            lines = self._proc.text(self._pid, "net", name, limit=_FILE_LIMIT).splitlines()[1:]
+        except OSError:
+            return iter(())
+        # The last line may be cut where the limit was reached.
+        return (fields for line in lines if len(fields := line.split()) >= columns)
 
 
-def _address(text: str) -> str:
-    """`0100007F:1F90` to `127.0.0.1:8080`; an IPv4 address in IPv6 clothes is shown as IPv4."""
+class _InetTable:
+    """TCP or UDP sockets by inode and by their two ends."""
+
+    def __init__(self, rows: Iterable[InetSocket], now: float) -> None:
+        rows = list(rows)
+        self._now = now
+        self._by_inode = {row.inode: row for row in rows if row.inode}
+        self._by_ends = {(row.local, row.remote): row for row in rows}
+        self._listening = [row for row in rows if row.state == LISTEN and row.protocol == "tcp"]
+
+    def describe(self, name: str, inode: int) -> KernelObject | None:
+        """`None` for a socket that is not in the table."""
+        row = self._by_inode.get(inode)
+        if row is None:
+            return None
+        if row.state == LISTEN and row.protocol == "tcp":
+            path = f"tcp listening on {_address(row.local)}"
+            return KernelObject(id=name, kind="socket", path=path, fill=row.unread, listens=True)
+        far = self._by_ends.get((row.remote, row.local))
+        queued = _may_be_queued(row, far)
+        return KernelObject(
+            id=name, kind="socket", path=f"{row.protocol} {_address(row.local)} to {_address(row.remote)}",
+            fill=row.unread, peer=_name(far.inode) if far else None, listener=self._listener(row) if queued else None,
+            sent_at=self._moment(row.sent_age_s), received_at=self._moment(row.received_age_s),
+        )  # fmt: skip
+
+    def _moment(self, age: float | None) -> float | None:
+        """To a tenth of a second, so that it stays the same from look to look."""
+        return None if age is None else round(self._now - age, 1)
+
+    def _listener(self, row: InetSocket) -> str | None:
+        """The one socket that listens where this connection goes to: on that very address, else on any."""
+        if row.remote[:-2] not in (row.local[:-2], _IPV6_LOOPBACK) and not row.remote.startswith(b"\x7f"):
+            return None
+        there = [other for other in self._listening if other.local[-2:] == row.remote[-2:]]
+        found = [other for other in there if other.local == row.remote] or [
+            other for other in there if not any(other.local[:-2])
+        ]
+        return _name(found[0].inode) if len(found) == 1 else None
+
+
+_IPV6_LOOPBACK = bytes(15) + b"\1"
+
+
+def _may_be_queued(row: InetSocket, far: InetSocket | None) -> bool:
+    """Its far end belongs to nobody yet, or does not exist yet because the queue is full."""
+    if far is None:
+        return row.protocol == "tcp" and row.state in (_ESTABLISHED, _SYN_SENT)
+    return not far.inode and far.state in _QUEUED_STATES
+
+
+class _UnixTable:
+    """Unix sockets by inode."""
+
+    def __init__(self, rows: Iterable[UnixSocket]) -> None:
+        self._by_inode = {row.inode: row for row in rows}
+        self._listeners = {client: row.inode for row in self._by_inode.values() for client in row.queued if client}
+
+    def describe(self, name: str, inode: int) -> KernelObject | None:
+        """`None` for a socket that is not in the table."""
+        row = self._by_inode.get(inode)
+        if row is None:
+            return None
+        return KernelObject(
+            id=name, kind="socket", path=f"unix {row.name}".strip(), fill=row.unread, peer=_name(row.peer),
+            listens=row.state == LISTEN, listener=_name(self._listeners.get(inode, 0)),
+        )  # fmt: skip
+
+
+def _name(inode: int) -> str | None:
+    return f"socket:{inode}" if inode else None
+
+
+def _inet_line(protocol: str, fields: list[str]) -> InetSocket:
+    """A line of /proc/net/tcp, tcp6, udp or udp6."""
+    unread = int(fields[4].partition(":")[2], 16)
+    return InetSocket(protocol, int(fields[9]), int(fields[3], 16), _end(fields[1]), _end(fields[2]), unread)
+
+
+def _unix_line(fields: list[str]) -> UnixSocket:
+    """A line of /proc/net/unix, which tells neither the peer nor what is unread."""
+    state = LISTEN if int(fields[3], 16) & _ACCEPTS else _ESTABLISHED
+    return UnixSocket(int(fields[6]), state, fields[7] if len(fields) > 7 else "", 0, None)
+
+
+def _end(text: str) -> bytes:
+    """`0100007F:1F90`: words of the address as the machine holds them, and the port."""
     host, _, port = text.partition(":")
-    words = struct.pack(f"={len(host) // 8}I", *(int(host[at : at + 8], 16) for at in range(0, len(host), 8)))
-    if len(words) == 16 and words[:12] == b"\0" * 10 + b"\xff\xff":
-        words = words[12:]
-    family = socket.AF_INET if len(words) == 4 else socket.AF_INET6
-    name = socket.inet_ntop(family, words)
-    return f"{name}:{int(port, 16)}" if family == socket.AF_INET else f"[{name}]:{int(port, 16)}"
+    words = (int(host[at : at + 8], 16) for at in range(0, len(host), 8))
+    return end(struct.pack(f"={len(host) // 8}I", *words), bytes.fromhex(port))
 
 
-def unix_peers() -> dict[str, tuple[str, int]]:
-    """Peer inode and unread bytes of every Unix socket of our network namespace, by inode.
-
-    sock_diag(7) with UDIAG_SHOW_PEER and UDIAG_SHOW_RQLEN (linux/unix_diag.h); a question to the kernel, not to the job.
-    Empty where the kernel or a filter refuses.
-    """
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
-            netlink.settimeout(_ANSWER_S)
-            netlink.send(_UNIX_QUESTION)
-            return dict(_answers(netlink))
-    except OSError:
-        return {}
-
-
-def _answers(netlink: socket.socket) -> Iterator[tuple[str, tuple[str, int]]]:
-    for _ in range(_MOST_ANSWERS):
-        text = netlink.recv(1 << 16)
-        at = 0
-        while at + _HEADER.size <= len(text):
-            length, kind, *_ = _HEADER.unpack_from(text, at)
-            if kind in (_NLMSG_ERROR, _NLMSG_DONE) or length < _HEADER.size:
-                return
-            body = text[at + _HEADER.size : at + length]
-            inode = struct.unpack_from("=I", body, 4)[0]
-            attributes = dict(_attributes(body[_MESSAGE_SIZE:]))
-            peer = struct.unpack("=I", attributes[_PEER])[0] if _PEER in attributes else 0
-            unread = struct.unpack_from("=I", attributes[_QUEUES])[0] if _QUEUES in attributes else 0
-            yield str(inode), (str(peer) if peer else "", unread)
-            at += (length + 3) & ~3
-
-
-def _attributes(text: bytes) -> Iterator[tuple[int, bytes]]:
-    """rtnetlink(7): length, type, value, each padded to four bytes."""
-    at = 0
-    while at + 4 <= len(text):
-        length, kind = struct.unpack_from("=HH", text, at)
-        if length < 4:
-            return
-        yield kind, text[at + 4 : at + length]
-        at += (length + 3) & ~3
+def _address(place: bytes) -> str:
+    """`127.0.0.1:8080` or `[::1]:8080`."""
+    host, port = place[:-2], int.from_bytes(place[-2:], "big")
+    if len(host) == 4:
+        return f"{socket.inet_ntop(socket.AF_INET, host)}:{port}"
+    return f"[{socket.inet_ntop(socket.AF_INET6, host)}]:{port}"

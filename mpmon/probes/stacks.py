@@ -134,7 +134,7 @@ class StackProbe:
             process.kill()
 
     def _dump_one(self, pid: int, now: Callable[[], float]) -> tuple[Stack, ...] | Unknown:
-        before = _counters(self._proc, pid)
+        before = run_counters(self._proc, pid)
         if not before:
             return Unknown(table="stacks", pid=pid, reason="ended", gone=True)
         taken_at = now()
@@ -147,7 +147,7 @@ class StackProbe:
             return Unknown(table="stacks", pid=pid, reason=f"py-spy's answer could not be used: {problem}")
         if not stacks:
             return Unknown(table="stacks", pid=pid, reason="py-spy named no thread of it")
-        after = _counters(self._proc, pid)
+        after = run_counters(self._proc, pid)
         moved = {tid for tid in before if after.get(tid) != before[tid]}
         return tuple(
             msgspec.structs.replace(stack, exact=stack.tid not in moved) if stack.tid in moved else stack
@@ -177,7 +177,7 @@ class StackProbe:
 
     def _refused(self, pid: int, words: str) -> Unknown:
         """Facts of /proc explain more than py-spy's text, whose advice (sudo !!) means nothing in a container."""
-        if not _counters(self._proc, pid):
+        if not run_counters(self._proc, pid):
             return Unknown(table="stacks", pid=pid, reason="ended", gone=True)
         if "python version" in words or "python process" in words.lower():
             return Unknown(table="stacks", pid=pid, reason=NOT_PYTHON)
@@ -301,7 +301,7 @@ def find_py_spy() -> str | None:
     return shutil.which("py-spy")
 
 
-def _counters(proc: Proc, pid: int) -> dict[int, bytes]:
+def run_counters(proc: Proc, pid: int) -> dict[int, bytes]:
     """Each thread's `schedstat`: unchanged means that it did not run in between."""
     counters: dict[int, bytes] = {}
     try:

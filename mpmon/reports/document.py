@@ -12,7 +12,7 @@ import msgspec
 from mpmon import __version__
 from mpmon.codec import REPORT_SCHEMA, encode
 from mpmon.diagnosis.findings import Finding, Observation, ProcessView, Unchecked
-from mpmon.model import Gpu, GpuProcess, ProbeReport, Process, Row
+from mpmon.model import Cgroup, Gpu, GpuProcess, ProbeReport, Process, Row
 
 
 class RootRow(Row, frozen=True, kw_only=True):
@@ -49,6 +49,7 @@ class ProcessRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     name: str
     cmdline: tuple[str, ...] | None
     state: str
+    exit_code: int | None
     cpu_percent: float | None
     rss_bytes: int
     pss_bytes: int | None
@@ -83,6 +84,7 @@ class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     processes: tuple[ProcessRow, ...]
     gpus: tuple[Gpu, ...]
     gpu_processes: tuple[GpuProcess, ...]
+    cgroups: tuple[Cgroup, ...]
     queues: tuple[object, ...] = ()
     ipc_exports: tuple[object, ...] = ()
     shared_memory: object | None = None
@@ -100,7 +102,8 @@ def document(observation: Observation) -> Report:
         verdict=diagnosis.verdict.value, since=_moment(diagnosis.since), because=diagnosis.because,
         findings=tuple(map(_finding, diagnosis.findings)), unchecked=diagnosis.unchecked,
         processes=tuple(_process(process, views.get(process.pid)) for process in snapshot.processes),
-        gpus=snapshot.gpus, gpu_processes=snapshot.gpu_processes, probes=tuple(map(_probe, snapshot.probes)),
+        gpus=snapshot.gpus, gpu_processes=snapshot.gpu_processes, cgroups=snapshot.cgroups,
+        probes=tuple(map(_probe, snapshot.probes)),
     )  # fmt: skip
 
 
@@ -127,7 +130,8 @@ def _process(process: Process, view: ProcessView | None) -> ProcessRow:
         pid=process.pid, ppid=process.ppid, start_time=process.start_time, role=view.role if view else "other",
         rank=view.rank if view else None, local_rank=view.local_rank if view else None,
         world_size=view.world_size if view else None, name=process.name, cmdline=process.cmdline,
-        state=process.state, cpu_percent=view.cpu_percent if view else None, rss_bytes=process.rss_bytes,
+        state=process.state, exit_code=process.exit_code,
+        cpu_percent=view.cpu_percent if view else None, rss_bytes=process.rss_bytes,
         pss_bytes=process.pss_bytes, threads=process.threads,
         does=view.does if view else "", mood=view.mood if view else "",
     )  # fmt: skip

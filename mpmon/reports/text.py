@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Suspect, Verdict
+from mpmon.diagnosis import holding
+from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Suspect, Verdict, by_reason
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.words import age
 from mpmon.model import Frame, Process, Snapshot
@@ -15,6 +16,8 @@ MOST_FRAMES = 12
 
 MOST_WAITERS = 8
 
+STANDING = frozenset({"suspect", "waiting", "stopped"})
+"""Moods of processes whose age is shown."""
 
 _PLAIN = str.maketrans({"▶": ">", "└": "`", "─": "-", "…": "~", "→": ">", "–": "-"})
 
@@ -73,17 +76,21 @@ def _chain(finding: Finding) -> Iterator[str]:
         arrow = "  " if step == 0 else "  " + "   " * (step - 1) + "└─▶ "
         place = f"  {link.place}" if link.place else ""
         pid = f" (pid {link.pid})" if link.pid else ""
-        yield f"{arrow}{link.role}{pid}: {link.does}{place}"
+        thread = f", {link.thread}" if link.thread else ""
+        yield f"{arrow}{link.role}{pid}{thread}: {link.does}{place}"
 
 
 def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
-    state = "is dead" if suspect.dead else f"must move first, in {suspect.thread}"
-    yield f"  {suspect.role} (pid {suspect.pid}) {state}:"
+    if suspect.dead:
+        yield f"  {suspect.role} (pid {suspect.pid}) is dead: {suspect.end or 'ended'}"
+        return
     stack = next((row for row in snapshot.stacks if (row.pid, row.tid) == (suspect.pid, suspect.tid)), None)
+    yield f"  {suspect.role} (pid {suspect.pid}) must move first, in {suspect.thread}{':' if stack else ''}"
     if stack:
-        frames = tuple(own_frames(stack))
-        for frame in frames[:MOST_FRAMES]:
+        frames, notes = tuple(own_frames(stack)), holding.by_frame(snapshot, stack)
+        for at, frame in enumerate(frames[:MOST_FRAMES]):
             yield f"      {frame_text(frame)}"
+            yield from (f"        - {note}" for note in notes.get(at, ()))
         if len(frames) > MOST_FRAMES:
             yield f"      … {len(frames) - MOST_FRAMES} more"
 
@@ -109,23 +116,31 @@ def _tree(snapshot: Snapshot, diagnosis: Diagnosis) -> Iterator[str]:
         children.setdefault(parent if process.pid != snapshot.root_pid else None, []).append(process)
     yield "  processes:"
     for top in children.get(None, []):
-        yield from _branch(top, children, views, 0)
+        yield from _branch(top, children, views, 0, snapshot.taken_at)
 
 
 def _branch(
-    process: Process, children: dict[int | None, list[Process]], views: dict[int, ProcessView], depth: int
+    process: Process, children: dict[int | None, list[Process]], views: dict[int, ProcessView], depth: int, now: float
 ) -> Iterator[str]:
     view = views.get(process.pid)
     mark = "▶" if view and view.mood == "suspect" else " "
     role = view.role if view else "other"
     name = f"{'  ' * depth}{role}"
-    yield f"  {mark} {process.pid:>7} {process.state}  {name:<24} {view.does if view else ''}".rstrip()
+    yield f"  {mark} {process.pid:>7} {process.state}  {name:<24} {_does(view, now) if view else ''}".rstrip()
     for child in children.get(process.pid, []):
-        yield from _branch(child, children, views, depth + 1)
+        yield from _branch(child, children, views, depth + 1, now)
+
+
+def _does(view: ProcessView, now: float) -> str:
+    """What it does, and for how long if it stands."""
+    stands = view.still_since is not None and view.mood in STANDING and now - view.still_since >= 1.0
+    return (
+        f"{view.does} (for {age(now - view.still_since)})" if stands and view.still_since and view.does else view.does
+    )
 
 
 def _not_known(diagnosis: Diagnosis) -> Iterator[str]:
-    yield from _section("could not be looked at", list(dict.fromkeys(row.reason for row in diagnosis.unchecked)))
+    yield from _section("could not be looked at", by_reason(diagnosis.unchecked))
 
 
 def _cut(text: str, most: int) -> str:

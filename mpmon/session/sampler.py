@@ -21,10 +21,14 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+import msgspec
+
 from mpmon.model import (
+    Awaited,
     Blocked,
     Handle,
     KernelObject,
+    LockUse,
     ProbeReport,
     Process,
     SemaphoreUse,
@@ -33,11 +37,13 @@ from mpmon.model import (
     Thread,
     Unknown,
 )
+from mpmon.probes.cgroups import CgroupTable
 from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mpmon.probes.flight_recorder import FlightRecorder
     from mpmon.probes.kernel import KernelLook
     from mpmon.probes.stacks import StackProbe
 
@@ -70,6 +76,9 @@ FIRST_INTERVAL_S, WOKEN_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 4.0, 60.0
 KNOWN_CALLS = 8
 """System calls of a main thread that are remembered: a worker goes back and forth between a few."""
 
+FEEDER = "QueueFeederThread"
+"""How multiprocessing names the threads that send what was put into a queue (multiprocessing/queues.py)."""
+
 STANDS_AFTER_S = 1.5
 """A main thread that did not run for so long stands still."""
 
@@ -90,6 +99,7 @@ class Sampler:
         stacks: StackMode = "auto",
         eager: bool = False,
         stack_probe: StackProbe | None = None,
+        flight_recorder: FlightRecorder | None = None,
     ) -> None:
         """`eager` looks at what moved in every round (for one report), without back-off or purse, but in turns: dumps of
         hundreds of processes a second would take their CPU from the job.
@@ -102,10 +112,13 @@ class Sampler:
         self._host = host
         self._eager = eager
         self._table = ProcessTable(proc, root_pid)
+        self._cgroups = CgroupTable(proc)
         self._stacks = stacks
         self._stack_probe = stack_probe
+        self._flight_recorder = flight_recorder
         self._looks: dict[int, _Look] = {}
         self._motion: dict[int, _Motion] = {}
+        self._parents: dict[int, int] = {}
         self._purse = PURSE
         self._last_round_at = now()
         self._attended: int | None = None
@@ -142,12 +155,15 @@ class Sampler:
         reports = [ProbeReport(name="processes", ok=True, seconds=round(read_s, 4))]
         if due:
             reports += self._look_at(due, now)
-        return self._assemble(now, processes, threads, tuple(reports))
+        snapshot = self._assemble(now, processes, threads, tuple(reports))
+        return snapshot if self._flight_recorder is None else self._with_numbers(snapshot, self._flight_recorder)
 
     def close(self) -> None:
         """End what runs and give all descriptors back."""
         if self._stack_probe:
             self._stack_probe.close()
+        if self._flight_recorder:
+            self._flight_recorder.close()
         self._table.close()
         self._proc.close()
 
@@ -159,6 +175,7 @@ class Sampler:
         self._last_round_at = now
         before = self._motion
         self._motion = {}
+        self._parents = {process.pid: process.ppid for process in processes}
         for process in processes:
             threads = self._table.threads_of(process.pid)
             motion = before.get(process.pid) or _Motion(threads, now)
@@ -271,6 +288,7 @@ class Sampler:
             look.follow(self._looks.get(pid))
             self._looks[pid] = look
         reports += self._search_ledgers()
+        reports += self._look_inside(pids)
         self._joined.stale = True
         return reports
 
@@ -302,6 +320,26 @@ class Sampler:
         seconds = round(self._now() - started, 4)
         return [ProbeReport(name="semaphores", ok=problem is None, seconds=seconds, problem=problem)]
 
+    def _look_inside(self, pids: list[int]) -> list[ProbeReport]:
+        """Where a Python thread waits for a lock of its own process, ask the interpreter who holds it.
+
+        The parent is asked too: a child of a fork may wait for a lock that one of its parent's threads had locked.
+        """
+        asleep = [pid for pid in pids if self._looks[pid].sleepers()]
+        parents = {self._parents.get(pid, 0) for pid in asleep}
+        asked = list(dict.fromkeys((*asleep, *sorted(pid for pid in parents if pid in self._looks))))
+        if not asked:
+            return []
+        from mpmon.probes.interpreter import look_inside
+
+        started = self._now()
+        for pid in asked:
+            look = self._looks[pid]
+            found = look_inside(self._proc, pid, look.sleepers())
+            look.locks, look.awaited, look.lock_problem = found.locks, found.awaited, found.unknown
+        problem = next((row.reason for pid in asked if (row := self._looks[pid].lock_problem)), None)
+        return [ProbeReport(name="locks", ok=problem is None, seconds=round(self._now() - started, 4), problem=problem)]
+
     def _assemble(
         self, now: float, processes: tuple[Process, ...], threads: tuple[Thread, ...], reports: tuple[ProbeReport, ...]
     ) -> Snapshot:
@@ -311,8 +349,22 @@ class Sampler:
             taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, cpu_count=os.cpu_count() or 1,
             processes=processes, threads=threads, exits=self._table.exits, probes=reports,
             blocked=joined.blocked, objects=joined.objects, handles=joined.handles,
-            semaphores=joined.semaphores, stacks=joined.stacks,
-            unknowns=joined.unknowns,
+            semaphores=joined.semaphores, locks=joined.locks, awaited=joined.awaited, stacks=joined.stacks,
+            unknowns=joined.unknowns, cgroups=self._cgroups.look(processes, now),
+        )  # fmt: skip
+
+    def _with_numbers(self, snapshot: Snapshot, recorder: FlightRecorder) -> Snapshot:
+        """The snapshot with what the Flight Recorders said last; they are read beside the loop."""
+        from mpmon.probes.flight_recorder import Look
+
+        now = snapshot.taken_at
+        rested = [motion.ran_at for motion in self._motion.values() if motion.rests(now)]
+        born = sorted(snapshot.processes, key=lambda row: (row.pid != snapshot.root_pid, row.start_time))
+        said = recorder.look(Look(self._proc, tuple(row.pid for row in born), self._now), max(rested, default=None))
+        return msgspec.structs.replace(
+            snapshot, collectives=said.collectives, flight_records=said.records,
+            unknowns=(*snapshot.unknowns, *said.unknowns) if said.unknowns else snapshot.unknowns,
+            probes=(*snapshot.probes, said.report) if said.report else snapshot.probes,
         )  # fmt: skip
 
 
@@ -364,6 +416,20 @@ class _Look:
         self.semaphores: tuple[SemaphoreUse, ...] = ()
         self.ledger_of: frozenset[str] = frozenset()
         self.ledger_problem: Unknown | None = None
+        self.locks: tuple[LockUse, ...] = ()
+        self.awaited: tuple[Awaited, ...] = ()
+        self.lock_problem: Unknown | None = None
+
+    def sleepers(self) -> dict[int, str]:
+        """Threads with Python frames that wait in a futex of their process, with the id of its word.
+
+        A queue's feeder thread waits for items, and most processes have one: nothing is to be learned from it.
+        """
+        python = {row.tid: row.thread_name for row in self.stacks or ()}
+        return {
+            row.tid: name for row in self.blocked for name in row.waits_on
+            if name.startswith("futex:") and row.tid in python and not python[row.tid].startswith(FEEDER)
+        }  # fmt: skip
 
     def needs_ledger(self, wanted: frozenset[str]) -> bool:
         """It maps one of these semaphores and was not asked for them since it last moved."""
@@ -402,6 +468,8 @@ class _Joined:
         self.handles: tuple[Handle, ...] = ()
         self.stacks: tuple[Stack, ...] = ()
         self.semaphores: tuple[SemaphoreUse, ...] = ()
+        self.locks: tuple[LockUse, ...] = ()
+        self.awaited: tuple[Awaited, ...] = ()
         self.unknowns: tuple[Unknown, ...] = ()
 
     def rows(self, looks: dict[int, _Look], process_unknowns: dict[int, Unknown]) -> _Joined:
@@ -417,8 +485,10 @@ class _Joined:
         self.handles = tuple(row for look in looks for row in look.handles)
         self.stacks = tuple(row for look in looks for row in look.stacks or ())
         self.semaphores = tuple(row for look in looks for row in look.semaphores)
-        ledgers = [look.ledger_problem for look in looks if look.ledger_problem]
-        self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns), *ledgers)
+        self.locks = tuple(row for look in looks for row in look.locks)
+        self.awaited = tuple(row for look in looks for row in look.awaited)
+        problems = [row for look in looks for row in (look.ledger_problem, look.lock_problem) if row]
+        self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns), *problems)
         objects = {row.id: row for look in sorted(looks, key=lambda look: look.at) for row in look.objects}
         self.objects = tuple(objects[name] for name in sorted(objects))
 

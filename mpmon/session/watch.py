@@ -94,7 +94,12 @@ class LiveWatch:
             self._sampler.close()
 
     def _until_next(self, snapshot: Snapshot) -> float:
-        return snapshot.taken_at + self._interval - self._clock.now()
+        """After a round that took longer than the interval, wait for the moment after next: two rounds nearly an interval
+        apart would not be enough for a verdict, and a third one would be needed.
+        """
+        spent = self._clock.now() - snapshot.taken_at
+        rounds = 1 if spent <= self._interval else 2
+        return rounds * self._interval - spent
 
     def look_now(self) -> None:
         """Look at everything at once."""

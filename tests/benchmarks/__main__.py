@@ -9,14 +9,20 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.benchmarks import harm, live, look, machine, start, tools
+from tests.benchmarks import harm, live, look, machine, start, tools, verdict
 from tests.benchmarks.rig import Rig
 
 if TYPE_CHECKING:
     from types import FrameType
 
-PARTS = {"look": look.measure, "live": live.measure, "start": start.measure, "harm": harm.measure}
-SIZES = {"look": (16, 64, 256), "live": (64, 256), "start": (64,), "harm": (16,)}
+PARTS = {
+    "look": look.measure,
+    "live": live.measure,
+    "start": start.measure,
+    "harm": harm.measure,
+    "verdict": verdict.measure,
+}
+SIZES = {"look": (16, 64, 256), "live": (64, 256), "start": (64,), "harm": (16,), "verdict": (50, 200)}
 
 
 def main() -> None:

@@ -4,10 +4,14 @@ One process of the job is the ticker of `tests.benchmarks.ticker`, which spins a
 Nobody, mpmon's screen, `mpmon --once` again and again, and `py-spy dump` of the ticker each second, with and without
 `--nonblocking`, take turns at watching. `py-spy dump` stops the process and shows what the measure finds when one does.
 Throughput by wall time also shows the CPU the watcher takes from a full machine; by CPU time it does not.
+
+A second job hangs around the ticker: all others wait for a lock that a sleeper holds.  There each `mpmon --once` goes to
+its verdict, which takes a search through the memory of every process that knows the lock, the ticker's too.
 """
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -22,18 +26,30 @@ if TYPE_CHECKING:
 
     from tests.benchmarks.rig import Rig
 
+    Watchers = dict[str, Callable[[Rig, Job, float], None] | None]
+
 LOOK_S = 1.0
 NOBODY = "nobody"
 
 
 def measure(rig: Rig) -> list[Table]:
-    """Measure one table per size of the job."""
-    return [_table(rig, processes) for processes in rig.sizes]
+    """Measure two tables per size of the job: one as `rig` says, one that hangs in a lock."""
+    return [table for processes in rig.sizes for table in (_as_told(rig, processes), _to_the_verdict(rig, processes))]
 
 
-def _table(rig: Rig, processes: int) -> Table:
+def _as_told(rig: Rig, processes: int) -> Table:
+    job = functools.partial(Job, processes, hung=rig.hung)
+    return _table(rig, f"Harm, {rig.state} job of {processes} processes", job, _watchers())
+
+
+def _to_the_verdict(rig: Rig, processes: int) -> Table:
+    job = functools.partial(Job, processes, stuck="holding")
+    return _table(rig, f"Harm of a verdict, job of {processes} processes that hangs in a lock", job, _judges())
+
+
+def _table(rig: Rig, title: str, make_job: Callable[..., Job], watchers: Watchers) -> Table:
     table = Table(
-        f"Harm, {rig.state} job of {processes} processes",
+        title,
         f"{rig.rounds} rounds of {rig.seconds:.0f} s, medians; ratios within a round. "
         "A stop: the ticker, which never sleeps, was put to sleep.",
         (
@@ -47,8 +63,7 @@ def _table(rig: Rig, processes: int) -> Table:
             "longest stop ms",
         ),
     )
-    watchers = _watchers()
-    seen = _readings(rig, processes, {name: watch for name, watch in watchers.items() if watch is not None})
+    seen = _readings(rig, make_job, {name: watch for name, watch in watchers.items() if watch is not None})
     for name in watchers:
         if name not in seen:
             table.skip(name, "not installed")
@@ -71,12 +86,12 @@ def _row(name: str, seen: list[ticker.Reading], base: list[ticker.Reading]) -> l
 
 
 def _readings(
-    rig: Rig, processes: int, watchers: dict[str, Callable[[Rig, Job, float], None]]
+    rig: Rig, make_job: Callable[..., Job], watchers: dict[str, Callable[[Rig, Job, float], None]]
 ) -> dict[str, list[ticker.Reading]]:
     """Let the watchers take turns in front of one job."""
     seen: dict[str, list[ticker.Reading]] = {name: [] for name in watchers}
     board = ticker.make_board()
-    with Job(processes, hung=rig.hung, board=board) as job:
+    with make_job(board=board) as job:
         for _ in range(rig.rounds):
             for name, watch in watchers.items():
                 before = ticker.read(board)
@@ -85,7 +100,7 @@ def _readings(
     return seen
 
 
-def _watchers() -> dict[str, Callable[[Rig, Job, float], None] | None]:
+def _watchers() -> Watchers:
     """Who watches, `None` for a program that is not installed."""
     mpmon, spy = tools.mpmon(), tools.program("py-spy")
     return {
@@ -94,6 +109,15 @@ def _watchers() -> dict[str, Callable[[Rig, Job, float], None] | None]:
         "mpmon PID --once, again and again": _once if mpmon else None,
         "py-spy dump, each second": _dump if spy else None,
         "py-spy dump --nonblocking, each second": _dump_nonblocking if spy else None,
+    }
+
+
+def _judges() -> Watchers:
+    """Who watches a job that hangs."""
+    return {
+        NOBODY: _nobody,
+        "mpmon PID --once, to the verdict, again and again": _verdict if tools.mpmon() else None,
+        "py-spy dump, each second": _dump if tools.program("py-spy") else None,
     }
 
 
@@ -109,6 +133,10 @@ def _screen(rig: Rig, job: Job, seconds: float) -> None:
 def _once(rig: Rig, job: Job, seconds: float) -> None:
     words = [str(job.root), "--once", "--for", str(LOOK_S), "--json"]
     _repeat(rig, job, [*tools.mpmon(), *words], every=0.0, seconds=seconds)
+
+
+def _verdict(rig: Rig, job: Job, seconds: float) -> None:
+    _repeat(rig, job, [*tools.mpmon(), str(job.root), "--once", "--json"], every=0.0, seconds=seconds)
 
 
 def _dump(rig: Rig, job: Job, seconds: float) -> None:

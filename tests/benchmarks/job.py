@@ -3,6 +3,8 @@
 `python -m tests.benchmarks.job 64` is the root: it forks 63 workers, each process has four threads.
 Ten times a second the root gives a few workers an index and waits for their batches; the others wait in their pipes.
 With `--hung` nobody is given anything: the root waits for batches that never come.
+With `--stuck asleep` one worker sleeps a day over its batch; with `--stuck holding` it does so while it holds the lock
+that all others then wait for. Either way it is the first worker that must move first.
 With `--board FD` one worker is the ticker of `tests.benchmarks.ticker` instead.
 When all of them wait, the root writes one line of JSON: the pids, the root's first, the ticker's last.
 All of them die with whoever started them.
@@ -26,7 +28,7 @@ import threading
 import time
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from tests.benchmarks import ticker
 
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+Stuck = Literal["asleep", "holding"]
+"""How the first worker is stuck."""
+
 ROOT = Path(__file__).resolve().parents[2]
 """The folder from which `tests` and `mpmon` are imported."""
 
@@ -44,6 +49,7 @@ THREADS = 4
 BUSY_WORKERS = 4
 PERIOD_S = 0.1
 BATCH_S = 0.001
+DAY_S = 86400.0
 START_S = 60.0
 END_S = 10.0
 PR_SET_PDEATHSIG = 1
@@ -52,10 +58,22 @@ PR_SET_PDEATHSIG = 1
 class Job:
     """The job as a context: running at entry, gone with all its processes at exit."""
 
-    def __init__(self, processes: int, *, hung: bool = False, board: int | None = None) -> None:
-        """Describe a job of so many processes, the root included; `board` is the ticker's shared memory."""
-        self._command = [sys.executable, "-m", "tests.benchmarks.job", str(processes)]
+    def __init__(
+        self,
+        processes: int,
+        *,
+        hung: bool = False,
+        stuck: Stuck | None = None,
+        board: int | None = None,
+        threads: int = THREADS,
+    ) -> None:
+        """Describe a job of so many processes, the root included; `board` is the ticker's shared memory.
+
+        `threads` are those of each worker, its main thread included.
+        """
+        self._command = [sys.executable, "-m", "tests.benchmarks.job", str(processes), "--threads", str(threads)]
         self._command += ["--hung"] if hung else []
+        self._command += [] if stuck is None else ["--stuck", stuck]
         self._command += [] if board is None else ["--board", str(board)]
         self._kept = () if board is None else (board,)
         self.pids: tuple[int, ...] = ()
@@ -67,6 +85,11 @@ class Job:
     def root(self) -> int:
         """Pid of the process that forked the others."""
         return self.pids[0]
+
+    @property
+    def culprit(self) -> int:
+        """Pid of the worker that is stuck, in a job that has one."""
+        return self.pids[1]
 
     def __enter__(self) -> Self:
         """Start the job and wait until every process of it is where it will wait."""
@@ -116,10 +139,10 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def start_idle_threads() -> None:
-    """Add threads that wait for ever, as every real trainer has them."""
+def start_idle_threads(threads: int = THREADS) -> None:
+    """Add threads that wait for ever, as every real trainer has them, until there are so many."""
     threading.stack_size(256 * 1024)
-    for _ in range(THREADS - 1):
+    for _ in range(threads - 1):
         threading.Thread(target=threading.Event().wait, daemon=True).start()
 
 
@@ -132,15 +155,19 @@ def keep_only(descriptors: set[int]) -> None:
                 os.close(fd)
 
 
-def worker(parent: int, pipe: tuple[Connection, Connection], batches: Connection, turn: Lock) -> None:
-    """Answer every index with a batch that took a millisecond to make."""
+def worker(parent: int, pipe: tuple[Connection, Connection], batches: Connection, turn: Lock, threads: int) -> None:
+    """Answer every index with a batch that took a millisecond to make; get stuck where the index says so."""
     indexes, other_end = pipe  # held open, so that the end of the root is no end of file but the end of the worker
     die_with_parent(parent)
     keep_only({indexes.fileno(), other_end.fileno(), batches.fileno()})
-    start_idle_threads()
+    start_idle_threads(threads)
     put(batches, turn)
     while True:
-        indexes.recv()
+        index = indexes.recv()
+        if index == "asleep":
+            time.sleep(DAY_S)
+        elif index == "holding":
+            sleep_with_lock(batches, turn)
         ready = time.thread_time() + BATCH_S
         while time.thread_time() < ready:
             pass
@@ -152,6 +179,7 @@ def ticking_worker(parent: int, board: int, batches: Connection, turn: Lock) -> 
     die_with_parent(parent)
     keep_only({board, batches.fileno()})
     put(batches, turn)
+    batches.close()  # who still could send a batch would keep a hung job from being one
     ticker.tick(board)
 
 
@@ -159,6 +187,22 @@ def put(batches: Connection, turn: Lock) -> None:
     """Send a batch, one worker at a time."""
     with turn:
         batches.send(os.getpid())
+
+
+def sleep_with_lock(batches: Connection, turn: Lock) -> None:
+    """Take the turn of all and keep it; the batch says that it is taken."""
+    with turn:
+        batches.send(os.getpid())
+        time.sleep(DAY_S)
+
+
+def get_stuck(stuck: str, indexes: list[Connection], batches: Connection) -> None:
+    """Ask the first worker to get stuck, and where it takes the lock with it, let all others want it."""
+    indexes[0].send(stuck)
+    if stuck == "holding":
+        batches.recv()
+        for number, pipe in enumerate(indexes[1:], 1):
+            pipe.send(number)
 
 
 def train(indexes: list[Connection], batches: Connection) -> None:
@@ -177,6 +221,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("processes", type=int, help="processes of the job, the root included")
     parser.add_argument("--hung", action="store_true", help="nobody is given anything to do")
+    parser.add_argument("--stuck", choices=get_args(Stuck), help="how the first worker gets stuck")
+    parser.add_argument("--threads", type=int, default=THREADS, help="threads of each worker")
     parser.add_argument("--board", type=int, help="descriptor of the ticker's shared memory")
     options = parser.parse_args()
     die_with_parent(os.getppid())
@@ -188,7 +234,7 @@ def main() -> None:
     turn, root = fork.Lock(), os.getpid()
     tickers = 0 if options.board is None else 1
     pipes = [Pipe(duplex=False) for _ in range(options.processes - 1 - tickers)]
-    children = [fork.Process(target=worker, args=(root, pipe, answer, turn)) for pipe in pipes]
+    children = [fork.Process(target=worker, args=(root, pipe, answer, turn, options.threads)) for pipe in pipes]
     if tickers:
         children.append(fork.Process(target=ticking_worker, args=(root, options.board, answer, turn)))
     for child in children:
@@ -197,10 +243,13 @@ def main() -> None:
     for _ in children:
         batches.recv()
     start_idle_threads()
+    indexes = [writer for _, writer in pipes]
+    if options.stuck:
+        get_stuck(options.stuck, indexes, batches)
     print(json.dumps([root, *(child.pid for child in children)]), flush=True)
-    if options.hung:
+    if options.hung or options.stuck:
         batches.recv()
-    train([writer for _, writer in pipes], batches)
+    train(indexes, batches)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def test_worker_dead() -> None:
     assert found.verdict is Verdict.HUNG, found.because
     assert found.findings[0].cause == worker_dead.CAUSE
     assert [(suspect.pid, suspect.dead) for suspect in found.findings[0].suspects] == [(8, True)]
-    assert "killed by signal 9" in found.findings[0].summary
+    assert "was killed by SIGKILL (9)" in found.findings[0].summary
 
 
 def test_item_lost() -> None:

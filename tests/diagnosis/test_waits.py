@@ -22,6 +22,10 @@ WORKER_LOOP = "torch/utils/data/_utils/worker.py:374 _worker_loop"
 PROCESS = ("multiprocessing/process.py:108 BaseProcess.run", "multiprocessing/process.py:314 BaseProcess._bootstrap")
 THREAD = ("lib/threading.py:982 Thread.run", "lib/threading.py:1045 Thread._bootstrap_inner")
 CONDITION = "lib/threading.py:327 Condition.wait"
+MANAGER = (
+    "multiprocessing/managers.py:419 Server.accept_connection", "multiprocessing/managers.py:209 Server._handle_request",
+    "multiprocessing/managers.py:187 Server.handle_request",
+)  # fmt: skip
 C10D = "torch/distributed/distributed_c10d.py"
 LOGGED = "torch/distributed/c10d_logger.py:83 _exception_logger.<locals>.wrapper"
 
@@ -37,6 +41,18 @@ STACKS: list[tuple[Wait, str, tuple[str, ...]]] = [
     (Wait.SERVICE, "items to send", (CONDITION, "multiprocessing/queues.py:231 Queue._feed", *THREAD)),
     (Wait.SERVICE, "_serve", ("lib/socket.py:294 socket.accept", "multiprocessing/connection.py:479 Listener.accept",
                               "multiprocessing/resource_sharer.py:138 _ResourceSharer._serve", *THREAD)),
+    (Wait.SERVICE, "requests", (*RECV[:2], "multiprocessing/connection.py:250 _ConnectionBase.recv",
+                                "multiprocessing/managers.py:231 Server.serve_client", *MANAGER, *THREAD)),
+    (Wait.SERVICE, "requests", ("lib/socket.py:718 SocketIO.readinto",
+                                "lib/http/server.py:404 BaseHTTPRequestHandler.handle_one_request",
+                                "lib/http/server.py:436 BaseHTTPRequestHandler.handle", *THREAD)),
+    (Wait.OTHER_CLIENTS, "another client of the manager", (CONDITION, "lib/queue.py:171 Queue.get",
+                                "multiprocessing/managers.py:244 Server.serve_client", *MANAGER, *THREAD)),
+    (Wait.OTHER_CLIENTS, "another client of the manager", ("multiprocessing/managers.py:244 Server.serve_client",
+                                                           *MANAGER, *THREAD)),
+    (Wait.PIPE_WRITE, "room for its answer", ("multiprocessing/connection.py:384 Connection._send",
+                                              "multiprocessing/connection.py:206 _ConnectionBase.send",
+                                              "multiprocessing/managers.py:272 Server.serve_client", *MANAGER, *THREAD)),
     (Wait.SERVICE, "main", ("multiprocessing/resource_tracker.py:227 main", "<string>:1 <module>")),
     (Wait.POOL_TASK, "work", (*RECV, "multiprocessing/queues.py:365 SimpleQueue.get",
                               "multiprocessing/pool.py:114 worker", *PROCESS)),

@@ -40,8 +40,8 @@ def test_several(names: list[str], words: str) -> None:
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(None, "ended"), (0, "ended with exit status 0"), (256, "ended with exit status 1"), (9, "killed by signal 9"),
-     (0x8B, "killed by signal 11")],
+    [(None, "ended"), (0, "ended with exit status 0"), (256, "ended with exit status 1"), (9, "killed by SIGKILL (9)"),
+     (0x8B, "killed by SIGSEGV (11), which left a core dump"), (33, "killed by signal 33")],
 )  # fmt: skip
 def test_how_a_process_ended(status: int | None, words: str) -> None:
     assert exit_words(status) == words

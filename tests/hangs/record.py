@@ -230,6 +230,9 @@ def _names(job: Job) -> dict[str, str]:
         os.path.realpath(prefix): "/usr",
         str(Path(job.python).parent.parent): "/usr",
     }
+    # Its own group is that of the jobs it starts.
+    groups = {line.split(":", 2)[2] for line in _read(os.getpid(), "cgroup").decode().splitlines()} - {"/"}
+    names |= {f'"{field}":"{group}"': f'"{field}":"/job"' for group in groups for field in ("cgroup", "path")}
     host = socket.gethostname()
     names[f'"host":"{host}"'] = '"host":"host"'
     if len(host) >= 5:

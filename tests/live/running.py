@@ -31,7 +31,7 @@ LONGEST_S = 25.0
 class Program:
     """One of `programs/`, from ready to gone."""
 
-    def __init__(self, name: str, *arguments: str) -> None:
+    def __init__(self, name: str, *arguments: str, python: str = sys.executable) -> None:
         self.file = PROGRAMS / name
         self.pids: dict[str, int] = {}
         self._folder = tempfile.TemporaryDirectory(dir="/tmp")
@@ -42,19 +42,28 @@ class Program:
         self._heard = b""
         environment = {**os.environ, "READY": str(pipe), "PYTHONPATH": str(PROGRAMS), "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, str(self.file), *arguments], env=environment, stdin=subprocess.PIPE,
+            [python, str(self.file), *arguments], env=environment, stdin=subprocess.PIPE,
             start_new_session=True, cwd="/",
         )  # fmt: skip
         self._seen: dict[tuple[int, float], psutil.Process] = {}
+        self._over = False
 
     def __enter__(self) -> Program:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._over:
+            return
+        self._over = True
         self._remember()
+        trackers = [process for process in self._seen.values() if _is_tracker(process)]
         for process in self._seen.values():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGKILL)
+            if process not in trackers:
+                _kill(process)
+        # They end with the last of those they serve, and take the named semaphores with them.
+        _, stay = psutil.wait_procs(trackers, timeout=5)
+        for process in stay:
+            _kill(process)
         os.close(self._ready)
         self._folder.cleanup()
         if self._process.stdin:
@@ -105,6 +114,18 @@ class Program:
                 process = psutil.Process(pid)
                 if process.create_time() >= psutil.Process().create_time():
                     self._seen[pid, process.create_time()] = process
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    """It is the resource tracker of multiprocessing."""
+    with contextlib.suppress(psutil.Error):
+        return any("multiprocessing.resource_tracker" in word for word in process.cmdline())
+    return False
+
+
+def _kill(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(signal.SIGKILL)
 
 
 def sampler(pid: int) -> Sampler:

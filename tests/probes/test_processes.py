@@ -225,3 +225,50 @@ def test_a_file_that_may_not_be_read_is_an_unknown(tree: Tree, proc: Proc, monke
     table = job(proc)
     assert table.look(NOW)[0][0].environment is None
     assert isinstance(table.unknowns[4100], Unknown)
+
+
+# What the kernel hides, and where a process may run
+
+
+class Refusing(TreeProc):
+    """Links may not be followed, as those of other users' processes."""
+
+    def link(self, *parts: str | int) -> str:
+        raise PermissionError(13, "Permission denied", self.path(*parts))
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "told"), [(TreeProc, 0, 0), (TreeProc, 9, 9), (Refusing, 0, None), (Refusing, 9, 9)]
+)
+def test_the_exit_status_of_a_zombie(tree: Tree, kind: type[TreeProc], code: int, told: int | None) -> None:
+    """Who may not know it is shown 0, which is not the status then."""
+    tree.add(4100)
+    tree.add(4121, parent=4100)
+    tree.change(4121, state="Z", exit_code=code)
+    row = job(kind(tree.root)).look(NOW)[0][1]
+    assert (row.state, row.exit_code) == ("Z", told)
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [("4:memory:/user/a:b\n1:name=systemd:/\n0::/x\n", "/user/a:b"), ("2:cpu,memory:/job\n", "/job"),
+     ("0::/job.scope\n", "/job.scope"), ("", None)],
+)  # fmt: skip
+def test_the_memory_group_of_a_process(tree: Tree, proc: Proc, text: str, group: str | None) -> None:
+    tree.add(4100)
+    (tree.root / "4100/cgroup").write_text(text)
+    assert job(proc).look(NOW)[0][0].cgroup == group
+
+
+def test_version_1_no_longer_knows_the_group_of_a_zombie(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    tree.add(4121, parent=4100, state="Z")
+    for pid in (4100, 4121):
+        (tree.root / f"{pid}/cgroup").write_text("4:memory:/\n")
+    assert [row.cgroup for row in job(proc).look(NOW)[0]] == ["/", None]
+
+
+def test_how_many_cpus_a_process_may_use(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    (tree.root / "4100/status").write_text("Uid:\t1000\t1000\t1000\t1000\nCpus_allowed:\tff,0000000f\n")
+    assert job(proc).look(NOW)[0][0].cpus == 12

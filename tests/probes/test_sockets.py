@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import subprocess
 import sys
+import time
+from collections.abc import Generator
 
 import pytest
 
 from mpmon.model import KernelObject
+from mpmon.probes import sockets
 from mpmon.probes.files import Proc
 from mpmon.probes.sockets import SocketTable
 
@@ -17,8 +22,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+NOW = 1_767_002_000.0
+
+
 def described(proc: Proc, inode: int, pid: int = 4100) -> KernelObject:
-    return SocketTable(proc).describe(pid, f"socket:{inode}")
+    return SocketTable(proc, NOW).describe(pid, f"socket:{inode}")
 
 
 def test_both_ends_of_a_connection_on_this_machine(recorded: Proc) -> None:
@@ -54,18 +62,140 @@ def test_a_process_whose_network_may_not_be_read(recorded: Proc) -> None:
     assert described(recorded, 2001, pid=4140) == KernelObject(id="socket:2001", kind="socket")
 
 
-@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-def test_real_sockets(family: socket.AddressFamily, host: str) -> None:
-    with socket.socket(family) as server:
+def test_a_listening_socket_of_the_files(recorded: Proc) -> None:
+    assert [described(recorded, inode).listens for inode in (2000, 2001, 2003, 2004)] == [True, False, True, False]
+
+
+# Real sockets
+
+
+def real(item: socket.socket, pid: int | None = None) -> KernelObject:
+    return SocketTable(Proc(), time.time()).describe(pid or os.getpid(), name(item))
+
+
+def name(item: socket.socket) -> str:
+    return f"socket:{os.fstat(item.fileno()).st_ino}"
+
+
+@contextlib.contextmanager
+def server(family: socket.AddressFamily, host: str, backlog: int = 8) -> Generator[socket.socket]:
+    with socket.socket(family) as listening:
         try:
-            server.bind((host, 0))
+            listening.bind((host, 0))
         except OSError:
             pytest.skip(f"no {host} here")
-        server.listen()
-        with socket.create_connection((host, server.getsockname()[1])) as client:
-            accepted, _ = server.accept()
-            with accepted:
-                client.sendall(b"hello")
-                row = described(Proc(), os.fstat(accepted.fileno()).st_ino, os.getpid())
-                assert row.fill == 5
-                assert row.peer == f"socket:{os.fstat(client.fileno()).st_ino}"
+        listening.listen(backlog)
+        yield listening
+
+
+@pytest.fixture(params=["kernel", "files"])
+def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Who is asked: the kernel, or where a filter forbids that, the files."""
+    if request.param == "files":
+
+        def refused() -> list[object]:
+            raise PermissionError
+
+        monkeypatch.setattr(sockets, "tcp_sockets", refused)
+        monkeypatch.setattr(sockets, "unix_sockets", refused)
+    return request.param
+
+
+@pytest.mark.usefixtures("source")
+@pytest.mark.parametrize(
+    ("family", "host", "to"),
+    [
+        (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
+        (socket.AF_INET6, "::1", "::1"),
+        (socket.AF_INET6, "::", "127.0.0.1"),
+    ],
+    ids=["IPv4", "IPv6", "IPv4 to IPv6"],
+)
+def test_a_connection_before_and_after_it_is_accepted(family: socket.AddressFamily, host: str, to: str) -> None:
+    with server(family, host) as listening, socket.create_connection((to, listening.getsockname()[1])) as client:
+        waiting = real(client)
+        assert (waiting.peer, waiting.listener) == (None, name(listening))
+        assert (real(listening).listens, real(listening).fill) == (True, 1)
+        accepted, _ = listening.accept()
+        with accepted:
+            client.sendall(b"hello")
+            assert (real(client).peer, real(client).listener) == (name(accepted), None)
+            assert (real(accepted).peer, real(accepted).fill) == (name(client), 5)
+            assert real(listening).fill == 0
+
+
+@pytest.mark.usefixtures("source")
+def test_one_that_cannot_even_connect_waits_for_who_should_accept() -> None:
+    with server(socket.AF_INET, "127.0.0.1", backlog=0) as listening, contextlib.ExitStack() as stack:
+        for _ in range(3):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listening.getsockname())
+            assert (real(client).peer, real(client).listener) == (None, name(listening))
+
+
+@pytest.mark.usefixtures("source")
+def test_a_connection_to_an_end_that_was_closed_has_no_peer() -> None:
+    with server(socket.AF_INET, "127.0.0.1") as listening, socket.create_connection(listening.getsockname()) as client:
+        accepted, _ = listening.accept()
+        accepted.close()
+        assert (real(client).peer, real(client).listener) == (None, None)
+
+
+def test_when_the_last_byte_went_and_came() -> None:
+    with server(socket.AF_INET, "127.0.0.1") as listening, socket.create_connection(listening.getsockname()) as client:
+        accepted, _ = listening.accept()
+        with accepted:
+            client.sendall(b"hello")
+            accepted.recv(5)
+            row = real(client)
+            assert row.sent_at == pytest.approx(time.time(), abs=2)
+            assert row.received_at == pytest.approx(time.time(), abs=2)
+            assert real(listening).received_at is None
+
+
+def test_unix_sockets_by_their_peer_and_by_their_listener() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        other.sendall(b"abc")
+        assert (real(one).peer, real(one).fill, real(one).listens) == (name(other), 3, False)
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as client:
+        listening.bind(f"\0mpmon-{os.getpid()}-{time.time_ns()}")
+        listening.listen()
+        client.connect(listening.getsockname())
+        assert (real(client).peer, real(client).listener) == (None, name(listening))
+        assert (real(listening).listens, real(listening).fill) == (True, 1)
+        assert (real(listening).path or "").startswith("unix @mpmon-")
+        accepted, _ = listening.accept()
+        with accepted:
+            assert (real(client).peer, real(client).listener) == (name(accepted), None)
+
+
+OTHER_NETWORK = """
+import os, socket, subprocess, sys
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+listening = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listening.getsockname())
+accepted, _ = listening.accept()
+client.sendall(b"hello")
+print(*(os.fstat(item.fileno()).st_ino for item in (client, accepted)), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_another_network_namespace_is_read_from_its_own_files() -> None:
+    command = ["unshare", "--user", "--map-root-user", "--net", sys.executable, "-c", OTHER_NETWORK]
+    try:
+        program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except FileNotFoundError:
+        pytest.skip("no unshare here")
+    with program:
+        assert program.stdout
+        said = program.stdout.readline().split()
+        if not said:
+            pytest.skip("no network namespace may be made here")
+        client, accepted = (int(word) for word in said)
+        row = SocketTable(Proc(), time.time()).describe(program.pid, f"socket:{accepted}")
+        assert (row.peer, row.fill) == (f"socket:{client}", 5)
+        assert SocketTable(Proc(), time.time()).describe(os.getpid(), f"socket:{accepted}").peer is None
+        program.communicate()

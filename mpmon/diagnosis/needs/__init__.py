@@ -3,8 +3,9 @@
 Every function answers with the targets that could end the wait.  Too many targets make mpmon careful (any of them may
 help), too few make it wrong, so a set is only narrowed by facts: who holds the other end, who is idle, who ended.
 
-Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `threads` (inside one process),
-`ends` (joins, exit), `ranks` (collectives, rendezvous), `dead` (who ended).
+Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
+socket, a manager's clients), `threads` (inside one process),
+`ends` (joins, exit), `ranks` (collectives, rendezvous), `dead` (who ended), `hidden` (what may not be read).
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from mpmon.diagnosis.graph import Need, Node, Status
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.life import signs_of_life
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.connections import clients
+from mpmon.diagnosis.needs.dead import with_crashed
 from mpmon.diagnosis.needs.ends import end_of_interpreter, end_of_process, end_of_thread, launched_ranks
+from mpmon.diagnosis.needs.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
-from mpmon.diagnosis.needs.ranks import collective, rendezvous
-from mpmon.diagnosis.needs.servants import event_loop, loader_batch, pool_result
-from mpmon.diagnosis.needs.threads import gil_need, gil_owner, native_mutex, other_threads, starves_others
+from mpmon.diagnosis.needs.ranks import collective, rendezvous, store_key
+from mpmon.diagnosis.needs.servants import event_loop, future_result, loader_batch, pool_result
+from mpmon.diagnosis.needs.threads import gil_need, gil_owner, native_mutex, other_threads, starves_others, thread_lock
 from mpmon.diagnosis.waits import Wait, context
 
 SOON_S = 120.0
@@ -49,13 +53,17 @@ def node(case: Case, key: ThreadKey) -> Node:
     need_of = NEEDS.get(standing.kind)
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
         return Node(key, Status.LIVE)
+    if standing.kind is Wait.UNKNOWN and (hidden := hidden_wait(case, key)):
+        return Node(key, Status.WAITS, hidden)
     if need_of is None:
         return Node(key, _leaf(case, key, motion))
     if key not in case.stacks and standing.kind in _NEED_FRAMES and not case.is_foreign(key[0]):
         # A bare futex says nothing about who could release it.
         return Node(key, Status.LIVE)
     need = need_of(case, key)
-    return Node(key, Status.LIVE) if need is None else Node(key, Status.WAITS, need)
+    if need is None:
+        return Node(key, Status.LIVE)
+    return Node(key, Status.WAITS, with_unread(case, key, with_crashed(case, key, need)))
 
 
 def _ends_by_itself(case: Case, key: ThreadKey) -> bool:
@@ -67,7 +75,7 @@ def _ends_by_itself(case: Case, key: ThreadKey) -> bool:
 def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
     """It waits for nobody in the job: does it end by itself?"""
     if motion is Motion.UNSEEN:
-        return Status.LIVE
+        return Status.LEAF if _only_naps(case, key) else Status.LIVE
     blocked = case.blocked.get(key)
     if motion is Motion.FROZEN and blocked and blocked.wakes_at is not None and blocked.wakes_at - case.now < SOON_S:
         return Status.LIVE
@@ -79,10 +87,25 @@ def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
     return Status.LEAF
 
 
+NAPS_S = 5.0
+"""A program of which nothing is known but its system calls must be seen to nap for so long."""
+
+
+def _only_naps(case: Case, key: ThreadKey) -> bool:
+    """A program that is not Python, with one thread, found in the same sleep at every look, without reading or writing."""
+    past, process = case.past(key), case.processes[key[0]]
+    calls = {(look.blocked.syscall, look.blocked.args) for look in past.looks if look.blocked} if past else set()
+    if past is None or len(calls) != 1 or len(past.looks) < 3 or past.looks[-1].at - past.looks[0].at < NAPS_S:
+        return False
+    alone = case.is_foreign(key[0]) and process.threads == 1 and case.standing(key).kind is Wait.SLEEP
+    life = case.history.life(process)
+    return alone and not signs_of_life(case, key) and not (life and life.io_rounds)
+
+
 NEEDS: dict[Wait, Callable[[Case, ThreadKey], Need | None]] = {
     Wait.LOADER_BATCH: loader_batch,
     Wait.POOL_RESULT: pool_result,
-    Wait.FUTURE_RESULT: pool_result,
+    Wait.FUTURE_RESULT: future_result,
     Wait.JOIN_PROCESS: end_of_process,
     Wait.CHILD: end_of_process,
     Wait.JOIN_THREAD: end_of_thread,
@@ -95,14 +118,16 @@ NEEDS: dict[Wait, Callable[[Case, ThreadKey], Need | None]] = {
     Wait.POLL: message,
     Wait.EVENT_LOOP: event_loop,
     Wait.SOCKET: message,
+    Wait.OTHER_CLIENTS: clients,
     Wait.LOCK: semaphore,
     Wait.PROCESS_EVENT: semaphore,
     Wait.FILE_LOCK: file_lock,
-    Wait.MUTEX: native_mutex,
+    Wait.THREAD_LOCK: thread_lock,
     Wait.FUTEX: native_mutex,
     Wait.THREAD_QUEUE: other_threads,
     Wait.CONDITION: other_threads,
     Wait.COLLECTIVE: collective,
     Wait.RENDEZVOUS: rendezvous,
+    Wait.STORE_KEY: store_key,
 }
 """Kinds without a row are leaves: they wait for nobody in the job."""

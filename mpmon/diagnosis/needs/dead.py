@@ -1,40 +1,212 @@
-"""The dead: processes that ended and whose part nobody does."""
+"""The dead: processes that ended and whose part nobody does; who, how, and what is known of why.
+
+How one ended is wait(2)'s status, which the kernel keeps while nobody has collected the process (a zombie).
+That a SIGKILL came from the kernel for memory is not part of it; the counters of the control group tell.
+"""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterable
+
+import msgspec
+
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import Gone
+from mpmon.diagnosis.graph import Gone, Need
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.model import Cgroup, Process
+
+TOGETHER_S = 3.0
+"""A kill for memory and an end that mpmon noticed so shortly after one another belong together."""
+
+
+class Death(msgspec.Struct, frozen=True, gc=False):
+    """How one process ended, as far as it can be known."""
+
+    how: str
+    """`killed by SIGKILL (9)`; `ended` where no more is known. `did` makes a verb of it."""
+    evidence: tuple[str, ...]
+    advice: tuple[str, ...]
 
 
 def exit_words(code: int | None) -> str:
     """wait(2)'s status in words."""
     if code is None:
         return "ended"
-    if signal := code & 0x7F:
-        return f"killed by signal {signal}"
+    if number := code & 0x7F:
+        core = ", which left a core dump" if code & 0x80 else ""
+        return f"killed by {signal_name(number)}{core}"
     return f"ended with exit status {code >> 8 & 0xFF}"
+
+
+def did(how: str) -> str:
+    """As the verb of a sentence: `was killed by SIGKILL (9)`, `ended with exit status 1`."""
+    return f"was {how}" if how.startswith("killed") else how
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL (9)`; the bare number for one without a name."""
+    try:
+        return f"{signal.Signals(number).name} ({number})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def death(case: Case, pid: int) -> Death:
+    """What is known of the end of a process: a zombie, or one that ended while mpmon watched."""
+    process = case.processes.get(pid)
+    exit_row = next((row for row in reversed(case.snapshot.exits) if row.pid == pid), None)
+    if process is None and exit_row:
+        return _vanished(case, exit_row.process, exit_row.seen_at)
+    code = process.exit_code if process else None
+    if process is None or code is None:
+        hidden = f"pid {pid} is a zombie; its exit status may not be read (another user's, or not dumpable)"
+        return Death("ended", (hidden,) if process else (f"pid {pid} ended",), (_LOG,))
+    how = exit_words(code)
+    seen = f"pid {pid} is a zombie: {how} (/proc/{pid}/stat, field 52)"
+    if code & 0x7F != signal.SIGKILL:
+        return Death(how, (seen,), (_ADVICE.get(code & 0x7F, _LOG) if code else _EARLY,))
+    memory = _killed_for_memory(case, process, watched=_was_alive(case, process))
+    return Death(how + memory.how, (seen, *memory.evidence), memory.advice)
+
+
+def evidence_of(case: Case, pids: Iterable[int]) -> tuple[str, ...]:
+    """What shows that these ended, and how."""
+    return tuple(dict.fromkeys(line for pid in pids for line in death(case, pid).evidence))
+
+
+def advice_on(case: Case, pids: Iterable[int]) -> tuple[str, ...]:
+    """What to do about their ends."""
+    return tuple(dict.fromkeys(line for pid in pids for line in death(case, pid).advice))
 
 
 def dead_relatives(case: Case, pid: int, *, certain: bool) -> list[Gone]:
     """Children and siblings that ended and were not collected: they may have been the other end."""
     parent = case.processes[pid].ppid
     return [
-        Gone(other, exit_words(case.processes[other].exit_code), certain)
+        Gone(other, death(case, other).how, certain)
         for other in case.zombies
         if case.processes[other].ppid in (pid, parent) and other != pid
     ]
 
 
+def with_crashed(case: Case, key: ThreadKey, need: Need) -> Need:
+    """The same need, with relatives that crashed: where others only may help, one that died early may have had to."""
+    named = need.exact and len(need.targets) == 1
+    if named or need.every or need.held or any(isinstance(target, Gone) for target in need.targets):
+        return need
+    crashed = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
+    return msgspec.structs.replace(need, targets=(*need.targets, *crashed)) if crashed else need
+
+
 def gone_children(case: Case, parent: int, kind: str) -> list[Gone]:
     """Children of this kind that ended: zombies, and those mpmon saw end."""
     found = [
-        Gone(pid, exit_words(case.processes[pid].exit_code))
+        Gone(pid, death(case, pid).how)
         for pid in case.children.get(parent, ())
         if not case.is_alive(pid) and case.role(pid).kind in (kind, "process", "subprocess")
     ]
     seen = [
-        Gone(row.pid, "ended while mpmon watched")
+        Gone(row.pid, death(case, row.pid).how)
         for row in case.snapshot.exits
         if row.process.ppid == parent and row.process.name == "pt_data_worker" and kind == "dataloader worker"
     ]
     return found or seen
+
+
+# Why
+
+
+def _vanished(case: Case, process: Process, seen_at: float) -> Death:
+    """Its parent has collected it, and its status with it, unless mpmon saw it as a zombie first."""
+    if process.exit_code is not None:
+        how = exit_words(process.exit_code)
+        return Death(how, (f"pid {process.pid}: {how}, seen while it was a zombie",), (_LOG,))
+    row = _group(case, process)
+    killed_at = row.oom_kill_seen_at if row else None
+    if row and killed_at is not None and abs(killed_at - seen_at) <= TOGETHER_S:
+        evidence = f"pid {process.pid} ended while mpmon watched, and at that time {_grew(row)}"
+        return Death("ended while mpmon watched, probably killed for memory", (evidence,), (_LESS_MEMORY,))
+    return Death("ended while mpmon watched", (f"pid {process.pid} ended while mpmon watched",), (_LOG,))
+
+
+def _was_alive(case: Case, process: Process) -> bool:
+    """Mpmon saw it alive, so that it ended while mpmon watched."""
+    life = case.history.life(process)
+    return life is not None and not life.first.ended
+
+
+def _killed_for_memory(case: Case, process: Process, *, watched: bool) -> Death:
+    """Of one that got SIGKILL: whether the kernel killed it for memory, by the counter of its control group."""
+    row = _group(case, process)
+    if row is None or row.oom_kills is None:
+        why = row.reasons.get("oom_kills", "unknown") if row else "its control group is not known"
+        return Death("", (f"whether for memory is not known: {why}",), (_SEARCH_KERNEL_LOG, _LESS_MEMORY))
+    if watched and row.oom_kill_seen_at is not None:
+        return Death(", by the kernel for memory", (_grew(row),), (_LESS_MEMORY,))
+    if watched or not row.oom_kills:
+        count = f"{row.oom_kills} as before" if row.oom_kills else "0"
+        evidence = f"the oom_kill counter of control group {row.path} is {count}: it was not killed for memory"
+        return Death("", (evidence,), (_WHO_SENT,))
+    evidence = (
+        f"the oom_kill counter of control group {row.path} is {row.oom_kills} since the group exists{_limit(row)}: "
+        "it may have been one of them"
+    )
+    return Death("", (evidence,), (_SEARCH_KERNEL_LOG, _LESS_MEMORY))
+
+
+def _group(case: Case, process: Process) -> Cgroup | None:
+    """Its control group; of one that ended before mpmon came its parent's, which children inherit."""
+    parent = case.processes.get(process.ppid)
+    path = process.cgroup if process.cgroup is not None else parent.cgroup if parent else None
+    return next((row for row in case.snapshot.cgroups if row.path == path), None)
+
+
+def _grew(row: Cgroup) -> str:
+    return (
+        f"the oom_kill counter of control group {row.path} grew to {row.oom_kills} while mpmon watched{_limit(row)}: "
+        "the kernel killed for memory"
+    )
+
+
+def _limit(row: Cgroup) -> str:
+    numbers = [
+        f"{name} {_size(value)}" for name, value in (("limit", row.limit_bytes), ("most used", row.peak_bytes)) if value
+    ]
+    return f" ({', '.join(numbers)})" if numbers else ""
+
+
+def _size(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):.0f} MiB"
+
+
+# What to do
+
+_LOG = "Search the job's standard error for its traceback."
+_EARLY = "It ended without an error before its part was done: look for an early return, sys.exit() or os._exit()."
+_LESS_MEMORY = (
+    "Use less memory: lower num_workers, prefetch_factor or the batch size (files in /dev/shm count too), "
+    "or raise the limit (docker run --memory=…, sbatch --mem=…)."
+)
+_SEARCH_KERNEL_LOG = "See whether the kernel killed it for memory: dmesg -T | grep -i 'killed process'."
+_WHO_SENT = (
+    "Find who sent SIGKILL: Process.kill() in the program, a scheduler's limit, a memory guard in user space, a person."
+)
+_FAULTHANDLER = (
+    "Set PYTHONFAULTHANDLER=1, so that it prints its Python stack when it crashes; then look at that extension."
+)
+_ENDED_BY = "Find who ended it: Process.terminate() or pool.terminate() in the program, the launcher, the scheduler."
+
+_ADVICE: dict[int, str] = {
+    signal.SIGSEGV: _FAULTHANDLER,
+    signal.SIGABRT: _FAULTHANDLER,
+    signal.SIGILL: _FAULTHANDLER,
+    signal.SIGFPE: _FAULTHANDLER,
+    signal.SIGBUS: "See whether /dev/shm is full: df -h /dev/shm; docker run --shm-size=8g, or lower num_workers.",
+    signal.SIGTERM: _ENDED_BY,
+    signal.SIGINT: _ENDED_BY,
+    signal.SIGHUP: "Its terminal was closed: start the job with nohup, setsid or in tmux.",
+    signal.SIGPIPE: "It wrote to a pipe or socket whose reader had ended: look for that one first.",
+    signal.SIGXCPU: "It used up its CPU time: ulimit -t.",
+}
+"""By the signal that ended it: signal(7)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.roles import HELPERS
@@ -52,8 +53,14 @@ def _no_children(case: Case, key: ThreadKey) -> Need | None:
 
 
 def end_of_thread(case: Case, key: ThreadKey) -> Need | None:
-    """Which thread is joined is not in the frames; those that are idle or serve would not be joined."""
+    """The thread that is joined; where it is not known, those that are neither idle nor serve."""
+    if (joined := case.awaited(key)) and not _manages_executor(case, joined):
+        return Need((joined,), exact=True, words=f"thread {case.thread_name(joined)} to end")
     others = [other for other in case.threads(key[0]) if other != key]
+    if tasks := [
+        worker for other in others if _manages_executor(case, other) for worker in _busy_workers(case, key[0])
+    ]:
+        return Need(tuple(tasks), words="the tasks of an executor to end")
     working = [other for other in others if not case.standing(other).idle] or others
     if not working:
         return (
@@ -62,6 +69,17 @@ def end_of_thread(case: Case, key: ThreadKey) -> Need | None:
             else Need((Nobody("no other Python thread is left in this process"),), words="a thread to end")
         )
     return Need(tuple(working), every=len(working) > 1, words="a thread to end")
+
+
+def _manages_executor(case: Case, key: ThreadKey) -> bool:
+    """The thread of a ProcessPoolExecutor, which ends when the last task has."""
+    stack = case.stacks.get(key)
+    return stack is not None and has(stack, "concurrent/futures/process.py", ("run", "_queue_management_worker"))
+
+
+def _busy_workers(case: Case, pid: int) -> list[Target]:
+    workers = [child for child in case.clients.get(pid, ()) if case.role(child).kind == "pool worker"]
+    return [target for target in exits(case, workers) if isinstance(target, tuple) and not case.standing(target).idle]
 
 
 def end_of_interpreter(case: Case, key: ThreadKey) -> Need | None:

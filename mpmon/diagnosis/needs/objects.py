@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Gone, Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.needs.connections import connection_words, servers
 from mpmon.diagnosis.needs.dead import dead_relatives
 from mpmon.diagnosis.needs.ends import exits
 from mpmon.diagnosis.needs.threads import other_threads
@@ -25,26 +26,47 @@ def message(case: Case, key: ThreadKey) -> Need | None:
         return None
     objects = list(case.waits_on(key))
     writes = bool((row := case.blocked.get(key)) and row.writes)
-    ends = dict.fromkeys(target for item in objects for target in _other_ends(case, key, item, writes=writes))
-    words, evidence = case.standing(key).words, _fill_words(objects)
+    ends = dict.fromkeys(target for item in objects for target in other_ends(case, key, item, writes=writes))
+    words, evidence = case.standing(key).words, _object_words(case, objects, writes=writes)
     pipe = next((item for item in objects if item.kind == "pipe"), None)
-    named = all(item.kind in ("pipe", "socket") for item in objects)
-    dead = dead_relatives(case, key[0], certain=not ends) if pipe else []
+    mute = pipe or (objects and all(_is_left_alone(case, key, item) for item in objects))
+    dead = dead_relatives(case, key[0], certain=not ends) if mute else []
+    if case.standing(key).kind is Wait.SOCKET and ends and not writes:
+        words = f"an answer from {several(list(dict.fromkeys(case.role(pid).name for pid, _ in _threads(ends))))}"
     if ends or dead:
-        return Need((*ends, *dead), exact=bool(ends) and named, words=words, evidence=evidence)
+        return Need((*ends, *dead), exact=_is_named(objects, list(ends)), words=words, evidence=evidence)
     if pipe:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return Need((Nobody(why, (key[0],)),), exact=True, words=words, evidence=evidence)
-    return Need((Outside(_outside_words(objects)),), words=words)
+    return Need((Outside(_outside_words(objects)),), words=words, evidence=evidence)
 
 
-def _other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
+def _is_named(objects: list[KernelObject], ends: list[Target]) -> bool:
+    """The kernel names the processes, and in each of them there is but one thread that could act."""
+    pids = [pid for pid, _ in _threads(ends)]
+    return bool(ends) and len(set(pids)) == len(pids) and all(item.kind in ("pipe", "socket") for item in objects)
+
+
+def _threads(ends: Iterable[Target]) -> list[ThreadKey]:
+    return [target for target in ends if isinstance(target, tuple)]
+
+
+def _is_left_alone(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+    """The other end of a socket is open in this process only: whoever was given it is gone."""
+    pids = {handle.pid for handle in case.holders.get(item.peer or "", ())}
+    return item.kind == "socket" and pids == {key[0]}
+
+
+def other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
+    """Who could end a wait for one object."""
     if item.kind == "process":
         name = item.id.partition(":")[2]
         yield from exits(case, [int(name)] if name.isdigit() else [])
         return
-    name = item.peer if item.kind == "socket" else item.id
-    for handle in case.holders.get(name or "", ()):
+    if item.kind == "socket":
+        yield from servers(case, item, key)
+        return
+    for handle in case.holders.get(item.id, ()):
         helps = handle.reads if writes else handle.writes
         if handle.pid != key[0] and helps and case.is_alive(handle.pid) and case.role(handle.pid).kind not in HELPERS:
             yield _hand(case, handle.pid)
@@ -60,9 +82,9 @@ def _hand(case: Case, pid: int) -> ThreadKey:
 
 
 def has_mail(case: Case, key: ThreadKey) -> bool:
-    """Bytes to read are there already, so it is about to go on."""
+    """Bytes to read are there already, or a connection to accept, so it is about to go on."""
     row = case.blocked.get(key)
-    if row is None or row.writes or (row.syscall or "").startswith("accept"):
+    if row is None or row.writes:
         return False
     return any(item.kind in ("pipe", "socket") and item.fill for item in case.waits_on(key))
 
@@ -91,7 +113,9 @@ def _lock(case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUs
         evidence = (
             f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
         )
-        return Need(tuple(owners), every=True, exact=True, words=f"a lock held by {names}", evidence=evidence)
+        return Need(
+            tuple(owners), every=True, exact=True, held=True, words=f"a lock held by {names}", evidence=evidence
+        )
     why = f"the lock {item.id} is taken, but no living process holds it: its holder ended without releasing it"
     dead = tuple(gone.pid for gone in dead_relatives(case, key[0], certain=True))
     return Need((Nobody(why, dead),), exact=True, words="a lock that nobody alive holds", evidence=why)
@@ -107,15 +131,26 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         rest = [pid for pid in users if not any(use.pid == pid and use.count > 0 for use in uses)] if uses else users
         users = consumers or rest
     elif kind is Wait.LOCK and uses:
-        users = [use.pid for use in uses if use.count > 0 and use.pid != key[0]]
-        if not users and not any(use.count > 0 for use in uses):
-            why = f"no living process has a permit of {item.id}: they ended without giving them back"
-            return Need((Nobody(why, tuple(gone.pid for gone in dead)),), exact=True, words=words, evidence=why)
+        return _permits(case, item, uses, tuple(gone.pid for gone in dead))
     targets = tuple(dict.fromkeys(_hand(case, pid) for pid in users if pid != key[0]))
     if not targets and not dead:
         return Need((Nobody("no living process could release it", (key[0],)),), exact=True, words=words)
     certain = [Gone(gone.pid, gone.how) for gone in dead] if not targets else dead
     return Need((*targets, *certain), words=words, evidence=evidence)
+
+
+def _permits(case: Case, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...]) -> Need:
+    """A semaphore of several permits, or one that anybody may release: those who only release, else those who took one."""
+    givers = [use for use in uses if use.count < 0]
+    owners = tuple(case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0)
+    if givers:
+        return Need(tuple((use.pid, use.pid) for use in givers), words="a semaphore that others release")
+    if not owners:
+        why = f"no living process has a permit of {item.id}: they ended without giving them back"
+        return Need((Nobody(why, dead),), exact=True, words="a semaphore without permits", evidence=why)
+    names = several([case.role(pid).name for pid, _ in owners])
+    evidence = f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} took of it"
+    return Need(owners, held=True, words=f"a semaphore, of which {names} took a permit", evidence=evidence)
 
 
 def _may_release(case: Case, pid: int) -> bool:
@@ -137,16 +172,18 @@ def file_lock(case: Case, key: ThreadKey) -> Need | None:
     words = f"the lock on {path}"
     if inside:
         evidence = f"/proc/locks: {path} is locked by pid {', '.join(map(str, pids))}"
-        return Need(tuple(inside), every=True, exact=True, words=words, evidence=evidence)
+        return Need(tuple(inside), every=True, exact=True, held=True, words=words, evidence=evidence)
     if pids:
         return Need((Outside(f"pid {pids[0]}, which is not of this job, holds {words}"),), exact=True, words=words)
     return None
 
 
-def _fill_words(items: list[KernelObject]) -> str:
+def _object_words(case: Case, items: list[KernelObject], *, writes: bool) -> str:
     for item in items:
         if item.kind == "pipe" and item.fill is not None:
             return f"{item.id} holds {item.fill} of {item.capacity} bytes"
+        if words := connection_words(case, item, writes=writes):
+            return words
     return ""
 
 

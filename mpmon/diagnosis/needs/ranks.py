@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import Need, Nobody, Outside
+from mpmon.diagnosis.graph import Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.needs.dead import dead_relatives
 from mpmon.diagnosis.needs.threads import native_mutex
+from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -21,10 +22,14 @@ def collective(case: Case, key: ThreadKey) -> Need | None:
     dead = dead_relatives(case, key[0], certain=True)
     if dead:
         return Need(tuple(dead), every=True, words=f"{words} with a rank that ended")
+    if need := _by_numbers(case, key[0], words):
+        return need
     absent = [(pid, pid) for pid in ranks if pid != key[0] and not _in_collective(case, pid)]
     if absent:
         names = several([case.role(pid).name for pid, _ in absent])
         return Need(tuple(absent), every=True, words=f"{words} with {names}")
+    if need := _with_rank_that_ended(case, key, words):
+        return need
     size = case.role(key[0]).world_size
     if size is not None and len(ranks) < size:
         return Need((Outside(f"{size - len(ranks)} of {size} ranks, which do not run here"),), words=words)
@@ -34,6 +39,27 @@ def collective(case: Case, key: ThreadKey) -> Need | None:
             tuple(others), every=True, words=f"{words} with {several([case.role(pid).name for pid, _ in others])}"
         )
     return Need((Outside("ranks on other machines"),), words=words)
+
+
+def _by_numbers(case: Case, pid: int, words: str) -> Need | None:
+    """Those that the Flight Recorders show to be behind, or to have called something else; `None` where they do not."""
+    if lag := case.numbers.lag(pid):
+        names = [case.role(target[0]).name if isinstance(target, tuple) else _outside(target) for target in lag.targets]
+        return Need(
+            lag.targets, every=True, exact=lag.exact, words=f"{words} with {several(names)}", evidence=lag.words
+        )
+    if clash := case.numbers.clash(pid):
+        others = clash.others(pid)
+        names = several([case.role(other).name for other in others])
+        return Need(
+            tuple((other, other) for other in others), every=True, exact=clash.exact, words=f"{words} with {names}",
+            evidence="; ".join(clash.words),
+        )  # fmt: skip
+    return None
+
+
+def _outside(target: Target) -> str:
+    return target.who if isinstance(target, Outside) else "a rank"
 
 
 def _ranks_of_group(case: Case) -> list[int]:
@@ -65,3 +91,32 @@ def rendezvous(case: Case, key: ThreadKey) -> Need | None:
         why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never came"
         return Need((Nobody(why, (parent,) if parent else ()),), words=f"{missing} to come", evidence=why)
     return Need((Outside("the store, or ranks on other machines"),), words="the other ranks to come")
+
+
+LOOPBACK = ("127.", "::1", "localhost")
+"""Values of MASTER_ADDR with which all ranks run on this machine."""
+
+
+def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> Need | None:
+    """Past the rendezvous every rank was there; one of this machine that runs no more has ended, and was collected."""
+    here = {case.role(pid).rank for pid in _ranks_of_group(case)}
+    size = case.role(key[0]).world_size or 0
+    address = (case.processes[key[0]].environment or {}).get("MASTER_ADDR", "")
+    gone = [number for number in range(size) if number not in here]
+    if not gone or not address.startswith(LOOPBACK) or None in here:
+        return None
+    names = several([f"rank {number}" for number in gone])
+    why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, and it does not run here"
+    return Need((Nobody(why),), words=f"{words} with {names}, which ended", evidence=why)
+
+
+def store_key(case: Case, key: ThreadKey) -> Need | None:
+    """Any other client of the store may set the key: the ranks, whoever serves it, the one that started them."""
+    if need := _with_rank_that_ended(case, key, "a key of the store"):
+        return need
+    dead = dead_relatives(case, key[0], certain=False)
+    clients = {*_ranks_of_group(case), *case.store_servers, case.processes[key[0]].ppid} - {key[0]}
+    alive = tuple((pid, pid) for pid in sorted(clients) if case.is_alive(pid) and case.role(pid).kind not in HELPERS)
+    if not alive and not dead:
+        return Need((Outside("a client of the store on another machine"),), words="a key of the store")
+    return Need((*alive, *dead), words="a key of the store that another process sets")

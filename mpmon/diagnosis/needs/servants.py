@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.frames import bare
+from mpmon.diagnosis.frames import bare, has
 from mpmon.diagnosis.graph import Need, Nobody, Outside
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import gone_children
-from mpmon.diagnosis.needs.objects import has_mail
+from mpmon.diagnosis.needs.objects import has_mail, other_ends
+from mpmon.diagnosis.needs.threads import other_threads
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.diagnosis.words import several
@@ -62,15 +63,70 @@ def _awaited_worker(case: Case, key: ThreadKey, workers: list[int]) -> int | Non
     return named[-1] if named else None
 
 
+def future_result(case: Case, key: ThreadKey) -> Need | None:
+    """The thread that runs the future's task; else whoever serves an executor; else another thread or its event loop."""
+    if runner := case.awaited(key):
+        return Need((runner,), exact=True, words=f"the result of a task that thread {case.thread_name(runner)} runs")
+    stack = case.stacks.get(key)
+    if _pool_workers(case, key[0]) or _executor_threads(case, key) or context(stack):
+        return pool_result(case, key)
+    if stack and has(stack, *EVENT_LOOP_TURN):
+        return Need((key,), every=True, words="a result that only its own event loop could bring")
+    return other_threads(case, key)
+
+
+EVENT_LOOP_TURN = ("asyncio/base_events.py", ("_run_once",))
+"""Below this frame a callback or a coroutine runs, and the loop does nothing else until it returns."""
+
+
+def _pool_workers(case: Case, pid: int) -> list[int]:
+    """Workers of its pools by their frames; where none is known, any child may be one."""
+    children = case.clients.get(pid, ())
+    workers = [child for child in children if case.role(child).kind == "pool worker"]
+    return workers or [child for child in children if case.role(child).kind == "process"]
+
+
+def _executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
+    """Other threads of its process that run tasks of an executor."""
+    return [
+        other for other in case.threads(key[0])
+        if other != key and (found := context(case.stacks.get(other))) and found[0] is Context.EXECUTOR_THREAD
+    ]  # fmt: skip
+
+
+DELIVERS = (("multiprocessing/pool.py", ("_handle_results",)), ("concurrent/futures/process.py", ("run",)))
+"""Threads through whose hands every result of a pool goes, callbacks included."""
+
+_PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks"))
+
+
+def _is_deliverer(case: Case, key: ThreadKey) -> bool:
+    stack = case.stacks.get(key)
+    return stack is not None and any(has(stack, *row) for row in DELIVERS)
+
+
+def _delivered(case: Case, key: ThreadKey) -> Need | None:
+    """The thread that hands results over, where it is busy with a callback or is no more; `None` where it waits for them."""
+    if _is_deliverer(case, key):
+        return Need((key,), every=True, words="a result that only this thread could hand over")
+    threads = case.threads(key[0])
+    deliverers = [other for other in threads if _is_deliverer(case, other)]
+    if busy := [other for other in deliverers if not case.standing(other).idle]:
+        names = several([case.thread_name(other) for other in busy])
+        return Need(tuple(busy), every=True, words=f"results that thread {names} hands over")
+    others = [other for other in threads if (stack := case.stacks.get(other)) and has(stack, *_PART_OF_POOL)]
+    if others and not deliverers:
+        why = "the pool's thread that hands results over (Pool._handle_results) has died"
+        return Need((Nobody(why),), words="the pool's results", evidence=why)
+    return None
+
+
 def pool_result(case: Case, key: ThreadKey) -> Need | None:
     """Busy workers of the pool, or busy threads of an executor in this process."""
-    workers = [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind in ("pool worker", "process")]
-    threads = [
-        other
-        for other in case.threads(key[0])
-        if other != key and (found := context(case.stacks.get(other))) and found[0] is Context.EXECUTOR_THREAD
-    ]
-    busy = [*busy_threads(case, workers), *threads]
+    if need := _delivered(case, key):
+        return need
+    workers = _pool_workers(case, key[0])
+    busy = [*busy_threads(case, workers), *_executor_threads(case, key)]
     if busy:
         return Need(tuple(busy), words="result of a pool task", evidence=_idle_words(case, workers))
     if gone := gone_children(case, key[0], "pool worker"):
@@ -89,8 +145,11 @@ def event_loop(case: Case, key: ThreadKey) -> Need | None:
         busy_threads(case, [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind not in HELPERS])
     )
     words = case.standing(key).words
-    if threads or workers:
-        return Need((*threads, *workers), words=words)
+    # Of its own sockets one is there only to wake it up.
+    items = [item for item in case.waits_on(key) if item.peer not in case.held_by.get(key[0], frozenset())]
+    ends = [target for item in items for target in other_ends(case, key, item, writes=False)]
+    if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
+        return Need(targets, words=words)
     return Need((Outside("the outside world, or a future that nobody completes"),), words=words)
 
 
@@ -115,7 +174,5 @@ def _idle_words(case: Case, pids: Iterable[int]) -> str:
 
 
 def _service_busy(case: Case, pid: int) -> bool:
-    """A helper thread of the pool that runs may be about to bring the result."""
-    return any(
-        case.motion(key) is Motion.MOVING for key in case.threads(pid) if case.standing(key).kind is Wait.SERVICE
-    )
+    """The thread that hands results over runs, so that it may be about to bring this one."""
+    return any(case.motion(key) is Motion.MOVING for key in case.threads(pid) if _is_deliverer(case, key))

@@ -6,6 +6,8 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.words import several
+from mpmon.model import LockUse
 
 GIL_INTERVAL_S = 0.1
 """A wait for the GIL ends after sys.getswitchinterval(), 5 ms unless it was set, and begins anew."""
@@ -37,6 +39,46 @@ def gil_need(case: Case, owner: ThreadKey) -> Need:
     name = case.thread_name(owner)
     evidence = f"py-spy: thread {name} of pid {owner[0]} owns the GIL"
     return Need((owner,), every=True, exact=True, words=f"the GIL, which thread {name} holds", evidence=evidence)
+
+
+def thread_lock(case: Case, key: ThreadKey) -> Need | None:
+    """A `threading` lock by its holder: the thread with the `with` block around it, or the one an RLock names."""
+    lock = case.wanted_lock(key)
+    holders = case.lock_holders(lock)
+    targets = tuple(dict.fromkeys((use.pid, use.tid) for use in holders))
+    if not targets:
+        return _taken_before_fork(case, key, lock) if lock else None
+    names = several([f"thread {case.thread_name(target)}" for target in targets])
+    exact = all(use.exact for use in (*holders, *case.lock_waiters(lock)))
+    return Need(
+        targets, every=True, exact=exact, held=True, words=f"a lock held by {names}", evidence=_holding(case, holders[0]),
+    )  # fmt: skip
+
+
+def _holding(case: Case, use: LockUse) -> str:
+    """Where the fact comes from, in words a person can check."""
+    name = case.thread_name((use.pid, use.tid))
+    lock = f"{use.kind} {use.object.rpartition(':')[2]} of pid {use.pid}"
+    return f"{lock} is held by thread {name}" + (
+        f", in a with block of {use.function}()" if use.function else ", its owner"
+    )
+
+
+def _taken_before_fork(case: Case, key: ThreadKey, lock: str) -> Need | None:
+    """A lock that was copied locked: whoever locked it is no thread of this process."""
+    holders = case.holders_before_fork(key[0], lock)
+    if not holders:
+        return None
+    missing = holders[0].owner_missing
+    address = lock.rpartition(":")[2]
+    why = (
+        f"the {holders[0].kind} {address} names an owner that is no thread of pid {key[0]}"
+        if missing
+        else f"{_holding(case, holders[0])}; pid {key[0]} has a copy of it, locked since the fork"
+    )
+    # Without the owner's name another thread of the child could have taken the copy.
+    exact = missing or len(case.threads(key[0])) == 1
+    return Need((Nobody(why, (key[0],)),), exact=exact, words="a lock taken before the fork", evidence=why)
 
 
 def native_mutex(case: Case, key: ThreadKey) -> Need | None:

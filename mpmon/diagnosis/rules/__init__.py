@@ -3,8 +3,8 @@
 The graph says *who* must move first; a rule only says *why*, in a sentence, with evidence a person can check by hand and
 advice that names the fix.  The docstring of a rule is its manual page (`mpmon explain CAUSE`).
 
-To add a rule: a file `rules/<cause>.py` with `CAUSE`, `claim` and a docstring (what it looks like, why, what to do), one
-line in `RULES`, and a recorded case in `tests/hangs/`.  Rules do not import one another.
+To add a rule: a file `rules/<cause>.py` with `CAUSE`, `NEEDS`, `claim` and a docstring (what it looks like, why, what to
+do), one line in `RULES`, and a recorded case in `tests/hangs/`.  Rules do not import one another.
 """
 
 from __future__ import annotations
@@ -54,6 +54,11 @@ class Rule(Protocol):
         """An id of the taxonomy."""
         ...
 
+    @property
+    def NEEDS(self) -> frozenset[str]:  # noqa: N802  a constant of the module
+        """Tables without which the cause cannot be decided, of those in `mpmon.diagnosis.gaps.FACTS`."""
+        ...
+
     @staticmethod
     def claim(knot: Knot) -> Claim | None:
         """What the rule says about a knot, `None` when it is not its case."""
@@ -72,6 +77,8 @@ RULES: tuple[Rule, ...] = (
     pipe_full,
     lock_orphaned,
     queue_full,
+    lock_held,
+    lock_cycle,
     queue_empty,
     worker_dead,
     gil_held,
@@ -82,12 +89,10 @@ RULES: tuple[Rule, ...] = (
     exit_hang,
     thread_dead,
     item_lost,
-    lock_cycle,
     thread_deadlock,
-    lock_held,
     io_wait,
-    worker_stuck,
     straggler,
+    worker_stuck,
     main_stuck,
 )
 """The most special first."""

@@ -8,36 +8,52 @@ What to do: call the same collectives in the same order on every rank; evaluate 
 
 from __future__ import annotations
 
-from mpmon.diagnosis.collectives import differing, odd_ones_out, operations
+from mpmon.diagnosis.collectives import differing, numbered, odd_ones_out, operations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.waits import BACKWARD
 
 CAUSE = "collective-mismatch"
+NEEDS = frozenset({"stacks", "flight_records"})
 
 
 def claim(knot: Knot) -> Claim | None:
     """All ranks are in collectives of different names, none of them in a backward pass."""
     groups = operations(knot)
     if len(groups) == 1:
-        return _other_arguments(knot, *next(iter(groups.items())))
+        return _not_the_same(knot, next(iter(groups))) or _other_arguments(knot, *next(iter(groups.items())))
     if not groups or BACKWARD in groups:
         return None
-    odd = odd_ones_out(knot, groups)
+    numbers = numbered(knot)
+    odd = numbers.odd or odd_ones_out(knot, groups)
     words = [f"{', '.join(knot.case.role(key[0]).name for key in keys)} in {name}" for name, keys in groups.items()]
     return Claim(
         summary=f"ranks are in different collectives: {'; '.join(words)}",
-        evidence=tuple(
-            f"{knot.case.role(key[0]).name}: {name} at {knot.case.place(key)}"
-            for name, keys in groups.items()
-            for key in keys
+        evidence=(
+            *numbers.evidence,
+            *(f"{knot.case.role(key[0]).name}: {name} at {knot.case.place(key)}"
+              for name, keys in groups.items() for key in keys),
         ),
         advice=(
             "Call the same collectives in the same order on every rank.",
             "Evaluate and save with model.module, outside of the DistributedDataParallel wrapper.",
         ),
-        certainty=Certainty.LIKELY,
+        certainty=numbers.certainty,
         suspects=tuple(map(knot.case.suspect, odd)),
+    )  # fmt: skip
+
+
+def _not_the_same(knot: Knot, name: str) -> Claim | None:
+    """All ranks in operations of the same name, which their numbers, sizes or types show to be different ones."""
+    numbers = numbered(knot)
+    if not numbers.evidence:
+        return None
+    return Claim(
+        summary=f"all ranks are in {name}, but not in the same one: {'; '.join(numbers.evidence)}",
+        evidence=numbers.evidence,
+        advice=("Use process groups in the same order on every rank.", "Compare shape and dtype of what is reduced."),
+        certainty=numbers.certainty,
+        suspects=tuple(map(knot.case.suspect, numbers.odd)) or None,
     )
 
 

@@ -9,12 +9,12 @@ collectives out of branches on the rank.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.collectives import odd_ones_out, operations
-from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.collectives import numbered, odd_ones_out, operations
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.waits import BACKWARD
 
 CAUSE = "collective-missing"
+NEEDS = frozenset({"stacks", "flight_records"})
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -22,22 +22,23 @@ def claim(knot: Knot) -> Claim | None:
     groups = operations(knot)
     if len(groups) < 2 or BACKWARD not in groups:
         return None
-    odd = odd_ones_out(knot, groups)
+    numbers = numbered(knot)
+    odd = numbers.odd or odd_ones_out(knot, groups)
     names = ", ".join(knot.case.role(key[0]).name for key in odd)
     place = knot.case.place(odd[0])
     words = [f"{', '.join(knot.case.role(key[0]).name for key in keys)} in {name}" for name, keys in groups.items()]
     return Claim(
         summary=f"{names} never enters the gradient reduction the others wait in: {'; '.join(words)}"
         f"{f'; it stands at {place}' if place else ''}",
-        evidence=tuple(
-            f"{knot.case.role(key[0]).name}: {name} at {knot.case.place(key)}"
-            for name, keys in groups.items()
-            for key in keys
+        evidence=(
+            *numbers.evidence,
+            *(f"{knot.case.role(key[0]).name}: {name} at {knot.case.place(key)}"
+              for name, keys in groups.items() for key in keys),
         ),
         advice=(
             "Give every rank the same number of batches (drop_last, DistributedSampler), or use model.join().",
             "Move collectives out of branches on the rank.",
         ),
-        certainty=Certainty.LIKELY,
+        certainty=numbers.certainty,
         suspects=tuple(map(knot.case.suspect, odd)),
-    )
+    )  # fmt: skip

@@ -8,21 +8,50 @@ What to do: take the breakpoint out, or run that part with `num_workers=0` or on
 
 from __future__ import annotations
 
-from mpmon.diagnosis.knot import Claim, Knot
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.waits import Wait, in_own_code
 
 CAUSE = "debugger"
+NEEDS = frozenset({"stacks", "blocked"})
+
+_ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT})
 
 
 def claim(knot: Knot) -> Claim | None:
     """The root stands in a debugger's prompt."""
     if knot.standing().kind is not Wait.DEBUGGER:
-        return None
+        return _unanswered(knot)
     return Claim(
         summary=f"{knot.role()} is at a debugger's prompt{_at(knot)} and waits for somebody to type",
         evidence=(f"{knot.role()} is in {knot.standing().words} since {knot.for_how_long()}",),
         advice=("Remove the breakpoint() or input(), or run this part alone (num_workers=0, one rank).",),
     )
+
+
+def _unanswered(knot: Knot) -> Claim | None:
+    """`input()` from a pipe, whose only writers wait for the end of the one that asks."""
+    if knot.ending is not Ending.CYCLE:
+        return None
+    asks = next((key for key in knot.roots if _reads_input(knot, key)), None)
+    others = [key for key in knot.roots if key != asks]
+    if asks is None or not others or not all(knot.standing(key).kind in _ENDS for key in others):
+        return None
+    name, parent = (knot.case.role(key[0]).name for key in (asks, others[0]))
+    place = knot.case.place(asks)
+    return Claim(
+        summary=f"{name} reads its standard input{f' at {place}' if place else ''}, a pipe that only {parent} could write to, "
+        f"and {parent} waits for the end of {name}",
+        evidence=knot.edge_evidence(),
+        advice=(
+            "Close or redirect its standard input (stdin=subprocess.DEVNULL), or pass the answer with communicate().",
+        ),
+        suspects=(knot.case.suspect(asks),),
+    )
+
+
+def _reads_input(knot: Knot, key: tuple[int, int]) -> bool:
+    row = knot.case.blocked.get(key)
+    return row is not None and row.syscall == "read" and row.args[:1] == (0,) and in_own_code(knot.case.stacks.get(key))
 
 
 def _at(knot: Knot) -> str:

@@ -13,12 +13,15 @@ from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "exit-hang"
+NEEDS = frozenset({"stacks"})
 
 
 def claim(knot: Knot) -> Claim | None:
     """The goal is at interpreter exit and waits for its own threads."""
     exiting = [key for key in knot.closed.path if knot.standing(key).kind is Wait.EXIT]
-    if not exiting or knot.ending not in (Ending.OPEN, Ending.CYCLE, Ending.NOBODY, Ending.LEAF):
+    if not exiting or knot.ending not in (
+        Ending.OPEN, Ending.CYCLE, Ending.NOBODY, Ending.LEAF, Ending.OUTSIDE,
+    ):  # fmt: skip
         return None
     need = knot.graph.node(exiting[-1]).need
     awaited = [key for key in need.targets if isinstance(key, tuple)] if need else []
@@ -39,7 +42,7 @@ def claim(knot: Knot) -> Claim | None:
 
 def _through_children(knot: Knot, exiting: tuple[int, int]) -> Claim | None:
     """A child that is not a daemon is joined at exit (multiprocessing.util._exit_function)."""
-    if knot.ending is not Ending.LEAF or knot.root is None or exiting != knot.goal:
+    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE) or knot.root is None or exiting != knot.goal:
         return None
     return Claim(
         summary=f"{knot.case.role(exiting[0]).name} is done but cannot exit: its child {knot.role()} (pid {knot.root[0]}) "

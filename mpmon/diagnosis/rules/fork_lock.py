@@ -12,8 +12,9 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "fork-lock"
+NEEDS = frozenset({"stacks", "blocked", "locks"})
 
-_LOCKS = frozenset({Wait.FUTEX, Wait.MUTEX})
+_LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK})
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -31,5 +32,5 @@ def claim(knot: Knot) -> Claim | None:
             'Start workers with multiprocessing_context="forkserver" or "spawn".',
             "Or start them before any thread takes that lock.",
         ),
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.PROVED if knot.standing().kind is Wait.THREAD_LOCK else Certainty.LIKELY,
     )

@@ -13,6 +13,7 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "fork-openmp"
+NEEDS = frozenset({"stacks", "blocked"})
 
 _FUTEX_WAIT_PRIVATE = 0x80
 """What libgomp and libomp call directly; glibc's semaphores and conditions use FUTEX_WAIT_BITSET (linux/futex.h)."""

@@ -12,6 +12,7 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "fork-thread"
+NEEDS = frozenset({"stacks"})
 
 _FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION, Wait.FUTURE_RESULT, Wait.JOIN_THREAD})
 

@@ -11,6 +11,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 
 CAUSE = "gil-held"
+NEEDS = frozenset({"stacks", "blocked"})
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -25,6 +26,9 @@ def claim(knot: Knot) -> Claim | None:
         summary=f"thread {knot.case.thread_name(knot.root)} of {knot.role()} has held the GIL for {knot.for_how_long()} in "
         f"native code{f' at {place}' if place else ''}; the other threads of the process starve",
         evidence=knot.edge_evidence(),
-        advice=("Call it in a process of its own, or through a function that releases the GIL.",),
+        advice=(
+            "Call it in a process of its own (ProcessPoolExecutor).",
+            "Or release the GIL around it: Py_BEGIN_ALLOW_THREADS in C, py::gil_scoped_release, ctypes.CDLL, not PyDLL.",
+        ),
         certainty=Certainty.LIKELY,
     )

@@ -13,6 +13,7 @@ from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "io-wait"
+NEEDS = frozenset({"blocked", "handles"})
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -37,5 +38,8 @@ def claim(knot: Knot) -> Claim | None:
             f"system call {blocked.syscall}, kernel function {blocked.wchan}, state {blocked.state}",
             *knot.edge_evidence(),
         ),
-        advice=("Give the call a timeout.", "Check the server, or the mount the file is on."),
+        advice=(
+            "Give the call a timeout: socket.settimeout(), requests.get(timeout=…).",
+            "Check the server, or the mount the file is on (mount, df -h).",
+        ),
     )

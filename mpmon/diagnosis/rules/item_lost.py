@@ -1,23 +1,32 @@
 """An item was put but can never arrive.
 
 What it looks like: the consumer waits, the queue is empty, and all producers are idle: each believes it has delivered.
+Or: processes wait for an event or condition, and all who could set it wait as well or have ended.
 Why: the queue's feeder thread failed after `put` had returned (an object that cannot be pickled, no descriptors left),
-printed a traceback to standard error and dropped the item.
+printed a traceback to standard error and dropped the item; or the notification came before anybody waited for it.
 What to do: search the log for `QueueFeederThread`; make the item picklable; raise the descriptor limit or use
 `torch.multiprocessing.set_sharing_strategy("file_system")`.
 """
 
 from __future__ import annotations
 
-from mpmon.diagnosis.findings import Suspect
+from mpmon.diagnosis.findings import Certainty, Suspect
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import several
 
 CAUSE = "item-lost"
+NEEDS = frozenset({"stacks", "blocked", "handles"})
+
+
+_FOR_THEM = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.LAUNCHER, Wait.EXIT})
+"""Waits of those who only wait for the others to end."""
 
 
 def claim(knot: Knot) -> Claim | None:
-    """Somebody waits for a servant, and all servants are idle."""
+    """Somebody waits for a servant, and all servants are idle; or for an event that only waiters could set."""
+    if knot.ending in (Ending.OPEN, Ending.CYCLE):
+        return _never_set(knot)
     if knot.ending is not Ending.NOBODY or knot.nobody is None or not knot.nobody.blame:
         return None
     if knot.standing().kind not in (Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT):
@@ -30,6 +39,27 @@ def claim(knot: Knot) -> Claim | None:
             "Raise the limit of open files (ulimit -n), or torch.multiprocessing.set_sharing_strategy('file_system').",
         ),
         suspects=tuple(_worker(knot, pid) for pid in knot.nobody.blame),
+    )
+
+
+def _never_set(knot: Knot) -> Claim | None:
+    """An event, condition or barrier between processes: everybody alive who has it waits as well."""
+    waiting = [key for key in knot.closed.members if knot.standing(key).kind is Wait.PROCESS_EVENT]
+    others = [key for key in knot.closed.members if key not in waiting]
+    if not waiting or not all(knot.standing(key).kind in _FOR_THEM for key in others):
+        return None
+    names = several([knot.case.role(key[0]).name for key in waiting])
+    place = knot.case.place(waiting[0])
+    return Claim(
+        summary=f"{names} {'waits' if len(waiting) == 1 else 'wait'} for {knot.standing(waiting[0]).words}"
+        f"{f' at {place}' if place else ''} that nobody sets any more: all who have it wait as well, or have ended",
+        evidence=knot.edge_evidence(),
+        advice=(
+            "Look who should have set or notified it: it did so before anybody waited, or ended without.",
+            "Test the condition in a loop under its lock (wait_for), and give the wait a timeout.",
+        ),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, waiting)),
     )
 
 

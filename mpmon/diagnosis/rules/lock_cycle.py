@@ -6,24 +6,28 @@ What to do: take locks in one order everywhere; use one lock; never block on bot
 
 from __future__ import annotations
 
-from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.findings import Certainty, Suspect
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "lock-cycle"
+NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})
 
-_LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.MUTEX})
-_HELD = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.MUTEX, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.QUEUE_GET, Wait.QUEUE_PUT,
+_LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
+_HELD = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.QUEUE_GET, Wait.QUEUE_PUT,
                    Wait.PROCESS_EVENT, Wait.SOCKET})  # fmt: skip
 
 
 def claim(knot: Knot) -> Claim | None:
     """A cycle of several processes."""
+    if through := _through_manager(knot):
+        return through
     pids = list(dict.fromkeys(key[0] for key in knot.roots))
     if knot.ending is not Ending.CYCLE or len(pids) < 2:
         return None
-    if not all(knot.standing(key).kind in _HELD for key in knot.roots):
+    has_lock = any(need.held for key in knot.roots if (need := knot.graph.node(key).need))
+    if not has_lock and not all(knot.standing(key).kind in _HELD for key in knot.roots):
         return None
     steps = [f"{knot.case.role(key[0]).name} waits for {_need(knot, key)}{_at(knot, key)}" for key in knot.roots]
     return Claim(
@@ -35,7 +39,44 @@ def claim(knot: Knot) -> Claim | None:
             else "Let one side read while the other writes: close what is not needed, or use threads or communicate().",
         ),
         certainty=Certainty.PROVED,
+        suspects=_makers(knot),
     )
+
+
+def _through_manager(knot: Knot) -> Claim | None:
+    """Clients of a manager whose objects each wait for what another client does."""
+    calls = [key for key in knot.closed.members if knot.standing(key).kind is Wait.OTHER_CLIENTS]
+    asking = [key for key in knot.closed.members if any(call in _targets(knot, key) for call in calls)]
+    clients = [key for key in asking if key not in calls]
+    if knot.ending not in (Ending.OPEN, Ending.CYCLE) or len({key[0] for key in clients}) < 2:
+        return None
+    names = several([knot.case.role(key[0]).name for key in clients])
+    steps = [f"{knot.case.role(key[0]).name} waits for an object of the manager{_at(knot, key)}" for key in clients]
+    return Claim(
+        summary=f"{names} wait for each other through a manager: {'; '.join(steps)}",
+        evidence=knot.edge_evidence(),
+        advice=("Take the manager's locks in the same order everywhere, or give each wait a timeout.",),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, clients)),
+    )
+
+
+def _targets(knot: Knot, key: tuple[int, int]) -> tuple[object, ...]:
+    need = knot.graph.node(key).need
+    return need.targets if need else ()
+
+
+def _makers(knot: Knot) -> tuple[Suspect, ...] | None:
+    """Children that only use the standard streams they were given: who made these decides what is read and closed first."""
+    users = [key for key in knot.roots if _in_standard_stream(knot, key)]
+    makers = [key for key in knot.roots if key not in users]
+    parents = {knot.case.processes[key[0]].ppid for key in users}
+    return tuple(map(knot.case.suspect, makers)) if parents and parents <= {pid for pid, _ in makers} else None
+
+
+def _in_standard_stream(knot: Knot, key: tuple[int, int]) -> bool:
+    row = knot.case.blocked.get(key)
+    return row is not None and row.syscall in ("read", "write") and row.args[:1] in ((0,), (1,), (2,))
 
 
 def _need(knot: Knot, key: tuple[int, int]) -> str:

@@ -11,18 +11,21 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "lock-held"
+NEEDS = frozenset({"blocked", "semaphores", "locks"})
 
-_LOCKS = frozenset({Wait.FILE_LOCK, Wait.LOCK, Wait.MUTEX})
+_OWN_WAITS = frozenset({Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.SOCKET, Wait.POLL})
+"""What a holder waits in by its own code: that nobody answers there matters less than the lock it keeps."""
 
 
 def claim(knot: Knot) -> Claim | None:
     """The last edge before the root is a lock with a known holder."""
     path = knot.closed.path
-    if knot.ending is not Ending.LEAF or len(path) < 2:
+    alone = knot.ending is Ending.NOBODY and knot.standing().kind in _OWN_WAITS
+    if not (knot.ending is Ending.LEAF or alone) or len(path) < 2:
         return None
     waiter = path[-2]
     need = knot.graph.node(waiter).need
-    if knot.standing(waiter).kind not in _LOCKS or need is None or not need.exact:
+    if need is None or not need.held:
         return None
     return Claim(
         summary=f"{knot.role()} holds the lock {knot.case.role(waiter[0]).name} waits for, and has been {knot.has_been()}",

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.needs.dead import advice_on, death, did, evidence_of
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "lock-orphaned"
+NEEDS = frozenset({"blocked", "semaphores"})
 
 _LOCKS = frozenset({Wait.LOCK, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PROCESS_EVENT, Wait.POOL_TASK})
 
@@ -24,12 +26,20 @@ def claim(knot: Knot) -> Claim | None:
     semaphores = [item for item in knot.case.waits_on(knot.root) if item.kind == "semaphore"]
     if knot.standing().kind not in _LOCKS or not semaphores:
         return None
+    uses = [use for item in semaphores for use in knot.case.uses.get(item.id, ())]
+    if knot.standing().kind is Wait.QUEUE_PUT and any(use.max_value > 1 for use in uses):
+        # The bound of a queue is no lock: it is full, and nobody takes anything out.
+        return None
     dead = tuple(knot.case.dead_suspect(pid) for pid in knot.nobody.blame if pid not in {key[0] for key in knot.roots})
-    who = f"{dead[0].role} (pid {dead[0].pid})" if len(dead) == 1 else "a process that has ended"
+    pids = [suspect.pid for suspect in dead]
+    who = "a process that has ended"
+    if len(dead) == 1:
+        who = f"{dead[0].role} (pid {pids[0]}), which {did(death(knot.case, pids[0]).how)},"
     return Claim(
         summary=f"{knot.role()} waits for a lock that {who} took with it",
-        evidence=(knot.nobody.why, *knot.edge_evidence()),
+        evidence=(knot.nobody.why, *knot.edge_evidence(), *evidence_of(knot.case, pids)),
         advice=(
+            *advice_on(knot.case, pids),
             "Restart: the lock is lost. Take locks with `with`, so that an exception gives them back.",
             "Do not kill or terminate() a process that shares a lock or a queue.",
         ),

@@ -14,6 +14,7 @@ from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.waits import Context
 
 CAUSE = "main-stuck"
+NEEDS = frozenset({"stacks"})
 
 
 def claim(knot: Knot) -> Claim | None:

@@ -8,12 +8,14 @@ What to do: `communicate()`, or read while it runs, or send the output to a file
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "pipe-full"
+NEEDS = frozenset({"blocked", "handles"})
 
-_WAITS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT})
+_WAITS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -22,14 +24,14 @@ def claim(knot: Knot) -> Claim | None:
         need = knot.graph.node(writer).need
         if knot.standing(writer).kind is not Wait.PIPE_WRITE or need is None:
             continue
-        reader = next((key for key in need.targets if isinstance(key, tuple) and _awaits(knot, key, writer[0])), None)
+        reader = next((key for key in need.targets if isinstance(key, tuple) and _awaits_ends(knot, key)), None)
         if reader is None:
             continue
         names = knot.case.role(reader[0]).name, knot.case.role(writer[0]).name
         place = knot.case.place(reader)
         return Claim(
-            summary=f"{names[0]} waits for the end of {names[1]} (pid {writer[0]}){f' at {place}' if place else ''}, "
-            f"which cannot write its output: the pipe is full, and {names[0]} alone could read it",
+            summary=f"{names[0]} waits for {_awaited(knot, reader)}{f' at {place}' if place else ''}, but {names[1]} (pid "
+            f"{writer[0]}) cannot write its output: the pipe is full, and {names[0]} alone could read it",
             evidence=(need.evidence or f"pid {writer[0]} is blocked in write",),
             advice=("Use communicate(), or read the output while the process runs, or send it to a file.",),
             certainty=Certainty.PROVED,
@@ -38,6 +40,11 @@ def claim(knot: Knot) -> Claim | None:
     return None
 
 
-def _awaits(knot: Knot, key: tuple[int, int], pid: int) -> bool:
-    need = knot.graph.node(key).need
-    return knot.standing(key).kind in _WAITS and need is not None and (pid, pid) in need.targets
+def _awaits_ends(knot: Knot, key: ThreadKey) -> bool:
+    """It waits for the end of the writer, or of others that wait for the writer in their turn."""
+    return key in knot.closed.members and knot.standing(key).kind in _WAITS
+
+
+def _awaited(knot: Knot, reader: ThreadKey) -> str:
+    need = knot.graph.node(reader).need
+    return need.words if need else knot.standing(reader).words

@@ -7,25 +7,56 @@ What to do: put a sentinel for each consumer in a `finally`; use `get(timeout=â€
 
 from __future__ import annotations
 
+from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.needs.dead import advice_on, evidence_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "queue-empty"
+NEEDS = frozenset({"stacks", "blocked", "handles"})
+
+
+_ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """A reader of a queue or pipe without a living writer."""
+    """A reader of a queue or pipe without a living writer, or whose writers wait for its end."""
+    if knot.ending in (Ending.OPEN, Ending.CYCLE):
+        return _awaited_by_writers(knot)
     if knot.ending not in (Ending.GONE, Ending.NOBODY) or knot.root is None:
         return None
     if knot.standing().kind not in (Wait.QUEUE_GET, Wait.PIPE_READ, Wait.PROCESS_EVENT):
         return None
+    pids = [gone.pid for gone in knot.gone]
     names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid}, {gone.how})" for gone in knot.gone])
     who = f"its producer {names} is gone" if names else "nobody is left who could put anything"
     place = knot.place()
     return Claim(
         summary=f"{knot.role()} waits for {knot.standing().words}{f' at {place}' if place else ''}, but {who}",
-        evidence=(*(f"pid {gone.pid} {gone.how}" for gone in knot.gone), *knot.edge_evidence()),
-        advice=("Look for the producer's traceback or the out-of-memory killer; put a sentinel in a finally.",),
-        suspects=tuple(knot.case.dead_suspect(gone.pid) for gone in knot.gone) or None,
+        evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
+        advice=(
+            *advice_on(knot.case, pids),
+            "Put a sentinel (None) for each consumer in a finally, or use get(timeout=â€¦) and check Process.is_alive().",
+        ),
+        suspects=tuple(map(knot.case.dead_suspect, pids)) or None,
+    )
+
+
+def _awaited_by_writers(knot: Knot) -> Claim | None:
+    """Whoever could put something waits for the end of those who wait for it."""
+    readers = [key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_GET]
+    others = [key for key in knot.closed.members if key not in readers]
+    if not readers or not others or not all(knot.standing(key).kind in _ENDS for key in others):
+        return None
+    place = knot.case.place(readers[0])
+    names = several([knot.case.role(key[0]).name for key in readers])
+    waits = several([f"{knot.case.role(key[0]).name} waits for {knot.standing(key).words}" for key in others])
+    return Claim(
+        summary=f"{names} wait{'s' if len(readers) == 1 else ''} for {knot.standing(readers[0]).words}"
+        f"{f' at {place}' if place else ''}, and nobody is left who would put anything: {waits}",
+        evidence=knot.edge_evidence(),
+        advice=("Put a sentinel (None) for each consumer before waiting for its end.",),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, readers)),
     )

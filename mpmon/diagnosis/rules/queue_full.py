@@ -7,10 +7,12 @@ What to do: keep the consumer alive (catch its exceptions), or let producers giv
 from __future__ import annotations
 
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.needs.dead import advice_on, evidence_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "queue-full"
+NEEDS = frozenset({"stacks", "blocked", "semaphores"})
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -18,11 +20,12 @@ def claim(knot: Knot) -> Claim | None:
     putting = [key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_PUT]
     if knot.ending not in (Ending.GONE, Ending.NOBODY) or not putting:
         return None
+    pids = [gone.pid for gone in knot.gone]
     names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid}, {gone.how})" for gone in knot.gone])
     producers = several([knot.case.role(key[0]).name for key in putting])
     return Claim(
         summary=f"{producers} block in put(): the queue is full, and its consumer{f' {names}' if names else ''} is gone",
-        evidence=(*(f"pid {gone.pid} {gone.how}" for gone in knot.gone), *knot.edge_evidence()),
-        advice=("Look for the consumer's traceback; use put(timeout=…) and check that the consumer is alive.",),
-        suspects=tuple(knot.case.dead_suspect(gone.pid) for gone in knot.gone) or None,
+        evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
+        advice=(*advice_on(knot.case, pids), "Use put(timeout=…), and check Process.is_alive() of the consumer."),
+        suspects=tuple(map(knot.case.dead_suspect, pids)) or None,
     )

@@ -13,6 +13,7 @@ from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "queue-join"
+NEEDS = frozenset({"stacks", "blocked", "handles"})
 
 _JOINS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT})
 
@@ -32,7 +33,11 @@ def claim(knot: Knot) -> Claim | None:
             summary=f"{names[0]} joins {names[1]}{f' at {place}' if place else ''} before it has emptied the queue that "
             f"{names[1]} still writes to",
             evidence=(f"the feeder thread of {names[1]} is blocked: {need.evidence if need else 'its pipe is full'}",),
-            advice=("Get everything from the queue before you join its producers.",),
+            advice=(
+                "Call queue.get() for everything that was put before Process.join().",
+                "Or queue.cancel_join_thread() in the producer, if the items may be lost.",
+                "SimpleQueue has no feeder thread: there put() itself blocks, at a line that one can see.",
+            ),
             certainty=Certainty.PROVED,
             suspects=(knot.case.suspect(joiner),),
         )

@@ -9,25 +9,72 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.dead import advice_on, dead_relatives, did, evidence_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "rank-dead"
+NEEDS = frozenset({"stacks"})
+
+
+_LAUNCHERS = (
+    "Start the ranks with torchrun or torch.multiprocessing.spawn(join=True), which end the others by themselves."
+)
+
+_AMONG_RANKS = frozenset({Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY})
 
 
 def claim(knot: Knot) -> Claim | None:
     """Ranks wait for a process that ended."""
-    if knot.ending is not Ending.GONE or knot.standing().kind not in (Wait.COLLECTIVE, Wait.RENDEZVOUS):
+    if knot.ending is Ending.LEAF and knot.motion() is Motion.NAPPING and knot.kind() == "rank":
+        return _polls_after_crash(knot)
+    if knot.standing().kind not in _AMONG_RANKS:
         return None
-    names = several([f"pid {gone.pid} ({gone.how})" for gone in knot.gone])
+    if knot.nobody and knot.standing().kind is not Wait.RENDEZVOUS:
+        return _without_trace(knot, knot.nobody.why)
+    if knot.ending is not Ending.GONE:
+        return None
+    pids = [gone.pid for gone in knot.gone]
+    names = several([f"pid {gone.pid} {did(gone.how)}" for gone in knot.gone])
     waiting = [knot.case.role(key[0]).name for key in knot.closed.members if knot.standing(key).kind is Wait.COLLECTIVE]
+    others = f"{several(waiting) or knot.role()} wait{'s' if len(waiting) < 2 else ''} for it"
     return Claim(
-        summary=f"a rank ended: {names}; {several(waiting) or knot.role()} wait for it in {knot.standing().words}",
-        evidence=tuple(f"pid {gone.pid} is a zombie: {gone.how}" for gone in knot.gone),
+        summary=f"a rank is dead: {names}; {others} in {knot.standing().words}",
+        evidence=evidence_of(knot.case, pids),
         advice=(
-            "Look for its traceback, or for the out-of-memory killer (dmesg).",
-            "torchrun ends the others by itself.",
+            *advice_on(knot.case, pids),
+            _LAUNCHERS,
         ),
         certainty=Certainty.LIKELY,
-        suspects=tuple(knot.case.dead_suspect(gone.pid) for gone in knot.gone),
+        suspects=tuple(map(knot.case.dead_suspect, pids)),
+    )
+
+
+def _polls_after_crash(knot: Knot) -> Claim | None:
+    """A rank polls for something in its own code, and a sibling that could have brought it has crashed."""
+    root = knot.root or knot.goal
+    crashed = [gone.pid for gone in dead_relatives(knot.case, root[0], certain=False)]
+    crashed = [pid for pid in crashed if knot.case.processes[pid].exit_code and knot.case.role(pid).kind == "rank"]
+    if not crashed:
+        return None
+    names = several([f"{knot.case.role(pid).name} (pid {pid})" for pid in crashed])
+    return Claim(
+        summary=f"{names} {did(knot.case.dead_suspect(crashed[0]).end or 'ended')}, and {knot.role()} has been "
+        f"{knot.has_been()}, probably for something that it left behind or did not bring",
+        evidence=evidence_of(knot.case, crashed),
+        advice=(*advice_on(knot.case, crashed), _LAUNCHERS),
+        certainty=Certainty.POSSIBLE,
+        suspects=tuple(map(knot.case.dead_suspect, crashed)),
+    )
+
+
+def _without_trace(knot: Knot, why: str) -> Claim:
+    """The rank's parent has collected it: neither its pid nor its end is known any more."""
+    return Claim(
+        summary=f"a rank is dead: {why}; {knot.role()} waits for it in {knot.standing().words}",
+        evidence=(why,),
+        advice=("Look for its traceback in the job's log, and for the out-of-memory killer (dmesg).", _LAUNCHERS),
+        certainty=Certainty.LIKELY,
+        suspects=(),
     )

@@ -13,11 +13,12 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Context, Wait
 
 CAUSE = "self-deadlock"
+NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 _RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
 _FROM_LOOP = frozenset({*_RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
 _POOLS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
-_LOCKS = frozenset({Wait.FUTEX, Wait.MUTEX, Wait.LOCK})
+_LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK, Wait.LOCK})
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -33,12 +34,21 @@ def claim(knot: Knot) -> Claim | None:
             evidence=(f"thread {knot.case.thread_name(knot.root)} runs a task and waits for a result",),
             advice=("Do not wait for a pool's results inside of its tasks; give the inner tasks a pool of their own.",),
         )
+    alone = knot.ending is Ending.CYCLE and len(set(knot.closed.roots)) == 1
     stack = knot.case.stacks.get(knot.root)
     if kind in _FROM_LOOP and stack and has(stack, "asyncio/base_events.py", ("_run_once",)):
         return Claim(
             summary=f"{knot.role()} waits{at} inside of its event loop for a result that only this loop could bring",
             evidence=(f"thread {knot.case.thread_name(knot.root)} waits in a callback of BaseEventLoop._run_once",),
             advice=("Use await instead of result() inside of the loop, or wait in another thread.",),
+        )
+    if kind in _RESULTS and alone:
+        return Claim(
+            summary=f"{knot.role()}: a callback waits{at} for a result that only its own thread could hand over",
+            evidence=(
+                f"thread {knot.case.thread_name(knot.root)} runs the callbacks of the pool, one after the other",
+            ),
+            advice=("Never wait for a pool in a callback of it: submit there, and wait in another thread.",),
         )
     if kind is Wait.EVENT_LOOP and knot.ending is Ending.OUTSIDE and not _sockets(knot):
         return Claim(
@@ -47,7 +57,6 @@ def claim(knot: Knot) -> Claim | None:
             evidence=("epoll without a time limit, on the loop's own wake-up socket only",),
             advice=("Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",),
         )
-    alone = knot.ending is Ending.CYCLE and len(set(knot.closed.roots)) == 1
     lonely = knot.ending is Ending.NOBODY and kind is Wait.FUTEX and not knot.case.is_forked(knot.root[0])
     if kind in _LOCKS and (alone or lonely):
         return Claim(

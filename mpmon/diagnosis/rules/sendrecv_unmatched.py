@@ -12,6 +12,7 @@ from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.words import several
 
 CAUSE = "sendrecv-unmatched"
+NEEDS = frozenset({"stacks"})
 
 _SENDS = frozenset({"send", "isend", "send_object_list"})
 _RECEIVES = frozenset({"recv", "irecv", "recv_object_list"})

@@ -12,6 +12,8 @@ from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "stopped"
+NEEDS = frozenset[str]()
+"""The state of a process may be read by anybody."""
 
 
 def claim(knot: Knot) -> Claim | None:

@@ -6,24 +6,43 @@ What to do: look at its line; bound its I/O; let only that rank's peers wait tha
 
 from __future__ import annotations
 
+from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "straggler"
+NEEDS = frozenset({"stacks"})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """The root is a rank outside of the collective the others are in."""
-    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE) or knot.root is None or knot.kind() != "rank":
+    """The root is a rank outside of the collective the others are in, or a process that serves such a rank."""
+    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE) or knot.root is None:
+        return None
+    if knot.kind() != "rank" and not (knot.kind() == "process" and _serves_a_rank(knot)):
         return None
     waiting = [key for key in knot.case.blocked if key[0] == key[1] and knot.standing(key).kind is Wait.COLLECTIVE]
     others = [key for key in waiting if key[0] != knot.root[0] and knot.case.role(key[0]).kind == "rank"]
     if not others or knot.standing().kind is Wait.COLLECTIVE:
         return None
     words = knot.standing(others[0]).words
+    lags = [lag for key in others if (lag := knot.case.numbers.lag(key[0])) and knot.root in lag.targets]
     return Claim(
         summary=f"{knot.role()} has been {knot.has_been()}, while {len(others)} other rank{'s' if len(others) > 1 else ''} "
         f"wait for it in {words}",
-        evidence=(f"{knot.role()} is the only one outside of {words}", *knot.edge_evidence()),
-        advice=("Look at that line of that rank; the others are right to wait.",),
-    )
+        evidence=(
+            *(lag.words for lag in lags), f"{knot.role()} is the only one outside of {words}", *knot.edge_evidence()
+        ),
+        advice=(
+            "Look at that line of that rank; the others are right to wait.",
+            "init_process_group(timeout=…) turns such a wait into an error; bound what the rank does meanwhile.",
+        ),
+        certainty=Certainty.PROVED if any(lag.exact for lag in lags) else Certainty.LIKELY,
+    )  # fmt: skip
+
+
+def _serves_a_rank(knot: Knot) -> bool:
+    """A rank on the path, itself outside of the collective, waits for the root."""
+    path = knot.closed.path
+    asks = path[path.index(knot.root) - 1] if knot.root in path[1:] else None
+    outside = asks is not None and knot.standing(asks).kind is not Wait.COLLECTIVE
+    return outside and asks is not None and knot.case.role(asks[0]).kind == "rank"

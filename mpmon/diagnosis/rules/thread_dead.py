@@ -14,13 +14,16 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "thread-dead"
+NEEDS = frozenset({"stacks"})
 
+_RESULTS = frozenset({Wait.POOL_RESULT, Wait.FUTURE_RESULT})
 _FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
 
 
 def claim(knot: Knot) -> Claim | None:
     """A wait between threads, with nobody left at the other end."""
-    if knot.ending is not Ending.NOBODY or knot.standing().kind not in _FROM_THREADS:
+    handed = knot.standing().kind in _RESULTS and knot.nobody is not None and not knot.nobody.blame
+    if knot.ending is not Ending.NOBODY or not (knot.standing().kind in _FROM_THREADS or handed):
         return None
     if knot.context() is not None:
         # A worker inside a task: whether it ever had such a thread is not known, that it does not return is.

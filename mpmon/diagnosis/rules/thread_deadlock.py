@@ -14,8 +14,9 @@ from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "thread-deadlock"
+NEEDS = frozenset({"stacks", "blocked", "locks"})
 
-_LOCKS = frozenset({Wait.FUTEX, Wait.MUTEX})
+_LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK})
 _BETWEEN_THREADS = frozenset({*_LOCKS, Wait.CONDITION, Wait.THREAD_QUEUE, Wait.JOIN_THREAD})
 
 
@@ -27,16 +28,28 @@ def claim(knot: Knot) -> Claim | None:
     pids = {key[0] for key in waiting}
     if len(waiting) < 2 or len(pids) != 1:
         return None
+    exact = knot.ending is Ending.CYCLE and all(knot.standing(key).kind is Wait.THREAD_LOCK for key in knot.roots)
+    in_cycle = list(knot.roots) if exact else []
     # Those in a lock hold something the others need; a thread that only joins or gets is a waiter.
-    roots = [key for key in waiting if knot.standing(key).kind in _LOCKS] or waiting
-    steps = [f"{knot.case.thread_name(key)} waits for {knot.standing(key).words}{_at(knot, key)}" for key in roots]
+    roots = in_cycle or [key for key in waiting if knot.standing(key).kind in _LOCKS] or waiting
+    steps = [f"{knot.case.thread_name(key)} waits for {_need(knot, key)}{_at(knot, key)}" for key in roots]
     return Claim(
         summary=f"threads of {knot.case.role(roots[0][0]).name} wait for each other: {several(steps)}",
-        evidence=tuple(steps),
+        evidence=_evidence(knot, roots) or tuple(steps),
         advice=("Take locks in the same order everywhere; hold none while joining or getting.",),
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.PROVED if in_cycle else Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, roots)),
     )
+
+
+def _need(knot: Knot, key: ThreadKey) -> str:
+    need = knot.graph.node(key).need
+    return need.words if need else knot.standing(key).words
+
+
+def _evidence(knot: Knot, keys: list[ThreadKey]) -> tuple[str, ...]:
+    needs = [knot.graph.node(key).need for key in keys]
+    return tuple(need.evidence for need in needs if need and need.evidence)
 
 
 def _at(knot: Knot, key: ThreadKey) -> str:

@@ -13,13 +13,20 @@ from itertools import pairwise
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.needs.dead import advice_on, did, evidence_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "worker-dead"
+NEEDS = frozenset({"stacks"})
 
 STARTED_TOGETHER_S = 0.1
 """Workers of one pool start one after the other, closer than this or at least evenly."""
+
+_NOTICE = (
+    "To notice such a death: ProcessPoolExecutor raises BrokenProcessPool; for processes of your own wait for "
+    "Process.sentinel too (multiprocessing.connection.wait)."
+)
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -28,12 +35,13 @@ def claim(knot: Knot) -> Claim | None:
         return _replaced(knot)
     if knot.ending is not Ending.GONE:
         return None
-    names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid})" for gone in knot.gone])
+    pids = [gone.pid for gone in knot.gone]
+    names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid}) {did(gone.how)}" for gone in knot.gone])
     return Claim(
-        summary=f"{names} {knot.gone[0].how}, and {knot.who_waits() or knot.doing()}",
-        evidence=tuple(f"pid {gone.pid}: {gone.how}" for gone in knot.gone),
-        advice=("Look for the reason: dmesg (out of memory), the job's log, exit status.",),
-        suspects=tuple(knot.case.dead_suspect(gone.pid) for gone in knot.gone),
+        summary=f"{names}, and {knot.who_waits() or f'{knot.role()} is {knot.doing()}'}",
+        evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
+        advice=(*advice_on(knot.case, pids), _NOTICE),
+        suspects=tuple(map(knot.case.dead_suspect, pids)),
     )
 
 
@@ -58,8 +66,8 @@ def _replaced(knot: Knot) -> Claim | None:
             *(f"pid {gone} is missing between its siblings' pids: probably the dead worker's" for gone in dead),
         ),
         advice=(
-            "Look for the reason: dmesg (out of memory), the job's log.",
-            "ProcessPoolExecutor notices such a death and raises BrokenProcessPool.",
+            "Look for the reason: the job's log, or dmesg -T | grep -i 'killed process' (out of memory).",
+            "Use ProcessPoolExecutor, which notices such a death and raises BrokenProcessPool.",
         ),
         certainty=Certainty.POSSIBLE,
         suspects=tuple(map(knot.case.dead_suspect, dead)),

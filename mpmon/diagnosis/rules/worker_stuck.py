@@ -15,6 +15,7 @@ from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.waits import Context, Wait
 
 CAUSE = "worker-stuck"
+NEEDS = frozenset({"stacks"})
 
 _BETWEEN_THREADS = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
 _SERVED = frozenset({Context.DATALOADER_WORKER, Context.POOL_WORKER, Context.EXECUTOR_THREAD})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpmon.diagnosis.findings import Certainty, Finding, Link
+from mpmon.diagnosis.findings import Certainty, Finding, Link, by_reason
 from mpmon.tui import format as fmt
 from mpmon.tui.line import BLANK, Line, Span, clip, plain, shorten, wrap, wrap_spans
 
@@ -23,7 +23,7 @@ def in_short(scene: Scene, width: int, height: int) -> list[Line]:
     finding = scene.finding
     if finding is None:
         lines = wrap(scene.diagnosis.because or "no finding yet", width)
-        lines += [clip(plain(f"not checked: {u.cause}: {u.reason}", "dim"), width) for u in scene.diagnosis.unchecked]
+        lines += [clip(plain(f"not checked: {line}", "dim"), width) for line in by_reason(scene.diagnosis.unchecked)]
         return shorten(lines, min(height, WITHOUT_FINDING))
     lines = shorten(wrap(finding.summary, width, style="bold"), 2)
     lines += chain(finding.chain, width, most=2)
@@ -54,12 +54,17 @@ def _chain_spans(links: tuple[Link, ...], left_out: int) -> list[Span]:
             continue
         if index == last and left_out:
             spans.append(("→ … ", "dim"))
-        spans.append((f"{'→ ' if index else ''}{link.role} ", "bad" if index == last else ""))
+        spans.append((f"{'→ ' if index else ''}{_who(link)} ", "bad" if index == last else ""))
         if link.does:
             spans.append((f"→ {link.does} ", ""))
     if links and (place := links[last].place):
         spans.append((f"{fmt.file_name(place.file)}:{place.line}", "place"))
     return spans
+
+
+def _who(link: Link) -> str:
+    """A role, and the thread of it when that is not the main one."""
+    return f"{link.role}, {link.thread}" if link.thread else link.role
 
 
 def certainty(scene: Scene, finding: Finding, width: int) -> Line:
@@ -96,7 +101,7 @@ def _one_in_full(scene: Scene, finding: Finding, number: int, width: int) -> lis
 
 
 def _suspect_words(suspect: Suspect) -> str:
-    gone = " (dead)" if suspect.dead else ""
+    gone = f" (dead: {suspect.end or 'ended'})" if suspect.dead else ""
     place = f", {suspect.frame}" if suspect.frame else ""
     return f"{suspect.role} ({suspect.pid}){gone}, {suspect.thread}{place}"
 
@@ -107,7 +112,7 @@ def _chain_in_full(links: tuple[Link, ...], width: int) -> list[Line]:
     for depth, link in enumerate(links):
         indent = "   " + "   " * depth + ("└→ " if depth else "")
         style = "bad" if depth == len(links) - 1 else "bold"
-        spans: list[Span] = [(indent, "dim"), (f"{link.role} ({link.pid})", style), (f" {link.does}", "")]
+        spans: list[Span] = [(indent, "dim"), (f"{_who(link)} ({link.pid})", style), (f" {link.does}", "")]
         if link.place:
             spans.append((f"  {link.place}", "place"))
         lines.append(clip(tuple(spans), width))
@@ -129,6 +134,6 @@ def _unchecked(scene: Scene, width: int) -> list[Line]:
     if not scene.diagnosis.unchecked:
         return []
     lines = [plain("could not be checked:", "title")]
-    for row in scene.diagnosis.unchecked:
-        lines += wrap(f"{row.cause}: {row.reason}", width, first="· ", then="  ")
+    for line in by_reason(scene.diagnosis.unchecked):
+        lines += wrap(line, width, first="· ", then="  ")
     return lines

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from mpmon.diagnosis import holding
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.waits import kernel_lines
 from mpmon.tui.line import BLANK, Line, clip, plain, wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mpmon.model import Frame, Stack
     from mpmon.tui.scene import Scene
 
@@ -61,15 +64,24 @@ def frame_line(frame: Frame, width: int) -> Line:
     return clip(spans, width)
 
 
-def frame_lines(stack: Stack, width: int, *, folded: bool = False) -> list[Line]:
+def frame_lines(
+    stack: Stack, width: int, *, folded: bool = False, notes: Mapping[int, tuple[str, ...]] | None = None
+) -> list[Line]:
     """Frames innermost first; what a forked process inherited of its parent's stack is one line.
 
-    Folded, libraries below the innermost frame take one line between two frames of the user's.
+    Folded, libraries below the innermost frame take one line between two frames of the user's.  A frame with notes (the
+    locks it holds or waits for) is never folded, and has them below it.
     """
     if not stack.frames:
         return [plain("  no Python frames", "dim")]
+    notes = notes or {}
     own = own_frames(stack)
-    lines = [line for run in _runs(own, folded=folded) for line in _run_lines(run, width)]
+    lines: list[Line] = []
+    at = 0
+    for run in _runs(own, frozenset(notes), folded=folded):
+        lines += _run_lines(run, width)
+        lines += [clip(plain(f"    - {note}", "warn"), width) for note in notes.get(at, ())]
+        at += len(run)
     inherited = stack.frames[len(own) :]
     forked_at = next((frame for frame in inherited if is_users(frame)), None)
     if forked_at is not None:
@@ -78,11 +90,12 @@ def frame_lines(stack: Stack, width: int, *, folded: bool = False) -> list[Line]
     return lines
 
 
-def _runs(frames: tuple[Frame, ...], *, folded: bool) -> list[list[Frame]]:
+def _runs(frames: tuple[Frame, ...], noted: frozenset[int], *, folded: bool) -> list[list[Frame]]:
     """Frames that share a line."""
     runs: list[list[Frame]] = []
     for index, frame in enumerate(frames):
-        if folded and index > 1 and not is_users(frame) and not is_users(frames[index - 1]):
+        plain_ones = not is_users(frame) and not is_users(frames[index - 1]) and not {index, index - 1} & noted
+        if folded and index > 1 and plain_ones:
             runs[-1].append(frame)
         else:
             runs.append([frame])
@@ -120,12 +133,12 @@ def thread_lines(scene: Scene, pid: int, tid: int, width: int, *, folded: bool =
     if stack is None:
         return lines + missing(scene, pid, width)
     lines += [plain(note, "dim") for note in _notes(scene, stack)]
-    return lines + frame_lines(stack, width, folded=folded)
+    return lines + frame_lines(stack, width, folded=folded, notes=holding.by_frame(scene.snapshot, stack))
 
 
 def _notes(scene: Scene, stack: Stack) -> list[str]:
     """What to know before trusting the frames."""
-    notes: list[str] = []
+    notes: list[str] = [*holding.by_thread(scene.snapshot, stack)]
     if stack.owns_gil:
         notes.append("holds the GIL")
     if not stack.exact:

@@ -1,0 +1,145 @@
+"""Best practice where it applies: advice that follows from the facts of the job, beside what the rule of a cause says.
+
+Each entry of the table `ADVICE` is a condition over the case and one of its findings, and a sentence that names the call
+or the flag.  Sources: PyTorch's "Multiprocessing best practices" and `torch.utils.data` pages, Python's "Programming
+guidelines" of multiprocessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Finding
+from mpmon.diagnosis.frames import calls, has
+from mpmon.diagnosis.words import several
+from mpmon.model import Stack
+
+Advice = Callable[[Case, Finding], str | None]
+
+_FORKS = frozenset({"fork-lock", "fork-thread", "fork-openmp"})
+_CUDA_DEVICE = "device:/dev/nvidia"
+_LOADER = "dataloader worker"
+
+
+def further_advice(case: Case, finding: Finding) -> tuple[str, ...]:
+    """What else applies, without what the finding says already."""
+    found = (advice(case, finding) for advice in ADVICE)
+    return tuple(line for line in dict.fromkeys(found) if line and line not in finding.advice)
+
+
+def fork_after_threads(case: Case, finding: Finding) -> str | None:
+    """The parent of a forked child that hangs in a lock or for a thread runs threads."""
+    child = next((suspect.pid for suspect in finding.suspects if case.is_forked(suspect.pid)), None)
+    if finding.cause not in _FORKS or child is None:
+        return None
+    parent = case.processes[child].ppid
+    others = [key for key in case.threads(parent) if key[1] != parent and not case.standing(key).idle]
+    if not others:
+        return None
+    names = several(list(dict.fromkeys(map(case.thread_name, others))))
+    return (
+        f"{case.role(parent).name} runs threads ({names}), which fork does not copy, only the locks they hold: start the "
+        f"child before them, or {_start(case, child)}."
+    )
+
+
+def fork_after_cuda(case: Case, finding: Finding) -> str | None:
+    """A forked child stands in CUDA, or in what fork broke, and its parent has a GPU open."""
+    for suspect in finding.suspects:
+        stack = case.stacks.get((suspect.pid, suspect.tid or suspect.pid))
+        in_cuda = stack is not None and any("/torch/cuda/" in frame.file for frame in stack.frames)
+        if not case.is_forked(suspect.pid) or not (in_cuda or finding.cause in _FORKS):
+            continue
+        parent = case.processes[suspect.pid].ppid
+        if any(name.startswith(_CUDA_DEVICE) for name in case.held_by.get(parent, ())):
+            how = _start(case, suspect.pid)
+            return f"{case.role(parent).name} has CUDA initialised, which a forked child cannot use: {how}."
+    return None
+
+
+def more_workers_than_cpus(case: Case, finding: Finding) -> str | None:
+    """The job has more DataLoader workers than CPUs, and the finding is about one of them."""
+    workers = [pid for pid, role in case.roles.items() if role.kind == _LOADER and case.is_alive(pid)]
+    if not _about(case, finding, _LOADER) or len(workers) <= (cpus := available_cpus(case)):
+        return None
+    loaders = len({case.role(pid).parent for pid in workers})
+    each = max(1, cpus // loaders)
+    return (
+        f"{len(workers)} DataLoader workers share {cpus} CPU{'s' if cpus > 1 else ''}: set num_workers={each} or fewer"
+        f"{' for each loader' if loaders > 1 else ''} (len(os.sched_getaffinity(0)) tells how many CPUs there are)."
+    )
+
+
+def available_cpus(case: Case) -> int:
+    """What the machine has, the root may run on (affinity, cpusets), and its control group may use (cpu.max)."""
+    root = case.snapshot.root
+    group = next((row for row in case.snapshot.cgroups if root and row.path == root.cgroup), None)
+    counts = [case.snapshot.cpu_count, root.cpus if root else None, group.cpus if group else None]
+    return max(1, round(min(count for count in counts if count)))
+
+
+def main_guard(case: Case, finding: Finding) -> str | None:
+    """A child of spawn or forkserver died with an error while its parent was still handing it its work."""
+    files = ("multiprocessing/popen_spawn_posix.py", "multiprocessing/popen_forkserver.py")
+    starting = any(has(stack, file, ("_launch",)) for stack in _stacks(case, finding) for file in files)
+    if not starting or not any(suspect.dead for suspect in finding.suspects):
+        return None
+    return (
+        "The child died while it started. If its traceback names the bootstrapping phase, put the code that starts "
+        'processes or loaders under `if __name__ == "__main__":`: spawn and forkserver import the script again.'
+    )
+
+
+def items_of_the_feeder(case: Case, finding: Finding) -> str | None:
+    """Somebody waits at a queue with feeder threads, and its producer died."""
+    if finding.cause != "queue-empty" or not any(suspect.dead for suspect in finding.suspects):
+        return None
+    frames = [frame for stack in _stacks(case, finding) for frame in stack.frames]
+    gets = [frame.function for frame in frames if calls(frame, "multiprocessing/queues.py", ("get",))]
+    if not gets or any("SimpleQueue" in function for function in gets):
+        return None
+    return (
+        "Items that were put but not yet sent are lost with the producer's feeder thread: end it with queue.close() and "
+        "queue.join_thread(), or use SimpleQueue, which has no feeder thread."
+    )
+
+
+def sender_of_tensors(case: Case, finding: Finding) -> str | None:
+    """A receiver is rebuilding a shared tensor, for which it needs the process that sent it."""
+    files = ("torch/multiprocessing/reductions.py", "multiprocessing/resource_sharer.py")
+    wanted = ("rebuild_storage_fd", "rebuild_storage_filename", "rebuild_cuda_tensor", "detach", "get_connection")
+    if not any(has(stack, file, wanted) for stack in _stacks(case, finding) for file in files):
+        return None
+    return (
+        "The sender of a tensor has to keep it, and to live, until the receiver has it: let it wait for an answer (an Event, "
+        "JoinableQueue.join()), or use torch.multiprocessing.set_sharing_strategy('file_system')."
+    )
+
+
+ADVICE: tuple[Advice, ...] = (
+    main_guard,
+    fork_after_cuda,
+    fork_after_threads,
+    items_of_the_feeder,
+    sender_of_tensors,
+    more_workers_than_cpus,
+)
+
+
+def _start(case: Case, pid: int) -> str:
+    """The call that starts a child another way."""
+    if case.role(pid).kind == _LOADER:
+        return 'use DataLoader(multiprocessing_context="forkserver")'
+    return 'call torch.multiprocessing.set_start_method("forkserver") at the start of the program'
+
+
+def _about(case: Case, finding: Finding, kind: str) -> bool:
+    return any(case.role(row.pid).kind == kind for row in (*finding.suspects, *finding.waiters))
+
+
+def _stacks(case: Case, finding: Finding) -> Iterator[Stack]:
+    """The main threads of everybody in the finding."""
+    for row in (*finding.suspects, *finding.waiters):
+        if (row.pid, row.pid) in case.stacks:
+            yield case.stacks[row.pid, row.pid]

@@ -1,0 +1,101 @@
+"""What could not be read, and what cannot be decided without it.
+
+A rule names the tables it needs (`NEEDS`); where rows of one are missing for a process that matters, its cause is listed
+as unchecked.  Not found is not the same as not looked for.
+A proof needs more: that nobody else could have acted, so every open file of the job has to be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Unchecked
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.words import several
+from mpmon.model import NOT_PYTHON
+
+FACTS: dict[str, str] = {
+    "stacks": "stacks",
+    "blocked": "system calls",
+    "handles": "open files",
+    "semaphores": "semaphores",
+    "locks": "locks between threads",
+    "processes": "environment",
+    "flight_records": "numbers of collectives",
+}
+"""Tables of a snapshot that rules need, as people call them, the most telling first."""
+
+_OF_ONE_THREAD = frozenset({"stacks", "blocked"})
+_MOST_PIDS = 4
+
+
+class Gap(msgspec.Struct, frozen=True, gc=False):
+    """What is missing of one process."""
+
+    facts: frozenset[str]
+    """Names of tables."""
+    reason: str
+    """Of the most telling one."""
+
+
+def gaps(case: Case) -> dict[int, Gap]:
+    """By pid, for processes that are alive and not mere helpers."""
+    reasons: dict[int, dict[str, str]] = {}
+    for row in case.snapshot.unknowns:
+        if row.table in FACTS and not row.gone and row.reason != NOT_PYTHON:
+            reasons.setdefault(row.pid, {})[row.table] = row.reason.removeprefix(f"pid {row.pid} ")
+    for key in case.blocked:
+        if hides_call(case, key):
+            reasons.setdefault(key[0], {}).setdefault("blocked", "the system call may not be read")
+    return {
+        pid: Gap(frozenset(found), next(found[fact] for fact in FACTS if fact in found))
+        for pid, found in sorted(reasons.items())
+        if case.is_alive(pid) and case.role(pid).kind not in HELPERS
+    }
+
+
+def hides_call(case: Case, key: ThreadKey) -> bool:
+    """The thread sleeps, or is stopped, in a system call that may not be read."""
+    blocked = case.blocked.get(key)
+    return blocked is not None and blocked.syscall is None and not blocked.args and blocked.state in "SDTt"
+
+
+def unchecked(case: Case, needs: Mapping[str, frozenset[str]]) -> Iterator[Unchecked]:
+    """For each of these causes, with the tables it needs, why it cannot be decided. Processes with the same gap together."""
+    alike: dict[Gap, list[int]] = {}
+    for pid, gap in gaps(case).items():
+        if _may_be_python(case, pid):
+            alike.setdefault(gap, []).append(pid)
+    for gap, pids in alike.items():
+        reason = _words(gap, pids)
+        yield from (Unchecked(cause=cause, reason=reason) for cause, facts in needs.items() if facts & gap.facts)
+
+
+def rests_on_facts(case: Case, pids: set[int]) -> bool:
+    """Whether an argument about these processes leaves nothing to guess: what their threads are in could be read, and so
+    could the open files of the whole job, by which anybody else could act.
+    """
+    return not any(
+        "handles" in gap.facts or (pid in pids and gap.facts & _OF_ONE_THREAD) for pid, gap in gaps(case).items()
+    )
+
+
+def _words(gap: Gap, pids: list[int]) -> str:
+    facts = several([words for fact, words in FACTS.items() if fact in gap.facts], most=len(FACTS))
+    names = several([str(pid) for pid in pids], most=_MOST_PIDS)
+    each = "each " if len(pids) > 1 else "it "
+    said_of_it = gap.reason.startswith(("belongs", "has ", "is "))
+    return f"{facts} of pid {names}: {each if said_of_it else ''}{gap.reason}"
+
+
+def _may_be_python(case: Case, pid: int) -> bool:
+    """Programs that others wrote are no cause of ours; what cannot be read is told from them by its command line."""
+    if case.is_foreign(pid):
+        return False
+    process = case.processes[pid]
+    program = (process.cmdline or (process.name,))[0].rpartition("/")[2]
+    return case.role(pid).kind != "subprocess" or "python" in program or case.is_forked(pid)

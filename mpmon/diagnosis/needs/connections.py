@@ -1,0 +1,144 @@
+"""Connections: from a socket's other end to the threads that could act there.
+
+The kernel names the socket at the other end and the processes that have it open, but not which of their threads serves
+it, unless one of them is blocked in it.  Otherwise frames tell: a thread below a server's per-connection function serves
+some connection; a thread in `accept` serves none yet; the main thread does what no other thread was made for.
+A process that only serves others (a manager) acts in such a thread or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.frames import calls, own_frames
+from mpmon.diagnosis.graph import Need, Nobody
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import age
+from mpmon.model import KernelObject
+
+_SERVES: tuple[tuple[str, frozenset[str]], ...] = (
+    ("/socketserver.py", frozenset({"process_request", "process_request_thread"})),
+    ("multiprocessing/managers.py", frozenset({"handle_request"})),
+)
+"""Functions of which each call serves one connection; servers of http and xmlrpc are built on socketserver."""
+
+
+def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
+    """The threads that could act at the other end of a connection, or accept it."""
+    far = item.peer or item.listener or ""
+    pids = [pid for pid in dict.fromkeys(handle.pid for handle in case.holders.get(far, ())) if case.is_alive(pid)]
+    # A process that forgot to close the other end of its own pair is not the one that answers.
+    for pid in [pid for pid in pids if pid != asks[0]] or pids:
+        yield from _servers_in(case, pid, item, asks)
+
+
+def _servers_in(case: Case, pid: int, item: KernelObject, asks: ThreadKey) -> list[ThreadKey]:
+    main = (pid, pid)
+    if case.standing(main).kind is Wait.STOPPED:
+        return [main]
+    if _waits_in(case, main) == (item.peer,) and main != asks:
+        return [main]
+    threads = [key for key in case.threads(pid) if key != asks]
+    there = [key for key in threads if item.peer in _waits_in(case, key)]
+    busy = [key for key in threads if _is_at_work(case, key, item)]
+    if serving := [key for key in busy if _serves(case, key)]:
+        return serving
+    if case.role(pid).kind in HELPERS:
+        return there
+    if there:
+        # One that listens to several connections may have given the work to another thread.
+        return list(dict.fromkeys((*there, *busy)))
+    return _unnamed(case, threads, busy, main)
+
+
+def _unnamed(case: Case, threads: list[ThreadKey], busy: list[ThreadKey], main: ThreadKey) -> list[ThreadKey]:
+    """Where nothing tells who serves: what a background server started, else the main thread, else any that works."""
+    in_background = any(_accepts(case, key) for key in threads if key != main)
+    if in_background and (others := [key for key in busy if key != main]):
+        return others
+    if main in busy or not busy:
+        return [main] if main in threads else []
+    return busy
+
+
+def _is_at_work(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+    return not case.standing(key).idle and not _accepts(case, key) and not _serves_another(case, key, item)
+
+
+def _serves(case: Case, key: ThreadKey) -> bool:
+    stack = case.stacks.get(key)
+    return stack is not None and any(calls(frame, *row) for frame in own_frames(stack) for row in _SERVES)
+
+
+def _waits_in(case: Case, key: ThreadKey) -> tuple[str, ...]:
+    row = case.blocked.get(key)
+    return row.waits_on if row else ()
+
+
+def _accepts(case: Case, key: ThreadKey) -> bool:
+    """It waits for connections, and perhaps for what comes over some."""
+    return any(item.listens for item in case.waits_on(key))
+
+
+def _serves_another(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+    """It is blocked in another connection of the same server: one with the same near end."""
+    near = (item.path or "").partition(" to ")[2]
+    rows = list(case.waits_on(key))
+    return bool(near) and any(row.id != item.peer and (row.path or "").startswith(f"tcp {near} to ") for row in rows)
+
+
+def clients(case: Case, key: ThreadKey) -> Need | None:
+    """A manager's object that blocks the call of one client waits for what other clients do to it.
+
+    Each other client has a thread of the manager that waits for its next request.  A process that was given the object
+    and has not used it yet has none, so those of the manager's family count too, unless they are connected.
+    """
+    words = case.standing(key).words
+    others = [other for other in case.threads(key[0]) if other != key]
+    items = [item for other in others if case.standing(other).idle for item in case.waits_on(other) if item.peer]
+    busy = [other for other in others if not case.standing(other).idle]
+    asking = [client for item in items for client in servers(case, item, key) if client[0] != key[0]]
+    connected = _connected(case, key[0])
+    strangers = [(pid, pid) for pid in _family(case, key[0]) if pid not in connected]
+    targets = tuple(dict.fromkeys((*asking, *busy, *strangers)))
+    if not targets:
+        return Need((Nobody("the manager has no other client", (key[0],)),), words=words)
+    pids = ", ".join(str(pid) for pid in dict.fromkeys(pid for pid, _ in asking))
+    evidence = f"other clients of the manager (pid {key[0]}): pid {pids}" if pids else ""
+    return Need(targets, words=words, evidence=evidence)
+
+
+def _connected(case: Case, manager: int) -> set[int]:
+    """Processes at the other ends of the manager's sockets."""
+    held = case.held_by.get(manager, frozenset())
+    asked = {item.peer for other in case.threads(manager) for item in case.waits_on(other) if item.peer}
+    waiting = {item.id for item in case.objects.values() if item.kind == "socket" and item.peer in held}
+    return {handle.pid for name in asked | waiting for handle in case.holders.get(name, ())}
+
+
+def _family(case: Case, manager: int) -> list[int]:
+    """The manager's parent and everyone below it who could have been given the object."""
+    parent = case.processes[manager].ppid
+    found = [parent] if parent in case.processes else []
+    for pid in found:
+        found += [child for child in case.children.get(pid, ()) if child not in found]
+    living = [pid for pid in found if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
+    return [pid for pid in living if not case.is_foreign(pid)]
+
+
+def connection_words(case: Case, item: KernelObject, *, writes: bool) -> str:
+    """Who is at the other end, and since when nothing went over it."""
+    if item.kind != "socket" or item.listens or item.path is None:
+        return ""
+    pids = ", ".join(str(pid) for pid in dict.fromkeys(row.pid for row in case.holders.get(item.peer or "", ())))
+    path = "a unix socket" if item.path == "unix" else item.path
+    words = f"{path}: at the other end pid {pids}" if pids else path
+    if item.listener:
+        words = f"{path}: nobody has accepted it, it waits in the queue of {item.listener}"
+    last = item.sent_at if writes else item.received_at
+    if last is None:
+        return words if pids or item.listener else ""
+    return f"{words}; nothing {'went' if writes else 'came'} over it for {age(case.now - last)}"

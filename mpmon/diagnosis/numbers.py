@@ -1,0 +1,271 @@
+"""Sequence numbers of collectives, joined with the ranks that run here: who is behind whom, exactly.
+
+Every rank of a process group counts the group's collectives.  A rank that waits in number 6 waits for each member whose
+last number is smaller: the collective needs a call that this member has not made.  Where all have come to the same number
+but with another operation, size or type, the numbers show which rank took a different turn.
+
+That holds only as long as the numbers do, so a record counts when it was read after its rank had come to rest, and is
+dropped when the rank has been seen to run since.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from math import prod
+
+import msgspec
+
+from mpmon.diagnosis.graph import Outside, Target
+from mpmon.diagnosis.motion import same_since
+from mpmon.diagnosis.waits import BACKWARD
+from mpmon.diagnosis.words import several
+from mpmon.model import Collective, FlightRecord, GroupProgress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.diagnosis.case import Case
+
+DEFAULT_GROUP = "default_pg"
+"""How torch describes the group of all ranks."""
+
+_AUTOGRAD = "pt_autograd"
+"""How torch names the threads of a backward pass, from which gradients are reduced."""
+
+_ONE_SIDED = frozenset({"broadcast", "reduce", "gather", "scatter"})
+"""Operations with a root: a rank may wait for it alone, and not for everybody."""
+
+_SAME_SIZES = frozenset({"all_reduce", "allreduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base"})
+"""Operations that need inputs of one size and type on every rank (`Op.match` of torch's flight_recorder/components)."""
+
+_POINT_TO_POINT = frozenset(
+    {"send", "recv", "isend", "irecv", "send_object_list", "recv_object_list", "batch_isend_irecv"}
+)
+"""Waits that are no collectives; gloo does not record them, so a number says nothing about them."""
+
+_GRADIENTS = frozenset({BACKWARD, "wait", "wait_tensor", "DistributedDataParallel", "_sync_buffers"})
+"""Waits that may be for any operation."""
+
+
+class Lag(msgspec.Struct, frozen=True):
+    """A rank waits in a collective that others have not entered."""
+
+    targets: tuple[Target, ...]
+    """Who is behind."""
+    words: str
+    """`rank 1 has enqueued collective 5 of group 0 (broadcast), rank 0 and rank 2 wait in 6 (all_reduce)`."""
+    exact: bool
+
+
+class Clash(msgspec.Struct, frozen=True):
+    """All ranks have come to the same number, but not with the same operation, size or type."""
+
+    by_call: dict[str, tuple[int, ...]]
+    """Pids by what they called: `all_reduce of 4 x Float`."""
+    words: tuple[str, ...]
+    exact: bool
+
+    def others(self, pid: int) -> tuple[int, ...]:
+        """Those who called something else than this one."""
+        return tuple(other for pids in self.by_call.values() if pid not in pids for other in pids)
+
+    def odd(self) -> tuple[int, ...]:
+        """Those who called something else than most; nobody where it is a draw."""
+        ranked = sorted(self.by_call.values(), key=len)
+        return ranked[0] if len(ranked) == 2 and len(ranked[0]) < len(ranked[1]) else ()
+
+
+class Numbers:
+    """What the Flight Recorders say, by the pids of the ranks."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._lags: dict[int, Lag | None] = {}
+
+    @cached_property
+    def _pids(self) -> dict[int, int]:
+        """The process of each rank; a number that two claim is nobody's."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for pid, role in self._case.roles.items():
+            if role.kind == "rank" and role.rank is not None and self._case.is_alive(pid):
+                found[role.rank].append(pid)
+        return {rank: pids[0] for rank, pids in found.items() if len(pids) == 1}
+
+    @cached_property
+    def _records(self) -> dict[int, tuple[FlightRecord, bool]]:
+        """By rank, those that still hold, and whether that is sure."""
+        found: dict[int, tuple[FlightRecord, bool]] = {}
+        for record in self._case.snapshot.flight_records:
+            rank = self._rank(record.rank, record.pid)
+            sure = self._holds(rank, record)
+            if rank is not None and sure is not None:
+                found.setdefault(rank, (record, sure))
+        return found
+
+    @cached_property
+    def _calls(self) -> dict[tuple[int, str, str, int], Collective]:
+        rows = self._case.snapshot.collectives
+        ranked = ((self._rank(row.rank, row.pid), row) for row in rows)
+        return {(rank, row.backend, row.group, row.number): row for rank, row in ranked if rank is not None}
+
+    def _rank(self, rank: int | None, pid: int | None) -> int | None:
+        return rank if rank is not None else self._case.role(pid).rank if pid in self._pids.values() and pid else None
+
+    def _holds(self, rank: int | None, record: FlightRecord) -> bool | None:
+        """True: read while the rank stood. False: nobody saw it run since. `None`: it has run since."""
+        pid = self._pids.get(-1 if rank is None else rank)
+        if pid is None:
+            return False
+        past = self._case.past((pid, pid))
+        if past is None or record.read_at < self._case.processes[pid].start_time:
+            return None
+        if record.read_at >= same_since(past):
+            return record.read_at >= self._ran_at.get(pid, 0.0)
+        return False if past.changes == 0 and past.ran_at >= past.first_at else None
+
+    @cached_property
+    def _ran_at(self) -> dict[int, float]:
+        """When one of the threads of a process last ran that may put collectives on a queue: Python's, and autograd's."""
+        found: dict[int, float] = {}
+        for (pid, tid), past in self._case.history.pasts.items():
+            if (pid, tid) in self._case.stacks or past.thread.name.startswith(_AUTOGRAD):
+                found[pid] = max(found.get(pid, 0.0), past.ran_at)
+        return found
+
+    # Who is behind
+
+    def lag(self, pid: int) -> Lag | None:
+        """Who is behind the collective that this rank waits in; `None` where nobody is, or where it is not known."""
+        if pid not in self._lags:
+            self._lags[pid] = self._find_lag(pid) if self._case.snapshot.flight_records else None
+        return self._lags[pid]
+
+    def _find_lag(self, pid: int) -> Lag | None:
+        found = self._waits_in(pid)
+        if found is None:
+            return None
+        group, number, sure = found
+        counts = self._counts(group)
+        if counts is None:
+            return None
+        behind = {rank: progress for rank, progress in counts.items() if progress.enqueued < number}
+        if not behind:
+            return None
+        operation = self._operation(pid, group, number)
+        exact = sure and operation not in _ONE_SIDED and all(
+            progress.counted and rank in self._pids and self._records[rank][1] for rank, progress in behind.items()
+        )  # fmt: skip
+        return Lag(tuple(map(self._target, behind)), self._lag_words(group, number, operation, behind), exact)
+
+    def _waits_in(self, pid: int) -> tuple[GroupProgress, int, bool] | None:
+        """Group and number of the one collective this rank has not finished, and whether it surely waits in that."""
+        rank = self._case.role(pid).rank
+        words = self._case.standing((pid, pid)).words
+        if rank is None or self._pids.get(rank) != pid or rank not in self._records or words in _POINT_TO_POINT:
+            return None
+        record, sure = self._records[rank]
+        waiting = [(group, group.waits_in) for group in record.groups if group.waits_in is not None]
+        if len(waiting) != 1:
+            return None
+        group, number = waiting[0]
+        operation = self._operation(pid, group, number)
+        fits = words in _GRADIENTS or operation.strip("_").split("_")[0] == words.strip("_").split("_")[0]
+        return group, number, sure and fits
+
+    def _counts(self, group: GroupProgress) -> dict[int, GroupProgress] | None:
+        """How far each member of a group is; `None` unless that is known of all."""
+        members = self._members(group)
+        found: dict[int, GroupProgress] = {}
+        for rank in members:
+            progress = self._progress(rank, group) if rank in self._records else None
+            if progress is None:
+                return None
+            found[rank] = progress
+        return found
+
+    def _members(self, group: GroupProgress) -> list[int]:
+        """The ranks of a group; of one whose members nobody tells, those that have used it."""
+        if group.ranks is not None:
+            return list(group.ranks)
+        if group.description == DEFAULT_GROUP:
+            sizes = [role.world_size for role in self._case.roles.values() if role.world_size]
+            return sorted({*range(max(sizes, default=0)), *self._pids})
+        return sorted(rank for rank, (record, _) in self._records.items() if _same(record, group))
+
+    def _progress(self, rank: int, group: GroupProgress) -> GroupProgress | None:
+        record = self._records[rank][0]
+        if same := _same(record, group):
+            return same
+        return None if record.unnamed else msgspec.structs.replace(group, enqueued=0, waits_in=None, counted=True)
+
+    def _target(self, rank: int) -> Target:
+        pid = self._pids.get(rank)
+        return Outside(f"rank {rank}, which does not run here") if pid is None else (pid, pid)
+
+    def _operation(self, pid: int, group: GroupProgress, number: int) -> str:
+        call = self._calls.get((self._case.role(pid).rank or 0, group.backend, group.name, number))
+        return call.operation if call else ""
+
+    def _lag_words(self, group: GroupProgress, number: int, operation: str, behind: dict[int, GroupProgress]) -> str:
+        waiting = [
+            f"rank {rank}" for rank, (record, _) in sorted(self._records.items())
+            if (same := _same(record, group)) and same.waits_in == number
+        ]  # fmt: skip
+        last = [
+            f"rank {rank} has enqueued {self._number(rank, group, progress.enqueued)}"
+            for rank, progress in sorted(behind.items())
+        ]
+        verb = "wait" if len(waiting) > 1 else "waits"
+        return (
+            f"{several(last)} of group {group.name}, {several(waiting)} {verb} in {number} ({operation or 'unknown'})"
+        )
+
+    def _number(self, rank: int, group: GroupProgress, number: int) -> str:
+        call = self._calls.get((rank, group.backend, group.name, number))
+        return f"collective {number}{f' ({call.operation})' if call else ''}" if number else "no collective"
+
+    # Who took another turn
+
+    def clash(self, pid: int) -> Clash | None:
+        """What the ranks called that have all come to the number this one waits in, if it is not the same."""
+        found = self._waits_in(pid) if self._case.snapshot.flight_records else None
+        if found is None:
+            return None
+        group, number, sure = found
+        calls = {
+            rank: call for rank in self._members(group)
+            if rank in self._pids and (call := self._calls.get((rank, group.backend, group.name, number)))
+        }  # fmt: skip
+        if len(calls) < len(self._members(group)):
+            return None
+        told = sure and all(rank in self._records and self._records[rank][1] for rank in calls)
+        by_call: dict[str, list[int]] = defaultdict(list)
+        sized = len({call.operation for call in calls.values()}) == 1
+        for rank, call in sorted(calls.items()):
+            by_call[_call(call, sized=sized)].append(rank)
+        if len(by_call) < 2:
+            return None
+        words = [
+            f"{several([f'rank {rank}' for rank in ranks])} called {call} as collective {number} of group {group.name}"
+            for call, ranks in by_call.items()
+        ]
+        return Clash(
+            {call: tuple(self._pids[rank] for rank in ranks) for call, ranks in by_call.items()}, tuple(words), told
+        )  # fmt: skip
+
+
+def _same(record: FlightRecord, group: GroupProgress) -> GroupProgress | None:
+    """The same group in another rank's record; one without operations does not say of which backend it is."""
+    rows = [row for row in record.groups if row.name == group.name and row.backend in (group.backend, "")]
+    return max(rows, key=lambda row: row.backend, default=None)
+
+
+def _call(call: Collective, *, sized: bool) -> str:
+    """What was called; with the amount of data where that has to be the same on every rank.
+
+    Shapes may differ as long as the number of elements does not.
+    """
+    if not sized or call.operation not in _SAME_SIZES or not call.sizes:
+        return call.operation
+    amounts = [str(prod(shape)) for shape in call.sizes]
+    return f"{call.operation} of {several(amounts)} x {several(sorted(set(call.dtypes)))}"

@@ -1,0 +1,75 @@
+"""Sequence numbers of collectives, where a Flight Recorder can be read as JSON: only where the user named a source.
+
+Three kinds of source, told apart by their form: a JSON file of one rank, a folder of such files, and a debug server of
+torch (`torch.distributed.debug.start_debug_server`).  Pickles are never loaded: loading one runs what it holds.
+
+A debug server is either of two, and says itself which (torch/distributed/debug/_frontend.py,
+torch/csrc/distributed/c10d/control_plane/WorkerServer.cpp, torch 2.13):
+
+- The front end, started by rank 0: `GET /fr_trace_json` is a page with one block a rank, headed `Rank N: ADDRESS`.  The
+  front end asks all ranks for it, and answers when the last one has, or after its own time limit of a minute.
+- The worker server, one in each rank: `GET /handler/` lists its handlers, `POST /handler/fr_trace_json` is the dump; it
+  does not say of which rank, so the process that listens on that port is looked up.  The answer is made by a thread of
+  C++ that takes no lock of the interpreter.
+
+`fr_trace_json` knows the groups of the processor (gloo); those of NCCL are in `dump_nccl_trace_json`.
+
+Sources are read in a thread of its own, once at the start and then when ranks have come to rest since the last reading,
+and never twice in a time twenty times as long as the reading took: a job that gets on is asked hardly ever, and the screen
+never waits.
+
+Rooms: `dump` turns one rank's JSON into rows, `files` and `servers` get it, `reader` is the thread, `source` is what they
+share.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from mpmon.errors import UsageError
+from mpmon.probes.flight_recorder.files import File, Folder
+from mpmon.probes.flight_recorder.reader import FlightRecorder, Reading, read_all
+from mpmon.probes.flight_recorder.servers import Server
+from mpmon.probes.flight_recorder.source import REMEDY, Look, Source
+
+__all__ = ["FlightRecorder", "Look", "Reading", "read_all", "sources"]
+
+
+def sources(words: Iterable[str]) -> tuple[Source, ...]:
+    """What the user named.
+
+    Raises:
+        UsageError: it is none of the three kinds.
+    """
+    return tuple(map(_source, words))
+
+
+def _source(word: str) -> Source:
+    if "://" in word:
+        return _server(word)
+    try:
+        mode = os.stat(word).st_mode
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or "no name of a file"
+        raise UsageError(f"the flight recorder {word!r} cannot be read: {reason}.", REMEDY) from problem
+    found = Folder(word) if stat.S_ISDIR(mode) else File(word)
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise UsageError(f"the flight recorder {word!r} is neither a file nor a folder.", REMEDY)
+    found.check()
+    return found
+
+
+def _server(word: str) -> Source:
+    remedy = "Give it as http://HOST:PORT, for example http://localhost:25999."
+    try:
+        parts = urlsplit(word)
+        port = parts.port
+    except ValueError as problem:
+        raise UsageError(f"{word!r} is no address of a debug server.", remedy) from problem
+    more = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
+    if parts.scheme != "http" or not parts.hostname or not port or more:
+        raise UsageError(f"{word!r} is no address of a debug server.", remedy)
+    return Server(parts.hostname, port)

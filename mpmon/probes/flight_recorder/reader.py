@@ -1,0 +1,118 @@
+"""The thread that reads the sources, and what it has read last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+import msgspec
+
+from mpmon.model import Collective, FlightRecord, ProbeReport, Unknown
+from mpmon.probes.flight_recorder.dump import Dump
+from mpmon.probes.flight_recorder.source import CannotRead, Look, Source
+
+SHORTEST_PAUSE_S, REST_SHARE, REFRESH_S = 2.0, 20.0, 30.0
+"""Between two readings: at least, in times of how long one took, and where nothing new came to rest."""
+
+SOON_S = 1.0
+"""A first reading that takes longer is told."""
+
+MOST_PROBLEMS = 3
+"""That are told of one reading."""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What all sources said at one moment."""
+
+    records: tuple[FlightRecord, ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    unknowns: tuple[Unknown, ...] = ()
+    report: ProbeReport | None = None
+
+
+class FlightRecorder:
+    """Reads the sources in a thread of its own; `look` only fetches what was read last."""
+
+    def __init__(self, named: tuple[Source, ...]) -> None:
+        self._sources = named
+        self._reading = Reading()
+        self._wanted = threading.Event()
+        self._look: Look | None = None
+        self._asked_at = 0.0
+        self._not_before = 0.0
+        self._busy = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def look(self, look: Look, rested_at: float | None) -> Reading:
+        """What is known now. `rested_at`: when the last of those that stand came to rest; `None` while nobody stands."""
+        now = look.now()
+        rested = rested_at is not None and (rested_at >= self._asked_at or now >= self._asked_at + REFRESH_S)
+        due = rested or self._look is None
+        if due and not self._busy and now >= self._not_before:
+            self._look, self._asked_at, self._busy = look, now, True
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="flight recorder", daemon=True)
+                self._thread.start()
+            self._wanted.set()
+        waits = self._busy and self._reading.report is None and now >= self._asked_at + SOON_S
+        return _not_yet(look, now - self._asked_at) if waits else self._reading
+
+    def close(self) -> None:
+        """Read no more. A thread that waits for an answer ends with the program."""
+        self._closed = True
+        self._wanted.set()
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.wait()
+            self._wanted.clear()
+            if self._closed or self._look is None:
+                return
+            try:
+                self._reading = self._read(self._look)
+            except Exception as problem:
+                # Whatever a stranger's answer leads to must not end the watch, and must be seen.
+                report = ProbeReport(name="flight recorder", ok=False, seconds=0.0, problem=repr(problem)[:200])
+                self._reading = msgspec.structs.replace(self._reading, report=report)
+            self._busy = False
+
+    def _read(self, look: Look) -> Reading:
+        started = look.now()
+        reading = read_all(self._sources, look)
+        seconds = look.now() - started
+        self._not_before = look.now() + max(SHORTEST_PAUSE_S, REST_SHARE * seconds)
+        problem = reading.unknowns[0].reason if reading.unknowns else None
+        report = ProbeReport(name="flight recorder", ok=problem is None, seconds=round(seconds, 4), problem=problem)
+        same = reading.collectives == self._reading.collectives
+        return msgspec.structs.replace(
+            reading, report=report, collectives=self._reading.collectives if same else reading.collectives
+        )
+
+
+def _not_yet(look: Look, seconds: float) -> Reading:
+    reason = "no answer from the flight recorder yet"
+    return Reading(
+        unknowns=(Unknown(table="flight_records", pid=look.pids[0] if look.pids else 0, reason=reason),),
+        report=ProbeReport(name="flight recorder", ok=False, seconds=round(seconds, 4), problem=reason),
+    )
+
+
+def read_all(named: Iterable[Source], look: Look) -> Reading:
+    """Every source once. Of two that know the same rank the first counts."""
+    found: dict[tuple[int | None, int | None], Dump] = {}
+    problems: list[str] = []
+    root = look.pids[0] if look.pids else 0
+    for source in named:
+        for answer in source.read(look):
+            if isinstance(answer, CannotRead):
+                problems.append(str(answer))
+            else:
+                found.setdefault((answer.record.rank, answer.record.pid), answer)
+    more = [f"and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
+    reason = "; ".join((*problems[:MOST_PROBLEMS], *more))
+    return Reading(
+        records=tuple(dump.record for dump in found.values()),
+        collectives=tuple(row for dump in found.values() for row in dump.collectives),
+        unknowns=(Unknown(table="flight_records", pid=root, reason=reason),) if problems else (),
+    )  # fmt: skip

@@ -1,0 +1,23 @@
+"""What CPython itself knows about its threads, read from the memory of a process: who holds which lock, in which frame,
+who waits for whom.
+
+Theory.  `with lock:` leaves the bound `__exit__` of the lock on the value stack of its frame until the block ends.  The
+exception table says how deep that stack must be at the instruction a frame stands at, so everything below that depth is
+alive, and a lock found there is held: no stale slots, no guess (Python 3.10 keeps the depths in the frame's block stack).
+An `RLock` names its owner itself.  A lock that was taken by a bare `acquire()` leaves no trace; of it nothing is said.
+
+A lock is known by the word its waiters sleep on, the same address the kernel shows for the system call, so that the facts
+of the two join.  From Python 3.14 on a lock is one byte and waiters sleep elsewhere; there the awaited lock is the one on
+top of the waiter's value stack.
+
+Rooms: `runtime` finds the interpreter in a process, `layouts` holds where its fields lie (tables for 3.10 to 3.12; what
+the interpreter publishes from 3.13 on, checked, with the rest from a table), `objects` reads Python objects, `frames`
+walks threads and frames, `locks` makes the rows.
+
+Nothing is stopped or written.  Every pointer is distrusted: a read that fails or a type that does not fit ends the search
+of that thread, reads are counted, and a clock bounds the whole.  A thread that ran meanwhile is reported as not exact.
+"""
+
+from mpmon.probes.interpreter.locks import Findings, look_inside
+
+__all__ = ["Findings", "look_inside"]

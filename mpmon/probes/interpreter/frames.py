@@ -1,0 +1,172 @@
+"""The threads of an interpreter, their frames, and what is alive on a frame's value stack.
+
+Frames: Include/internal/pycore_frame.h (3.11 and later), Include/cpython/frameobject.h (3.10).
+Exception tables: Objects/exception_handling_notes.txt of CPython.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+from mpmon.probes.interpreter.runtime import Runtime
+
+MOST_THREADS = 4096
+MOST_FRAMES = 1100
+"""Frames of one thread: a little more than Python's default recursion limit."""
+
+DEEPEST = 512
+"""Slots of one value stack."""
+
+MOST_TABLE = 1 << 15
+"""Bytes of one exception table."""
+
+
+class PythonThread:
+    """One PyThreadState."""
+
+    def __init__(self, ident: int, native_id: int | None, frame: int) -> None:
+        self.ident = ident
+        self.native_id = native_id
+        """The kernel's id in the process's own pid namespace; `None` before Python 3.11."""
+        self.frame = frame
+
+
+class Code:
+    """What is needed of one code object."""
+
+    def __init__(self, objects: Objects, layout: Layout, address: int) -> None:
+        if objects.type_name(address) != b"code":
+            raise Torn
+        self.name = objects.text(objects.word(address + layout.name))
+        self.file = objects.text(objects.word(address + layout.file))
+        self.variables, self.stack_size = (
+            min(objects.words("I", address + at)[0], DEEPEST) for at in (layout.variables, layout.stack_size)
+        )
+        self.first_instruction = address + layout.instructions
+        self.exceptions = b""
+        if layout.exceptions is not None:
+            table = objects.word(address + layout.exceptions)
+            size = min(objects.word(table + 16), MOST_TABLE)
+            self.exceptions = objects.read(table + 32, size) if size else b""
+
+
+class FrameInMemory:
+    """One Python call."""
+
+    def __init__(self, objects: Objects, layout: Layout, address: int, code: Code) -> None:
+        self._objects = objects
+        self._layout = layout
+        self._address = address
+        self.code = code
+
+    def argument(self, place: int) -> int:
+        """The object an argument is bound to, 0 where it was deleted. Raises `Torn`."""
+        return self._objects.word(self._address + self._layout.local_variables + 8 * place) & ~TAGS
+
+    @cached_property
+    def kept(self) -> tuple[int, ...]:
+        """Objects that stay on the value stack until a `with` or `try` block around this moment ends. Raises `Torn`."""
+        return self._stack(0, self._kept_depth())
+
+    @cached_property
+    def upper(self) -> tuple[int, ...]:
+        """What lies above: operands of the call it is in, the last first, perhaps with remains of earlier ones."""
+        return self._stack(self._kept_depth(), self._top())[::-1]
+
+    def _stack(self, start: int, end: int) -> tuple[int, ...]:
+        if not 0 <= start < end <= DEEPEST:
+            return ()
+        bottom = self._bottom() + 8 * start
+        return tuple(value & ~TAGS for value in self._objects.words(f"{end - start}Q", bottom))
+
+    def _bottom(self) -> int:
+        if self._layout.value_stack is not None:
+            return self._objects.word(self._address + self._layout.value_stack)
+        return self._address + self._layout.local_variables + 8 * self.code.variables
+
+    def _top(self) -> int:
+        """Slots of the value stack that may be in use."""
+        if self._layout.stack_pointer is None:
+            return self.code.stack_size
+        return (self._objects.word(self._address + self._layout.stack_pointer) - self._bottom()) // 8
+
+    def _kept_depth(self) -> int:
+        if self._layout.blocks is not None:
+            return self._depth_of_blocks(self._layout.blocks)
+        at = self._objects.word(self._address + self._layout.instruction) - self.code.first_instruction
+        return handler_depth(self.code.exceptions, at // 2)
+
+    def _depth_of_blocks(self, blocks: int) -> int:
+        """3.10: each block knows the depth to go back to."""
+        (count,) = self._objects.words("i", self._address + blocks - 8)
+        if not 0 < count <= 20:
+            return 0
+        _, _, level = self._objects.words("iii", self._address + blocks + 12 * (count - 1))
+        return level if 0 <= level <= DEEPEST else 0
+
+
+def handler_depth(table: bytes, instruction: int) -> int:
+    """Depth of the value stack that the handler around an instruction expects; 0 where nothing is handled."""
+    numbers = _numbers(table)
+    for start, length, _, depth_and_kind in zip(numbers, numbers, numbers, numbers, strict=False):
+        if start <= instruction < start + length:
+            return min(depth_and_kind >> 1, DEEPEST)
+    return 0
+
+
+def _numbers(table: bytes) -> Iterator[int]:
+    """Numbers of six bits a byte, high ones first; bit 6 says that more follows."""
+    number = 0
+    for byte in table:
+        number = number << 6 | byte & 63
+        if not byte & 64:
+            yield number
+            number = 0
+
+
+class Frames:
+    """Walks the frames of one process; code objects are read once."""
+
+    def __init__(self, objects: Objects, runtime: Runtime) -> None:
+        self._objects = objects
+        self._runtime = runtime
+        self._layout = runtime.layout
+        self._codes: dict[int, Code] = {}
+
+    def threads(self) -> Iterator[PythonThread]:
+        """The threads of the interpreter, the youngest first. Raises `Torn`."""
+        interpreter = self._objects.word(self._runtime.address + self._layout.interpreters)
+        address = self._objects.word(interpreter + self._layout.threads)
+        for _ in range(MOST_THREADS):
+            if not address:
+                return
+            yield self._thread(address)
+            address = self._objects.word(address + self._layout.next_thread)
+
+    def _thread(self, address: int) -> PythonThread:
+        layout, objects = self._layout, self._objects
+        native = objects.words("Q", address + layout.native_id)[0] if layout.native_id is not None else None
+        frame = objects.word(address + layout.frame)
+        if layout.frame_through is not None and frame:
+            frame = objects.word(frame + layout.frame_through)
+        return PythonThread(objects.word(address + layout.ident), native, frame)
+
+    def of(self, thread: PythonThread) -> Iterator[FrameInMemory]:
+        """The frames of a thread, innermost first. Raises `Torn`."""
+        address = thread.frame
+        for _ in range(MOST_FRAMES):
+            if not address:
+                return
+            if not self._is_shim(address):
+                code = self._objects.word(address + self._layout.code) & ~TAGS
+                if code not in self._codes:
+                    self._codes[code] = Code(self._objects, self._layout, code)
+                yield FrameInMemory(self._objects, self._layout, address, self._codes[code])
+            address = self._objects.word(address + self._layout.previous)
+
+    def _is_shim(self, address: int) -> bool:
+        owner = self._layout.owner
+        return owner is not None and self._objects.read(address + owner, 1)[0] >= self._layout.shim

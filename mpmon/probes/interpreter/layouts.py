@@ -1,0 +1,130 @@
+"""Where the fields of CPython's structures lie, in bytes, by minor version (x86-64 and aarch64, build with the GIL).
+
+Taken from the headers of the versions (Include/internal/pycore_*.h, Include/cpython/*.h, Modules/_threadmodule.c).  Within
+a minor version they do not move; that a build differs (free threading, reference tracing) shows in `_Py_DebugOffsets`,
+which the interpreter publishes from 3.13 on: what stands there wins.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """Offsets of one version of CPython."""
+
+    version: tuple[int, int]
+    interpreters: int
+    """`_PyRuntime.interpreters.head`"""
+    threads: int
+    """PyInterpreterState to its first PyThreadState."""
+    next_thread: int = 8
+    ident: int
+    native_id: int | None
+    """`PyThreadState.native_thread_id`, from 3.11 on."""
+    frame: int
+    """PyThreadState to its innermost frame."""
+    frame_through: int | None = None
+    """3.11 and 3.12: PyThreadState leads to a `_PyCFrame`, and that one to the frame at this offset."""
+    previous: int
+    code: int
+    instruction: int
+    """The instruction a frame stands at; in 3.10 `f_lasti`, an index."""
+    local_variables: int
+    """First of the frame's variables; the value stack follows them."""
+    owner: int | None = None
+    shim: int = 3
+    """Frames whose owner is at least this belong to C code (`FRAME_OWNED_BY_CSTACK`)."""
+    stack_pointer: int | None = None
+    """3.14: top of the value stack of a frame that called something."""
+    blocks: int | None = None
+    """3.10: `f_blockstack`, after the number of its blocks `f_iblock` and padding."""
+    value_stack: int | None = None
+    """3.10: `f_valuestack`."""
+    variables: int
+    """PyCodeObject to the number of its variables."""
+    stack_size: int
+    name: int
+    file: int
+    exceptions: int | None = None
+    instructions: int = 0
+    """PyCodeObject to its first instruction."""
+    text: int
+    """Characters of a compact ASCII string."""
+    cached_keys: int
+    """`PyHeapTypeObject.ht_cached_keys`"""
+    lock_word: bool = True
+    """Before 3.14: a lock holds a pointer to a semaphore, whose first word its waiters sleep on."""
+
+
+TABLE: dict[tuple[int, int], Layout] = {
+    layout.version: layout
+    for layout in (
+        Layout(
+            version=(3, 10), interpreters=32, threads=8, ident=176, native_id=None, frame=24,
+            previous=24, code=32, instruction=96, local_variables=352, blocks=112, value_stack=64,
+            variables=28, stack_size=32, name=112, file=104, text=48, cached_keys=872,
+        ),
+        Layout(
+            version=(3, 11), interpreters=40, threads=16, ident=152, native_id=160, frame=56, frame_through=8,
+            previous=48, code=32, instruction=56, local_variables=72,
+            variables=76, stack_size=68, name=120, file=112, exceptions=40, instructions=184,
+            text=48, cached_keys=872,
+        ),
+        Layout(
+            version=(3, 12), interpreters=40, threads=72, ident=136, native_id=144, frame=56, frame_through=0,
+            previous=8, code=0, instruction=56, local_variables=72, owner=70,
+            variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=192,
+            text=40, cached_keys=880,
+        ),
+        Layout(
+            version=(3, 13), interpreters=632, threads=7344, ident=152, native_id=160, frame=72,
+            previous=8, code=0, instruction=56, local_variables=72, owner=70,
+            variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=200,
+            text=40, cached_keys=880,
+        ),
+        Layout(
+            version=(3, 14), interpreters=808, threads=7344, ident=152, native_id=160, frame=72,
+            previous=8, code=0, instruction=56, local_variables=80, owner=74, stack_pointer=64,
+            variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=208,
+            text=40, cached_keys=880, lock_word=False,
+        ),
+    )
+}  # fmt: skip
+
+COOKIE = b"xdebugpy"
+"""How `_Py_DebugOffsets` begins, followed by the version and whether threads are free."""
+
+_RUNTIME = "size finalizing interpreters"
+_THREAD = "size previous_thread next_thread interpreter frame ident native_id datastack status"
+_GIL = "gil gil_state gil_enabled gil_locked gil_holder"
+_FRAME = "size previous code instruction local_variables owner"
+_CODE = "size file name qualified_name lines first_line arguments names kinds instructions"
+
+
+def _words(*structures: str) -> tuple[str, ...]:
+    return tuple(" ".join(structures).split())
+
+
+PUBLISHED: dict[tuple[int, int], tuple[str, ...]] = {
+    (3, 13): _words(_RUNTIME, "size id next threads gc modules sysdict builtins", _GIL, _THREAD, _FRAME, _CODE),
+    (3, 14): _words(
+        _RUNTIME, "size id next threads main gc modules sysdict builtins", _GIL, "code_generation tlbc_generation",
+        _THREAD, _FRAME, "stack_pointer tlbc_index", _CODE,
+    ),
+}  # fmt: skip
+"""The words of `_Py_DebugOffsets` after its head (pycore_runtime.h of 3.13, pycore_debug_offsets.h of 3.14)."""
+
+FARTHEST = 1 << 20
+"""No field lies farther from the beginning of its structure, bytes."""
+
+
+def with_published(layout: Layout, words: tuple[int, ...]) -> Layout | None:
+    """The layout with what the interpreter says itself; `None` when that cannot be."""
+    known = {name: word for name, word in zip(PUBLISHED[layout.version], words, strict=True) if name in _FIELDS}
+    if any(word >= FARTHEST for word in known.values()):
+        return None
+    return msgspec.structs.replace(layout, **known)
+
+
+_FIELDS = frozenset(Layout.__struct_fields__)

@@ -1,0 +1,254 @@
+"""Who holds which lock and who waits for whom, from the frames of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from mpmon.model import Awaited, LockUse, Unknown
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.frames import FrameInMemory, Frames, PythonThread
+from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
+from mpmon.probes.interpreter.tids import Tids
+from mpmon.probes.maps import areas
+from mpmon.probes.memory import Memory
+
+LOCKS = {b"_thread.lock": "Lock", b"_thread.RLock": "RLock", b"_thread.LockType": "Lock"}
+"""Types of Modules/_threadmodule.c, and what the standard library calls them."""
+
+LOCK_AT, OWNER_AT = 16, 24
+"""Fields of `lockobject` and `rlockobject`: the lock, and the ident of the thread that owns it."""
+
+
+TORN = "frames of a thread that runs could not be followed"
+
+BOUND_TO = 24
+"""`m_self` of a built-in method and `im_self` of a bound one."""
+
+Note = Callable[[int, list[FrameInMemory]], None]
+
+
+class Findings(msgspec.Struct):
+    """What one look at one process found."""
+
+    locks: tuple[LockUse, ...] = ()
+    awaited: tuple[Awaited, ...] = ()
+    unknown: Unknown | None = None
+    """Why it is not all."""
+
+
+def look_inside(proc: Proc, pid: int, sleepers: Mapping[int, str]) -> Findings:
+    """Locks and awaited threads of one process.
+
+    `sleepers` are the threads that wait in a private futex, with the id of the word they sleep on.
+    """
+    try:
+        tids = Tids(proc, pid)
+        with Memory(proc, pid) as memory:
+            runtime = find_runtime(proc, pid, memory, areas(proc, pid))
+            inside = _Inside(memory, runtime, tids, sleepers)
+            inside.read()
+        moved = tids.moved()
+    except NoInterpreter as reason:
+        return Findings(unknown=Unknown(table="locks", pid=pid, reason=str(reason)))
+    except OSError as problem:
+        reason = f"memory may not be read ({(problem.strerror or 'failed').lower()})"
+        return Findings(unknown=Unknown(table="locks", pid=pid, reason=reason))
+    return Findings(
+        tuple(msgspec.structs.replace(row, exact=False) if row.tid in moved else row for row in inside.locks),
+        tuple(inside.awaited),
+        Unknown(table="locks", pid=pid, reason=inside.problem) if inside.problem else None,
+    )
+
+
+class _Lock(msgspec.Struct):
+    """One lock object."""
+
+    address: int
+    kind: str
+    id: str
+    locked: bool
+    owner: int
+    """Ident of the thread an RLock belongs to, else 0."""
+
+
+class _Inside:
+    """One walk through all threads of one process."""
+
+    def __init__(self, memory: Memory, runtime: Runtime, tids: Tids, sleepers: Mapping[int, str]) -> None:
+        self._objects = Objects(memory, runtime.layout)
+        self._layout = runtime.layout
+        self._frames = Frames(self._objects, runtime)
+        self._tids = tids
+        self._sleepers = sleepers
+        self._by_ident: dict[int, int] = {}
+        self._running: dict[int, int] = {}
+        """Futures by address, with the thread that runs their task."""
+        self.locks: list[LockUse] = []
+        self.awaited: list[Awaited] = []
+        self.problem = ""
+
+    def read(self) -> None:
+        """Fill the tables."""
+        try:
+            threads = list(self._frames.threads())
+        except Torn:
+            self.problem = "the list of Python threads could not be followed"
+            return
+        known = [(thread, tid) for thread in threads if (tid := self._tids.of(thread.ident, thread.native_id))]
+        if not known:
+            self.problem = "no Python thread of the interpreter is a thread of the process"
+            return
+        self._by_ident = {thread.ident: tid for thread, tid in known}
+        stacks = {tid: self._stack(thread) for thread, tid in known}
+        for tid, frames in stacks.items():
+            self._try(self._note_held, tid, frames)
+            self._try(self._note_task, tid, frames)
+        for tid, frames in stacks.items():
+            if tid in self._sleepers:
+                self._try(self._note_wanted, tid, frames)
+                self._try(self._note_awaited, tid, frames)
+
+    def _stack(self, thread: PythonThread) -> list[FrameInMemory]:
+        try:
+            return list(self._frames.of(thread))
+        except Torn:
+            self.problem = TORN
+            return []
+
+    def _try(self, note: Note, tid: int, frames: list[FrameInMemory]) -> None:
+        try:
+            note(tid, frames)
+        except Torn:
+            self.problem = TORN
+
+    # Locks
+
+    def _note_held(self, tid: int, frames: list[FrameInMemory]) -> None:
+        for depth, frame in enumerate(reversed(frames)):
+            for lock in self._held_in(frame):
+                if lock.locked:
+                    self.locks.append(self._use(tid, lock, holds=True, frame=frame, depth=depth))
+
+    def _held_in(self, frame: FrameInMemory) -> Iterator[_Lock]:
+        """Locks whose `__exit__` waits on the frame's value stack."""
+        kept = frame.kept
+        for value, above in zip(kept, (*kept[1:], 0), strict=False):
+            yield from self._lock(self._exited(value, above))
+
+    def _exited(self, value: int, above: int) -> int:
+        """The object an `__exit__` on the value stack belongs to, 0 for anything else."""
+        kind = self._type(value)
+        if kind == b"builtin_function_or_method":
+            return self._objects.word(value + BOUND_TO) if self._method_name(value) == b"__exit__" else 0
+        if kind == b"method":
+            function = self._objects.word(value + 16)
+            return self._objects.word(value + BOUND_TO) if self._function_name(function) == "__exit__" else 0
+        return above if self._is_plain_exit(value, kind) else 0
+
+    def _is_plain_exit(self, value: int, kind: bytes) -> bool:
+        """3.14 leaves the function and, above it, the object it belongs to (LOAD_SPECIAL)."""
+        if kind == b"method_descriptor":
+            return self._objects.text(self._objects.word(value + 24)) == "__exit__"
+        return kind == b"function" and self._function_name(value) == "__exit__"
+
+    def _note_wanted(self, tid: int, frames: list[FrameInMemory]) -> None:
+        """The lock a sleeping thread waits for, as an operand of its innermost call."""
+        if not frames:
+            return
+        operands = (lock for value in frames[0].upper for lock in self._operand(value))
+        lock = next((lock for lock in operands if self._awaits(tid, lock)), None)
+        if lock is None:
+            return
+        owner = self._by_ident.get(lock.owner)
+        wanted = self._use(tid, lock, holds=False, frame=frames[0], depth=len(frames) - 1)
+        self.locks.append(msgspec.structs.replace(wanted, owner_missing=bool(lock.owner and owner is None)))
+        if owner and not any(row.holds and row.object == lock.id for row in self.locks):
+            self.locks.append(self._use(owner, lock, holds=True))
+
+    def _awaits(self, tid: int, lock: _Lock) -> bool:
+        """The word it sleeps on is the lock's; where locks have no such word, the lock is at least locked."""
+        return lock.id == self._sleepers[tid] if self._layout.lock_word else lock.locked
+
+    def _operand(self, value: int) -> Iterator[_Lock]:
+        kind = self._type(value)
+        bound = kind in (b"builtin_function_or_method", b"method")
+        yield from self._lock(self._objects.word(value + BOUND_TO) if bound else value)
+
+    def _lock(self, thing: int) -> Iterator[_Lock]:
+        kind = LOCKS.get(self._type(thing))
+        if kind:
+            yield self._read_lock(thing, kind)
+        elif self._type(thing) == b"Condition":
+            inner = self._objects.attribute(thing, b"_lock")
+            kind = LOCKS.get(self._type(inner)) if inner else None
+            if inner and kind:
+                yield msgspec.structs.replace(self._read_lock(inner, kind), kind="Condition")
+
+    def _read_lock(self, thing: int, kind: str) -> _Lock:
+        owner = self._objects.word(thing + OWNER_AT) if kind == "RLock" else 0
+        pid = self._tids.pid
+        if not self._layout.lock_word:
+            locked = bool(self._objects.read(thing + LOCK_AT, 1)[0] & 1)
+            return _Lock(thing, kind, f"lock:{pid}:{thing + LOCK_AT:#x}", locked, owner if locked else 0)
+        word = self._objects.word(thing + LOCK_AT)
+        (value,) = self._objects.words("I", word)
+        return _Lock(thing, kind, f"futex:{pid}:{word:#x}", value == 0, owner if value == 0 else 0)
+
+    def _use(
+        self, tid: int, lock: _Lock, *, holds: bool, frame: FrameInMemory | None = None, depth: int | None = None
+    ) -> LockUse:
+        name = frame.code.name if frame else None
+        return LockUse(
+            pid=self._tids.pid, tid=tid, object=lock.id, kind=lock.kind, holds=holds, function=name, depth=depth
+        )
+
+    # Threads and futures
+
+    def _note_task(self, tid: int, frames: list[FrameInMemory]) -> None:
+        """`_WorkItem.run` of concurrent/futures/thread.py: the future this thread works for."""
+        for frame in frames:
+            if frame.code.name == "run" and frame.code.file.endswith("concurrent/futures/thread.py"):
+                item = frame.argument(0)
+                future = self._objects.attribute(item, b"future") if item else None
+                if future:
+                    self._running[future] = tid
+
+    def _note_awaited(self, tid: int, frames: list[FrameInMemory]) -> None:
+        for frame in frames:
+            name, file = frame.code.name, frame.code.file
+            if name == "join" and file.endswith("/threading.py"):
+                self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="thread", by_tid=self._joined(frame)))
+                return
+            if name in ("result", "exception") and file.endswith("concurrent/futures/_base.py"):
+                runs = self._running.get(frame.argument(0))
+                self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="future", by_tid=runs))
+                return
+            if not file.endswith(("/threading.py", "concurrent/futures/_base.py")):
+                return
+
+    def _joined(self, frame: FrameInMemory) -> int | None:
+        thread = frame.argument(0)
+        ident = self._objects.attribute(thread, b"_ident") if thread else None
+        if not ident or self._type(ident) != b"int":
+            return None
+        return self._by_ident.get(self._objects.integer(ident))
+
+    # Types
+
+    def _type(self, value: int) -> bytes:
+        """The type's name, empty for what is no object: slots may hold anything."""
+        if not value or value & TAGS:
+            return b""
+        try:
+            return self._objects.type_name(value)
+        except Torn:
+            return b""
+
+    def _method_name(self, value: int) -> bytes:
+        return self._objects.c_text(self._objects.word(self._objects.word(value + 16)))
+
+    def _function_name(self, value: int) -> str:
+        return self._objects.text(self._objects.word(value + 32)) if self._type(value) == b"function" else ""

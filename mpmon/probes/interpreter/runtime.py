@@ -1,0 +1,154 @@
+"""Finding the interpreter in a process: which Python it is, and where `_PyRuntime` lies.
+
+The symbol is exported by every build, as extension modules link against it, so it stands in the dynamic symbol table of
+the executable or of libpython: elf(5).  The file is read through the process's own root, as it sees it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from functools import lru_cache
+
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout, with_published
+from mpmon.probes.maps import Area
+from mpmon.probes.memory import Memory
+
+SYMBOLS = (b"_PyRuntime", b"Py_Version")
+SYMBOLS_LIMIT = 1 << 22
+"""Bytes of a symbol or string table that are read; libpython's have 200 kB."""
+
+_PYTHON = re.compile(r"/(?:lib)?python(\d+)\.(\d+)[^/]*$")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_DYNAMIC_SYMBOLS = 11
+"""SHT_DYNSYM"""
+_SHARED_OBJECT = 3
+"""ET_DYN: addresses count from where the file is mapped."""
+
+
+class Runtime:
+    """One interpreter in one process."""
+
+    def __init__(self, address: int, layout: Layout) -> None:
+        self.address = address
+        self.layout = layout
+
+
+class NoInterpreter(Exception):
+    """There is none that can be read; the message says why."""
+
+
+def find_runtime(proc: Proc, pid: int, memory: Memory, everything: list[Area]) -> Runtime:
+    """The interpreter of a process.
+
+    Raises:
+        NoInterpreter: none, or of a version or build whose fields are not known.
+    """
+    for area in _candidates(everything):
+        symbols = _symbols_of(proc, pid, area)
+        if b"_PyRuntime" in symbols:
+            return _runtime(memory, area, {name: area.start + value for name, value in symbols.items()})
+    raise NoInterpreter("no interpreter was found in the process")
+
+
+def _candidates(everything: list[Area]) -> list[Area]:
+    """The beginnings of the files that may hold an interpreter: libpython first, then whatever is called python."""
+    begin = [
+        area for area in everything if area.inode and area.offset == 0 and "python" in area.path.rpartition("/")[2]
+    ]
+    return sorted(begin, key=lambda area: "libpython" not in area.path)
+
+
+def _symbols_of(proc: Proc, pid: int, area: Area) -> dict[bytes, int]:
+    """By the path as the process sees it, else as mpmon sees it: maps shows the one in a container, the other in a chroot."""
+    name = area.path.removesuffix(" (deleted)")
+    for path in (proc.path(pid, "root") + name, name):
+        try:
+            found = os.stat(path)
+            # After an upgrade another file may stand at that path.
+            if found.st_ino == area.inode:
+                return _symbols(path, found.st_ino, found.st_size)
+        except (OSError, struct.error):
+            continue
+    return {}
+
+
+@lru_cache(maxsize=64)
+def _symbols(path: str, _inode: int, _size: int) -> dict[bytes, int]:
+    """Offsets of `SYMBOLS` from where the file is mapped."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+        if head[:6] != b"\x7fELF\x02\x01":
+            return {}
+        kind, sections_at, size, count = (
+            struct.unpack_from("<H", head, 16)[0], *struct.unpack_from("<Q", head, 40), *struct.unpack_from("<HH", head, 58),
+        )  # fmt: skip
+        file.seek(sections_at)
+        table = file.read(size * count)
+        sections = [_SECTION.unpack_from(table, size * number) for number in range(count)]
+        dynamic = next((row for row in sections if row[1] == _DYNAMIC_SYMBOLS), None)
+        if dynamic is None:
+            return {}
+        file.seek(dynamic[4])
+        symbols = file.read(min(dynamic[5], SYMBOLS_LIMIT))
+        names_at, names_size = sections[dynamic[6]][4:6]
+        file.seek(names_at)
+        names = file.read(min(names_size, SYMBOLS_LIMIT))
+        base = 0 if kind == _SHARED_OBJECT else _first_address(file.fileno(), head)
+    return _pick(symbols, names, base)
+
+
+def _pick(symbols: bytes, names: bytes, base: int) -> dict[bytes, int]:
+    wanted = {names.find(b"\0" + name + b"\0") + 1: name for name in SYMBOLS}
+    whole = symbols[: len(symbols) // _SYMBOL.size * _SYMBOL.size]
+    return {
+        wanted[name]: value - base for name, _, _, _, value, _ in _SYMBOL.iter_unpack(whole) if name and name in wanted
+    }
+
+
+def _first_address(descriptor: int, head: bytes) -> int:
+    """Where an executable that is not relocatable is mapped: the lowest address of its segments."""
+    at, size, count = *struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54)
+    table = os.pread(descriptor, size * count, at)
+    loads = [struct.unpack_from("<IIQQ", table, size * number) for number in range(count)]
+    return min((address for kind, _, _, address in loads if kind == 1), default=0)
+
+
+def _runtime(memory: Memory, area: Area, addresses: dict[bytes, int]) -> Runtime:
+    version = _version(memory, area, addresses)
+    layout = TABLE.get(version)
+    if layout is None:
+        raise NoInterpreter(f"the layout of Python {version[0]}.{version[1]} is not known")
+    address = addresses[b"_PyRuntime"]
+    return Runtime(address, _confirmed(memory, address, layout) if version in PUBLISHED else layout)
+
+
+def _version(memory: Memory, area: Area, addresses: dict[bytes, int]) -> tuple[int, int]:
+    """`Py_Version` (3.11 and later), else the name of the file."""
+    words = memory.unpack("I", addresses[b"Py_Version"]) if b"Py_Version" in addresses else None
+    if words:
+        return words[0] >> 24, words[0] >> 16 & 0xFF
+    named = _PYTHON.search(area.path)
+    if named is None:
+        raise NoInterpreter(f"the version of {area.path} is not known")
+    return int(named[1]), int(named[2])
+
+
+def _confirmed(memory: Memory, address: int, layout: Layout) -> Layout:
+    """What the interpreter publishes about itself: `_Py_DebugOffsets`, at the very beginning of `_PyRuntime`."""
+    head = memory.read(address, 24)
+    if head is None or not head.startswith(COOKIE):
+        raise NoInterpreter("the interpreter does not publish its layout")
+    version, free = struct.unpack_from("<QQ", head, 8)
+    if (version >> 24, version >> 16 & 0xFF) != layout.version:
+        raise NoInterpreter("the interpreter publishes the layout of another version")
+    if free:
+        raise NoInterpreter("free-threaded Python is not understood yet")
+    words = memory.unpack(f"{len(PUBLISHED[layout.version])}Q", address + 24)
+    confirmed = with_published(layout, words) if words else None
+    if confirmed is None:
+        raise NoInterpreter("the layout that the interpreter publishes cannot be")
+    return confirmed

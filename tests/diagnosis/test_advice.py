@@ -1,0 +1,111 @@
+"""Best practice is told where the facts call for it, and nowhere else."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from mpmon.diagnosis.advice import ADVICE, available_cpus
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Diagnosis
+from mpmon.model import Cgroup, Row
+from tests.builders import ROOT, blocked, history, holds, kernel_object, process, snapshot, stack, watched
+from tests.diagnosis.test_rules import RESULTS, job, trainer, worker
+
+LAUNCH = "multiprocessing/popen_spawn_posix.py:62 Popen._launch"
+GET = ("multiprocessing/connection.py:395 Connection._recv", "multiprocessing/queues.py:103 {}.get", "use.py:9 main")
+
+
+def said(found: Diagnosis) -> str:
+    return "\n".join(found.findings[0].advice)
+
+
+def stuck(pid: int) -> tuple[Row, ...]:
+    frames = ("data.py:20 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop")
+    return worker(pid, *frames, syscall="clock_nanosleep", waits_on="pipe:700", wakes_at=2e9)
+
+
+def on(cpus: int, *parts: tuple[Row, ...]) -> Diagnosis:
+    rows = {repr(row): row for part in parts for row in part}
+    return watched(msgspec.structs.replace(snapshot(*rows.values()), cpu_count=cpus))
+
+
+def test_more_loader_workers_than_cpus() -> None:
+    assert "3 DataLoader workers share 2 CPUs: set num_workers=2 or fewer" in said(
+        on(2, trainer(), stuck(7), worker(8), worker(9))
+    )
+    assert "num_workers=2" not in said(on(3, trainer(), stuck(7), worker(8), worker(9)))
+
+
+@pytest.mark.parametrize(
+    ("affinity", "quota", "cpus"), [(None, None, 16), (4, None, 4), (4, 2.0, 2), (None, 0.5, 1), (64, 100.0, 16)]
+)
+def test_cpus_that_a_job_may_use(affinity: int | None, quota: float | None, cpus: int) -> None:
+    now = snapshot(process(cpus=affinity, cgroup="/job"), Cgroup(path="/job", cpus=quota))
+    now = msgspec.structs.replace(now, cpu_count=16)
+    assert available_cpus(Case(history(now), now)) == cpus
+
+
+def starts_a_child(*frames: str, code: int = 1 << 8) -> Diagnosis:
+    return watched(
+        snapshot(
+            process(), stack("main", *frames, "multiprocessing/process.py:121 BaseProcess.start", "train.py:7 main"),
+            blocked("write", "pipe:1", writes=True, ran_at=0.0), kernel_object("pipe:1", fill=65536, capacity=65536),
+            holds(ROOT, "pipe:1"), process(7, parent=ROOT, state="Z", exit_code=code),
+        )
+    )  # fmt: skip
+
+
+def test_a_child_of_spawn_that_died_while_it_started() -> None:
+    assert 'if __name__ == "__main__":' in said(starts_a_child(LAUNCH))
+    assert "__main__" not in said(starts_a_child("train.py:5 send"))
+
+
+@pytest.mark.parametrize(("queue", "told"), [("Queue", True), ("SimpleQueue", False)])
+def test_items_in_a_feeder_thread_die_with_it(queue: str, told: bool) -> None:
+    found = watched(
+        snapshot(
+            process(), stack("main", *(frame.format(queue) for frame in GET)), holds(ROOT, "pipe:1", writes=False),
+            blocked("read", "pipe:1", ran_at=0.0), kernel_object("pipe:1", fill=0, capacity=65536),
+            process(7, parent=ROOT, state="Z", exit_code=9),
+        )
+    )  # fmt: skip
+    assert found.findings[0].cause == "queue-empty"
+    assert ("SimpleQueue, which has no feeder thread" in said(found)) is told
+
+
+def forked_into_a_lock() -> tuple[Row, ...]:
+    return worker(
+        7, "data.py:20 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop", syscall="futex",
+        waits_on="futex:7:0x7f00", args=(0x7F00, 0x189, 0, 0, 0, 0xFFFFFFFF),
+    )  # fmt: skip
+
+
+def test_a_fork_beside_threads() -> None:
+    loads = stack("loads", "lib/socket.py:718 SocketIO.readinto", "train.py:3 load", tid=ROOT + 1)
+    found = job((*trainer(), loads), forked_into_a_lock())
+    assert found.findings[0].cause == "fork-lock"
+    assert "main runs threads (loads)" in said(found)
+    assert 'multiprocessing_context="forkserver"' in said(found)
+    feeds = stack("QueueFeederThread", "multiprocessing/queues.py:230 Queue._feed", tid=ROOT + 1)
+    assert "main runs threads" not in said(job((*trainer(), feeds), forked_into_a_lock()))
+
+
+def test_a_fork_after_cuda() -> None:
+    device = holds(ROOT, "device:/dev/nvidia0")
+    assert "CUDA initialised" in said(job((*trainer(), device), forked_into_a_lock()))
+    assert "CUDA" not in said(job(trainer(), forked_into_a_lock()))
+    assert "CUDA" not in said(job((*trainer(), device), stuck(7)))
+
+
+def test_a_tensor_whose_sender_is_gone() -> None:
+    rebuilds = worker(
+        7, "multiprocessing/connection.py:395 Connection._recv", "torch/multiprocessing/reductions.py:540 rebuild_storage_fd",
+        "data.py:20 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop", syscall="read", waits_on="socket:5",
+    )  # fmt: skip
+    assert "The sender of a tensor has to keep it" in said(job(trainer(), rebuilds))
+
+
+def test_a_healthy_job_gets_no_advice_and_every_entry_says_what_it_is_for() -> None:
+    assert all(entry.__doc__ for entry in ADVICE)
+    assert RESULTS.startswith("pipe:")

@@ -1,0 +1,152 @@
+"""Who could answer on a connection: threads of the process at its other end, told by kernel and frames."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.needs import node
+from mpmon.model import KernelObject, Row
+from tests.builders import ROOT, blocked, history, holds, kernel_object, process, snapshot, stack
+
+SERVER, OTHER, CHILD = 5000, 5001, 5002
+NEAR, FAR, LISTENING = "socket:1", "socket:2", "socket:3"
+TO_SERVER = "tcp 127.0.0.1:40000 to 127.0.0.1:8080"
+
+CLIENT = (
+    process(), stack("main", "lib/socket.py:718 SocketIO.readinto", "train.py:7 main"), blocked("recvfrom", NEAR),
+    kernel_object(NEAR, peer=FAR, path=TO_SERVER), holds(ROOT, NEAR), process(SERVER, parent=ROOT), holds(SERVER, FAR),
+    holds(SERVER, LISTENING), kernel_object(LISTENING, listens=True, fill=0, path="tcp listening on 127.0.0.1:8080"),
+)  # fmt: skip
+"""Waits for an answer of the server."""
+
+SERVES_FOREVER = ("lib/selectors.py:415 select", "lib/socketserver.py:232 BaseServer.serve_forever", "serve.py:3 main")
+SERVES_ONE = ("lib/socketserver.py:691 ThreadingMixIn.process_request_thread", "lib/threading.py:982 Thread.run")
+
+
+def thread(
+    number: int, *frames: str, call: str = "clock_nanosleep", on: str = "", pid: int = SERVER
+) -> tuple[Row, ...]:
+    """Thread `pid + number` of a process; 0 is the main thread."""
+    name = "main" if number == 0 else f"thread {number}"
+    names = (on,) if on else ()
+    return stack(name, *frames, pid=pid, tid=pid + number), blocked(call, *names, pid=pid, tid=pid + number)
+
+
+def case(*rows: Row) -> Case:
+    now = snapshot(*rows)
+    return Case(history(now), now)
+
+
+def awaited(*parts: tuple[Row, ...], by: ThreadKey = (ROOT, ROOT)) -> set[object]:
+    """Whom a thread waits for: numbers of the server's threads, keys of others."""
+    need = node(case(*(row for part in parts for row in part)), by).need
+    assert need is not None
+    return {key[1] - SERVER if isinstance(key, tuple) and key[0] == SERVER else key for key in need.targets}
+
+
+SLEEPS = "serve.py:20 answer"
+
+SERVERS: dict[str, tuple[set[object], tuple[tuple[Row, ...], ...]]] = {
+    "a server without threads": ({0}, (thread(0, SLEEPS),)),
+    "the thread of a request": (
+        {1},
+        (thread(0, *SERVES_FOREVER, on=LISTENING), thread(1, SLEEPS, *SERVES_ONE), thread(2, "beat.py:3 beat")),
+    ),
+    "any thread of a request": ({1, 2}, (
+        thread(0, *SERVES_FOREVER), thread(1, SLEEPS, *SERVES_ONE), thread(2, SLEEPS, *SERVES_ONE),
+    )),
+    "not the thread of another request": ({1}, (
+        thread(0, *SERVES_FOREVER), thread(1, SLEEPS, *SERVES_ONE),
+        thread(2, "lib/socket.py:718 readinto", "serve.py:30 read", *SERVES_ONE, call="recvfrom", on="socket:9"),
+        (kernel_object("socket:9", peer="socket:10", path="tcp 127.0.0.1:8080 to 127.0.0.1:40001"),),
+    )),
+    "whoever the main thread gave it to": ({1}, (thread(0, "serve.py:9 main", call="accept4", on=LISTENING), thread(1, SLEEPS))),
+    "not a main thread that put its server into the background": ({2}, (
+        thread(0, "serve.py:9 main"), thread(1, "serve.py:12 loop", call="accept4", on=LISTENING), thread(2, SLEEPS),
+    )),
+    "the main thread rather than its helpers": ({0}, (thread(0, SLEEPS), thread(1, "beat.py:3 beat"))),
+    "the main thread that reads this very connection": (
+        {0},
+        (thread(0, "serve.py:9 main", call="recvfrom", on=FAR), thread(1, "beat.py:3 beat")),
+    ),
+    "one that watches many connections, and any that works": ({0, 1}, (
+        (stack("main", "serve.py:9 main", pid=SERVER), blocked("poll", FAR, "socket:9", pid=SERVER)), thread(1, SLEEPS),
+    )),
+    "a stopped process": ({0}, (
+        (stack("main", *SERVES_FOREVER, pid=SERVER), blocked("poll", pid=SERVER, state="T")), thread(1, SLEEPS, *SERVES_ONE),
+    )),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_who_serves(name: str) -> None:
+    expected, parts = SERVERS[name]
+    assert awaited(CLIENT, *parts) == expected
+
+
+def test_a_connection_nobody_accepted_waits_for_who_should() -> None:
+    queued: tuple[Row, ...] = tuple(
+        kernel_object(NEAR, listener=LISTENING, path=TO_SERVER)
+        if isinstance(row, KernelObject) and row.id == NEAR
+        else row
+        for row in CLIENT
+        if row != holds(SERVER, FAR)
+    )
+    server = thread(0, SLEEPS)
+    assert awaited(queued, server) == {0}
+    need = node(case(*queued, *server), (ROOT, ROOT)).need
+    assert need is not None
+    assert need.evidence == f"{TO_SERVER}: nobody has accepted it, it waits in the queue of {LISTENING}"
+
+
+def test_the_evidence_says_since_when_nothing_came() -> None:
+    item = kernel_object(NEAR, peer=FAR, path=TO_SERVER, received_at=case(*CLIENT).now - 41)
+    rows = [item if isinstance(row, KernelObject) and row.id == NEAR else row for row in CLIENT]
+    need = node(case(*rows, *thread(0, SLEEPS)), (ROOT, ROOT)).need
+    assert need is not None
+    assert need.words == "an answer from subprocess"
+    assert need.evidence == f"{TO_SERVER}: at the other end pid {SERVER}; nothing came over it for 41 s"
+
+
+# Managers
+
+HANDLES = (
+    "multiprocessing/managers.py:419 Server.accept_connection", "multiprocessing/managers.py:187 Server.handle_request",
+    "lib/threading.py:982 Thread.run",
+)  # fmt: skip
+IN_GET = (
+    "lib/threading.py:327 Condition.wait", "lib/queue.py:171 Queue.get",
+    "multiprocessing/managers.py:244 Server.serve_client", *HANDLES,
+)  # fmt: skip
+IN_RECV = (
+    "multiprocessing/connection.py:250 _ConnectionBase.recv", "multiprocessing/managers.py:231 Server.serve_client", *HANDLES,
+)  # fmt: skip
+MANAGER = (
+    *thread(0, "lib/threading.py:327 Condition.wait", "multiprocessing/managers.py:174 Server.serve_forever", call="futex"),
+    *thread(1, *IN_GET, call="futex"),
+)  # fmt: skip
+
+
+def client(pid: int, near: str, far: str, number: int) -> tuple[Row, ...]:
+    """A process that sleeps, and the manager's thread that waits for its next request."""
+    return (
+        process(pid, parent=ROOT), *thread(0, "job.py:3 produce", pid=pid), holds(pid, near), holds(SERVER, far),
+        *thread(number, *IN_RECV, call="read", on=far), kernel_object(far, peer=near, path="unix"),
+    )  # fmt: skip
+
+
+def test_a_call_of_a_manager_waits_for_the_thread_that_serves_it() -> None:
+    assert awaited(CLIENT, MANAGER, client(OTHER, "socket:20", "socket:21", 2)) == {1}
+
+
+def test_which_waits_for_the_other_clients() -> None:
+    found = awaited(CLIENT, MANAGER, client(OTHER, "socket:20", "socket:21", 2), by=(SERVER, SERVER + 1))
+    assert found == {(OTHER, OTHER)}
+
+
+def test_and_for_those_of_the_family_that_have_not_called_yet() -> None:
+    new = (process(CHILD, parent=ROOT), *thread(0, "job.py:3 produce", pid=CHILD))
+    found = awaited(CLIENT, MANAGER, client(OTHER, "socket:20", "socket:21", 2), new, by=(SERVER, SERVER + 1))
+    assert found == {(OTHER, OTHER), (CHILD, CHILD)}

@@ -1,0 +1,106 @@
+"""Who died, how, and what is known of why: the words that every rule about the dead uses."""
+
+from __future__ import annotations
+
+import signal
+
+import msgspec
+import pytest
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.needs.dead import Death, death, did
+from mpmon.model import Cgroup, Exit, Process, Row, Snapshot
+from tests.builders import START, after, history, process, snapshot
+
+DEAD = 8
+GROUP = "/job"
+SIGKILL = int(signal.SIGKILL)
+
+
+def zombie(code: int | None, **more: object) -> Process:
+    return process(DEAD, parent=4100, state="Z", exit_code=code, **more)
+
+
+def group(kills: int | None, *, seen_at: float | None = None, **more: object) -> Cgroup:
+    row = Cgroup(path=GROUP, oom_kills=kills, oom_kill_seen_at=seen_at, limit_bytes=8 << 30, peak_bytes=8 << 30)
+    return msgspec.structs.replace(row, **more)
+
+
+def of(*rounds: Snapshot) -> Death:
+    """The end of process 8, as it is told after these rounds."""
+    return death(Case(history(*rounds), rounds[-1]), DEAD)
+
+
+def with_zombie(code: int | None, *rows: Row) -> Snapshot:
+    return snapshot(process(cgroup=GROUP), zombie(code), *rows)
+
+
+def test_one_that_a_signal_killed() -> None:
+    found = of(with_zombie(int(signal.SIGBUS)))
+    assert found.how == "killed by SIGBUS (7)"
+    assert found.evidence == ("pid 8 is a zombie: killed by SIGBUS (7) (/proc/8/stat, field 52)",)
+    assert "df -h /dev/shm" in found.advice[0]
+
+
+@pytest.mark.parametrize(("code", "advice"), [(0, "os._exit()"), (1 << 8, "traceback"), (int(signal.SIGSEGV), "FAULT")])
+def test_advice_depends_on_the_end(code: int, advice: str) -> None:
+    assert advice in of(with_zombie(code)).advice[0]
+
+
+def test_an_end_that_is_hidden_is_not_an_exit_status() -> None:
+    found = of(with_zombie(None))
+    assert found.how == "ended"
+    assert "may not be read" in found.evidence[0]
+
+
+def test_the_counter_of_its_group_grew_while_mpmon_watched() -> None:
+    alive = snapshot(process(cgroup=GROUP), process(DEAD, parent=4100, cgroup=GROUP), group(0))
+    dead = with_zombie(SIGKILL, group(1, seen_at=START + 1))
+    found = of(alive, msgspec.structs.replace(dead, taken_at=START + 1))
+    assert found.how == "killed by SIGKILL (9), by the kernel for memory"
+    assert "grew to 1 while mpmon watched (limit 8.0 GiB, most used 8.0 GiB)" in found.evidence[1]
+    assert "num_workers" in found.advice[0]
+
+
+def test_the_counter_of_its_group_grew_before_mpmon_came() -> None:
+    found = of(with_zombie(SIGKILL, group(2)))
+    assert found.how == "killed by SIGKILL (9)"
+    assert "is 2 since the group exists" in found.evidence[1]
+    assert "may" in found.evidence[1]
+
+
+def test_the_counter_that_grew_after_its_end_says_nothing_sure() -> None:
+    found = of(with_zombie(SIGKILL, group(1)), after(with_zombie(SIGKILL, group(2, seen_at=START + 1)), 1.0))
+    assert found.how == "killed by SIGKILL (9)"
+
+
+def test_the_counter_of_its_group_did_not_grow() -> None:
+    found = of(with_zombie(SIGKILL, group(0)))
+    assert found.how == "killed by SIGKILL (9)"
+    assert "not killed for memory" in found.evidence[1]
+    assert "who sent SIGKILL" in found.advice[0]
+
+
+def test_why_nothing_is_known_of_its_group() -> None:
+    unknown = group(None, reasons={"oom_kills": "no control groups are mounted here"})
+    assert "no control groups are mounted here" in of(with_zombie(SIGKILL, unknown)).evidence[1]
+    assert "not known" in of(with_zombie(SIGKILL)).evidence[1]
+    assert "dmesg" in of(with_zombie(SIGKILL)).advice[0]
+
+
+def test_one_that_was_collected() -> None:
+    last = process(DEAD, parent=4100, cgroup=GROUP)
+    row = Exit(pid=DEAD, start_time=last.start_time, seen_at=START + 4, process=last)
+    assert of(snapshot(process(), row)).how == "ended while mpmon watched"
+    assert of(snapshot(process(), row, group(1, seen_at=START + 4))).how.endswith("probably killed for memory")
+    assert of(snapshot(process(), row, group(1, seen_at=START + 60))).how == "ended while mpmon watched"
+    seen = msgspec.structs.replace(row, process=msgspec.structs.replace(last, state="Z", exit_code=1 << 8))
+    assert of(snapshot(process(), seen)).how == "ended with exit status 1"
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [("killed by SIGKILL (9)", "was killed by SIGKILL (9)"), ("ended with exit status 1", "ended with exit status 1")],
+)
+def test_an_end_as_a_verb(how: str, words: str) -> None:
+    assert did(how) == words

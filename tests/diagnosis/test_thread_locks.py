@@ -1,0 +1,152 @@
+"""Locks between the threads of a process, whose holders the interpreter names."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpmon.diagnosis import holding
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
+from mpmon.model import Awaited, Row, Stack
+from tests.builders import (
+    ROOT,
+    blocked,
+    diagnosed,
+    kernel_object,
+    lock,
+    process,
+    snapshot,
+    stack,
+    thread,
+    wants,
+    watched,
+)
+
+A, B = 0xA0, 0xB0
+FIRST, SECOND = 4101, 4102
+JOIN = ("lib/threading.py:1119 Thread.join", "job.py:30 <module>")
+
+
+def sleeper(tid: int, name: str, line: str, word: int = 0, pid: int = ROOT) -> tuple[Row, ...]:
+    """A thread asleep in the futex of a lock."""
+    waits_on = f"futex:{pid}:{word or tid:#x}"
+    return (
+        thread(pid, tid), stack(name, line, pid=pid, tid=tid), blocked("futex", waits_on, pid=pid, tid=tid, ran_at=0.0),
+        kernel_object(waits_on),
+    )  # fmt: skip
+
+
+def main_joins(tid: int) -> tuple[Row, ...]:
+    """The main thread joins another one."""
+    return (
+        process(), thread(), stack("main", *JOIN), blocked("futex", "futex:4100:0x1", ran_at=0.0),
+        kernel_object("futex:4100:0x1"), Awaited(pid=ROOT, tid=ROOT, kind="thread", by_tid=tid),
+    )  # fmt: skip
+
+
+def said_of(*parts: tuple[Row, ...]) -> Diagnosis:
+    """What is said of these facts after a while in which nothing changed."""
+    return watched(snapshot(*(row for part in parts for row in part)))
+
+
+def abba() -> tuple[tuple[Row, ...], ...]:
+    """Two threads that took two locks in opposite order."""
+    return (
+        main_joins(FIRST),
+        sleeper(FIRST, "first", "job.py:7 first", B), sleeper(SECOND, "second", "job.py:12 second", A),
+        (lock(A, "first", tid=FIRST), lock(B, "second", tid=SECOND)),
+        (wants(B, "first", tid=FIRST), wants(A, "second", tid=SECOND)),
+    )  # fmt: skip
+
+
+def test_locks_in_opposite_order_are_proved() -> None:
+    finding = said_of(*abba()).findings[0]
+    assert (finding.cause, finding.certainty) == ("thread-deadlock", Certainty.PROVED)
+    assert {suspect.tid for suspect in finding.suspects} == {FIRST, SECOND}
+    assert "a lock held by thread second" in finding.summary
+    assert finding.evidence[0] == "Lock 0xb0 of pid 4100 is held by thread second, in a with block of second()"
+
+
+def test_what_was_read_while_it_ran_proves_nothing() -> None:
+    inexact = (lock(A, "first", tid=FIRST, exact=False), lock(B, "second", tid=SECOND, exact=False))
+    main, first, second, _, wanted = abba()
+    finding = said_of(main, first, second, inexact, wanted).findings[0]
+    assert finding.cause == "thread-deadlock"
+    assert finding.certainty is not Certainty.PROVED
+
+
+def test_a_lock_taken_twice() -> None:
+    main = sleeper(ROOT, "main", "job.py:9 log", A)
+    finding = said_of((process(),), main, (lock(A, "work", tid=ROOT), wants(A, "log", tid=ROOT))).findings[0]
+    assert (finding.cause, finding.certainty) == ("self-deadlock", Certainty.PROVED)
+    assert [suspect.tid for suspect in finding.suspects] == [ROOT]
+
+
+def test_the_holder_sleeps() -> None:
+    holder = (
+        thread(ROOT, SECOND), stack("writer", "job.py:20 write", tid=SECOND),
+        blocked("clock_nanosleep", tid=SECOND, ran_at=0.0),
+    )  # fmt: skip
+    waiter = sleeper(ROOT, "main", "job.py:9 log", A)
+    finding = said_of((process(),), waiter, holder, (lock(A, "write", tid=SECOND), wants(A, "log", tid=ROOT))).findings[
+        0
+    ]
+    assert finding.cause == "lock-held"
+    assert [(suspect.thread, str(suspect.frame)) for suspect in finding.suspects] == [("writer", "job.py:20 in write")]
+    assert finding.summary.startswith("thread writer of main holds the lock")
+
+
+def test_a_holder_that_gets_on_is_no_hang() -> None:
+    rounds = []
+    for second in range(12):
+        holder = (
+            thread(ROOT, SECOND, slices=second, run_s=second), blocked("running", tid=SECOND, state="R"),
+            stack("writer", f"job.py:{20 + second} write", tid=SECOND, at=second),
+        )  # fmt: skip
+        facts = (lock(A, "write", tid=SECOND), wants(A, "log", tid=ROOT))
+        rows = (process(), thread(), *sleeper(ROOT, "main", "job.py:9 log", A)[1:], *holder, *facts)
+        rounds.append(snapshot(*rows, at=second))
+    assert diagnosed(rounds).verdict is not Verdict.HUNG
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        lock(A, "hold", tid=SECOND),
+        wants(A, "child", tid=5000, pid=5000, kind="RLock", owner_missing=True),
+    ],
+    ids=["the parent holds its own", "the owner is no thread of the child"],
+)
+def test_a_lock_copied_locked(fact: Row) -> None:
+    child = sleeper(5000, "main", "job.py:40 child", A, pid=5000)
+    parent = (
+        process(), thread(), stack("main", "multiprocessing/process.py:149 BaseProcess.join", "job.py:50 <module>"),
+        blocked("wait4", "process:5000", ran_at=0.0), kernel_object("process:5000"),
+        thread(ROOT, SECOND), stack("keeper", "job.py:10 hold", tid=SECOND), blocked("clock_nanosleep", tid=SECOND, ran_at=0.0),
+    )  # fmt: skip
+    finding = said_of(parent, (process(5000, parent=ROOT),), child, (fact,)).findings[0]
+    assert (finding.cause, finding.certainty) == ("fork-lock", Certainty.PROVED)
+    assert [suspect.pid for suspect in finding.suspects] == [5000]
+
+
+def test_the_joined_thread_is_the_one_that_counts() -> None:
+    idle = sleeper(FIRST, "idle", "job.py:3 idle")
+    asleep = (
+        thread(ROOT, SECOND), stack("worker", "job.py:20 work", tid=SECOND),
+        blocked("clock_nanosleep", tid=SECOND, ran_at=0.0),
+    )  # fmt: skip
+    finding = said_of(main_joins(SECOND), idle, asleep).findings[0]
+    assert [suspect.thread for suspect in finding.suspects] == ["worker"]
+
+
+def test_frames_say_what_they_hold_and_wait_for() -> None:
+    rows = [row for part in abba() for row in part]
+    picture = snapshot(*rows)
+    first = next(row for row in picture.stacks if isinstance(row, Stack) and row.tid == FIRST)
+    assert holding.by_frame(picture, first) == {
+        0: ("holding Lock 0xa0", "waiting to lock Lock 0xb0, held by thread second")
+    }
+
+
+def test_a_lock_without_a_frame_belongs_to_the_thread() -> None:
+    picture = snapshot(process(), stack("main", "job.py:1 f"), lock(A, None, tid=ROOT, kind="RLock", depth=None))
+    assert holding.by_thread(picture, picture.stacks[0]) == ("holding RLock 0xa0",)

@@ -1,0 +1,235 @@
+"""The interpreter reads itself: what a look at this very process finds, while its threads stand in known places."""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from mpmon.model import LockUse
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter import Findings, look_inside
+from mpmon.probes.interpreter.frames import handler_depth
+from mpmon.probes.interpreter.layouts import TABLE
+from mpmon.probes.kernel import KernelLook
+
+pytestmark = pytest.mark.skipif(sys.version_info[:2] not in TABLE, reason="a Python whose layout is not known")
+
+
+@contextmanager
+def standing(*works: Callable[[threading.Event, threading.Event], None]) -> Iterator[list[int]]:
+    """Threads that each said where they are, and the kernel's ids of them; they end with the block."""
+    end = threading.Event()
+    threads: list[threading.Thread] = []
+    for work in works:
+        ready = threading.Event()
+        threads.append(threading.Thread(target=work, args=(ready, end), daemon=True))
+        threads[-1].start()
+        ready.wait()
+    try:
+        yield [thread.native_id or 0 for thread in threads]
+    finally:
+        end.set()
+        for thread in threads:
+            thread.join()
+
+
+def sleepers() -> dict[int, str]:
+    """Threads of this process that wait in a futex, as the kernel sees them."""
+    look = KernelLook(Proc(), time.time())
+    look.look([os.getpid()])
+    rows = look.blocked[os.getpid()]
+    return {row.tid: name for row in rows for name in row.waits_on if name.startswith("futex:")}
+
+
+def look(*, until: Callable[[Findings], bool] = lambda _: True) -> Findings:
+    """What a look finds, once a thread that said it is about to wait really waits."""
+    for _ in range(2000):
+        found = look_inside(Proc(), os.getpid(), sleepers())
+        if until(found):
+            return found
+        time.sleep(0.005)
+    raise AssertionError(found)
+
+
+def waits(tid: int) -> Callable[[Findings], bool]:
+    return lambda found: any(row.tid == tid and not row.holds for row in found.locks)
+
+
+def held(found: Findings, tid: int) -> list[LockUse]:
+    return [row for row in found.locks if row.tid == tid and row.holds]
+
+
+def test_with_blocks_name_lock_thread_and_function() -> None:
+    outer, inner = threading.Lock(), threading.RLock()
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        with outer:
+            for _ in range(1):
+                with inner:
+                    ready.set()
+                    end.wait()
+
+    with standing(work) as (tid,):
+        found = look()
+    assert [(row.kind, row.function) for row in held(found, tid)] == [("Lock", "work"), ("RLock", "work")]
+
+
+def test_a_lock_given_back_is_not_held() -> None:
+    lock, other = threading.Lock(), threading.Lock()
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        with lock:
+            pass
+        with other:
+            pass
+        try:
+            ready.set()
+            end.wait()
+        finally:
+            pass
+
+    with standing(work) as (tid,):
+        assert held(look(), tid) == []
+
+
+def test_the_lock_a_thread_waits_for_is_the_one_another_holds() -> None:
+    lock = threading.Lock()
+
+    def holder(ready: threading.Event, end: threading.Event) -> None:
+        with lock:
+            ready.set()
+            end.wait()
+
+    def waiter(ready: threading.Event, _end: threading.Event) -> None:
+        ready.set()
+        with lock:
+            pass
+
+    with standing(holder, waiter) as (first, second):
+        found = look(until=waits(second))
+    wanted = next(row for row in found.locks if row.tid == second and not row.holds)
+    assert wanted.object in {row.object for row in held(found, first)}
+    assert wanted.function == "waiter"
+
+
+def test_an_rlock_names_its_owner_without_a_with_block() -> None:
+    lock = threading.RLock()
+
+    def holder(ready: threading.Event, end: threading.Event) -> None:
+        lock.acquire()
+        ready.set()
+        end.wait()
+        lock.release()
+
+    def waiter(ready: threading.Event, _end: threading.Event) -> None:
+        ready.set()
+        lock.acquire()
+        lock.release()
+
+    with standing(holder, waiter) as (first, second):
+        found = look(until=waits(second))
+    assert [(row.kind, row.function) for row in held(found, first)] == [("RLock", None)]
+
+
+def test_the_lock_inside_of_a_condition() -> None:
+    condition = threading.Condition()
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        with condition:
+            ready.set()
+            end.wait()
+
+    with standing(work) as (tid,):
+        assert [row.kind for row in held(look(), tid)] == ["Condition"]
+
+
+def test_a_condition_is_given_back_while_it_waits() -> None:
+    condition = threading.Condition()
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        with condition:
+            ready.set()
+            while not end.is_set():
+                condition.wait(0.1)
+
+    with standing(work) as (tid,):
+        assert held(look(until=waits(tid)), tid) == []
+
+
+def test_the_thread_that_is_joined() -> None:
+    started: list[threading.Thread] = []
+
+    def sleeper(ready: threading.Event, end: threading.Event) -> None:
+        started.append(threading.current_thread())
+        ready.set()
+        end.wait()
+
+    def joiner(ready: threading.Event, _end: threading.Event) -> None:
+        ready.set()
+        started[0].join()
+
+    with standing(sleeper, joiner) as (first, second):
+        found = look(until=lambda found: any(row.tid == second for row in found.awaited))
+    assert [(row.kind, row.by_tid) for row in found.awaited if row.tid == second] == [("thread", first)]
+
+
+def test_the_thread_that_runs_the_task_of_a_future() -> None:
+    with ThreadPoolExecutor(2) as executor, ExitStack() as stack:
+        running, end = threading.Event(), threading.Event()
+        stack.callback(end.set)
+        ids: list[int] = []
+
+        def task() -> None:
+            ids.append(threading.get_native_id())
+            running.set()
+            end.wait()
+
+        future = executor.submit(task)
+        running.wait()
+
+        def asker(ready: threading.Event, _end: threading.Event) -> None:
+            ready.set()
+            future.result()
+
+        def let_go(ready: threading.Event, finish: threading.Event) -> None:
+            ready.set()
+            finish.wait()
+            end.set()
+
+        with standing(asker, let_go) as (tid, _):
+            found = look(until=lambda found: any(row.tid == tid for row in found.awaited))
+    assert [(row.kind, row.by_tid) for row in found.awaited if row.tid == tid] == [("future", ids[0])]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception tables came with 3.11")
+def test_the_depth_of_handlers_is_what_dis_says() -> None:
+    def nested(a: threading.Lock, b: threading.Lock) -> None:
+        with a:
+            for _ in range(3):
+                try:
+                    with b:
+                        print(a)
+                finally:
+                    print(b)
+
+    table = nested.__code__.co_exceptiontable
+    entries = dis._parse_exception_table(nested.__code__)
+    assert entries
+    for entry in entries:
+        for at in range(entry.start, entry.end, 2):
+            assert handler_depth(table, at // 2) == entry.depth
+
+
+def test_a_process_that_cannot_be_read_is_a_reason_not_an_error() -> None:
+    found = look_inside(Proc(), 1 << 30, {})
+    assert found.locks == ()
+    assert found.unknown is not None
+    assert found.unknown.table == "locks"
