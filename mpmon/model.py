@@ -63,6 +63,10 @@ class Process(Row, frozen=True, kw_only=True):
     """The path of its memory control group (proc_pid_cgroup(5)); `None` where v1 no longer tells it of one that ended."""
     cpus: int | None = None
     """How many CPUs it may run on: `Cpus_allowed` of proc_pid_status(5)."""
+    forked: bool | None = None
+    """It was made by fork and never ran another program: PF_FORKNOEXEC of linux/sched.h; `None` in old recordings."""
+    catches_alarm: bool = False
+    """It has a handler for SIGALRM (`SigCgt` of proc_pid_status(5)), which may run at a time nobody else knows."""
 
     @property
     def key(self) -> tuple[int, float]:
@@ -210,6 +214,19 @@ class Awaited(Row, frozen=True, kw_only=True):
     """`thread` or `future`."""
     by_tid: int | None = None
     """The thread that has to end, or that runs the future's task; `None` where no thread of this process does."""
+
+
+class Remembered(Row, frozen=True, kw_only=True):
+    """A child whose `Process` or `Popen` object its parent's program still refers to, perhaps long after its end."""
+
+    pid: int
+    """The parent."""
+    child: int
+    """The pid it had: it may be another process's by now."""
+    returncode: int | None = None
+    """As in `subprocess.Popen.returncode`: negative for a signal; `None` while the program has not asked for it."""
+    name: str = ""
+    """`multiprocessing.Process.name`."""
 
 
 class Frame(Row, frozen=True, kw_only=True):
@@ -396,9 +413,12 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     blocked: tuple[Blocked, ...] = ()
     objects: tuple[KernelObject, ...] = ()
     handles: tuple[Handle, ...] = ()
+    outsiders: tuple[Handle, ...] = ()
+    """Who else on this machine, not of the job, has what threads of the job wait on."""
     semaphores: tuple[SemaphoreUse, ...] = ()
     locks: tuple[LockUse, ...] = ()
     awaited: tuple[Awaited, ...] = ()
+    remembered: tuple[Remembered, ...] = ()
     stacks: tuple[Stack, ...] = ()
     collectives: tuple[Collective, ...] = ()
     flight_records: tuple[FlightRecord, ...] = ()

@@ -27,6 +27,7 @@ from mpmon.model import (
     KernelObject,
     LockUse,
     Process,
+    Remembered,
     Row,
     Snapshot,
     Stack,
@@ -159,6 +160,7 @@ _TABLES: dict[type[Row], str] = {
     Cgroup: "cgroups",
     LockUse: "locks",
     Awaited: "awaited",
+    Remembered: "remembered",
 }
 
 

@@ -21,6 +21,7 @@ from mpmon.model import (
     KernelObject,
     LockUse,
     Process,
+    Remembered,
     SemaphoreUse,
     Snapshot,
     Stack,
@@ -102,6 +103,11 @@ class Case:
     def without_ledger(self) -> frozenset[int]:
         """Processes whose part in semaphores could not be read."""
         return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "semaphores")
+
+    @cached_property
+    def remembered(self) -> dict[int, Remembered]:
+        """Children by the pid they had, as their parents' programs remember them."""
+        return {row.child: row for row in self.snapshot.remembered}
 
     @cached_property
     def zombies(self) -> list[int]:
@@ -193,6 +199,9 @@ class Case:
 
     def role(self, pid: int) -> Role:
         """The role of a process, also of one this snapshot does not have."""
+        row = None if pid in self.roles else self.remembered.get(pid)
+        if row:
+            return Role(name=f"process {row.name or pid}", kind="process", parent=row.pid)
         return self.roles.get(pid) or Role(name="other", kind="other")
 
     def threads(self, pid: int) -> list[ThreadKey]:

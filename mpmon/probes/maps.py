@@ -12,8 +12,6 @@ MAPS_LIMIT = 1 << 24
 _LINE = re.compile(r"[0-9a-f]+-[0-9a-f]+ [rwxps-]{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+(\s|$)")
 """A whole line; the last one may be cut. Only a line feed ends one: a file's name may hold anything else."""
 
-_SHARED_MEMORY = "/dev/shm/"
-
 
 class Area:
     """One line of the file."""
@@ -47,7 +45,8 @@ class Area:
     @property
     def semaphore(self) -> str:
         """The id of the semaphore of sem_open(3) at the start of the mapping; empty where there is none."""
-        named = self.path.startswith(_SHARED_MEMORY) and "sem." in self.path
+        # Its folder is /dev/shm for the process, but a chroot or a container shows another path, or none, from outside.
+        named = self.path.rpartition("/")[2].startswith("sem.")
         return self.object_at(self.start) if named and self.is_shared else ""
 
     def object_at(self, address: int) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -55,6 +56,9 @@ SMALL_JOB, TURNS = 64, 3
 
 _ENVIRONMENT_LIMIT = 1 << 18
 _COMMAND_LIMIT = 1 << 14
+_FORKNOEXEC = 0x40
+"""PF_FORKNOEXEC in the flags of proc_pid_stat(5): linux/sched.h."""
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -113,6 +117,12 @@ class ProcessTable:
             if pid in self._members:
                 self._members[pid].refresh_names()
 
+    def refresh_handlers(self, pids: Iterable[int]) -> None:
+        """Read again which signals these processes handle."""
+        for pid in pids:
+            if pid in self._members:
+                self._members[pid].refresh_handlers()
+
     def measure_shared_memory(self, pids: Iterable[int]) -> None:
         """Read the proportional set size of these processes: up to 3 ms each, so only where somebody looks."""
         for pid in pids:
@@ -170,7 +180,7 @@ class Stat:
     """The fields of proc_pid_stat(5) that mpmon uses."""
 
     __slots__ = (
-        "cpu_s", "exit_code", "name", "pgid", "ppid", "rss_bytes", "sid", "start_ticks", "state", "threads",
+        "cpu_s", "exit_code", "forked", "name", "pgid", "ppid", "rss_bytes", "sid", "start_ticks", "state", "threads",
     )  # fmt: skip
 
     def __init__(self, text: bytes) -> None:
@@ -180,6 +190,7 @@ class Stat:
         fields = text[end + 2 :].split()
         self.state = fields[0].decode()
         self.ppid, self.pgid, self.sid = int(fields[1]), int(fields[2]), int(fields[3])
+        self.forked = bool(int(fields[6]) & _FORKNOEXEC)
         self.cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
         self.threads = int(fields[17])
         self.start_ticks = int(fields[19])
@@ -246,6 +257,12 @@ class _Member:
         if any(renamed):
             self.threads = tuple(state.row for state in self._tids.values())
 
+    def refresh_handlers(self) -> None:
+        catches = _has_signal(_status_fields(self._optional("status")).get("SigCgt"), signal.SIGALRM)
+        if catches != self.row.catches_alarm:
+            self._fixed = {**self._fixed, "catches_alarm": catches}
+            self.row = msgspec.structs.replace(self.row, catches_alarm=catches)
+
     def measure_pss(self) -> None:
         pss = proportional_size(self.pid)
         if pss is not None:
@@ -264,7 +281,7 @@ class _Member:
         return Process(
             pid=self.pid, start_time=start_time, ppid=stat.ppid, pgid=stat.pgid, sid=stat.sid,
             state=stat.state, name=stat.name, threads=stat.threads, cpu_s=stat.cpu_s, rss_bytes=stat.rss_bytes,
-            read_bytes=read, written_bytes=written,
+            read_bytes=read, written_bytes=written, forked=stat.forked,
             exit_code=self._exit_code(stat) if stat.state in "ZX" else None,
             **self._fixed,
         )  # fmt: skip
@@ -342,6 +359,7 @@ class _Member:
             "environment": self._environment(),
             "cgroup": _memory_group(self._optional("cgroup")),
             "cpus": _count_of_mask(status.get("Cpus_allowed")),
+            "catches_alarm": _has_signal(status.get("SigCgt"), signal.SIGALRM),
         }
 
     def _environment(self) -> dict[str, str] | None:
@@ -474,6 +492,11 @@ def _memory_group(text: bytes | None) -> str | None:
 def _count_of_mask(text: str | None) -> int | None:
     """The bits of a hexadecimal mask in words of 32: `ff,ffffffff` is 40 CPUs."""
     return int(text.replace(",", ""), 16).bit_count() if text else None
+
+
+def _has_signal(mask: str | None, number: int) -> bool:
+    """Whether a signal is in a mask of proc_pid_status(5)."""
+    return mask is not None and bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def _first_int(text: str | None) -> int | None:

@@ -31,6 +31,7 @@ from mpmon.model import (
     LockUse,
     ProbeReport,
     Process,
+    Remembered,
     SemaphoreUse,
     Snapshot,
     Stack,
@@ -39,6 +40,7 @@ from mpmon.model import (
 )
 from mpmon.probes.cgroups import CgroupTable
 from mpmon.probes.files import Proc
+from mpmon.probes.outsiders import Outsiders
 from mpmon.probes.processes import ProcessTable
 
 TYPE_CHECKING = False
@@ -113,6 +115,7 @@ class Sampler:
         self._eager = eager
         self._table = ProcessTable(proc, root_pid)
         self._cgroups = CgroupTable(proc)
+        self._outsiders = Outsiders(proc)
         self._stacks = stacks
         self._stack_probe = stack_probe
         self._flight_recorder = flight_recorder
@@ -263,6 +266,7 @@ class Sampler:
         if self._stack_probe is None and self._stacks != "never":
             self._stack_probe = StackProbe(self._proc)
         self._table.refresh_names(pids)
+        self._table.refresh_handlers(pids)
         self._table.measure_shared_memory(self._worth_measuring(pids))
         started = self._now()
         kernel = KernelLook(self._proc, now)
@@ -321,13 +325,15 @@ class Sampler:
         return [ProbeReport(name="semaphores", ok=problem is None, seconds=seconds, problem=problem)]
 
     def _look_inside(self, pids: list[int]) -> list[ProbeReport]:
-        """Where a Python thread waits for a lock of its own process, ask the interpreter who holds it.
+        """Where a Python thread waits for a lock of its own process, ask the interpreter who holds it; and ask parents which
+        children they remember.
 
-        The parent is asked too: a child of a fork may wait for a lock that one of its parent's threads had locked.
+        The parent of one that waits is asked for locks too: it may have forked while one of its threads had that lock.
         """
         asleep = [pid for pid in pids if self._looks[pid].sleepers()]
         parents = {self._parents.get(pid, 0) for pid in asleep}
-        asked = list(dict.fromkeys((*asleep, *sorted(pid for pid in parents if pid in self._looks))))
+        families = [pid for pid in pids if self._looks[pid].stacks and pid in {self.root[0], *self._parents.values()}]
+        asked = list(dict.fromkeys((*asleep, *sorted(pid for pid in parents if pid in self._looks), *families)))
         if not asked:
             return []
         from mpmon.probes.interpreter import look_inside
@@ -337,6 +343,7 @@ class Sampler:
             look = self._looks[pid]
             found = look_inside(self._proc, pid, look.sleepers())
             look.locks, look.awaited, look.lock_problem = found.locks, found.awaited, found.unknown
+            look.remembered = found.remembered
         problem = next((row.reason for pid in asked if (row := self._looks[pid].lock_problem)), None)
         return [ProbeReport(name="locks", ok=problem is None, seconds=round(self._now() - started, 4), problem=problem)]
 
@@ -348,10 +355,18 @@ class Sampler:
         return Snapshot(
             taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, cpu_count=os.cpu_count() or 1,
             processes=processes, threads=threads, exits=self._table.exits, probes=reports,
-            blocked=joined.blocked, objects=joined.objects, handles=joined.handles,
-            semaphores=joined.semaphores, locks=joined.locks, awaited=joined.awaited, stacks=joined.stacks,
+            blocked=joined.blocked, objects=joined.objects, handles=joined.handles, outsiders=self._strangers(now),
+            semaphores=joined.semaphores, locks=joined.locks, awaited=joined.awaited, remembered=joined.remembered,
+            stacks=joined.stacks,
             unknowns=joined.unknowns, cgroups=self._cgroups.look(processes, now),
         )  # fmt: skip
+
+    def _strangers(self, now: float) -> tuple[Handle, ...]:
+        """Processes outside of the job that have what somebody stands still for."""
+        still = [look for pid, look in self._looks.items() if self._motion[pid].stands(now)]
+        pipes = frozenset(item.id for look in still for item in look.objects if item.kind == "pipe")
+        locks = frozenset(item.id for look in still for item in look.objects if item.kind == "semaphore" and not item.value)
+        return self._outsiders.holders(pipes | locks, self._motion.keys(), now)
 
     def _with_numbers(self, snapshot: Snapshot, recorder: FlightRecorder) -> Snapshot:
         """The snapshot with what the Flight Recorders said last; they are read beside the loop."""
@@ -418,6 +433,7 @@ class _Look:
         self.ledger_problem: Unknown | None = None
         self.locks: tuple[LockUse, ...] = ()
         self.awaited: tuple[Awaited, ...] = ()
+        self.remembered: tuple[Remembered, ...] = ()
         self.lock_problem: Unknown | None = None
 
     def sleepers(self) -> dict[int, str]:
@@ -470,6 +486,7 @@ class _Joined:
         self.semaphores: tuple[SemaphoreUse, ...] = ()
         self.locks: tuple[LockUse, ...] = ()
         self.awaited: tuple[Awaited, ...] = ()
+        self.remembered: tuple[Remembered, ...] = ()
         self.unknowns: tuple[Unknown, ...] = ()
 
     def rows(self, looks: dict[int, _Look], process_unknowns: dict[int, Unknown]) -> _Joined:
@@ -487,6 +504,7 @@ class _Joined:
         self.semaphores = tuple(row for look in looks for row in look.semaphores)
         self.locks = tuple(row for look in looks for row in look.locks)
         self.awaited = tuple(row for look in looks for row in look.awaited)
+        self.remembered = tuple(row for look in looks for row in look.remembered)
         problems = [row for look in looks for row in (look.ledger_problem, look.lock_problem) if row]
         self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns), *problems)
         objects = {row.id: row for look in sorted(looks, key=lambda look: look.at) for row in look.objects}

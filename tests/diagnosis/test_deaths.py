@@ -9,8 +9,8 @@ import pytest
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.needs.dead import Death, death, did
-from mpmon.model import Cgroup, Exit, Process, Row, Snapshot
-from tests.builders import START, after, history, process, snapshot
+from mpmon.model import Cgroup, Exit, Process, Remembered, Row, Snapshot
+from tests.builders import START, after, blocked, history, kernel_object, process, snapshot, stack, watched
 
 DEAD = 8
 GROUP = "/job"
@@ -104,3 +104,15 @@ def test_one_that_was_collected() -> None:
 )
 def test_an_end_as_a_verb(how: str, words: str) -> None:
     assert did(how) == words
+
+
+def test_one_that_was_collected_but_is_remembered() -> None:
+    remembered = Remembered(pid=4100, child=77, returncode=-SIGKILL, name="reader")
+    waits = (
+        stack("main", "multiprocessing/connection.py:430 Connection._recv", "multiprocessing/queues.py:100 Queue.get",
+              "train.py:9 main"),
+        blocked("read", "pipe:1", ran_at=0.0), kernel_object("pipe:1", fill=0, capacity=65536),
+    )  # fmt: skip
+    finding = watched(snapshot(process(), *waits, remembered)).findings[0]
+    assert [(suspect.pid, suspect.dead, suspect.role) for suspect in finding.suspects] == [(77, True, "process reader")]
+    assert "killed by SIGKILL (9)" in finding.summary

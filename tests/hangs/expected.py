@@ -22,6 +22,9 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Pids of those who have to move first."""
     dead: tuple[int, ...] = ()
     """Those of them that had ended."""
+    forgotten: bool = False
+    """They had ended and been collected before mpmon came: nothing on the machine told their pids any more, so that nobody
+    is to be named."""
     every_suspect: bool = False
     """All of them have to be named; else any one is enough."""
     lines: dict[str, tuple[int, ...]] = {}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dis
+import multiprocessing
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -233,3 +235,32 @@ def test_a_process_that_cannot_be_read_is_a_reason_not_an_error() -> None:
     assert found.locks == ()
     assert found.unknown is not None
     assert found.unknown.table == "locks"
+
+
+class Crew:
+    """Keeps its processes as people do."""
+
+    def __init__(self, *workers: object) -> None:
+        self.workers = list(workers)
+
+
+def test_children_that_ended_are_remembered_while_their_objects_are() -> None:
+    context = multiprocessing.get_context("spawn")
+    failed = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    child = context.Process(target=os.getpid, name="reader")
+    crew = Crew(child)
+    child.start()
+    child.join()
+    failed.wait()
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        kept = crew
+        ready.set()
+        end.wait()
+        assert kept, failed
+
+    with standing(work):
+        found = look()
+    remembered = {row.child: (row.returncode, row.name) for row in found.remembered}
+    assert remembered[failed.pid] == (3, "")
+    assert remembered[child.pid or 0] == (0, "reader")

@@ -45,7 +45,7 @@ def _servers_in(case: Case, pid: int, item: KernelObject, asks: ThreadKey) -> li
     there = [key for key in threads if item.peer in _waits_in(case, key)]
     busy = [key for key in threads if _is_at_work(case, key, item)]
     if serving := [key for key in busy if _serves(case, key)]:
-        return serving
+        return [key for key in serving if client_of(case, key) == asks[0]] or serving
     if case.role(pid).kind in HELPERS:
         return there
     if there:
@@ -90,6 +90,15 @@ def _serves_another(case: Case, key: ThreadKey, item: KernelObject) -> bool:
     return bool(near) and any(row.id != item.peer and (row.path or "").startswith(f"tcp {near} to ") for row in rows)
 
 
+def client_of(case: Case, key: ThreadKey) -> int | None:
+    """Whom a thread of a manager serves: it is named after the client's `Process` (managers.py, `accept_connection`)."""
+    name = case.thread_name(key).partition("|")[0]
+    if name == "MainProcess":
+        return case.processes[key[0]].ppid
+    named = [row.child for row in case.snapshot.remembered if row.name == name and case.is_alive(row.child)]
+    return named[0] if len(named) == 1 else None
+
+
 def clients(case: Case, key: ThreadKey) -> Need | None:
     """A manager's object that blocks the call of one client waits for what other clients do to it.
 
@@ -99,10 +108,12 @@ def clients(case: Case, key: ThreadKey) -> Need | None:
     words = case.standing(key).words
     others = [other for other in case.threads(key[0]) if other != key]
     items = [item for other in others if case.standing(other).idle for item in case.waits_on(other) if item.peer]
-    busy = [other for other in others if not case.standing(other).idle]
+    named = {other: client_of(case, other) for other in others}
+    busy = [other for other in others if not case.standing(other).idle and named[other] is None]
     asking = [client for item in items for client in servers(case, item, key) if client[0] != key[0]]
+    asking += [(pid, pid) for pid in named.values() if pid is not None and pid != client_of(case, key)]
     connected = _connected(case, key[0])
-    strangers = [(pid, pid) for pid in _family(case, key[0]) if pid not in connected]
+    strangers = [(pid, pid) for pid in _family(case, key[0]) if pid not in connected and pid != client_of(case, key)]
     targets = tuple(dict.fromkeys((*asking, *busy, *strangers)))
     if not targets:
         return Need((Nobody("the manager has no other client", (key[0],)),), words=words)

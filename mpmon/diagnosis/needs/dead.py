@@ -59,6 +59,11 @@ def death(case: Case, pid: int) -> Death:
     if process is None and exit_row:
         return _vanished(case, exit_row.process, exit_row.seen_at)
     code = process.exit_code if process else None
+    row = case.remembered.get(pid) if process is None else None
+    if row and row.returncode is not None:
+        how = returncode_words(row.returncode)
+        known = f"the program of pid {row.pid} still has the object of {row.name or 'a child'}, which had pid {row.child}: {how}"
+        return Death(how, (known,), (_ADVICE.get(-row.returncode, _LOG) if row.returncode else _EARLY,))
     if process is None or code is None:
         hidden = f"pid {pid} is a zombie; its exit status may not be read (another user's, or not dumpable)"
         return Death("ended", (hidden,) if process else (f"pid {pid} ended",), (_LOG,))
@@ -96,7 +101,33 @@ def with_crashed(case: Case, key: ThreadKey, need: Need) -> Need:
     if named or need.every or need.held or any(isinstance(target, Gone) for target in need.targets):
         return need
     crashed = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
+    crashed = crashed or [gone for gone in remembered_dead(case, key[0]) if gone.how != returncode_words(0)]
     return msgspec.structs.replace(need, targets=(*need.targets, *crashed)) if crashed else need
+
+
+def lost_relatives(case: Case, pid: int, *, certain: bool) -> list[Gone]:
+    """The same, and where there is none, those that were collected but are remembered by their parent's program."""
+    found = dead_relatives(case, pid, certain=certain)
+    return found or [msgspec.structs.replace(gone, certain=certain) for gone in remembered_dead(case, pid)]
+
+
+def remembered_dead(case: Case, pid: int) -> list[Gone]:
+    """Children and siblings that ended and were collected, but whose objects their parent's program still has.
+
+    Where some of them crashed, these.
+    """
+    parent = case.processes[pid].ppid
+    rows = [
+        row for row in case.snapshot.remembered
+        if row.pid in (pid, parent) and row.returncode is not None and row.child not in case.processes
+    ]  # fmt: skip
+    crashed = [row for row in rows if row.returncode]
+    return [Gone(row.child, returncode_words(row.returncode or 0), certain=False) for row in crashed or rows]
+
+
+def returncode_words(code: int) -> str:
+    """`Popen.returncode` in words."""
+    return f"killed by {signal_name(-code)}" if code < 0 else f"ended with exit status {code}"
 
 
 def gone_children(case: Case, parent: int, kind: str) -> list[Gone]:

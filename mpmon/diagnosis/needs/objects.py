@@ -9,7 +9,7 @@ from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Gone, Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.needs.connections import connection_words, servers
-from mpmon.diagnosis.needs.dead import dead_relatives
+from mpmon.diagnosis.needs.dead import lost_relatives
 from mpmon.diagnosis.needs.ends import exits
 from mpmon.diagnosis.needs.threads import other_threads
 from mpmon.diagnosis.roles import HELPERS
@@ -30,7 +30,7 @@ def message(case: Case, key: ThreadKey) -> Need | None:
     words, evidence = case.standing(key).words, _object_words(case, objects, writes=writes)
     pipe = next((item for item in objects if item.kind == "pipe"), None)
     mute = pipe or (objects and all(_is_left_alone(case, key, item) for item in objects))
-    dead = dead_relatives(case, key[0], certain=not ends) if mute else []
+    dead = lost_relatives(case, key[0], certain=not ends) if mute else []
     if case.standing(key).kind is Wait.SOCKET and ends and not writes:
         words = f"an answer from {several(list(dict.fromkeys(case.role(pid).name for pid, _ in _threads(ends))))}"
     if ends or dead:
@@ -97,6 +97,9 @@ def semaphore(case: Case, key: ThreadKey) -> Need | None:
     if any(item.value for item in items):
         return None
     item = items[0]
+    if not any(handle.pid == key[0] for handle in case.holders.get(item.id, ())):
+        # Not even the waiter is known to map it, so nothing is known of the others.
+        return Need((Outside("whoever else has the semaphore"),), words=case.standing(key).words)
     users = [handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)]
     uses = [use for use in case.uses.get(item.id, ()) if case.is_alive(use.pid)]
     complete = bool(uses) and not (set(users) & case.without_ledger)
@@ -117,7 +120,7 @@ def _lock(case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUs
             tuple(owners), every=True, exact=True, held=True, words=f"a lock held by {names}", evidence=evidence
         )
     why = f"the lock {item.id} is taken, but no living process holds it: its holder ended without releasing it"
-    dead = tuple(gone.pid for gone in dead_relatives(case, key[0], certain=True))
+    dead = tuple(gone.pid for gone in lost_relatives(case, key[0], certain=True))
     return Need((Nobody(why, dead),), exact=True, words="a lock that nobody alive holds", evidence=why)
 
 
@@ -125,7 +128,7 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
     """Many permits, or an event: whoever has some, consumed some, or at least maps it."""
     kind, words = case.standing(key).kind, case.standing(key).words
     evidence = f"{item.id} has value 0"
-    dead = dead_relatives(case, key[0], certain=False)
+    dead = lost_relatives(case, key[0], certain=False)
     if kind is Wait.QUEUE_PUT:
         consumers = [use.pid for use in uses if use.count < 0]
         rest = [pid for pid in users if not any(use.pid == pid and use.count > 0 for use in uses)] if uses else users

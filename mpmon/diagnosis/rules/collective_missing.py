@@ -10,16 +10,22 @@ collectives out of branches on the rank.
 from __future__ import annotations
 
 from mpmon.diagnosis.collectives import numbered, odd_ones_out, operations
+from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
-from mpmon.diagnosis.waits import BACKWARD
+from mpmon.diagnosis.waits import BACKWARD, Wait
+from mpmon.diagnosis.words import several
 
 CAUSE = "collective-missing"
 NEEDS = frozenset({"stacks", "flight_records"})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """Some ranks reduce gradients, others are in a collective of their own."""
+    """Some ranks reduce gradients, others are in a collective of their own; or some are in no collective any more."""
     groups = operations(knot)
+    absent = [key for key in sorted(knot.closed.members) if _is_elsewhere(knot, key)]
+    if groups and absent:
+        return _left(knot, groups, absent)
     if len(groups) < 2 or BACKWARD not in groups:
         return None
     numbers = numbered(knot)
@@ -42,3 +48,29 @@ def claim(knot: Knot) -> Claim | None:
         certainty=numbers.certainty,
         suspects=tuple(map(knot.case.suspect, odd)),
     )  # fmt: skip
+
+
+def _is_elsewhere(knot: Knot, key: ThreadKey) -> bool:
+    main = key[0] == key[1] and knot.case.role(key[0]).kind == "rank"
+    return main and knot.standing(key).kind is not Wait.COLLECTIVE
+
+
+def _left(knot: Knot, groups: dict[str, list[ThreadKey]], absent: list[ThreadKey]) -> Claim:
+    """Ranks that wait for something else, which only those in the collective could bring."""
+    names = several([knot.case.role(key[0]).name for key in absent])
+    others = several([knot.case.role(key[0]).name for keys in groups.values() for key in keys])
+    does = several(
+        [f"{knot.case.role(key[0]).name} waits for {_need(knot, key)} at {knot.case.place(key)}" for key in absent]
+    )
+    return Claim(
+        summary=f"{names} never enters {several(list(groups))}, in which {others} wait: {does}",
+        evidence=knot.edge_evidence(),
+        advice=("Let all ranks leave the loop in the same step: agree on it by a collective before the others go on.",),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, absent)),
+    )
+
+
+def _need(knot: Knot, key: ThreadKey) -> str:
+    need = knot.graph.node(key).need
+    return need.words if need else knot.standing(key).words

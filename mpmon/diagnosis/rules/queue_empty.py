@@ -28,6 +28,9 @@ def claim(knot: Knot) -> Claim | None:
         return None
     if knot.standing().kind not in (Wait.QUEUE_GET, Wait.PIPE_READ, Wait.PROCESS_EVENT):
         return None
+    if any(gone.how.startswith("killed") and not gone.certain for gone in knot.gone):
+        # Others are left; one was killed at its work, and the queue is only where that shows.
+        return None
     pids = [gone.pid for gone in knot.gone]
     names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid}, {gone.how})" for gone in knot.gone])
     who = f"its producer {names} is gone" if names else "nobody is left who could put anything"

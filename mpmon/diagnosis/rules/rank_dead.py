@@ -55,7 +55,8 @@ def _polls_after_crash(knot: Knot) -> Claim | None:
     """A rank polls for something in its own code, and a sibling that could have brought it has crashed."""
     root = knot.root or knot.goal
     crashed = [gone.pid for gone in dead_relatives(knot.case, root[0], certain=False)]
-    crashed = [pid for pid in crashed if knot.case.processes[pid].exit_code and knot.case.role(pid).kind == "rank"]
+    processes, parent = knot.case.processes, knot.case.processes[root[0]].ppid
+    crashed = [pid for pid in crashed if processes[pid].exit_code and processes[pid].ppid == parent]
     if not crashed:
         return None
     names = several([f"{knot.case.role(pid).name} (pid {pid})" for pid in crashed])

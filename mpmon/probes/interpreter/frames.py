@@ -40,6 +40,8 @@ class Code:
     def __init__(self, objects: Objects, layout: Layout, address: int) -> None:
         if objects.type_name(address) != b"code":
             raise Torn
+        self._objects = objects
+        self._names_at = address + layout.names
         self.name = objects.text(objects.word(address + layout.name))
         self.file = objects.text(objects.word(address + layout.file))
         self.variables, self.stack_size = (
@@ -51,6 +53,12 @@ class Code:
             table = objects.word(address + layout.exceptions)
             size = min(objects.word(table + 16), MOST_TABLE)
             self.exceptions = objects.read(table + 32, size) if size else b""
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Globals, attributes and methods it looks up. Raises `Torn`."""
+        items = self._objects.items(self._objects.word(self._names_at))
+        return frozenset(self._objects.text(item & ~TAGS) for item in items)
 
 
 class FrameInMemory:
@@ -65,6 +73,15 @@ class FrameInMemory:
     def argument(self, place: int) -> int:
         """The object an argument is bound to, 0 where it was deleted. Raises `Torn`."""
         return self._objects.word(self._address + self._layout.local_variables + 8 * place) & ~TAGS
+
+    def variables(self) -> tuple[int, ...]:
+        """What the variables of the call are bound to; for a module its names. Raises `Torn`."""
+        if self.code.name == "<module>":
+            module = self._objects.word(self._address + self._layout.global_variables)
+            return self._objects.items(module)
+        count = self.code.variables
+        place = self._address + self._layout.local_variables
+        return tuple(value & ~TAGS for value in self._objects.words(f"{count}Q", place)) if count else ()
 
     @cached_property
     def kept(self) -> tuple[int, ...]:

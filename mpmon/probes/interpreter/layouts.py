@@ -35,6 +35,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     owner: int | None = None
     shim: int = 3
     """Frames whose owner is at least this belong to C code (`FRAME_OWNED_BY_CSTACK`)."""
+    global_variables: int
+    """A frame to the dictionary of its module."""
     stack_pointer: int | None = None
     """3.14: top of the value stack of a frame that called something."""
     blocks: int | None = None
@@ -46,11 +48,14 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     stack_size: int
     name: int
     file: int
+    names: int = 32
+    """PyCodeObject to the names it looks up: globals, attributes, methods."""
     exceptions: int | None = None
     instructions: int = 0
     """PyCodeObject to its first instruction."""
     text: int
     """Characters of a compact ASCII string."""
+    tuple_items: int = 24
     cached_keys: int
     """`PyHeapTypeObject.ht_cached_keys`"""
     lock_word: bool = True
@@ -62,32 +67,32 @@ TABLE: dict[tuple[int, int], Layout] = {
     for layout in (
         Layout(
             version=(3, 10), interpreters=32, threads=8, ident=176, native_id=None, frame=24,
-            previous=24, code=32, instruction=96, local_variables=352, blocks=112, value_stack=64,
-            variables=28, stack_size=32, name=112, file=104, text=48, cached_keys=872,
+            previous=24, code=32, instruction=96, local_variables=352, global_variables=48, blocks=112, value_stack=64,
+            variables=28, stack_size=32, name=112, file=104, names=64, text=48, cached_keys=872,
         ),
         Layout(
             version=(3, 11), interpreters=40, threads=16, ident=152, native_id=160, frame=56, frame_through=8,
-            previous=48, code=32, instruction=56, local_variables=72,
+            previous=48, code=32, instruction=56, local_variables=72, global_variables=8,
             variables=76, stack_size=68, name=120, file=112, exceptions=40, instructions=184,
             text=48, cached_keys=872,
         ),
         Layout(
             version=(3, 12), interpreters=40, threads=72, ident=136, native_id=144, frame=56, frame_through=0,
-            previous=8, code=0, instruction=56, local_variables=72, owner=70,
+            previous=8, code=0, instruction=56, local_variables=72, global_variables=24, owner=70,
             variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=192,
             text=40, cached_keys=880,
         ),
         Layout(
             version=(3, 13), interpreters=632, threads=7344, ident=152, native_id=160, frame=72,
-            previous=8, code=0, instruction=56, local_variables=72, owner=70,
+            previous=8, code=0, instruction=56, local_variables=72, global_variables=24, owner=70,
             variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=200,
             text=40, cached_keys=880,
         ),
         Layout(
             version=(3, 14), interpreters=808, threads=7344, ident=152, native_id=160, frame=72,
-            previous=8, code=0, instruction=56, local_variables=80, owner=74, stack_pointer=64,
+            previous=8, code=0, instruction=56, local_variables=80, global_variables=24, owner=74, stack_pointer=64,
             variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=208,
-            text=40, cached_keys=880, lock_word=False,
+            text=40, cached_keys=880, lock_word=False, tuple_items=32,
         ),
     )
 }  # fmt: skip
@@ -99,7 +104,7 @@ _RUNTIME = "size finalizing interpreters"
 _THREAD = "size previous_thread next_thread interpreter frame ident native_id datastack status"
 _GIL = "gil gil_state gil_enabled gil_locked gil_holder"
 _FRAME = "size previous code instruction local_variables owner"
-_CODE = "size file name qualified_name lines first_line arguments names kinds instructions"
+_CODE = "size file name qualified_name lines first_line arguments local_names kinds instructions"
 
 
 def _words(*structures: str) -> tuple[str, ...]:

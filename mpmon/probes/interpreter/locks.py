@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from mpmon.model import Awaited, LockUse, Unknown
+from mpmon.model import Awaited, LockUse, Remembered, Unknown
 from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames, PythonThread
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
@@ -27,6 +28,9 @@ TORN = "frames of a thread that runs could not be followed"
 BOUND_TO = 24
 """`m_self` of a built-in method and `im_self` of a bound one."""
 
+GIVES_BACK = frozenset({"release", "_release_save"})
+"""A function with a `with` block that looks up one of these may have given its lock back inside of the block."""
+
 Note = Callable[[int, list[FrameInMemory]], None]
 
 
@@ -35,6 +39,7 @@ class Findings(msgspec.Struct):
 
     locks: tuple[LockUse, ...] = ()
     awaited: tuple[Awaited, ...] = ()
+    remembered: tuple[Remembered, ...] = ()
     unknown: Unknown | None = None
     """Why it is not all."""
 
@@ -59,6 +64,7 @@ def look_inside(proc: Proc, pid: int, sleepers: Mapping[int, str]) -> Findings:
     return Findings(
         tuple(msgspec.structs.replace(row, exact=False) if row.tid in moved else row for row in inside.locks),
         tuple(inside.awaited),
+        inside.remembered,
         Unknown(table="locks", pid=pid, reason=inside.problem) if inside.problem else None,
     )
 
@@ -88,6 +94,7 @@ class _Inside:
         """Futures by address, with the thread that runs their task."""
         self.locks: list[LockUse] = []
         self.awaited: list[Awaited] = []
+        self.remembered: tuple[Remembered, ...] = ()
         self.problem = ""
 
     def read(self) -> None:
@@ -106,6 +113,8 @@ class _Inside:
         for tid, frames in stacks.items():
             self._try(self._note_held, tid, frames)
             self._try(self._note_task, tid, frames)
+        children = Children(self._objects, self._tids.pid)
+        self.remembered = tuple(children.of(frame for frames in stacks.values() for frame in frames))
         for tid, frames in stacks.items():
             if tid in self._sleepers:
                 self._try(self._note_wanted, tid, frames)
@@ -127,10 +136,19 @@ class _Inside:
     # Locks
 
     def _note_held(self, tid: int, frames: list[FrameInMemory]) -> None:
+        given_back = {lock.address for frame in frames for lock in self._given_back_in(frame)}
         for depth, frame in enumerate(reversed(frames)):
             for lock in self._held_in(frame):
-                if lock.locked:
-                    self.locks.append(self._use(tid, lock, holds=True, frame=frame, depth=depth))
+                named = not lock.owner or self._by_ident.get(lock.owner) == tid
+                if lock.locked and named and lock.address not in given_back:
+                    row = self._use(tid, lock, holds=True, frame=frame, depth=depth)
+                    kept = bool(lock.owner) or not frame.code.names & GIVES_BACK
+                    self.locks.append(row if kept else msgspec.structs.replace(row, exact=False))
+
+    def _given_back_in(self, frame: FrameInMemory) -> Iterator[_Lock]:
+        """Within `Condition.wait` its lock is not held, although the `with` block around it has not ended."""
+        if frame.code.name == "wait" and frame.code.file.endswith("/threading.py"):
+            yield from self._lock(frame.argument(0))
 
     def _held_in(self, frame: FrameInMemory) -> Iterator[_Lock]:
         """Locks whose `__exit__` waits on the frame's value stack."""

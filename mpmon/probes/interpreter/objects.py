@@ -24,6 +24,14 @@ INLINE_VALUES, MANAGED_DICT = 1 << 2, 1 << 4
 TAGS = 7
 """Objects are aligned to 8 bytes; 3.14 marks references in the lowest bits (pycore_stackref.h)."""
 
+BASE, LIST_ITEMS = 256, 24
+"""PyTypeObject.tp_base, PyListObject.ob_item."""
+
+NEGATIVE = 2
+"""The lowest bits of `lv_tag` of a negative number, from 3.12 on."""
+
+MOST_BASES = 12
+
 MOST_KEYS = 1000
 _LONGEST_NAME = 48
 
@@ -39,6 +47,7 @@ class Objects:
         self._memory = memory
         self._layout = layout
         self._type_names: dict[int, bytes] = {}
+        self._bases: dict[int, tuple[bytes, ...]] = {}
         self._left = READS
 
     def words(self, fields: str, address: int) -> tuple[int, ...]:
@@ -83,30 +92,69 @@ class Objects:
         return self.read(thing + self._layout.text, min(length, limit)).decode("latin-1") if length else ""
 
     def integer(self, thing: int) -> int:
-        """A non-negative `int` below 2**90: up to three digits of 30 bits (cpython/longintrepr.h). Raises `Torn`."""
-        size = self.word(thing + 16)
-        digits = size >> 3 if self._layout.version >= (3, 12) else size
+        """An `int` below 2**90: up to three digits of 30 bits (cpython/longintrepr.h). Raises `Torn`."""
+        (size,) = self.words("q", thing + 16)
+        digits, negative = abs(size), size < 0
+        if self._layout.version >= (3, 12):
+            digits, negative = size >> 3, size & 3 == NEGATIVE
         if not 0 <= digits <= 3:
             raise Torn
-        return (
-            sum(digit << 30 * place for place, digit in enumerate(self.words(f"{digits}I", thing + 24)))
-            if digits
-            else 0
-        )
+        parts = self.words(f"{digits}I", thing + 24) if digits else ()
+        number = sum(digit << 30 * place for place, digit in enumerate(parts))
+        return -number if negative else number
+
+    def bases(self, thing: int) -> tuple[bytes, ...]:
+        """Names of an object's class and of its first bases, the class itself first. Raises `Torn`."""
+        kind = self.word(thing + TYPE)
+        if kind not in self._bases:
+            names: list[bytes] = []
+            at = kind
+            while at and len(names) < MOST_BASES:
+                names.append(self.c_text(self.word(at + TYPE_NAME)))
+                at = self.word(at + BASE)
+            self._bases[kind] = tuple(names)
+        return self._bases[kind]
+
+    def items(self, thing: int) -> tuple[int, ...]:
+        """What a list, a tuple or a dictionary holds (its values), at most `MOST_KEYS`. Raises `Torn`."""
+        kind = self.type_name(thing)
+        if kind == b"dict":
+            return tuple(value for _, value in self._pairs(thing))
+        (count,) = self.words("q", thing + 16)
+        if not 0 < count <= MOST_KEYS:
+            return ()
+        start = self.word(thing + LIST_ITEMS) if kind == b"list" else thing + self._layout.tuple_items
+        return self.words(f"{count}Q", start)
 
     def attribute(self, thing: int, name: bytes) -> int | None:
         """The object an instance's attribute is bound to, `None` where it has no such attribute. Raises `Torn`."""
+        return self.attributes(thing, frozenset((name,))).get(name)
+
+    def attributes(self, thing: int, names: frozenset[bytes]) -> dict[bytes, int]:
+        """Those of these attributes that an instance has. Raises `Torn`."""
+        lengths = {len(name) for name in names}
+        found: dict[bytes, int] = {}
+        for key, value in self._attribute_pairs(thing):
+            length = self.word(key + 16)
+            if length in lengths and (name := self.read(key + self._layout.text, length)) in names:
+                found[name] = value
+        return found
+
+    def _attribute_pairs(self, thing: int) -> Iterator[tuple[int, int]]:
+        """(name, value) of every attribute of an instance."""
         kind = self.word(thing + TYPE)
         flags = self.word(kind + TYPE_FLAGS)
         if self._layout.version < (3, 11):
             offset = self.word(kind + DICT_OFFSET)
-            return self._item(self.word(thing + offset), name) if 0 < offset < 1 << 16 else None
-        if not flags & MANAGED_DICT:
-            return None
-        dictionary, values = self._managed(thing, kind, flags)
+            dictionary, values = (self.word(thing + offset) if 0 < offset < 1 << 16 else 0), 0
+        elif flags & MANAGED_DICT:
+            dictionary, values = self._managed(thing, kind, flags)
+        else:
+            return
         if values:
-            return self._value(self.word(kind + self._layout.cached_keys), values, name)
-        return self._item(dictionary, name) if dictionary else None
+            yield from self._split(self.word(kind + self._layout.cached_keys), values)
+        elif dictionary:
+            yield from self._pairs(dictionary)
 
     def _managed(self, thing: int, kind: int, flags: int) -> tuple[int, int]:
         """(dictionary, values) of an instance whose class manages them: one of the two is 0."""
@@ -120,16 +168,20 @@ class Objects:
         inline = thing + self.word(kind + BASIC_SIZE)
         return (0, inline + 8) if self.read(inline + 3, 1)[0] else (0, 0)
 
-    def _item(self, dictionary: int, name: bytes) -> int | None:
+    def _pairs(self, dictionary: int) -> Iterator[tuple[int, int]]:
+        """(key, value) of a dictionary."""
         keys, values = self.words("QQ", dictionary + 32)
         if values:
             # From 3.13 on the values of a split table follow a head of 8 bytes.
-            return self._value(keys, values + (8 if self._layout.version >= (3, 13) else 0), name)
-        return next((value for _, key, value in self._entries(keys) if value and self._is(key, name)), None)
+            yield from self._split(keys, values + (8 if self._layout.version >= (3, 13) else 0))
+        else:
+            yield from ((key, value) for _, key, value in self._entries(keys) if value)
 
-    def _value(self, keys: int, values: int, name: bytes) -> int | None:
-        place = next((place for place, key, _ in self._entries(keys) if self._is(key, name)), None)
-        return None if place is None else self.word(values + 8 * place) or None
+    def _split(self, keys: int, values: int) -> Iterator[tuple[int, int]]:
+        """(key, value) where the values lie in an array of their own."""
+        for place, key, _ in self._entries(keys):
+            if value := self.word(values + 8 * place):
+                yield key, value
 
     def _entries(self, keys: int) -> Iterator[tuple[int, int, int]]:
         """(place, key, value) of a PyDictKeysObject; the values of a split table lie elsewhere."""
@@ -148,6 +200,3 @@ class Objects:
             key, value = struct.unpack_from("=QQ", table, place * size + size - 16)
             if key:
                 yield place, key, value
-
-    def _is(self, key: int, name: bytes) -> bool:
-        return self.word(key + 16) == len(name) and self.read(key + self._layout.text, len(name)) == name
