@@ -200,9 +200,11 @@ class LockUse(Row, frozen=True, kw_only=True):
     depth: int | None = None
     """Frames outside of that one."""
     owner_missing: bool = False
-    """It waits, and the lock names an owner that is no thread of this process: it was locked before a fork."""
+    """It waits, and the lock names an owner that is no thread of this process: it was locked before a fork, or by a thread
+    that has ended.
+    """
     exact: bool = True
-    """False when the thread ran while it was read."""
+    """False when the thread ran while it was read, or may have given the lock back inside of its `with` block."""
 
 
 class Awaited(Row, frozen=True, kw_only=True):

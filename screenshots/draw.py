@@ -42,6 +42,7 @@ SCREENS = {
     "stopped-worker": ("dl-worker-stopped", (120, 30)),
     "healthy-loader": ("ok-trainer-computes", (120, 24)),
     "hung-ranks": ("rank-loader-worker", (120, 32)),
+    "hung-threads": ("threads-abba", (120, 30)),
 }
 """Pictures of the live screen: name of the file, recorded case, columns and lines."""
 

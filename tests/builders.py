@@ -29,6 +29,7 @@ from mpmon.model import (
     Process,
     Remembered,
     Row,
+    SemaphoreUse,
     Snapshot,
     Stack,
     Thread,
@@ -161,6 +162,7 @@ _TABLES: dict[type[Row], str] = {
     LockUse: "locks",
     Awaited: "awaited",
     Remembered: "remembered",
+    SemaphoreUse: "semaphores",
 }
 
 

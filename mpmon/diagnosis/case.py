@@ -42,6 +42,7 @@ class Case:
         self.processes: dict[int, Process] = {row.pid: row for row in snapshot.processes}
         self.roles: dict[int, Role] = history.roles
         self._standings: dict[ThreadKey, Standing] = {}
+        self._working: dict[int, tuple[ThreadKey, ...]] = {}
         self._motions: dict[ThreadKey, Motion] = {}
 
     @cached_property
@@ -68,6 +69,15 @@ class Case:
         return found
 
     @cached_property
+    def outsiders(self) -> dict[str, list[Handle]]:
+        """Who has an object and is not of the job."""
+        found: dict[str, list[Handle]] = defaultdict(list)
+        for handle in self.snapshot.outsiders:
+            if handle.pid not in self.processes:
+                found[handle.object].append(handle)
+        return found
+
+    @cached_property
     def held_by(self) -> dict[int, frozenset[str]]:
         """What a process has open or mapped."""
         found: dict[int, set[str]] = defaultdict(set)
@@ -91,6 +101,10 @@ class Case:
         return found
 
     @cached_property
+    def _wanted(self) -> dict[ThreadKey, LockUse]:
+        return {(use.pid, use.tid): use for use in reversed(self.snapshot.locks) if not use.holds}
+
+    @cached_property
     def _awaited(self) -> dict[ThreadKey, Awaited]:
         return {(row.pid, row.tid): row for row in self.snapshot.awaited}
 
@@ -110,6 +124,14 @@ class Case:
         return {row.child: row for row in self.snapshot.remembered}
 
     @cached_property
+    def remembered_by(self) -> dict[int, list[Remembered]]:
+        """The same by the parent."""
+        found: dict[int, list[Remembered]] = defaultdict(list)
+        for row in self.snapshot.remembered:
+            found[row.pid].append(row)
+        return found
+
+    @cached_property
     def zombies(self) -> list[int]:
         """Processes of the job that ended and were not collected by their parent."""
         return [pid for pid, process in self.processes.items() if process.ended]
@@ -118,8 +140,8 @@ class Case:
         """The lock of its own process a thread waits for."""
         blocked = self.blocked.get(key)
         words = [name for name in blocked.waits_on if name.startswith("futex:")] if blocked else []
-        rows = [use.object for use in self.snapshot.locks if (use.pid, use.tid) == key and not use.holds]
-        return next(iter(rows or words), None)
+        row = self._wanted.get(key)
+        return row.object if row else next(iter(words), None)
 
     def lock_holders(self, lock: str | None) -> list[LockUse]:
         """The threads that hold a lock of their process, by its frames or by the lock's own word."""
@@ -142,6 +164,10 @@ class Case:
         """The thread that a joining thread joins, or that runs the task whose result is waited for."""
         row = self._awaited.get(key)
         return (row.pid, row.by_tid) if row and row.by_tid else None
+
+    def others_at_work(self, key: ThreadKey) -> list[ThreadKey]:
+        """The other Python threads of its process that are not idle by right: they may do what it could do."""
+        return [other for other in self.threads(key[0]) if other != key and not self.standing(other).idle]
 
     def by_ident(self, pid: int, ident: int | None) -> ThreadKey:
         """The thread with that `threading.get_ident()`; the main thread where it is not known."""
@@ -168,6 +194,8 @@ class Case:
             self.processes.get(pid),
             self.processes.get(self.processes[pid].ppid) if pid in self.processes else None,
         )
+        if process is not None and process.forked is False:
+            return False
         if process is None or parent is None or process.cmdline is None:
             return False
         spawned = any("--multiprocessing-fork" in word for word in process.cmdline)
@@ -208,6 +236,12 @@ class Case:
         """The Python threads of a process; only the main thread where there is no stack."""
         return [(pid, tid) for tid in self._python_threads.get(pid, ())] or [(pid, pid)]
 
+    def working_threads(self, pid: int) -> tuple[ThreadKey, ...]:
+        """Those of a process that are not idle by right; the same tuple for all who ask."""
+        if pid not in self._working:
+            self._working[pid] = tuple(key for key in self.threads(pid) if not self.standing(key).idle)
+        return self._working[pid]
+
     def past(self, key: ThreadKey) -> Past | None:
         """What is remembered of a thread."""
         return self.history.past(*key)
@@ -235,10 +269,10 @@ class Case:
 
     def _waits_for_work(self, key: ThreadKey) -> bool:
         """A rank's main thread in a native wait of its own code that is no lock of Python's: `Work.wait()` of torch."""
+        if key[0] != key[1] or key in self._wanted or key[0] not in self._in_process_group:
+            return False
         unread = any(row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns)
-        lock = any(use.tid == key[1] and not use.holds for use in self.snapshot.locks if use.pid == key[0])
-        main = key[0] == key[1] and self.role(key[0]).kind == "rank" and in_own_code(self.stacks.get(key))
-        return main and not unread and not lock and key[0] in self._in_process_group
+        return not unread and self.role(key[0]).kind == "rank" and in_own_code(self.stacks.get(key))
 
     @cached_property
     def _in_process_group(self) -> frozenset[int]:

@@ -110,6 +110,8 @@ def _not_hung(case: Case, graph: Graph, views: ProcessViews, goals: list[ThreadK
             Verdict.UNKNOWN,
             f"looked for {case.history.watched_s:.1f} s only, which is too short to tell",
         )
+    elif hidden := _hides_its_wait(case, goals):
+        verdict, because = Verdict.UNKNOWN, hidden
     elif knots:
         knot = knots[0]
         since, because = knot.since(), f"{knot.role()} is {knot.doing()}, so far for {knot.for_how_long()} only"
@@ -120,6 +122,16 @@ def _not_hung(case: Case, graph: Graph, views: ProcessViews, goals: list[ThreadK
         verdict=verdict, since=since, because=because, unchecked=_unchecked(case),
         processes=views.of(case, graph, ()),
     )  # fmt: skip
+
+
+def _hides_its_wait(case: Case, goals: list[ThreadKey]) -> str:
+    """Why it cannot be said of one that stands still in a lock what it waits for: its frames could not be read."""
+    for key in goals:
+        reasons = [row.reason for row in case.snapshot.unknowns if row.table == "stacks" and row.pid == key[0]]
+        still = case.standing(key).kind is Wait.FUTEX and case.motion(key) is Motion.FROZEN
+        if still and reasons and key not in case.stacks and not case.is_foreign(key[0]):
+            return f"{case.role(key[0]).name} stands still in a lock, and its frames could not be read: {reasons[0]}"
+    return ""
 
 
 def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
@@ -186,9 +198,17 @@ def _certainty(knot: Knot, claim: Claim) -> Certainty:
     read and could have acted.
     """
     exact = knot.closed.exact and all(knot.case.motion(key) is Motion.FROZEN for key in knot.roots)
+    exact = exact and not (knot.ending is Ending.CYCLE and any(_may_give_up(knot.case, key) for key in knot.roots))
     seen = exact and rests_on_facts(knot.case, {pid for pid, _ in (*knot.closed.members, *knot.roots)})
     best = Certainty.PROVED if seen else Certainty.LIKELY
     return max(best, claim.certainty, key=lambda certainty: certainty.rank)
+
+
+def _may_give_up(case: Case, key: ThreadKey) -> bool:
+    """Its wait has a time limit, or a handler of SIGALRM may end it: then the cycle comes apart by itself."""
+    blocked, process = case.blocked.get(key), case.processes[key[0]]
+    timed = blocked is not None and (blocked.wakes_at is not None or blocked.timeout_s is not None)
+    return timed or (key[0] == key[1] and process.catches_alarm)
 
 
 def _sentence(summary: str, knot: Knot) -> str:

@@ -121,8 +121,9 @@ class Graph:
         """Every thread the goal depends on, itself first, nearest first."""
         order = [goal]
         seen = {goal}
+        shared = _Shared()
         for key in order:
-            for target in _threads(self.node(key)):
+            for target in _threads(self.node(key)) if shared.is_new(self.node(key)) else ():
                 if target not in seen:
                     seen.add(target)
                     order.append(target)
@@ -135,9 +136,12 @@ class Graph:
         grown = True
         while grown:
             grown = False
+            shared = _Shared()
             for key in keys:
-                if key not in able and self._satisfied(self.node(key), able):
+                # What an equal set of targets could not do a moment ago, the next round may.
+                if key not in able and shared.is_new(self.node(key)) and self._satisfied(self.node(key), able):
                     able.add(key)
+                    shared.forget(self.node(key))
                     grown = True
         return able
 
@@ -157,7 +161,7 @@ class Graph:
     def _satisfied(self, node: Node, able: set[ThreadKey]) -> bool:
         if node.status is not Status.WAITS or node.need is None or not node.need.targets:
             return False
-        ready = [isinstance(target, tuple) and target in able for target in node.need.targets]
+        ready = (isinstance(target, tuple) and target in able for target in node.need.targets)
         return all(ready) if node.need.every else any(ready)
 
     def _closed_from(
@@ -171,12 +175,16 @@ class Graph:
         # The serial number breaks ties, so that the answer does not depend on which pids the processes happen to have.
         serial = itertools.count()
         line: list[tuple[int, int, tuple[ThreadKey, ...]]] = [(0, next(serial), (goal,))]
+        shared = _Shared()
         while line:
             cost, _, path = heapq.heappop(line)
             if path[-1] in paths:
                 continue
             paths[path[-1]] = path
             node = self.node(path[-1])
+            if not shared.is_new(node):
+                # Whoever came to these targets first came the shortest way.
+                continue
             targets = [target for target in _threads(node) if target not in able]
             step = 1 if node.need and node.need.exact else len(targets)
             for target in targets:
@@ -184,13 +192,9 @@ class Graph:
         return list(paths), paths
 
     def _roots(self, members: list[ThreadKey], able: set[ThreadKey]) -> tuple[list[Target], bool]:
-        ends = [
-            target
-            for key in members
-            if (need := self.node(key).need)
-            for target in need.targets
-            if not isinstance(target, tuple)
-        ]
+        shared = _Shared()
+        needs = [need for key in members if (need := self.node(key).need) and shared.is_new(self.node(key))]
+        ends = [target for need in needs for target in need.targets if not isinstance(target, tuple)]
         if found := [end for end in ends if isinstance(end, Nobody)]:
             return list(dict.fromkeys(found)), False
         if found := [end for end in ends if isinstance(end, Gone) and end.certain]:
@@ -210,10 +214,10 @@ class Graph:
             return list(dict.fromkeys(outside)), False
         if cycle := self._cycle(members, able, exact=False):
             return list(cycle), True
-        needs = [(key, need) for key in members if (need := self.node(key).need)]
+        waiting = [(key, need) for key in members if (need := self.node(key).need)]
         # Whoever waits for one that is known moves when that one does; the others wait for somebody.
-        vague: list[Target] = [key for key, need in needs if not need.exact and not need.every]
-        return vague or [key for key, _ in needs], False
+        vague: list[Target] = [key for key, need in waiting if not need.exact and not need.every]
+        return vague or [key for key, _ in waiting], False
 
     def _holders(self, members: list[ThreadKey]) -> set[Target]:
         """Who has what another member waits for: one that idles meanwhile keeps it for ever."""
@@ -232,10 +236,36 @@ class Graph:
 
     def _single(self, key: ThreadKey, able: set[ThreadKey], *, exact_only: bool) -> ThreadKey | None:
         node = self.node(key)
-        targets = [target for target in _threads(node) if target not in able]
-        if not targets or node.need is None or (exact_only and not node.need.exact):
+        if node.need is None or (exact_only and not node.need.exact):
             return None
-        return targets[0] if len(targets) == 1 or node.need.every else None
+        targets = (target for target in _threads(node) if target not in able)
+        first, second = next(targets, None), next(targets, None)
+        return first if second is None or node.need.every else None
+
+
+class _Shared:
+    """Targets that many nodes have in common, looked at once: in a process with a thousand waiting threads each of them may
+    be helped by any other, which are a million edges.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def is_new(self, node: Node) -> bool:
+        """Whether this very tuple of targets was not seen before."""
+        if node.need is None or len(node.need.targets) <= FEW:
+            return True
+        new = id(node.need.targets) not in self._seen
+        self._seen.add(id(node.need.targets))
+        return new
+
+    def forget(self, node: Node) -> None:
+        """Look at them again."""
+        self._seen.discard(id(node.need.targets) if node.need else 0)
+
+
+FEW = 32
+"""Targets that are cheaper to look at than to remember."""
 
 
 def _threads(node: Node) -> Iterator[ThreadKey]:

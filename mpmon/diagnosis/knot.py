@@ -10,7 +10,7 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
 from mpmon.diagnosis.gaps import hides_call
-from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Outside, Status
+from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Outside, Status, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion, same_since
 from mpmon.diagnosis.needs.dead import exit_words
@@ -110,6 +110,12 @@ class Knot:
         """What the root, or another thread, stands in."""
         return self.case.standing(key or self.root or self.goal)
 
+    def could_be_served(self, key: ThreadKey, by: ThreadKey) -> bool:
+        """Somebody else than `by` could do what a thread waits for: one outside of the job, or one that stands by itself."""
+        need = self.graph.node(key).need
+        leaves = set(self.closed.roots) - {by} if self.ending is Ending.LEAF else set[Target]()
+        return need is not None and any(isinstance(target, Outside) or target in leaves for target in need.targets)
+
     def motion(self, key: ThreadKey | None = None) -> Motion:
         """How the root, or another thread, moves."""
         return self.case.motion(key or self.root or self.goal)
@@ -175,8 +181,9 @@ class Knot:
         return tuple(found.values())
 
     def chain(self) -> tuple[Link, ...]:
-        """From the goal to the first root."""
-        links = [self._link(key) for key in self.closed.path]
+        """From the goal to the first root, and around the cycle where it ends in one."""
+        around = self.roots if self.ending is Ending.CYCLE else ()
+        links = [self._link(key) for key in dict.fromkeys((*self.closed.path, *around))]
         if self.gone:
             links.append(Link(pid=self.gone[0].pid, role=self.case.role(self.gone[0].pid).name, does=self.gone[0].how))
         if self.nobody:
@@ -193,7 +200,8 @@ class Knot:
     def _link(self, key: ThreadKey) -> Link:
         standing = self.case.standing(key)
         motion = self.case.motion(key)
-        words = "spins" if motion is Motion.SPINNING else standing.words
+        need = self.graph.node(key).need
+        words = "spins" if motion is Motion.SPINNING else need.words if need and need.held else standing.words
         thread = None if key[0] == key[1] else self.case.thread_name(key)
         return Link(pid=key[0], role=self.case.role(key[0]).name, does=words, place=self.case.place(key), thread=thread)
 

@@ -99,6 +99,7 @@ class _Reader:
         self.frames = stack.frames if stack else ()
         self.parent = parent.pid if parent else None
         self.parent_name = parent.name if parent else None
+        self.parent_command = parent.cmdline if parent else None
         self.others = others
         self.thread_names = names
         self.command = process.cmdline or ()
@@ -193,13 +194,17 @@ class _Reader:
         target = self._target()
         if target:
             return Role(name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent)
-        if any("--multiprocessing-fork" in word for word in self.command) or self._ended_fork():
+        if any("--multiprocessing-fork" in word for word in self.command) or self._ended_fork() or self._forked():
             return Role(name="process ?", kind="process", parent=self.parent)
         return Role(name="subprocess", kind="subprocess", rank=self._rank_of_parent(), parent=self.parent)
 
     def _ended_fork(self) -> bool:
         """A zombie that kept its parent's name: it was forked and never ran another program."""
         return self.process.ended and self.process.name == self.parent_name
+
+    def _forked(self) -> bool:
+        """A Python process with its parent's command line: made by `os.fork`, or by a fork of multiprocessing."""
+        return bool(self.command) and self.command == self.parent_command and self._python()
 
     def _target(self) -> str | None:
         """The function a multiprocessing child was started with: the call right inside of `Process.run`."""

@@ -332,7 +332,8 @@ class Sampler:
         """
         asleep = [pid for pid in pids if self._looks[pid].sleepers()]
         parents = {self._parents.get(pid, 0) for pid in asleep}
-        families = [pid for pid in pids if self._looks[pid].stacks and pid in {self.root[0], *self._parents.values()}]
+        having_children = {self.root[0], *self._parents.values()}
+        families = [pid for pid in pids if self._looks[pid].stacks and pid in having_children]
         asked = list(dict.fromkeys((*asleep, *sorted(pid for pid in parents if pid in self._looks), *families)))
         if not asked:
             return []
@@ -341,7 +342,7 @@ class Sampler:
         started = self._now()
         for pid in asked:
             look = self._looks[pid]
-            found = look_inside(self._proc, pid, look.sleepers())
+            found = look_inside(self._proc, pid, look.sleepers(), is_parent=pid in having_children)
             look.locks, look.awaited, look.lock_problem = found.locks, found.awaited, found.unknown
             look.remembered = found.remembered
         problem = next((row.reason for pid in asked if (row := self._looks[pid].lock_problem)), None)
@@ -365,7 +366,9 @@ class Sampler:
         """Processes outside of the job that have what somebody stands still for."""
         still = [look for pid, look in self._looks.items() if self._motion[pid].stands(now)]
         pipes = frozenset(item.id for look in still for item in look.objects if item.kind == "pipe")
-        locks = frozenset(item.id for look in still for item in look.objects if item.kind == "semaphore" and not item.value)
+        locks = frozenset(
+            item.id for look in still for item in look.objects if item.kind == "semaphore" and not item.value
+        )
         return self._outsiders.holders(pipes | locks, self._motion.keys(), now)
 
     def _with_numbers(self, snapshot: Snapshot, recorder: FlightRecorder) -> Snapshot:

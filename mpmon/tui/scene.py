@@ -86,6 +86,11 @@ class Scene:
         own = [s for s in self.snapshot.stacks if s.pid == pid]
         return tuple(sorted(own, key=lambda s: (s.tid != pid, s.tid)))
 
+    def thread_name(self, pid: int, tid: int) -> str:
+        """Python's name of a thread, else its number."""
+        names = (stack.thread_name for stack in self.stacks_of(pid) if stack.tid == tid)
+        return next(names, "") or str(tid)
+
     def blocked_of(self, pid: int) -> dict[int, Blocked]:
         """What the kernel says of one process, by thread id."""
         return {b.tid: b for b in self.snapshot.blocked if b.pid == pid}

@@ -18,7 +18,7 @@ from tests.builders import blocked, process, thread
 from tests.hangs.expected import cases
 
 CASES = cases()
-NUMBERS = {"pid", "tid", "ppid", "pgid", "sid", "owner_tid", "tracer_pid"}
+NUMBERS = {"pid", "tid", "ppid", "pgid", "sid", "owner_tid", "tracer_pid", "by_tid", "child"}
 FURTHER = 1_000_000
 _OF_A_PROCESS = re.compile(r"(?!pipe|socket|semaphore|file|device|terminal)(\w+):(\d+)(?=$|:)")
 
@@ -47,7 +47,7 @@ class Renumbered:
             return value + FURTHER
         if name == "holders" and isinstance(value, tuple):
             return tuple(pid + FURTHER for pid in value)
-        if name in ("id", "object", "peer") and isinstance(value, str):
+        if name in ("id", "object", "peer", "listener") and isinstance(value, str):
             return _OF_A_PROCESS.sub(lambda found: f"{found[1]}:{int(found[2]) + FURTHER}", value)
         if name == "waits_on" and isinstance(value, tuple):
             return tuple(self._value("id", each) for each in value)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mpmon.diagnosis import holding
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
-from mpmon.model import Awaited, Row, Stack
+from mpmon.model import Awaited, Blocked, Row, Stack
 from tests.builders import (
     ROOT,
+    START,
     blocked,
     diagnosed,
     kernel_object,
@@ -108,22 +110,69 @@ def test_a_holder_that_gets_on_is_no_hang() -> None:
     assert diagnosed(rounds).verdict is not Verdict.HUNG
 
 
+def test_a_cycle_that_comes_apart_by_itself_is_not_proved() -> None:
+    main, first, second, *rest = abba()
+    timed = tuple(
+        msgspec.structs.replace(row, wakes_at=START + 60) if isinstance(row, Blocked) else row for row in second
+    )
+    finding = said_of(main, first, timed, *rest).findings[0]
+    assert (finding.cause, finding.certainty) == ("thread-deadlock", Certainty.LIKELY)
+
+
+def test_nor_is_one_that_a_handler_of_sigalrm_may_end() -> None:
+    main = sleeper(ROOT, "main", "job.py:9 log", A)
+    facts = (lock(A, "work", tid=ROOT), wants(A, "log", tid=ROOT))
+    finding = said_of((process(catches_alarm=True),), main, facts).findings[0]
+    assert (finding.cause, finding.certainty) == ("self-deadlock", Certainty.LIKELY)
+
+
+def test_of_two_holders_of_one_lock_neither_is_proved() -> None:
+    both = (lock(A, "first", tid=FIRST), lock(A, "third", tid=ROOT), lock(B, "second", tid=SECOND))
+    main, first, second, _, wanted = abba()
+    assert said_of(main, first, second, both, wanted).findings[0].certainty is not Certainty.PROVED
+
+
+def copied_locked(*facts: Row, child: int = 5000, kept_since: float = 0.0, **more: object) -> Diagnosis:
+    """A child waits for a lock at the address of one of its parent, whose thread last ran at `kept_since`."""
+    waiter = sleeper(child, "main", "job.py:40 child", A, pid=child)
+    parent = (
+        process(), thread(), stack("main", "multiprocessing/process.py:149 BaseProcess.join", "job.py:50 <module>"),
+        blocked("wait4", f"process:{child}", ran_at=0.0), kernel_object(f"process:{child}"), thread(ROOT, SECOND),
+        stack("keeper", "job.py:10 hold", tid=SECOND), blocked("clock_nanosleep", tid=SECOND, ran_at=kept_since),
+    )  # fmt: skip
+    return said_of(parent, (process(child, parent=ROOT, **more),), waiter, facts)
+
+
+def test_a_lock_that_the_parent_took_after_the_fork_says_nothing_of_the_copy() -> None:
+    late = copied_locked(lock(A, "hold", tid=SECOND), kept_since=START - 1).findings[0]
+    assert (late.cause, late.certainty) == ("fork-lock", Certainty.LIKELY)
+
+
+def test_an_owner_that_is_missing_may_have_been_a_thread_of_the_child() -> None:
+    lost = wants(A, "child", tid=5000, pid=5000, kind="RLock", owner_missing=True)
+    finding = copied_locked(lost).findings[0]
+    assert (finding.cause, finding.certainty) == ("fork-lock", Certainty.LIKELY)
+
+
+def test_a_program_of_its_own_has_no_copies() -> None:
+    finding = copied_locked(lock(A, "hold", tid=SECOND), forked=False).findings[0]
+    assert finding.cause != "fork-lock"
+
+
 @pytest.mark.parametrize(
-    "fact",
-    [
-        lock(A, "hold", tid=SECOND),
-        wants(A, "child", tid=5000, pid=5000, kind="RLock", owner_missing=True),
-    ],
-    ids=["the parent holds its own", "the owner is no thread of the child"],
+    "more",
+    [(), (wants(A, "child", tid=5000, pid=5000, kind="RLock", owner_missing=True),)],
+    ids=["the parent holds its own", "and its owner is no thread of the child"],
 )
-def test_a_lock_copied_locked(fact: Row) -> None:
+def test_a_lock_copied_locked(more: tuple[Row, ...]) -> None:
     child = sleeper(5000, "main", "job.py:40 child", A, pid=5000)
     parent = (
         process(), thread(), stack("main", "multiprocessing/process.py:149 BaseProcess.join", "job.py:50 <module>"),
         blocked("wait4", "process:5000", ran_at=0.0), kernel_object("process:5000"),
         thread(ROOT, SECOND), stack("keeper", "job.py:10 hold", tid=SECOND), blocked("clock_nanosleep", tid=SECOND, ran_at=0.0),
     )  # fmt: skip
-    finding = said_of(parent, (process(5000, parent=ROOT),), child, (fact,)).findings[0]
+    facts = (lock(A, "hold", tid=SECOND), *more)
+    finding = said_of(parent, (process(5000, parent=ROOT),), child, facts).findings[0]
     assert (finding.cause, finding.certainty) == ("fork-lock", Certainty.PROVED)
     assert [suspect.pid for suspect in finding.suspects] == [5000]
 

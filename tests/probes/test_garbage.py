@@ -208,7 +208,7 @@ def test_a_thread_id_from_garbage_counts_only_if_there_is_such_a_thread(seed: in
 def look(memory: object, layout: Layout, address: int) -> None:
     """Walk all threads that are found from there."""
     sleepers = dict.fromkeys(range(256), f"futex:{PID}:0x10")
-    inside = _Inside(memory, Runtime(address, layout), Tids(Proc(), os.getpid()), sleepers)  # pyright: ignore[reportArgumentType]
+    inside = _Inside(memory, Runtime(address, layout), Tids(Proc(), os.getpid()), sleepers, is_parent=True)  # pyright: ignore[reportArgumentType]
     inside.read()
     assert all(encode(row) for row in (*inside.locks, *inside.awaited))
 

@@ -166,6 +166,40 @@ def test_a_condition_is_given_back_while_it_waits() -> None:
         assert held(look(until=waits(tid)), tid) == []
 
 
+@pytest.mark.parametrize("inner", [threading.Lock, threading.RLock])
+def test_nor_is_it_held_by_one_that_wants_it_back(inner: Callable[[], threading.Lock]) -> None:
+    condition = threading.Condition(inner())
+
+    def waiter(ready: threading.Event, _end: threading.Event) -> None:
+        with condition:
+            ready.set()
+            condition.wait()
+
+    def holder(ready: threading.Event, end: threading.Event) -> None:
+        with condition:
+            condition.notify()
+            ready.set()
+            end.wait()
+
+    with standing(waiter, holder) as (first, second):
+        found = look(until=lambda now: waits(first)(now) and bool(held(now, second)))
+    assert (held(found, first), len(held(found, second))) == ([], 1)
+
+
+def test_a_block_that_gives_its_lock_back_by_hand_proves_nothing() -> None:
+    lock = threading.Lock()
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        with lock:
+            ready.set()
+            end.wait()
+            lock.release()
+            lock.acquire()
+
+    with standing(work) as (tid,):
+        assert [row.exact for row in held(look(), tid)] == [False]
+
+
 def test_the_thread_that_is_joined() -> None:
     started: list[threading.Thread] = []
 

@@ -8,7 +8,9 @@ import pytest
 from rich.segment import Segment
 from textual.color import Color
 
+from mpmon.session.watch import ReplayWatch
 from mpmon.tui.ascii import AsciiFilter
+from tests.hangs.expected import HOME
 from tests.tui.fakes import NOW, FakeWatch, healthy, hung, many
 from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
 
@@ -24,7 +26,9 @@ SCENES = {"hung": hung, "healthy": healthy, "many": lambda: many(256)}
 PAGES = {"details": "enter", "stacks": "s", "groups": "S", "why": "w", "help": "h"}
 
 
-def draw(observation: Observation, size: tuple[int, int], *keys: str, ascii_only: bool = False) -> str:
+def draw(
+    observation: Observation, size: tuple[int, int], *keys: str, ascii_only: bool = False, first: str = "train.py"
+) -> str:
     """The screen after some keys."""
     drawn: list[str] = []
 
@@ -33,7 +37,7 @@ def draw(observation: Observation, size: tuple[int, int], *keys: str, ascii_only
         await settle(pilot)
         drawn.append(screen_text_of(pilot))
 
-    play(FakeWatch(observation), script, size=size, first="train.py", ascii_only=ascii_only)
+    play(FakeWatch(observation), script, size=size, first=first, ascii_only=ascii_only)
     return drawn[0]
 
 
@@ -47,6 +51,13 @@ def test_main_screen(scene: str, size: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_page(name: str, size: str) -> None:
     check_golden(f"{name}-{size}", draw(hung(), SIZES[size], PAGES[name]))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("name", "keys"), [("locks", ()), ("locks-why", ("w",))])
+def test_locks_of_threads_in_a_recorded_deadlock(name: str, keys: tuple[str, ...], size: str) -> None:
+    recorded = list(ReplayWatch(HOME / "threads-abba" / "recording.jsonl.gz", at_once=True))[-1]
+    check_golden(f"{name}-{size}", draw(recorded, SIZES[size], *keys, first="job.py"))
 
 
 def test_wide_screen_has_panels_side_by_side() -> None:

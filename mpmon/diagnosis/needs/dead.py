@@ -97,12 +97,13 @@ def dead_relatives(case: Case, pid: int, *, certain: bool) -> list[Gone]:
 
 def with_crashed(case: Case, key: ThreadKey, need: Need) -> Need:
     """The same need, with relatives that crashed: where others only may help, one that died early may have had to."""
-    named = need.exact and len(need.targets) == 1
-    if named or need.every or need.held or any(isinstance(target, Gone) for target in need.targets):
+    if need.every or need.held or (need.exact and len(need.targets) == 1):
         return need
     crashed = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
     crashed = crashed or [gone for gone in remembered_dead(case, key[0]) if gone.how != returncode_words(0)]
-    return msgspec.structs.replace(need, targets=(*need.targets, *crashed)) if crashed else need
+    if not crashed or any(isinstance(target, Gone) for target in need.targets):
+        return need
+    return msgspec.structs.replace(need, targets=(*need.targets, *crashed))
 
 
 def lost_relatives(case: Case, pid: int, *, certain: bool) -> list[Gone]:
@@ -117,10 +118,8 @@ def remembered_dead(case: Case, pid: int) -> list[Gone]:
     Where some of them crashed, these.
     """
     parent = case.processes[pid].ppid
-    rows = [
-        row for row in case.snapshot.remembered
-        if row.pid in (pid, parent) and row.returncode is not None and row.child not in case.processes
-    ]  # fmt: skip
+    known = (*case.remembered_by.get(pid, ()), *case.remembered_by.get(parent, ()))
+    rows = [row for row in known if row.returncode is not None and row.child not in case.processes]
     crashed = [row for row in rows if row.returncode]
     return [Gone(row.child, returncode_words(row.returncode or 0), certain=False) for row in crashed or rows]
 

@@ -8,6 +8,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Gone, Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import connection_words, servers
 from mpmon.diagnosis.needs.dead import lost_relatives
 from mpmon.diagnosis.needs.ends import exits
@@ -33,18 +34,36 @@ def message(case: Case, key: ThreadKey) -> Need | None:
     dead = lost_relatives(case, key[0], certain=not ends) if mute else []
     if case.standing(key).kind is Wait.SOCKET and ends and not writes:
         words = f"an answer from {several(list(dict.fromkeys(case.role(pid).name for pid, _ in _threads(ends))))}"
-    if ends or dead:
-        return Need((*ends, *dead), exact=_is_named(objects, list(ends)), words=words, evidence=evidence)
+    strangers = _strangers(case, objects, writes=writes)
+    if ends or dead or strangers:
+        exact = not strangers and _is_named(case, key, objects, list(ends))
+        return Need((*ends, *dead, *strangers), exact=exact, words=words, evidence=evidence)
     if pipe:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return Need((Nobody(why, (key[0],)),), exact=True, words=words, evidence=evidence)
     return Need((Outside(_outside_words(objects)),), words=words, evidence=evidence)
 
 
-def _is_named(objects: list[KernelObject], ends: list[Target]) -> bool:
+def _strangers(case: Case, objects: Iterable[KernelObject], *, writes: bool) -> list[Outside]:
+    """Processes outside of the job that have the other end."""
+    rows = [row for item in objects for row in case.outsiders.get(item.id, ()) if (row.reads if writes else row.writes)]
+    return [Outside(f"pid {pid}, which is not of this job") for pid in dict.fromkeys(row.pid for row in rows)]
+
+
+def _is_named(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[Target]) -> bool:
     """The kernel names the processes, and in each of them there is but one thread that could act."""
-    pids = [pid for pid, _ in _threads(ends)]
-    return bool(ends) and len(set(pids)) == len(pids) and all(item.kind in ("pipe", "socket") for item in objects)
+    named = _threads(ends)
+    alone = all(_acts_alone(case, key, end) for end in named)
+    return bool(ends) and alone and all(item.kind in ("pipe", "socket") for item in objects)
+
+
+def _acts_alone(case: Case, key: ThreadKey, end: ThreadKey) -> bool:
+    """No other thread of its process could do the same; where it is not Python, no other thread at all."""
+    if end[0] == key[0]:
+        return not [other for other in case.others_at_work(end) if other != key]
+    if case.is_foreign(end[0]):
+        return case.processes[end[0]].threads == 1
+    return not case.others_at_work(end)
 
 
 def _threads(ends: Iterable[Target]) -> list[ThreadKey]:
@@ -69,7 +88,25 @@ def other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) 
     for handle in case.holders.get(item.id, ()):
         helps = handle.reads if writes else handle.writes
         if handle.pid != key[0] and helps and case.is_alive(handle.pid) and case.role(handle.pid).kind not in HELPERS:
-            yield _hand(case, handle.pid)
+            yield from _hands(case, key, handle.pid)
+
+
+def _hands(case: Case, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
+    """The threads of a process that may act on a pipe: those that are at work, but for one that has run in vain."""
+    first = _hand(case, pid)
+    yield first
+    waiter = case.past(key)
+    for other in case.others_at_work(first) if first[1] == pid else ():
+        past = case.past(other)
+        in_vain = (
+            past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and case.motion(other) is not Motion.MOVING
+        )
+        if not in_vain and case.motion(other) is not Motion.NAPPING:
+            yield other
+
+
+IN_VAIN_S = 1.0
+"""A thread that ran so long after the waiter, and rests again, did not do it."""
 
 
 def _hand(case: Case, pid: int) -> ThreadKey:
@@ -103,9 +140,29 @@ def semaphore(case: Case, key: ThreadKey) -> Need | None:
     users = [handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)]
     uses = [use for use in case.uses.get(item.id, ()) if case.is_alive(use.pid)]
     complete = bool(uses) and not (set(users) & case.without_ledger)
-    if all(use.max_value == 1 for use in uses) and complete and case.standing(key).kind is not Wait.PROCESS_EVENT:
+    if strangers := case.outsiders.get(item.id):
+        outside = tuple(
+            Outside(f"pid {pid}, which is not of this job") for pid in dict.fromkeys(row.pid for row in strangers)
+        )
+        need = _counted(case, key, item, [pid for pid in users if pid != key[0]], [])
+        known = [target for target in need.targets if not isinstance(target, Nobody)]
+        return Need((*known, *outside), words=need.words, evidence=need.evidence)
+    if _is_lock(uses) and complete and case.standing(key).kind is not Wait.PROCESS_EVENT:
         return _lock(case, key, item, uses)
     return _counted(case, key, item, [pid for pid in users if pid != key[0]], uses if complete else [])
+
+
+def _is_lock(uses: list[SemaphoreUse]) -> bool:
+    """One permit, that was given back by those who took it: the counts of all add up to the one who has it, or to nobody.
+
+    A lock that one process takes and another one releases is a signal, and a bare `os.fork` copies the count.
+    """
+    counts = [use.count for use in uses]
+    return all(use.max_value == 1 for use in uses) and min(counts, default=0) >= 0 and _owners(uses) <= 1
+
+
+def _owners(uses: list[SemaphoreUse]) -> int:
+    return sum(1 for use in uses if use.count > 0)
 
 
 def _lock(case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse]) -> Need:
@@ -116,8 +173,12 @@ def _lock(case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUs
         evidence = (
             f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
         )
+        # A lock between processes may be given back by any that has it: one that waits for itself may wait for a signal.
+        alone = not any(case.others_at_work(owner) for owner in owners)
+        users = {handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)}
+        exact = alone and not (key in owners and users - {key[0]})
         return Need(
-            tuple(owners), every=True, exact=True, held=True, words=f"a lock held by {names}", evidence=evidence
+            tuple(owners), every=True, exact=exact, held=True, words=f"a lock held by {names}", evidence=evidence
         )
     why = f"the lock {item.id} is taken, but no living process holds it: its holder ended without releasing it"
     dead = tuple(gone.pid for gone in lost_relatives(case, key[0], certain=True))
@@ -175,7 +236,10 @@ def file_lock(case: Case, key: ThreadKey) -> Need | None:
     words = f"the lock on {path}"
     if inside:
         evidence = f"/proc/locks: {path} is locked by pid {', '.join(map(str, pids))}"
-        return Need(tuple(inside), every=True, exact=True, held=True, words=words, evidence=evidence)
+        # An open file shared since a fork is one lock, which each process that has it may give back.
+        others = {handle.pid for item in items for handle in case.holders.get(item.id, ())} - {key[0], *pids}
+        exact = not others and not any(case.others_at_work(owner) for owner in inside)
+        return Need(tuple(inside), every=True, exact=exact, held=True, words=words, evidence=evidence)
     if pids:
         return Need((Outside(f"pid {pids[0]}, which is not of this job, holds {words}"),), exact=True, words=words)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import Need, Nobody
+from mpmon.diagnosis.graph import FEW, Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.words import several
@@ -38,7 +38,8 @@ def gil_need(case: Case, owner: ThreadKey) -> Need:
     """The owner of the GIL must let it go."""
     name = case.thread_name(owner)
     evidence = f"py-spy: thread {name} of pid {owner[0]} owns the GIL"
-    return Need((owner,), every=True, exact=True, words=f"the GIL, which thread {name} holds", evidence=evidence)
+    words = f"the GIL, which thread {name} holds"
+    return Need((owner,), every=True, exact=True, held=True, words=words, evidence=evidence)
 
 
 def thread_lock(case: Case, key: ThreadKey) -> Need | None:
@@ -49,9 +50,12 @@ def thread_lock(case: Case, key: ThreadKey) -> Need | None:
     if not targets:
         return _taken_before_fork(case, key, lock) if lock else None
     names = several([f"thread {case.thread_name(target)}" for target in targets])
-    exact = all(use.exact for use in (*holders, *case.lock_waiters(lock)))
+    # Of several holders but one can be the true one: the others gave it back inside of their blocks.
+    exact = len(targets) == 1 and all(use.exact for use in (*holders, *case.lock_waiters(lock)))
+    # After a fork a new thread may get the ident of one that did not come along.
+    exact = exact and not (case.is_forked(key[0]) and holders[0].function is None)
     return Need(
-        targets, every=True, exact=exact, held=True, words=f"a lock held by {names}", evidence=_holding(case, holders[0]),
+        targets, exact=exact, held=True, words=f"a lock held by {names}", evidence=_holding(case, holders[0]),
     )  # fmt: skip
 
 
@@ -76,9 +80,23 @@ def _taken_before_fork(case: Case, key: ThreadKey, lock: str) -> Need | None:
         if missing
         else f"{_holding(case, holders[0])}; pid {key[0]} has a copy of it, locked since the fork"
     )
-    # Without the owner's name another thread of the child could have taken the copy.
-    exact = missing or len(case.threads(key[0])) == 1
+    exact = _held_at_fork(case, key[0], lock) and (missing or len(case.threads(key[0])) == 1)
     return Need((Nobody(why, (key[0],)),), exact=exact, words="a lock taken before the fork", evidence=why)
+
+
+CLOCKS_S = 0.25
+"""Error of the moment at which a thread last ran against the one at which a process began."""
+
+
+def _held_at_fork(case: Case, pid: int, lock: str) -> bool:
+    """The parent's thread that has the parent's lock has not run since before the child was made.
+
+    Otherwise it may have taken it later, and in the child a thread of its own, its copy.
+    """
+    process = case.processes[pid]
+    holders = case.lock_holders(lock.replace(f":{pid}:", f":{process.ppid}:"))
+    pasts = [case.past((use.pid, use.tid)) for use in holders if use.exact]
+    return len(holders) == 1 and any(past and past.ran_at < process.start_time + CLOCKS_S for past in pasts)
 
 
 def native_mutex(case: Case, key: ThreadKey) -> Need | None:
@@ -97,9 +115,11 @@ def native_mutex(case: Case, key: ThreadKey) -> Need | None:
 def other_threads(case: Case, key: ThreadKey) -> Need | None:
     """A lock, condition or queue between threads: any other Python thread of the process that is not idle itself."""
     words = case.standing(key).words
-    others = [other for other in case.threads(key[0]) if other != key and not case.standing(other).idle]
+    working = case.working_threads(key[0])
+    # That it is among them itself makes no difference where there are many, and lets all share one tuple.
+    others = working if len(working) > FEW else tuple(other for other in working if other != key)
     if others:
-        return Need(tuple(others), words=words)
+        return Need(others, words=words)
     return Need(
         (Nobody("no other Python thread of this process is left that could end the wait", (key[0],)),), words=words
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty, Suspect
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -45,13 +46,11 @@ def claim(knot: Knot) -> Claim | None:
 
 def _through_manager(knot: Knot) -> Claim | None:
     """Clients of a manager whose objects each wait for what another client does."""
-    calls = [key for key in knot.closed.members if knot.standing(key).kind is Wait.OTHER_CLIENTS]
-    asking = [key for key in knot.closed.members if any(call in _targets(knot, key) for call in calls)]
-    clients = [key for key in asking if key not in calls]
-    if knot.ending not in (Ending.OPEN, Ending.CYCLE) or len({key[0] for key in clients}) < 2:
+    clients = client_calls(knot)
+    if len({key[0] for key in clients}) < 2 or set(clients.values()) <= {"put"} or set(clients.values()) <= {"get"}:
         return None
     names = several([knot.case.role(key[0]).name for key in clients])
-    steps = [f"{knot.case.role(key[0]).name} waits for an object of the manager{_at(knot, key)}" for key in clients]
+    steps = [f"{knot.case.role(key[0]).name} in {call or 'a call'}(){_at(knot, key)}" for key, call in clients.items()]
     return Claim(
         summary=f"{names} wait for each other through a manager: {'; '.join(steps)}",
         evidence=knot.edge_evidence(),
@@ -59,11 +58,6 @@ def _through_manager(knot: Knot) -> Claim | None:
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, clients)),
     )
-
-
-def _targets(knot: Knot, key: tuple[int, int]) -> tuple[object, ...]:
-    need = knot.graph.node(key).need
-    return need.targets if need else ()
 
 
 def _makers(knot: Knot) -> tuple[Suspect, ...] | None:

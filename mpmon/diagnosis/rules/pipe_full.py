@@ -25,7 +25,7 @@ def claim(knot: Knot) -> Claim | None:
         if knot.standing(writer).kind is not Wait.PIPE_WRITE or need is None:
             continue
         reader = next((key for key in need.targets if isinstance(key, tuple) and _awaits_ends(knot, key)), None)
-        if reader is None:
+        if reader is None or knot.could_be_served(writer, reader):
             continue
         names = knot.case.role(reader[0]).name, knot.case.role(writer[0]).name
         place = knot.case.place(reader)

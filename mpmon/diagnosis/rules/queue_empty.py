@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.managers import client_calls, those_who_only_wait
 from mpmon.diagnosis.needs.dead import advice_on, evidence_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "queue-empty"
 NEEDS = frozenset({"stacks", "blocked", "handles"})
-
-
-_ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -48,9 +46,12 @@ def claim(knot: Knot) -> Claim | None:
 
 def _awaited_by_writers(knot: Knot) -> Claim | None:
     """Whoever could put something waits for the end of those who wait for it."""
-    readers = [key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_GET]
-    others = [key for key in knot.closed.members if key not in readers]
-    if not readers or not others or not all(knot.standing(key).kind in _ENDS for key in others):
+    calls = client_calls(knot)
+    asking = [key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_GET]
+    readers = [key for key in asking if calls.get(key, "get") == "get"]
+    served = [key for key in knot.closed.members if knot.standing(key).kind is Wait.OTHER_CLIENTS]
+    others = those_who_only_wait(knot)
+    if not readers or not others or len(readers) + len(others) + len(served) < len(knot.closed.members):
         return None
     place = knot.case.place(readers[0])
     names = several([knot.case.role(key[0]).name for key in readers])

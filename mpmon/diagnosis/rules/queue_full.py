@@ -6,7 +6,9 @@ What to do: keep the consumer alive (catch its exceptions), or let producers giv
 
 from __future__ import annotations
 
+from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.managers import client_calls, those_who_only_wait
 from mpmon.diagnosis.needs.dead import advice_on, evidence_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -16,7 +18,9 @@ NEEDS = frozenset({"stacks", "blocked", "semaphores"})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """A writer of a full queue without a living reader."""
+    """A writer of a full queue without a living reader, or whose readers wait for its end."""
+    if knot.ending in (Ending.OPEN, Ending.CYCLE):
+        return _awaited_by_readers(knot)
     putting = [key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_PUT]
     if knot.ending not in (Ending.GONE, Ending.NOBODY) or not putting:
         return None
@@ -28,4 +32,27 @@ def claim(knot: Knot) -> Claim | None:
         evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
         advice=(*advice_on(knot.case, pids), "Use put(timeout=…), and check Process.is_alive() of the consumer."),
         suspects=tuple(map(knot.case.dead_suspect, pids)) or None,
+    )
+
+
+def _awaited_by_readers(knot: Knot) -> Claim | None:
+    """Whoever could take something waits for the end of those who put; also through the queue of a manager."""
+    calls = client_calls(knot)
+    putting = [
+        key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_PUT or calls.get(key) == "put"
+    ]
+    joining = those_who_only_wait(knot)
+    served = [key for key in knot.closed.members if knot.standing(key).kind is Wait.OTHER_CLIENTS]
+    if not putting or not joining or len(putting) + len(joining) + len(served) < len(knot.closed.members):
+        return None
+    producers = several([knot.case.role(key[0]).name for key in putting])
+    place = knot.case.place(joining[0])
+    name = knot.case.role(joining[0][0]).name
+    return Claim(
+        summary=f"{producers} block in put(): the queue is full, and {name} waits for their end"
+        f"{f' at {place}' if place else ''} instead of taking anything out",
+        evidence=knot.edge_evidence(),
+        advice=("Empty the queue before joining those who put, or tell them to stop and let them put(timeout=…).",),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, joining)),
     )

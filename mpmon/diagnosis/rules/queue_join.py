@@ -24,7 +24,7 @@ def claim(knot: Knot) -> Claim | None:
         if knot.standing(feeder).kind is not Wait.PIPE_WRITE or feeder[0] == feeder[1]:
             continue
         joiner = next((key for key in knot.closed.members if _joins(knot, key, feeder[0])), None)
-        if joiner is None:
+        if joiner is None or knot.could_be_served(feeder, joiner):
             continue
         names = knot.case.role(joiner[0]).name, knot.case.role(feeder[0]).name
         place = knot.case.place(joiner)

@@ -8,7 +8,7 @@ and torch's spawn keep theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from mpmon.model import Remembered
 from mpmon.probes.interpreter.frames import FrameInMemory
@@ -38,16 +38,23 @@ class Children:
         self._seen: set[int] = set()
         self._found: dict[int, Remembered] = {}
 
-    def of(self, frames: Iterable[FrameInMemory]) -> Iterator[Remembered]:
-        """The children these frames lead to."""
+    @property
+    def found(self) -> tuple[Remembered, ...]:
+        """The children all searches so far have led to."""
+        return tuple(self._found.values())
+
+    def search(self, frames: Iterable[FrameInMemory]) -> None:
+        """Follow the variables of one thread's frames, innermost first."""
         for frame in frames:
+            if frame.code.name == "_bootstrap" and frame.code.file.endswith("multiprocessing/process.py"):
+                # What lies further out was copied from the parent by a fork.
+                break
             try:
                 values = frame.variables()
             except Torn:
                 continue
             for value in values:
                 self._follow(value & ~TAGS, 0)
-        yield from self._found.values()
 
     def _follow(self, thing: int, depth: int) -> None:
         if not thing or thing in self._seen or len(self._seen) >= MOST_OBJECTS or depth > DEEPEST:

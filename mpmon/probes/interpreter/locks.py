@@ -44,8 +44,8 @@ class Findings(msgspec.Struct):
     """Why it is not all."""
 
 
-def look_inside(proc: Proc, pid: int, sleepers: Mapping[int, str]) -> Findings:
-    """Locks and awaited threads of one process.
+def look_inside(proc: Proc, pid: int, sleepers: Mapping[int, str], *, is_parent: bool = True) -> Findings:
+    """Locks and awaited threads of one process, and, of a parent, the children it remembers.
 
     `sleepers` are the threads that wait in a private futex, with the id of the word they sleep on.
     """
@@ -53,7 +53,7 @@ def look_inside(proc: Proc, pid: int, sleepers: Mapping[int, str]) -> Findings:
         tids = Tids(proc, pid)
         with Memory(proc, pid) as memory:
             runtime = find_runtime(proc, pid, memory, areas(proc, pid))
-            inside = _Inside(memory, runtime, tids, sleepers)
+            inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
         moved = tids.moved()
     except NoInterpreter as reason:
@@ -83,13 +83,17 @@ class _Lock(msgspec.Struct):
 class _Inside:
     """One walk through all threads of one process."""
 
-    def __init__(self, memory: Memory, runtime: Runtime, tids: Tids, sleepers: Mapping[int, str]) -> None:
+    def __init__(
+        self, memory: Memory, runtime: Runtime, tids: Tids, sleepers: Mapping[int, str], *, is_parent: bool
+    ) -> None:
+        self._is_parent = is_parent
         self._objects = Objects(memory, runtime.layout)
         self._layout = runtime.layout
         self._frames = Frames(self._objects, runtime)
         self._tids = tids
         self._sleepers = sleepers
         self._by_ident: dict[int, int] = {}
+        self._stacks: dict[int, list[FrameInMemory]] = {}
         self._running: dict[int, int] = {}
         """Futures by address, with the thread that runs their task."""
         self.locks: list[LockUse] = []
@@ -109,12 +113,15 @@ class _Inside:
             self.problem = "no Python thread of the interpreter is a thread of the process"
             return
         self._by_ident = {thread.ident: tid for thread, tid in known}
-        stacks = {tid: self._stack(thread) for thread, tid in known}
+        stacks = self._stacks = {tid: self._stack(thread) for thread, tid in known}
         for tid, frames in stacks.items():
             self._try(self._note_held, tid, frames)
             self._try(self._note_task, tid, frames)
-        children = Children(self._objects, self._tids.pid)
-        self.remembered = tuple(children.of(frame for frames in stacks.values() for frame in frames))
+        if self._is_parent:
+            children = Children(self._objects, self._tids.pid)
+            for frames in stacks.values():
+                children.search(frames)
+            self.remembered = children.found
         for tid, frames in stacks.items():
             if tid in self._sleepers:
                 self._try(self._note_wanted, tid, frames)
@@ -184,7 +191,12 @@ class _Inside:
         wanted = self._use(tid, lock, holds=False, frame=frames[0], depth=len(frames) - 1)
         self.locks.append(msgspec.structs.replace(wanted, owner_missing=bool(lock.owner and owner is None)))
         if owner and not any(row.holds and row.object == lock.id for row in self.locks):
-            self.locks.append(self._use(owner, lock, holds=True))
+            row = self._use(owner, lock, holds=True)
+            self.locks.append(msgspec.structs.replace(row, exact=self._took_by_hand(owner)))
+
+    def _took_by_hand(self, tid: int) -> bool:
+        """One of its calls takes locks by hand; else a thread that ended may have had the ident that the lock names."""
+        return any("acquire" in frame.code.names for frame in self._stacks.get(tid, ()))
 
     def _awaits(self, tid: int, lock: _Lock) -> bool:
         """The word it sleeps on is the lock's; where locks have no such word, the lock is at least locked."""

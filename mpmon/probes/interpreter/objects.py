@@ -48,6 +48,7 @@ class Objects:
         self._layout = layout
         self._type_names: dict[int, bytes] = {}
         self._bases: dict[int, tuple[bytes, ...]] = {}
+        self._names: dict[int, bytes] = {}
         self._left = READS
 
     def words(self, fields: str, address: int) -> tuple[int, ...]:
@@ -112,6 +113,8 @@ class Objects:
             while at and len(names) < MOST_BASES:
                 names.append(self.c_text(self.word(at + TYPE_NAME)))
                 at = self.word(at + BASE)
+            if not names:
+                raise Torn
             self._bases[kind] = tuple(names)
         return self._bases[kind]
 
@@ -132,13 +135,14 @@ class Objects:
 
     def attributes(self, thing: int, names: frozenset[bytes]) -> dict[bytes, int]:
         """Those of these attributes that an instance has. Raises `Torn`."""
-        lengths = {len(name) for name in names}
-        found: dict[bytes, int] = {}
-        for key, value in self._attribute_pairs(thing):
-            length = self.word(key + 16)
-            if length in lengths and (name := self.read(key + self._layout.text, length)) in names:
-                found[name] = value
-        return found
+        named = ((self._name(key), value) for key, value in self._attribute_pairs(thing))
+        return {name: value for name, value in named if name in names}
+
+    def _name(self, key: int) -> bytes:
+        """A name, cut when it is long; the instances of a class share theirs."""
+        if key not in self._names:
+            self._names[key] = self.read(key + self._layout.text, min(self.word(key + 16), _LONGEST_NAME) or 1)
+        return self._names[key]
 
     def _attribute_pairs(self, thing: int) -> Iterator[tuple[int, int]]:
         """(name, value) of every attribute of an instance."""
@@ -179,9 +183,9 @@ class Objects:
 
     def _split(self, keys: int, values: int) -> Iterator[tuple[int, int]]:
         """(key, value) where the values lie in an array of their own."""
-        for place, key, _ in self._entries(keys):
-            if value := self.word(values + 8 * place):
-                yield key, value
+        entries = list(self._entries(keys))
+        bound = self.words(f"{entries[-1][0] + 1}Q", values) if entries else ()
+        yield from ((key, bound[place]) for place, key, _ in entries if bound[place])
 
     def _entries(self, keys: int) -> Iterator[tuple[int, int, int]]:
         """(place, key, value) of a PyDictKeysObject; the values of a split table lie elsewhere."""

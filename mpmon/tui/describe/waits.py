@@ -68,7 +68,11 @@ def object_facts(scene: Scene, found: KernelObject) -> list[str]:
 
 
 def _others(scene: Scene, blocked: Blocked, objects: tuple[str, ...]) -> str:
-    """Who could wake the waiter: those who hold the other direction of the object, or its peer."""
+    """Who could wake the waiter: who holds the lock, those who hold the other direction of the object, or its peer."""
+    if holders := [row for row in scene.snapshot.locks if row.holds and row.object in objects]:
+        return f"held by thread {scene.thread_name(holders[0].pid, holders[0].tid)}"
+    if objects[0].startswith("futex:"):
+        return "who could wake it is not known"
     handles = scene.handles_on(objects)
     others = {h.pid for h in handles if h.pid != blocked.pid and (h.reads if blocked.writes else h.writes)}
     if others:

@@ -1,0 +1,89 @@
+"""Who else has it: processes outside of the job that hold a pipe or map a semaphore some thread of the job waits on.
+
+A daemon that left the job's tree, the `tee` at the end of the shell's pipeline, a process that was sent the descriptor:
+as long as one of them has the other end, nobody may say that nobody could act.
+Other processes are only asked for the names of what they have open, once for each object that is waited for, and again
+after a while; those of other users may not be asked.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterator
+
+from mpmon.model import Handle
+from mpmon.probes.files import Proc
+from mpmon.probes.maps import areas
+
+DEADLINE_S = 1.0
+"""For one round through all processes."""
+
+AGAIN_S = 10.0
+"""Between two rounds for the same objects."""
+
+SHARE = 0.01
+"""Of one CPU that may be spent on it."""
+
+MOST_OBJECTS = 4096
+"""Objects that are remembered."""
+
+MOST_HANDLES = 512
+"""Descriptors of one process that are looked at."""
+
+
+class Outsiders:
+    """What was found so far."""
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._asked: frozenset[str] = frozenset()
+        self._asked_at = float("-inf")
+        self._cost_s = 0.0
+        self._found: tuple[Handle, ...] = ()
+
+    def holders(self, names: frozenset[str], job: Collection[int], now: float) -> tuple[Handle, ...]:
+        """The handles of processes outside of the job to these objects."""
+        affordable = self._cost_s / SHARE
+        pause = max(AGAIN_S, affordable) if names <= self._asked else affordable
+        if names and now - self._asked_at >= pause:
+            # Threads go from one object to the next and back: those of before are asked for too.
+            self._asked = self._asked | names if len(self._asked) < MOST_OBJECTS else names
+            self._asked_at = now
+            started = time.monotonic()
+            found = tuple(self._all(self._asked, job))
+            self._cost_s = time.monotonic() - started
+            self._found = found if found != self._found else self._found
+        return self._found
+
+    def _all(self, names: frozenset[str], job: Collection[int]) -> Iterator[Handle]:
+        mapped = any(name.startswith("semaphore:") for name in names)
+        deadline = time.monotonic() + DEADLINE_S
+        # The youngest first: most of those that have something of the job came after it.
+        for pid in sorted(self._proc.pids(), reverse=True):
+            if pid in job or pid == os.getpid():
+                continue
+            if time.monotonic() > deadline:
+                return
+            try:
+                yield from self._open(pid, names)
+                if mapped:
+                    shared = {area.semaphore for area in areas(self._proc, pid) if area.is_shared}
+                    yield from (Handle(pid=pid, object=name) for name in sorted(shared & names))
+            except OSError:
+                continue
+
+    def _open(self, pid: int, names: frozenset[str]) -> Iterator[Handle]:
+        for name in os.listdir(self._proc.path(pid, "fd"))[:MOST_HANDLES]:
+            target = self._proc.link(pid, "fd", name)
+            kind, _, rest = target.partition(":")
+            if kind == "pipe" and f"pipe:{rest.strip('[]')}" in names:
+                # The permission bits of the link tell how the file was opened: proc_pid_fd(5).
+                mode = os.lstat(self._proc.path(pid, "fd", name)).st_mode
+                yield Handle(
+                    pid=pid,
+                    object=f"pipe:{rest.strip('[]')}",
+                    fd=int(name),
+                    reads=bool(mode & 0o400),
+                    writes=bool(mode & 0o200),
+                )

@@ -1,0 +1,133 @@
+"""Proof that nobody else could act: other threads, processes outside of the job, those who give back what others took."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Verdict
+from mpmon.model import Handle, Row, SemaphoreUse
+from tests.builders import (
+    ROOT,
+    START,
+    blocked,
+    holds,
+    kernel_object,
+    process,
+    snapshot,
+    stack,
+    thread,
+    watched,
+)
+
+WRITER, READER, OUTSIDER = 4121, 4101, 900
+PIPE, LOCK, FILE = "pipe:7", "semaphore:00:1:0", "file:00:5:9"
+
+
+def joined_writer(*more: Row, outsiders: tuple[Handle, ...] = ()) -> Diagnosis:
+    """The main thread waits for the end of a child that cannot write: the pipe is full, and its process could read it."""
+    rows = (
+        process(), thread(), stack("main", "lib/subprocess.py:1960 Popen.wait", "job.py:9 <module>"),
+        blocked("wait4", f"process:{WRITER}", ran_at=0.0), kernel_object(f"process:{WRITER}"),
+        process(WRITER, parent=ROOT), thread(WRITER), stack("main", "job.py:30 work", pid=WRITER),
+        blocked("write", PIPE, pid=WRITER, writes=True, ran_at=0.0), kernel_object(PIPE, fill=65536, capacity=65536),
+        holds(ROOT, PIPE, writes=False), holds(WRITER, PIPE, reads=False),
+    )  # fmt: skip
+    return watched(msgspec.structs.replace(snapshot(*rows, *more), outsiders=outsiders))
+
+
+def reader(wakes_at: float) -> tuple[Row, ...]:
+    """Another thread of the parent, asleep between two reads."""
+    return (
+        thread(ROOT, READER), stack("reader", "job.py:20 consume", tid=READER),
+        blocked("clock_nanosleep", tid=READER, ran_at=0.0, wakes_at=wakes_at),
+    )  # fmt: skip
+
+
+def test_a_pipe_that_only_the_waiting_thread_could_read() -> None:
+    finding = joined_writer().findings[0]
+    assert (finding.cause, finding.certainty) == ("pipe-full", Certainty.PROVED)
+
+
+def test_another_thread_of_the_reader_may_read_it() -> None:
+    assert joined_writer(*reader(wakes_at=START + 60)).verdict is not Verdict.HUNG
+
+
+def test_another_thread_that_never_will_is_the_one_to_look_at() -> None:
+    finding = joined_writer(*reader(wakes_at=START + 9000)).findings[0]
+    assert [suspect.thread for suspect in finding.suspects] == ["reader"]
+    assert finding.certainty is not Certainty.PROVED
+
+
+def test_somebody_outside_of_the_job_may_read_it() -> None:
+    stranger = Handle(pid=OUTSIDER, object=PIPE, fd=3, writes=False)
+    finding = joined_writer(outsiders=(stranger,)).findings[0]
+    assert finding.cause != "pipe-full"
+    assert f"pid {OUTSIDER}" in finding.chain[-1].does
+
+
+def waits_for_lock(*more: Row, outsiders: tuple[Handle, ...] = ()) -> Finding:
+    """The main thread waits for a lock between processes that has no permit left."""
+    rows = (
+        process(), thread(), stack("main", "multiprocessing/synchronize.py:95 SemLock.__enter__", "job.py:9 <module>"),
+        blocked("futex", LOCK, ran_at=0.0), kernel_object(LOCK, value=0), holds(ROOT, LOCK),
+    )  # fmt: skip
+    return watched(msgspec.structs.replace(snapshot(*rows, *more), outsiders=outsiders)).findings[0]
+
+
+def counted(pid: int, count: int) -> SemaphoreUse:
+    return SemaphoreUse(pid=pid, object=LOCK, count=count, max_value=1)
+
+
+def sleeping(pid: int) -> tuple[Row, ...]:
+    """Another process that has the lock."""
+    return (
+        process(pid, parent=ROOT), thread(pid), stack("main", "job.py:30 work", pid=pid),
+        blocked("clock_nanosleep", pid=pid, ran_at=0.0), holds(pid, LOCK),
+    )  # fmt: skip
+
+
+def test_a_lock_that_nobody_alive_has() -> None:
+    finding = waits_for_lock(counted(ROOT, 0))
+    assert (finding.cause, finding.certainty) == ("lock-orphaned", Certainty.PROVED)
+
+
+def test_somebody_outside_of_the_job_may_have_it() -> None:
+    finding = waits_for_lock(counted(ROOT, 0), outsiders=(Handle(pid=OUTSIDER, object=LOCK),))
+    assert finding.cause != "lock-orphaned"
+    assert finding.certainty is not Certainty.PROVED
+
+
+def test_a_lock_that_one_takes_and_another_gives_back_is_a_signal() -> None:
+    counts = (counted(ROOT, 0), counted(WRITER, 1), counted(READER, -1))
+    assert waits_for_lock(*counts, *sleeping(WRITER), *sleeping(READER)).certainty is not Certainty.PROVED
+
+
+def test_so_may_be_one_that_a_process_takes_twice() -> None:
+    assert waits_for_lock(counted(ROOT, 1)).cause == "self-deadlock"
+    assert waits_for_lock(counted(ROOT, 1)).certainty is Certainty.PROVED
+    shared = waits_for_lock(counted(ROOT, 1), counted(WRITER, 0), *sleeping(WRITER))
+    assert shared.certainty is not Certainty.PROVED
+
+
+def waits_for_file(*more: Row) -> Finding:
+    """The main thread joins a child that waits for the main thread's lock on a file."""
+    rows = (
+        process(), thread(), stack("main", "multiprocessing/process.py:149 BaseProcess.join", "job.py:9 <module>"),
+        blocked("wait4", f"process:{WRITER}", ran_at=0.0), kernel_object(f"process:{WRITER}"),
+        process(WRITER, parent=ROOT), thread(WRITER), stack("main", "job.py:30 work", pid=WRITER),
+        blocked("flock", "file lock:9", pid=WRITER, ran_at=0.0),
+        msgspec.structs.replace(kernel_object("file lock:9", holders=(ROOT,)), kind="file lock"),
+    )  # fmt: skip
+    return watched(snapshot(*rows, *more)).findings[0]
+
+
+def test_a_file_that_two_processes_lock() -> None:
+    assert (waits_for_file().cause, waits_for_file().certainty) == ("lock-cycle", Certainty.PROVED)
+
+
+def test_a_thread_of_the_holder_may_unlock_it() -> None:
+    helper = (
+        thread(ROOT, READER), stack("timer", "lib/threading.py:600 wait", tid=READER),
+        blocked("futex", f"futex:{ROOT}:0x5", tid=READER, ran_at=0.0, wakes_at=START + 900), kernel_object(f"futex:{ROOT}:0x5"),
+    )  # fmt: skip
+    assert waits_for_file(*helper).certainty is not Certainty.PROVED
