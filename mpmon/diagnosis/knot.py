@@ -171,6 +171,16 @@ class Knot:
         need = self.graph.node(self.goal).need
         return f"{self.case.role(self.goal[0]).name} waits for {need.words if need else 'it'}"
 
+    def targets(self, key: ThreadKey) -> tuple[Target, ...]:
+        """Whom a thread waits for."""
+        need = self.graph.node(key).need
+        return need.targets if need else ()
+
+    def waits_for(self, key: ThreadKey) -> str:
+        """What a thread waits for, in words: `a lock held by thread writer`."""
+        need = self.graph.node(key).need
+        return need.words if need and need.words else self.standing(key).words
+
     def waiters(self) -> tuple[Waiter, ...]:
         """Every process that waits for another, in the order of the chain; suspects among them are left out later."""
         found: dict[int, Waiter] = {}

@@ -19,7 +19,7 @@ def client_calls(knot: Knot) -> dict[ThreadKey, str]:
     served = [key for key in knot.closed.members if knot.standing(key).kind is Wait.OTHER_CLIENTS]
     if not served:
         return {}
-    clients = [key for key in knot.closed.members if key not in served and _targets(knot, key) & set(served)]
+    clients = [key for key in knot.closed.members if key not in served and set(knot.targets(key)) & set(served)]
     return {key: method(knot, key) for key in clients}
 
 
@@ -34,8 +34,3 @@ def method(knot: Knot, key: ThreadKey) -> str:
 def those_who_only_wait(knot: Knot) -> tuple[ThreadKey, ...]:
     """Members that wait for the end of others."""
     return tuple(key for key in knot.closed.members if knot.standing(key).kind in _ENDS)
-
-
-def _targets(knot: Knot, key: ThreadKey) -> set[object]:
-    need = knot.graph.node(key).need
-    return set(need.targets) if need else set()

@@ -142,6 +142,8 @@ PATTERNS: tuple[Pattern, ...] = (
     _row(Wait.RENDEZVOUS, "torch/distributed/rendezvous.py", "_create_c10d_store _env_rendezvous_handler next_rendezvous"),
     _row(Wait.RENDEZVOUS, "torch/distributed/distributed_c10d.py", "init_process_group _new_process_group_helper "
          "_store_based_barrier new_group", "init_process_group"),
+    _row(Wait.RENDEZVOUS, "elastic/rendezvous/static_tcp_rendezvous.py", "next_rendezvous", "the other nodes"),
+    _row(Wait.RENDEZVOUS, "elastic/rendezvous/dynamic_rendezvous.py", "next_rendezvous", "the other nodes"),
     _row(Wait.RENDEZVOUS, "torch/distributed/elastic/utils/store.py", "get_all synchronize barrier store_timeout"),
     _row(Wait.COLLECTIVE, "torch/distributed/distributed_c10d.py", _COLLECTIVES),
     _row(Wait.COLLECTIVE, "torch/distributed/_functional_collectives.py", "wait_tensor all_reduce all_gather_tensor "

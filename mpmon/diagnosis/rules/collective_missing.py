@@ -60,7 +60,7 @@ def _left(knot: Knot, groups: dict[str, list[ThreadKey]], absent: list[ThreadKey
     names = several([knot.case.role(key[0]).name for key in absent])
     others = several([knot.case.role(key[0]).name for keys in groups.values() for key in keys])
     does = several(
-        [f"{knot.case.role(key[0]).name} waits for {_need(knot, key)} at {knot.case.place(key)}" for key in absent]
+        [f"{knot.case.role(key[0]).name} waits for {knot.waits_for(key)} at {knot.case.place(key)}" for key in absent]
     )
     return Claim(
         summary=f"{names} never enters {several(list(groups))}, in which {others} wait: {does}",
@@ -69,8 +69,3 @@ def _left(knot: Knot, groups: dict[str, list[ThreadKey]], absent: list[ThreadKey
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, absent)),
     )
-
-
-def _need(knot: Knot, key: ThreadKey) -> str:
-    need = knot.graph.node(key).need
-    return need.words if need else knot.standing(key).words

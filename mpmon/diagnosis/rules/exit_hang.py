@@ -8,6 +8,7 @@ What to do: end the thread (a sentinel in its queue), or make it a daemon; close
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -18,7 +19,7 @@ NEEDS = frozenset({"stacks"})
 
 def claim(knot: Knot) -> Claim | None:
     """The goal is at interpreter exit and waits for its own threads."""
-    exiting = [key for key in knot.closed.path if knot.standing(key).kind is Wait.EXIT]
+    exiting = [key for key in knot.closed.path if knot.standing(key).kind is Wait.EXIT or _is_after_script(knot, key)]
     if not exiting or knot.ending not in (
         Ending.OPEN, Ending.CYCLE, Ending.NOBODY, Ending.LEAF, Ending.OUTSIDE,
     ):  # fmt: skip
@@ -38,6 +39,14 @@ def claim(knot: Knot) -> Claim | None:
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, threads)),
     )
+
+
+def _is_after_script(knot: Knot, key: tuple[int, int]) -> bool:
+    """The main thread in a function of atexit: no frame of a module is left below it."""
+    stack = knot.case.stacks.get(key) if key[0] == key[1] else None
+    outermost = stack.frames[-1] if stack and stack.frames else None
+    joins = knot.standing(key).kind is Wait.JOIN_THREAD
+    return joins and outermost is not None and outermost.function != "<module>" and is_user(outermost.file)
 
 
 def _through_children(knot: Knot, exiting: tuple[int, int]) -> Claim | None:

@@ -22,15 +22,15 @@ _HELD = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK, Wait.PIPE_READ, 
 
 def claim(knot: Knot) -> Claim | None:
     """A cycle of several processes."""
-    if through := _through_manager(knot):
-        return through
+    if found := _through_manager(knot) or _holder_waits_for_waiter(knot):
+        return found
     pids = list(dict.fromkeys(key[0] for key in knot.roots))
     if knot.ending is not Ending.CYCLE or len(pids) < 2:
         return None
     has_lock = any(need.held for key in knot.roots if (need := knot.graph.node(key).need))
     if not has_lock and not all(knot.standing(key).kind in _HELD for key in knot.roots):
         return None
-    steps = [f"{knot.case.role(key[0]).name} waits for {_need(knot, key)}{_at(knot, key)}" for key in knot.roots]
+    steps = [f"{knot.case.role(key[0]).name} waits for {knot.waits_for(key)}{_at(knot, key)}" for key in knot.roots]
     return Claim(
         summary=f"{several([knot.case.role(pid).name for pid in pids])} wait for each other: {'; '.join(steps)}",
         evidence=tuple(need.evidence for key in knot.roots if (need := knot.graph.node(key).need) and need.evidence),
@@ -60,6 +60,27 @@ def _through_manager(knot: Knot) -> Claim | None:
     )
 
 
+def _holder_waits_for_waiter(knot: Knot) -> Claim | None:
+    """Who has a lock waits, among others, for one that waits for that very lock: a barrier inside of the lock."""
+    if knot.ending is not Ending.OPEN:
+        return None
+    for waiter in knot.closed.members:
+        need = knot.graph.node(waiter).need
+        holder = need.targets[0] if need and need.held and len(need.targets) == 1 else None
+        if not isinstance(holder, tuple) or holder[0] == waiter[0] or waiter not in knot.targets(holder):
+            continue
+        names = knot.case.role(holder[0]).name, knot.case.role(waiter[0]).name
+        return Claim(
+            summary=f"{names[0]} holds the lock that {names[1]} waits for{_at(knot, waiter)}, and waits for "
+            f"{knot.waits_for(holder)}{_at(knot, holder)}, for which {names[1]} has to come",
+            evidence=(need.evidence if need else "", *knot.edge_evidence()),
+            advice=("Give the lock back before waiting for the others.",),
+            certainty=Certainty.LIKELY,
+            suspects=(knot.case.suspect(holder),),
+        )
+    return None
+
+
 def _makers(knot: Knot) -> tuple[Suspect, ...] | None:
     """Children that only use the standard streams they were given: who made these decides what is read and closed first."""
     users = [key for key in knot.roots if _in_standard_stream(knot, key)]
@@ -71,11 +92,6 @@ def _makers(knot: Knot) -> tuple[Suspect, ...] | None:
 def _in_standard_stream(knot: Knot, key: tuple[int, int]) -> bool:
     row = knot.case.blocked.get(key)
     return row is not None and row.syscall in ("read", "write") and row.args[:1] in ((0,), (1,), (2,))
-
-
-def _need(knot: Knot, key: tuple[int, int]) -> str:
-    need = knot.graph.node(key).need
-    return need.words if need else "it"
 
 
 def _at(knot: Knot, key: tuple[int, int]) -> str:

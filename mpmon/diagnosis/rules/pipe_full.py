@@ -30,7 +30,7 @@ def claim(knot: Knot) -> Claim | None:
         names = knot.case.role(reader[0]).name, knot.case.role(writer[0]).name
         place = knot.case.place(reader)
         return Claim(
-            summary=f"{names[0]} waits for {_awaited(knot, reader)}{f' at {place}' if place else ''}, but {names[1]} (pid "
+            summary=f"{names[0]} waits for {knot.waits_for(reader)}{f' at {place}' if place else ''}, but {names[1]} (pid "
             f"{writer[0]}) cannot write its output: the pipe is full, and {names[0]} alone could read it",
             evidence=(need.evidence or f"pid {writer[0]} is blocked in write",),
             advice=("Use communicate(), or read the output while the process runs, or send it to a file.",),
@@ -43,8 +43,3 @@ def claim(knot: Knot) -> Claim | None:
 def _awaits_ends(knot: Knot, key: ThreadKey) -> bool:
     """It waits for the end of the writer, or of others that wait for the writer in their turn."""
     return key in knot.closed.members and knot.standing(key).kind in _WAITS
-
-
-def _awaited(knot: Knot, reader: ThreadKey) -> str:
-    need = knot.graph.node(reader).need
-    return need.words if need else knot.standing(reader).words

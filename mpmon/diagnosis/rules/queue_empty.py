@@ -24,7 +24,7 @@ def claim(knot: Knot) -> Claim | None:
         return _awaited_by_writers(knot)
     if knot.ending not in (Ending.GONE, Ending.NOBODY) or knot.root is None:
         return None
-    if knot.standing().kind not in (Wait.QUEUE_GET, Wait.PIPE_READ, Wait.PROCESS_EVENT):
+    if knot.standing().kind not in (Wait.QUEUE_GET, Wait.PIPE_READ):
         return None
     if any(gone.how.startswith("killed") and not gone.certain for gone in knot.gone):
         # Others are left; one was killed at its work, and the queue is only where that shows.

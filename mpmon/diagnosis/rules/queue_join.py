@@ -9,6 +9,7 @@ What to do: `get` everything first, then `join`; or `queue.cancel_join_thread()`
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.waits import Wait
 
@@ -21,7 +22,9 @@ _JOINS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT})
 def claim(knot: Knot) -> Claim | None:
     """Somebody joins a process whose feeder thread cannot write."""
     for feeder in knot.closed.members:
-        if knot.standing(feeder).kind is not Wait.PIPE_WRITE or feeder[0] == feeder[1]:
+        stack = knot.case.stacks.get(feeder)
+        feeds = stack is not None and has(stack, "multiprocessing/queues.py", ("_feed",))
+        if knot.standing(feeder).kind is not Wait.PIPE_WRITE or not feeds:
             continue
         joiner = next((key for key in knot.closed.members if _joins(knot, key, feeder[0])), None)
         if joiner is None or knot.could_be_served(feeder, joiner):

@@ -13,10 +13,14 @@ from mpmon.diagnosis.waits import Wait
 CAUSE = "straggler"
 NEEDS = frozenset({"stacks"})
 
+_OWN_WAITS = frozenset({Wait.PIPE_WRITE, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL, Wait.FILE})
+"""Waits in its own code, for somebody who is no part of the job."""
+
 
 def claim(knot: Knot) -> Claim | None:
     """The root is a rank outside of the collective the others are in, or a process that serves such a rank."""
-    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE) or knot.root is None:
+    alone = knot.ending is Ending.NOBODY and knot.standing().kind in _OWN_WAITS
+    if knot.root is None or not (knot.ending in (Ending.LEAF, Ending.OUTSIDE) or alone):
         return None
     if knot.kind() != "rank" and not (knot.kind() == "process" and _serves_a_rank(knot)):
         return None
