@@ -189,15 +189,16 @@ class Case:
         return any(row.pid == pid and row.reason == NOT_PYTHON for row in self.snapshot.unknowns)
 
     def is_forked(self, pid: int) -> bool:
-        """A child made by fork alone: it shows its parent's command line, and no spawn helper's."""
-        process, parent = (
-            self.processes.get(pid),
-            self.processes.get(self.processes[pid].ppid) if pid in self.processes else None,
-        )
-        if process is not None and process.forked is False:
-            return False
+        """A child made by fork alone: the kernel says so; else it shows its parent's command line, and no spawn helper's.
+
+        What a fork server forks has nothing of the job in it.
+        """
+        process = self.processes.get(pid)
+        parent = self.processes.get(process.ppid) if process else None
         if process is None or parent is None or process.cmdline is None:
             return False
+        if process.forked is not None:
+            return process.forked and self.role(parent.pid).kind != "forkserver"
         spawned = any("--multiprocessing-fork" in word for word in process.cmdline)
         return not spawned and (process.cmdline == parent.cmdline or process.name == "pt_data_worker")
 

@@ -57,7 +57,9 @@ class Knot:
         self.closed = closed
         first = closed.roots[0] if closed.roots else None
         self.nobody = first if isinstance(first, Nobody) else None
-        self.gone = tuple(root for root in closed.roots if isinstance(root, Gone))
+        gone = tuple(root for root in closed.roots if isinstance(root, Gone))
+        # Of several that ended the one that crashed left something undone; the others may just have finished.
+        self.gone = tuple(root for root in gone if crashed(root)) or gone
         self.outside = first if isinstance(first, Outside) else None
 
     @property
@@ -214,6 +216,13 @@ class Knot:
         words = "spins" if motion is Motion.SPINNING else need.words if need and need.held else standing.words
         thread = None if key[0] == key[1] else self.case.thread_name(key)
         return Link(pid=key[0], role=self.case.role(key[0]).name, does=words, place=self.case.place(key), thread=thread)
+
+
+def crashed(gone: Gone) -> bool:
+    """Killed, or ended with an exit status that says that something went wrong."""
+    return gone.how.startswith("killed") or (
+        gone.how.startswith("ended with exit status") and not gone.how.endswith(" 0")
+    )
 
 
 def stands_since(case: Case, key: ThreadKey) -> float:

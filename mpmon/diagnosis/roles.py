@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mpmon.diagnosis.frames import bare, calls, is_machinery
+from mpmon.diagnosis.frames import bare, calls, is_machinery, own_frames
 from mpmon.model import Frame, Process, Row, Stack
 
 WORKER_FILE = "torch/utils/data/_utils/worker.py"
@@ -96,7 +96,7 @@ class _Reader:
         names: frozenset[str],
     ) -> None:
         self.process = process
-        self.frames = stack.frames if stack else ()
+        self.frames = tuple(own_frames(stack)) if stack else ()
         self.parent = parent.pid if parent else None
         self.parent_name = parent.name if parent else None
         self.parent_command = parent.cmdline if parent else None

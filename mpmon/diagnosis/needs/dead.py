@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
+from itertools import pairwise
 
 import msgspec
 
@@ -15,6 +16,9 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Gone, Need
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.model import Cgroup, Process
+
+STARTED_TOGETHER_S = 0.1
+"""Workers of one pool start one after the other, closer than this or at least evenly."""
 
 TOGETHER_S = 3.0
 """A kill for memory and an end that mpmon noticed so shortly after one another belong together."""
@@ -142,6 +146,46 @@ def gone_children(case: Case, parent: int, kind: str) -> list[Gone]:
         if row.process.ppid == parent and row.process.name == "pt_data_worker" and kind == "dataloader worker"
     ]
     return found or seen
+
+
+class Replaced(msgspec.Struct, frozen=True, gc=False):
+    """A worker of a pool that died, as its successor gives away."""
+
+    successor: int
+    first: int
+    """Pid of the oldest of its siblings."""
+    apart_s: float
+    """Between their starts, seconds."""
+    dead: tuple[int, ...]
+    """Pids that are missing between the siblings', empty where that does not tell."""
+
+
+def replaced(case: Case, pids: Iterable[int]) -> Replaced | None:
+    """Pools start a new worker for one that died: it is much younger than the others, and a pid is missing among them."""
+    workers = sorted((case.processes[pid].start_time, pid) for pid in pids if pid in case.processes)
+    late = _latecomer([at for at, _ in workers])
+    if late is None:
+        return None
+    (begin, first), (at, successor) = workers[0], workers[late]
+    together = [pid for _, pid in workers[:late]]
+    # Processes forked one after the other get pids in a row.
+    gaps = sorted(set(range(min(together), max(together))) - set(together))
+    count = len(workers) - late
+    after = max(together) + 1
+    if not gaps and count == 1 and after not in case.processes and after < successor:
+        # The last one to be started.
+        gaps = [after]
+    return Replaced(successor, first, at - begin, tuple(gaps if len(gaps) == count else ()))
+
+
+def _latecomer(starts: list[float]) -> int | None:
+    """Place of the first one that started long after the others, measured by the gaps between those."""
+    gaps = [after - before for before, after in pairwise(starts)]
+    if not gaps or max(gaps) < STARTED_TOGETHER_S:
+        return None
+    place = gaps.index(max(gaps))
+    rest = gaps[:place] + gaps[place + 1 :]
+    return place + 1 if not rest or max(gaps) > 4 * max(rest) else None
 
 
 # Why

@@ -21,7 +21,8 @@ def claim(knot: Knot) -> Claim | None:
     """All ranks are in collectives of different names, none of them in a backward pass."""
     groups = operations(knot)
     if len(groups) == 1:
-        return _not_the_same(knot, next(iter(groups))) or _other_arguments(knot, *next(iter(groups.items())))
+        name, keys = next(iter(groups.items()))
+        return _not_the_same(knot, name) or _other_arguments(knot, name, keys) or _other_lines(knot, name, keys)
     if not groups or BACKWARD in groups:
         return None
     numbers = numbered(knot)
@@ -54,6 +55,27 @@ def _not_the_same(knot: Knot, name: str) -> Claim | None:
         advice=("Use process groups in the same order on every rank.", "Compare shape and dtype of what is reduced."),
         certainty=numbers.certainty,
         suspects=tuple(map(knot.case.suspect, numbers.odd)) or None,
+    )
+
+
+def _other_lines(knot: Knot, name: str, keys: list[tuple[int, int]]) -> Claim | None:
+    """All ranks in an operation of the same name, called from different lines: in another group, or out of step."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    for key in keys:
+        places.setdefault(str(knot.case.place(key)), []).append(key)
+    if len(places) < 2 or name == BACKWARD:
+        return None
+    odd = odd_ones_out(knot, places)
+    words = [f"{', '.join(knot.case.role(key[0]).name for key in found)} at {place}" for place, found in places.items()]
+    return Claim(
+        summary=f"all ranks are in {name}, but called from different lines: {'; '.join(words)}",
+        evidence=tuple(words),
+        advice=(
+            "Use process groups in the same order on every rank.",
+            "Compare how often each rank goes round its loop.",
+        ),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, odd)),
     )
 
 

@@ -19,6 +19,9 @@ from mpmon.diagnosis.words import several
 CAUSE = "collective-missing"
 NEEDS = frozenset({"stacks", "flight_records"})
 
+_FOR_OTHERS = frozenset({Wait.STORE_KEY, Wait.RENDEZVOUS, Wait.SOCKET, Wait.QUEUE_GET, Wait.PROCESS_EVENT})
+"""What a rank may wait for that only other processes bring."""
+
 
 def claim(knot: Knot) -> Claim | None:
     """Some ranks reduce gradients, others are in a collective of their own; or some are in no collective any more."""
@@ -52,7 +55,7 @@ def claim(knot: Knot) -> Claim | None:
 
 def _is_elsewhere(knot: Knot, key: ThreadKey) -> bool:
     main = key[0] == key[1] and knot.case.role(key[0]).kind == "rank"
-    return main and knot.standing(key).kind is not Wait.COLLECTIVE
+    return main and knot.standing(key).kind in _FOR_OTHERS
 
 
 def _left(knot: Knot, groups: dict[str, list[ThreadKey]], absent: list[ThreadKey]) -> Claim:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.needs.dead import advice_on, death, did, evidence_of
+from mpmon.diagnosis.needs.dead import advice_on, death, did, evidence_of, replaced
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "lock-orphaned"
@@ -31,18 +31,29 @@ def claim(knot: Knot) -> Claim | None:
         # The bound of a queue is no lock: it is full, and nobody takes anything out.
         return None
     dead = tuple(knot.case.dead_suspect(pid) for pid in knot.nobody.blame if pid not in {key[0] for key in knot.roots})
+    siblings = knot.case.clients.get(knot.case.role(knot.root[0]).parent or 0, ())
+    pool = [pid for pid in siblings if knot.case.role(pid).kind == "pool worker"]
+    found = None if dead else replaced(knot.case, pool)
+    inferred = found.dead if found else ()
+    dead = dead or tuple(map(knot.case.dead_suspect, inferred))
     pids = [suspect.pid for suspect in dead]
     who = "a process that has ended"
     if len(dead) == 1:
-        who = f"{dead[0].role} (pid {pids[0]}), which {did(death(knot.case, pids[0]).how)},"
+        how = "was replaced by its pool" if inferred else did(death(knot.case, pids[0]).how)
+        who = f"{dead[0].role} (pid {pids[0]}), which {how},"
     return Claim(
         summary=f"{knot.role()} waits for a lock that {who} took with it",
-        evidence=(knot.nobody.why, *knot.edge_evidence(), *evidence_of(knot.case, pids)),
+        evidence=(
+            knot.nobody.why,
+            *knot.edge_evidence(),
+            *(f"pid {pid} is missing between the pids of its pool: probably the holder's" for pid in inferred),
+            *(evidence_of(knot.case, pids) if not inferred else ()),
+        ),
         advice=(
             *advice_on(knot.case, pids),
             "Restart: the lock is lost. Take locks with `with`, so that an exception gives them back.",
             "Do not kill or terminate() a process that shares a lock or a queue.",
         ),
-        certainty=Certainty.PROVED,
+        certainty=Certainty.LIKELY if inferred else Certainty.PROVED,
         suspects=dead,
     )

@@ -9,19 +9,14 @@ the queue, use `ProcessPoolExecutor`, which raises BrokenProcessPool.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.needs.dead import advice_on, did, evidence_of
+from mpmon.diagnosis.needs.dead import advice_on, did, evidence_of, replaced
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "worker-dead"
 NEEDS = frozenset({"stacks"})
-
-STARTED_TOGETHER_S = 0.1
-"""Workers of one pool start one after the other, closer than this or at least evenly."""
 
 _NOTICE = (
     "To notice such a death: ProcessPoolExecutor raises BrokenProcessPool; for processes of your own wait for "
@@ -49,42 +44,21 @@ def _replaced(knot: Knot) -> Claim | None:
     """A pool starts a new worker for one that died; the task of the dead one is lost, and its pid forgotten."""
     if knot.standing().kind is not Wait.POOL_RESULT or knot.nobody is None:
         return None
-    workers = sorted(
-        (knot.case.processes[pid].start_time, pid) for pid in knot.nobody.blame if pid in knot.case.processes
-    )
-    late = _latecomer([at for at, _ in workers])
-    if late is None:
+    found = replaced(knot.case, knot.nobody.blame)
+    if found is None:
         return None
-    at, pid = workers[late]
-    apart = f"{at - workers[0][0]:.1f} s"
-    dead = _missing([sibling for _, sibling in workers[:late]], len(workers) - late)
+    apart = f"{found.apart_s:.1f} s"
     return Claim(
-        summary=f"{knot.role()} waits for {knot.standing().words}, but a worker of its pool died: pid {pid} was started "
-        f"{apart} after the others in its place, and the task is lost",
+        summary=f"{knot.role()} waits for {knot.standing().words}, but a worker of its pool died: pid {found.successor} was "
+        f"started {apart} after the others in its place, and the task is lost",
         evidence=(
-            f"pid {pid} started {apart} after pid {workers[0][1]}, and all pool workers wait for work",
-            *(f"pid {gone} is missing between its siblings' pids: probably the dead worker's" for gone in dead),
+            f"pid {found.successor} started {apart} after pid {found.first}, and all pool workers wait for work",
+            *(f"pid {gone} is missing between its siblings' pids: probably the dead worker's" for gone in found.dead),
         ),
         advice=(
             "Look for the reason: the job's log, or dmesg -T | grep -i 'killed process' (out of memory).",
             "Use ProcessPoolExecutor, which notices such a death and raises BrokenProcessPool.",
         ),
         certainty=Certainty.POSSIBLE,
-        suspects=tuple(map(knot.case.dead_suspect, dead)),
+        suspects=tuple(map(knot.case.dead_suspect, found.dead)),
     )
-
-
-def _missing(together: list[int], replaced: int) -> list[int]:
-    """The pids of the dead, where they left gaps: processes forked one after the other get pids in a row."""
-    gaps = sorted(set(range(min(together), max(together))) - set(together))
-    return gaps if len(gaps) == replaced else []
-
-
-def _latecomer(starts: list[float]) -> int | None:
-    """Place of the first one that started long after the others, measured by the gaps between those."""
-    gaps = [after - before for before, after in pairwise(starts)]
-    if not gaps or max(gaps) < STARTED_TOGETHER_S:
-        return None
-    place = gaps.index(max(gaps))
-    rest = gaps[:place] + gaps[place + 1 :]
-    return place + 1 if not rest or max(gaps) > 4 * max(rest) else None
