@@ -173,6 +173,11 @@ class Knot:
         need = self.graph.node(self.goal).need
         return f"{self.case.role(self.goal[0]).name} waits for {need.words if need else 'it'}"
 
+    def at(self, key: ThreadKey | None = None) -> str:
+        """The line of the root, or of another thread, for the middle of a sentence: ` at job.py:12 in load`; may be empty."""
+        place = self.case.place(key or self.root or self.goal)
+        return f" at {place}" if place else ""
+
     def targets(self, key: ThreadKey) -> tuple[Target, ...]:
         """Whom a thread waits for."""
         need = self.graph.node(key).need

@@ -88,7 +88,7 @@ def _other_arguments(knot: Knot, name: str, keys: list[tuple[int, int]]) -> Clai
     names = ", ".join(knot.case.role(key[0]).name for key in odd)
     place = knot.case.place(odd[0])
     return Claim(
-        summary=f"all ranks are in {name}, but {names} with another `{variable}` than most{f' at {place}' if place else ''}",
+        summary=f"all ranks are in {name}, but {names} with another `{variable}` than most{knot.at(odd[0])}",
         evidence=(
             f"the local variable `{variable}` of {place.function if place else 'the caller'} differs on {names}",
         ),

@@ -22,7 +22,7 @@ def claim(knot: Knot) -> Claim | None:
     if knot.standing().kind is not Wait.DEBUGGER:
         return _unanswered(knot)
     return Claim(
-        summary=f"{knot.role()} is at a debugger's prompt{_at(knot)} and waits for somebody to type",
+        summary=f"{knot.role()} is at a debugger's prompt{knot.at()} and waits for somebody to type",
         evidence=(f"{knot.role()} is in {knot.standing().words} since {knot.for_how_long()}",),
         advice=("Remove the breakpoint() or input(), or run this part alone (num_workers=0, one rank).",),
     )
@@ -37,9 +37,8 @@ def _unanswered(knot: Knot) -> Claim | None:
     if asks is None or not others or not all(knot.standing(key).kind in _ENDS for key in others):
         return None
     name, parent = (knot.case.role(key[0]).name for key in (asks, others[0]))
-    place = knot.case.place(asks)
     return Claim(
-        summary=f"{name} reads its standard input{f' at {place}' if place else ''}, a pipe that only {parent} could write to, "
+        summary=f"{name} reads its standard input{knot.at(asks)}, a pipe that only {parent} could write to, "
         f"and {parent} waits for the end of {name}",
         evidence=knot.edge_evidence(),
         advice=(
@@ -52,8 +51,3 @@ def _unanswered(knot: Knot) -> Claim | None:
 def _reads_input(knot: Knot, key: tuple[int, int]) -> bool:
     row = knot.case.blocked.get(key)
     return row is not None and row.syscall == "read" and row.args[:1] == (0,) and in_own_code(knot.case.stacks.get(key))
-
-
-def _at(knot: Knot) -> str:
-    place = knot.place()
-    return f" at {place}" if place else ""

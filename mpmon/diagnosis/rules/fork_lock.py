@@ -23,9 +23,8 @@ def claim(knot: Knot) -> Claim | None:
         return None
     if knot.standing().kind not in _LOCKS or not knot.case.is_forked(knot.root[0]):
         return None
-    place = knot.place()
     return Claim(
-        summary=f"{knot.role()} waits for a lock{f' at {place}' if place else ''} that was taken before the fork: "
+        summary=f"{knot.role()} waits for a lock{knot.at()} that was taken before the fork: "
         "its holder does not exist in this process",
         evidence=(f"{knot.role()}: {knot.nobody.why}",),
         advice=(

@@ -32,9 +32,8 @@ def claim(knot: Knot) -> Claim | None:
     _, operation, value, *_ = blocked.args
     if operation & 0xFF != _FUTEX_WAIT_PRIVATE or value == _CONTENDED_MUTEX:
         return None
-    place = knot.place()
     return Claim(
-        summary=f"{knot.role()}, the child of a fork, waits{f' at {place}' if place else ''} for native threads (OpenMP) "
+        summary=f"{knot.role()}, the child of a fork, waits{knot.at()} for native threads (OpenMP) "
         "that exist in its parent only",
         evidence=(
             f"futex operation {operation:#x} expecting {value}: neither a mutex nor a semaphore, as libgomp's barriers",

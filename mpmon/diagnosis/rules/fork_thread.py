@@ -27,9 +27,8 @@ def claim(knot: Knot) -> Claim | None:
     others = [key for key in knot.case.threads(parent or 0) if key[0] != key[1]]
     if all(knot.case.standing(key).kind is Wait.SERVICE for key in others):
         return None
-    place = knot.place()
     return Claim(
-        summary=f"{knot.role()}, the child of a fork, waits for {knot.standing().words}{f' at {place}' if place else ''}, "
+        summary=f"{knot.role()}, the child of a fork, waits for {knot.standing().words}{knot.at()}, "
         "but the thread that would answer exists in its parent only",
         evidence=(f"pid {knot.root[0]} has one Python thread",),
         advice=(

@@ -21,10 +21,9 @@ def claim(knot: Knot) -> Claim | None:
     stack, waiter = knot.case.stacks.get(knot.root), knot.closed.path[-2]
     if stack is None or not stack.owns_gil or waiter[0] != knot.root[0]:
         return None
-    place = knot.place()
     return Claim(
         summary=f"thread {knot.case.thread_name(knot.root)} of {knot.role()} has held the GIL for {knot.for_how_long()} in "
-        f"native code{f' at {place}' if place else ''}; the other threads of the process starve",
+        f"native code{knot.at()}; the other threads of the process starve",
         evidence=knot.edge_evidence(),
         advice=(
             "Call it in a process of its own (ProcessPoolExecutor).",

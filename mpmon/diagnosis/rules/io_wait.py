@@ -31,9 +31,8 @@ def claim(knot: Knot) -> Claim | None:
     if not outside and not uninterruptible:
         return None
     what = knot.outside.who if knot.outside else f"{blocked.syscall} in state D (kernel: {blocked.wchan})"
-    place = knot.place()
     return Claim(
-        summary=f"{knot.role()} has waited for {what} for {knot.for_how_long()}{f' at {place}' if place else ''}",
+        summary=f"{knot.role()} has waited for {what} for {knot.for_how_long()}{knot.at()}",
         evidence=(
             f"system call {blocked.syscall}, kernel function {blocked.wchan}, state {blocked.state}",
             *knot.edge_evidence(),

@@ -49,10 +49,9 @@ def _never_set(knot: Knot) -> Claim | None:
     if not waiting or not all(knot.standing(key).kind in _FOR_THEM for key in others):
         return None
     names = several([knot.case.role(key[0]).name for key in waiting])
-    place = knot.case.place(waiting[0])
     return Claim(
         summary=f"{names} {'waits' if len(waiting) == 1 else 'wait'} for {knot.standing(waiting[0]).words}"
-        f"{f' at {place}' if place else ''} that nobody sets any more: all who have it wait as well, or have ended",
+        f"{knot.at(waiting[0])} that nobody sets any more: all who have it wait as well, or have ended",
         evidence=knot.edge_evidence(),
         advice=(
             "Look who should have set or notified it: it did so before anybody waited, or ended without.",

@@ -30,7 +30,7 @@ def claim(knot: Knot) -> Claim | None:
     has_lock = any(need.held for key in knot.roots if (need := knot.graph.node(key).need))
     if not has_lock and not all(knot.standing(key).kind in _HELD for key in knot.roots):
         return None
-    steps = [f"{knot.case.role(key[0]).name} waits for {knot.waits_for(key)}{_at(knot, key)}" for key in knot.roots]
+    steps = [f"{knot.case.role(key[0]).name} waits for {knot.waits_for(key)}{knot.at(key)}" for key in knot.roots]
     return Claim(
         summary=f"{several([knot.case.role(pid).name for pid in pids])} wait for each other: {'; '.join(steps)}",
         evidence=tuple(need.evidence for key in knot.roots if (need := knot.graph.node(key).need) and need.evidence),
@@ -50,7 +50,7 @@ def _through_manager(knot: Knot) -> Claim | None:
     if len({key[0] for key in clients}) < 2 or set(clients.values()) <= {"put"} or set(clients.values()) <= {"get"}:
         return None
     names = several([knot.case.role(key[0]).name for key in clients])
-    steps = [f"{knot.case.role(key[0]).name} in {call or 'a call'}(){_at(knot, key)}" for key, call in clients.items()]
+    steps = [f"{knot.case.role(key[0]).name} in {call or 'a call'}(){knot.at(key)}" for key, call in clients.items()]
     return Claim(
         summary=f"{names} wait for each other through a manager: {'; '.join(steps)}",
         evidence=knot.edge_evidence(),
@@ -71,8 +71,8 @@ def _holder_waits_for_waiter(knot: Knot) -> Claim | None:
             continue
         names = knot.case.role(holder[0]).name, knot.case.role(waiter[0]).name
         return Claim(
-            summary=f"{names[0]} holds the lock that {names[1]} waits for{_at(knot, waiter)}, and waits for "
-            f"{knot.waits_for(holder)}{_at(knot, holder)}, for which {names[1]} has to come",
+            summary=f"{names[0]} holds the lock that {names[1]} waits for{knot.at(waiter)}, and waits for "
+            f"{knot.waits_for(holder)}{knot.at(holder)}, for which {names[1]} has to come",
             evidence=(need.evidence if need else "", *knot.edge_evidence()),
             advice=("Give the lock back before waiting for the others.",),
             certainty=Certainty.LIKELY,
@@ -92,8 +92,3 @@ def _makers(knot: Knot) -> tuple[Suspect, ...] | None:
 def _in_standard_stream(knot: Knot, key: tuple[int, int]) -> bool:
     row = knot.case.blocked.get(key)
     return row is not None and row.syscall in ("read", "write") and row.args[:1] in ((0,), (1,), (2,))
-
-
-def _at(knot: Knot, key: tuple[int, int]) -> str:
-    place = knot.case.place(key)
-    return f" at {place}" if place else ""

@@ -28,9 +28,8 @@ def claim(knot: Knot) -> Claim | None:
         if reader is None or knot.could_be_served(writer, reader):
             continue
         names = knot.case.role(reader[0]).name, knot.case.role(writer[0]).name
-        place = knot.case.place(reader)
         return Claim(
-            summary=f"{names[0]} waits for {knot.waits_for(reader)}{f' at {place}' if place else ''}, but {names[1]} (pid "
+            summary=f"{names[0]} waits for {knot.waits_for(reader)}{knot.at(reader)}, but {names[1]} (pid "
             f"{writer[0]}) cannot write its output: the pipe is full, and {names[0]} alone could read it",
             evidence=(need.evidence or f"pid {writer[0]} is blocked in write",),
             advice=("Use communicate(), or read the output while the process runs, or send it to a file.",),

@@ -32,9 +32,8 @@ def claim(knot: Knot) -> Claim | None:
     pids = [gone.pid for gone in knot.gone]
     names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid}, {gone.how})" for gone in knot.gone])
     who = f"its producer {names} is gone" if names else "nobody is left who could put anything"
-    place = knot.place()
     return Claim(
-        summary=f"{knot.role()} waits for {knot.standing().words}{f' at {place}' if place else ''}, but {who}",
+        summary=f"{knot.role()} waits for {knot.standing().words}{knot.at()}, but {who}",
         evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
         advice=(
             *advice_on(knot.case, pids),
@@ -53,12 +52,11 @@ def _awaited_by_writers(knot: Knot) -> Claim | None:
     others = those_who_only_wait(knot)
     if not readers or not others or len(readers) + len(others) + len(served) < len(knot.closed.members):
         return None
-    place = knot.case.place(readers[0])
     names = several([knot.case.role(key[0]).name for key in readers])
     waits = several([f"{knot.case.role(key[0]).name} waits for {knot.standing(key).words}" for key in others])
     return Claim(
         summary=f"{names} wait{'s' if len(readers) == 1 else ''} for {knot.standing(readers[0]).words}"
-        f"{f' at {place}' if place else ''}, and nobody is left who would put anything: {waits}",
+        f"{knot.at(readers[0])}, and nobody is left who would put anything: {waits}",
         evidence=knot.edge_evidence(),
         advice=("Put a sentinel (None) for each consumer before waiting for its end.",),
         certainty=Certainty.LIKELY,

@@ -46,11 +46,10 @@ def _awaited_by_readers(knot: Knot) -> Claim | None:
     if not putting or not joining or len(putting) + len(joining) + len(served) < len(knot.closed.members):
         return None
     producers = several([knot.case.role(key[0]).name for key in putting])
-    place = knot.case.place(joining[0])
     name = knot.case.role(joining[0][0]).name
     return Claim(
         summary=f"{producers} block in put(): the queue is full, and {name} waits for their end"
-        f"{f' at {place}' if place else ''} instead of taking anything out",
+        f"{knot.at(joining[0])} instead of taking anything out",
         evidence=knot.edge_evidence(),
         advice=("Empty the queue before joining those who put, or tell them to stop and let them put(timeout=…).",),
         certainty=Certainty.LIKELY,

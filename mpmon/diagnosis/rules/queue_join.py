@@ -30,10 +30,9 @@ def claim(knot: Knot) -> Claim | None:
         if joiner is None or knot.could_be_served(feeder, joiner):
             continue
         names = knot.case.role(joiner[0]).name, knot.case.role(feeder[0]).name
-        place = knot.case.place(joiner)
         need = knot.graph.node(feeder).need
         return Claim(
-            summary=f"{names[0]} joins {names[1]}{f' at {place}' if place else ''} before it has emptied the queue that "
+            summary=f"{names[0]} joins {names[1]}{knot.at(joiner)} before it has emptied the queue that "
             f"{names[1]} still writes to",
             evidence=(f"the feeder thread of {names[1]} is blocked: {need.evidence if need else 'its pipe is full'}",),
             advice=(

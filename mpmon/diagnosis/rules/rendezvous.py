@@ -77,9 +77,9 @@ def _key_never_set(knot: Knot) -> Claim | None:
     if any(knot.standing(key).kind is Wait.COLLECTIVE for key in others):
         return None
     names = several([knot.case.role(key[0]).name for key in waiting])
-    ends = [f"{knot.case.role(key[0]).name} waits for {knot.standing(key).words}{_at(knot, key)}" for key in others]
+    ends = [f"{knot.case.role(key[0]).name} waits for {knot.standing(key).words}{knot.at(key)}" for key in others]
     return Claim(
-        summary=f"{names} wait for a key of the store{_at(knot, waiting[0])} that nobody sets"
+        summary=f"{names} wait for a key of the store{knot.at(waiting[0])} that nobody sets"
         + (f": {several(ends)}" if ends else ""),
         evidence=knot.edge_evidence(),
         advice=(
@@ -88,11 +88,6 @@ def _key_never_set(knot: Knot) -> Claim | None:
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, others or waiting)),
     )
-
-
-def _at(knot: Knot, key: tuple[int, int]) -> str:
-    place = knot.case.place(key)
-    return f" at {place}" if place else ""
 
 
 def _environment(knot: Knot, pid: int) -> str:

@@ -26,8 +26,7 @@ def claim(knot: Knot) -> Claim | None:
     if knot.root is None:
         return None
     kind = knot.standing().kind
-    place = knot.place()
-    at = f" at {place}" if place else ""
+    at = knot.at()
     if kind in _RESULTS and knot.context() in _POOLS:
         return Claim(
             summary=f"{knot.role()}: a task waits{at} for tasks of its own pool, whose workers all wait like it",

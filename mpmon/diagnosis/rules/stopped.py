@@ -29,9 +29,8 @@ def claim(knot: Knot) -> Claim | None:
         )
     else:
         how, advice = "stopped by a signal (SIGSTOP or job control)", f"Let it go on: kill -CONT {pid}"
-    place = knot.place()
     return Claim(
-        summary=f"{knot.role()} (pid {pid}) is {how}{f' at {place}' if place else ''}",
+        summary=f"{knot.role()} (pid {pid}) is {how}{knot.at()}",
         evidence=(f"/proc/{pid}/stat: state {process.state}",),
         advice=(advice, "Find out who stopped it: a memory guard, a scheduler, Ctrl-Z in its terminal."),
         certainty=Certainty.PROVED,

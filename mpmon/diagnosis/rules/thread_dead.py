@@ -28,9 +28,8 @@ def claim(knot: Knot) -> Claim | None:
     if knot.context() is not None:
         # A worker inside a task: whether it ever had such a thread is not known, that it does not return is.
         return None
-    place = knot.place()
     return Claim(
-        summary=f"{knot.role()} waits for {knot.standing().words}{f' at {place}' if place else ''}, "
+        summary=f"{knot.role()} waits for {knot.standing().words}{knot.at()}, "
         "but no thread is left in the process that could answer",
         evidence=knot.edge_evidence() or ("no other Python thread of the process does anything but wait for requests",),
         advice=(

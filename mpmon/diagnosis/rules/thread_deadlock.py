@@ -32,7 +32,7 @@ def claim(knot: Knot) -> Claim | None:
     in_cycle = list(knot.roots) if exact else []
     # Those in a lock hold something the others need; a thread that only joins or gets is a waiter.
     roots = in_cycle or [key for key in waiting if knot.standing(key).kind in _LOCKS] or waiting
-    steps = [f"{knot.case.thread_name(key)} waits for {knot.waits_for(key)}{_at(knot, key)}" for key in roots]
+    steps = [f"{knot.case.thread_name(key)} waits for {knot.waits_for(key)}{knot.at(key)}" for key in roots]
     return Claim(
         summary=f"threads of {knot.case.role(roots[0][0]).name} wait for each other: {several(steps)}",
         evidence=_evidence(knot, roots) or tuple(steps),
@@ -45,8 +45,3 @@ def claim(knot: Knot) -> Claim | None:
 def _evidence(knot: Knot, keys: list[ThreadKey]) -> tuple[str, ...]:
     needs = [knot.graph.node(key).need for key in keys]
     return tuple(need.evidence for need in needs if need and need.evidence)
-
-
-def _at(knot: Knot, key: ThreadKey) -> str:
-    place = knot.case.place(key)
-    return f" at {place}" if place else ""
