@@ -6,7 +6,8 @@
 - `history`, `motion`: since when it has not changed, and whether running means getting anywhere;
 - `roles`, `case`: who is who, and who holds the other end;
 - `needs`, `graph`: whom it waits for, and which set can never move;
-- `knot`, `rules`: why, in the words of one cause;
+- `knot`, `rules`: why, in the words of one cause; `collectives`, `numbers` and `managers` are ground that rules share;
+- `advice`, `gaps`, `holding`: what else to say: best practices, what could not be looked at, the locks of each frame;
 - `engine`, `views`: verdict, findings, and a line for every process.
 """
 

@@ -4,8 +4,8 @@ Every function answers with the targets that could end the wait.  Too many targe
 help), too few make it wrong, so a set is only narrowed by facts: who holds the other end, who is idle, who ended.
 
 Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
-socket, a manager's clients), `threads` (inside one process),
-`ends` (joins, exit), `ranks` (collectives, rendezvous), `dead` (who ended), `hidden` (what may not be read).
+socket, a manager's clients), `threads` (inside one process), `ends` (joins, exit), `ranks` (collectives, rendezvous, keys
+of the store), `dead` (who ended), `hidden` (what may not be read).
 """
 
 from __future__ import annotations
