@@ -20,27 +20,7 @@ from mpmon.model import Row, Snapshot
 RECORDING_SCHEMA = "mpmon.recording/1"
 REPORT_SCHEMA = "mpmon.report/1"
 
-TABLES: tuple[str, ...] = (
-    "processes",
-    "threads",
-    "exits",
-    "blocked",
-    "objects",
-    "handles",
-    "outsiders",
-    "semaphores",
-    "locks",
-    "awaited",
-    "remembered",
-    "stacks",
-    "collectives",
-    "flight_records",
-    "gpus",
-    "gpu_processes",
-    "cgroups",
-    "unknowns",
-    "probes",
-)
+TABLES = tuple(field.name for field in msgspec.structs.fields(Snapshot) if field.default == ())
 """The tables of a snapshot that a recording may leave out when they did not change."""
 
 R = TypeVar("R", bound=msgspec.Struct)

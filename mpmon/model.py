@@ -331,32 +331,228 @@ class FlightRecord(Row, frozen=True, kw_only=True):
     """Groups of which it told no name, so that they may be any."""
 
 
+class Xid(Row, frozen=True, kw_only=True):
+    """An error the driver reported while mpmon listened: numbers as in NVIDIA's "Xid Errors"."""
+
+    number: int
+    seen_at: float
+
+
 class Gpu(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """One NVIDIA device, by UUID."""
+    """One NVIDIA device, by UUID, as nvml.h words it; a field that is `None` has its reason in `reasons`."""
 
     uuid: str
     index: int
+    """NVML's number, in PCI order; CUDA may count otherwise."""
     name: str
+    bus_id: str | None = None
+    read_at: float = 0.0
+    """When these values were read, seconds since the epoch; older than the snapshot when the driver does not answer."""
     memory_total_bytes: int | None = None
     memory_used_bytes: int | None = None
+    """Without what the driver reserves (memory v2), as nvidia-smi counts."""
+    memory_reserved_bytes: int | None = None
     utilization_percent: float | None = None
+    """Share of the last sample period in which at least one kernel ran: one that only spins counts in full."""
+    memory_utilization_percent: float | None = None
+    """Share of that period in which device memory was read or written; not how full it is."""
     power_watts: float | None = None
     power_limit_watts: float | None = None
     temperature_celsius: float | None = None
+    sm_clock_mhz: int | None = None
+    sm_clock_max_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    clock_event_reasons: tuple[str, ...] | None = None
+    """Why clocks are not higher: `power cap`, `thermal (hardware)` …; empty when nothing holds them down."""
+    ecc_uncorrected: int | None = None
+    """Uncorrected memory errors since the driver was loaded."""
+    recovery_action: str | None = None
+    """What the driver asks for after an error: `none`, `reset`, `reboot`, `drain` …"""
+    xids: tuple[Xid, ...] = ()
+    """Errors since mpmon came; earlier ones cannot be asked for."""
+    mig: bool | None = None
+    compute_mode: str | None = None
+    persistence: bool | None = None
+    pcie_rx_bytes_per_s: int | None = None
+    """Only while a view asks for it: the driver counts for 20 ms a direction."""
+    pcie_tx_bytes_per_s: int | None = None
+    problem: str | None = None
+    """Why the device as a whole cannot be read: `the GPU is lost`, `driver call nvmlDeviceGetPowerUsage blocks`."""
+    blocked_since: float | None = None
+    """Since when a driver call on it has not come back, seconds since the epoch."""
     reasons: dict[str, str] = {}
     """Why a field is `None`."""
 
 
+class MigInstance(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """A part of a device that CUDA sees as a device of its own."""
+
+    uuid: str
+    gpu_uuid: str
+    gpu_instance: int
+    compute_instance: int | None = None
+    name: str
+    memory_total_bytes: int | None = None
+    memory_used_bytes: int | None = None
+    reasons: dict[str, str] = {}
+
+
 class GpuProcess(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """Device memory the driver attributes to one process."""
+    """What the driver attributes to one process on one device or MIG instance, of the job or not."""
 
     pid: int
+    """As the driver says; a pid of another namespace when `reasons` has `pid`."""
     gpu_uuid: str
     mig_instance: int | None = None
+    """GPU instance id."""
+    compute_instance: int | None = None
+    kinds: tuple[str, ...] = ()
+    """In which of the driver's lists it is: `compute`, `graphics`, `mps`."""
+    name: str | None = None
+    """The kernel's name of the process, when it is not of the job."""
     memory_bytes: int | None = None
+    """All memory its context holds, torch's cache and libraries included."""
     sm_percent: float | None = None
+    """Share of the sample period in which its kernels ran; 0 when the driver has no new sample of it."""
     sample_age_s: float | None = None
+    """How old that sample was when it was read."""
     reasons: dict[str, str] = {}
+
+
+class SharedFile(Row, frozen=True, kw_only=True):
+    """A file of torch in shared memory: a storage that processes share, or reference counts of CUDA memory.
+
+    torch's aten/src/ATen/MapAllocator.cpp and torch/csrc/CudaIPCTypes.cpp.
+    """
+
+    id: str
+    """`file:DEV:INODE`."""
+    kind: str
+    """`storage`, or `refcounter`: 64 bytes and 10000 counts of 8 bytes."""
+    path: str
+    deleted: bool = False
+    """It has no name any more: with the strategy `file_descriptor` from the start, else somebody removed it."""
+    size_bytes: int
+    creator: int | None = None
+    """The pid in its name: of its creator, in the pid namespace of its creator."""
+    creator_alive: bool | None = None
+    count: int | None = None
+    """References of a storage of the strategy `file_system`, from its header."""
+    mappings: int | None = None
+    """Of a refcounter: how many have it mapped, from its header."""
+    slots: tuple[tuple[int, int], ...] = ()
+    """Of a refcounter: slot and count of those that are not 0; at most the first 4096."""
+    live_slots: int | None = None
+    """How many of its counts are not 0."""
+
+
+class SharedUse(Row, frozen=True, kw_only=True):
+    """How one process uses a `SharedFile`."""
+
+    pid: int
+    object: str
+    maps: int = 0
+    descriptors: int = 0
+
+
+class SharedMemory(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """The tmpfs at /dev/shm as processes of the job see it: statvfs(3) through /proc/PID/root."""
+
+    device: int
+    """Its device number: processes with another one cannot share files."""
+    pids: tuple[int, ...] = ()
+    """Processes of the job that see this one."""
+    size_bytes: int
+    used_bytes: int
+
+
+class Limits(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """What sharing uses up in one process."""
+
+    pid: int
+    descriptors: int | None = None
+    descriptors_limit: int | None = None
+    """Soft limit of RLIMIT_NOFILE."""
+    maps: int | None = None
+    maps_limit: int | None = None
+    """vm.max_map_count."""
+
+
+class ShimProcess(Row, frozen=True, kw_only=True):
+    """A process that has the queue shim, by its file; it may be dead."""
+
+    pid: int
+    start_time: float
+    alive: bool
+    dropped: int = 0
+    """Records there was no room for."""
+    collected_at: float | None = None
+    """When it last called `torch.cuda.ipc_collect()`."""
+
+
+class QueueRecord(Row, frozen=True, kw_only=True):
+    """What one process did with one queue, as the shim wrote it down. Moments are seconds since the epoch."""
+
+    pid: int
+    object: str
+    """`pipe:INODE` of the queue."""
+    kind: str = "Queue"
+    """`Queue`, `JoinableQueue`, `SimpleQueue`."""
+    made_at: str | None = None
+    """Where it was made, `job.py:9 in main`, when this process made it."""
+    capacity: int | None = None
+    """`None` when it has no bound."""
+    puts: int = 0
+    gets: int = 0
+    sent: int = 0
+    """Objects its feeder has sent."""
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    lost: int = 0
+    """Objects the feeder could not send: put returned, nobody gets them."""
+    put_at: float | None = None
+    """When its last put began."""
+    get_at: float | None = None
+    putting: bool = False
+    """That put has not come back."""
+    getting: bool = False
+    put_site: str | None = None
+    """Where the last put was called, `job.py:16 in train_step`."""
+    get_site: str | None = None
+
+
+class ExportRecord(Row, frozen=True, kw_only=True):
+    """One sending of CUDA memory, as the shim of the producer wrote it down."""
+
+    pid: int
+    """The producer."""
+    file: str
+    """Name of the refcounter file."""
+    slot: int
+    size_bytes: int
+    device: int
+    """As the producer counts devices."""
+    sent_at: float
+    object: str | None = None
+    """`pipe:INODE` of the queue it went through; `None` when it went another way."""
+    site: str | None = None
+    dropped_at: float | None = None
+    """When the producer was seen to have no more use for it: with a count above 0 its memory is in limbo."""
+    synced: bool = False
+    """It was sent with a full synchronization of the stream, for want of events."""
+
+
+class ImportRecord(Row, frozen=True, kw_only=True):
+    """One receiving of CUDA memory, as the shim of the consumer wrote it down."""
+
+    pid: int
+    """The consumer."""
+    file: str
+    slot: int
+    received_at: float
+    again: bool = False
+    """It had that storage already, and gave the count back at once."""
+    object: str | None = None
 
 
 class Cgroup(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -426,6 +622,17 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     flight_records: tuple[FlightRecord, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     gpu_processes: tuple[GpuProcess, ...] = ()
+    mig_instances: tuple[MigInstance, ...] = ()
+    driver: str | None = None
+    """Version of the NVIDIA driver; `None` without one."""
+    shared_files: tuple[SharedFile, ...] = ()
+    shared_uses: tuple[SharedUse, ...] = ()
+    shared_memory: tuple[SharedMemory, ...] = ()
+    limits: tuple[Limits, ...] = ()
+    shims: tuple[ShimProcess, ...] = ()
+    queue_records: tuple[QueueRecord, ...] = ()
+    exports: tuple[ExportRecord, ...] = ()
+    imports: tuple[ImportRecord, ...] = ()
     cgroups: tuple[Cgroup, ...] = ()
     unknowns: tuple[Unknown, ...] = ()
     probes: tuple[ProbeReport, ...] = ()

@@ -28,6 +28,8 @@ def of(hint: Any) -> st.SearchStrategy[Any]:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return st.one_of(*map(of, inner))
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return st.tuples(*map(of, inner))
     if origin is tuple:
         return st.lists(of(inner[0]), max_size=3).map(tuple)
     if origin is dict:

@@ -19,6 +19,7 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs import node
 from mpmon.diagnosis.needs.dead import death, did
+from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.views import ProcessViews
 from mpmon.diagnosis.waits import Wait
@@ -51,6 +52,11 @@ def diagnose(history: History, memory: ProcessViews | None = None) -> Diagnosis:
     if snapshot is None:
         return Diagnosis(verdict=Verdict.UNKNOWN, because="nothing was read yet")
     case = Case(history, snapshot)
+    return msgspec.structs.replace(_judged(case, views), remarks=remarks(case))
+
+
+def _judged(case: Case, views: ProcessViews) -> Diagnosis:
+    """The verdict and its findings."""
     graph = Graph(lambda key: node(case, key))
     blind = _blind(case)
     if blind and not _shows_a_stop(case):

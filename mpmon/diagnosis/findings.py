@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 from mpmon.diagnosis.words import several
-from mpmon.model import Row, Snapshot
+from mpmon.model import Gpu, GpuProcess, Row, Snapshot
 
 MOST_CAUSES = 6
 """Causes that are named in one line for people."""
@@ -111,6 +111,21 @@ class Finding(Row, frozen=True, kw_only=True, omit_defaults=False):
     """When the suspect last moved, seconds since the epoch."""
 
 
+class Remark(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """Something a person should know that is no hang: two ranks on one GPU, memory nobody frees, a full /dev/shm."""
+
+    topic: str
+    """`gpu-shared`, `ipc-leak` …: one per kind of remark."""
+    summary: str
+    pids: tuple[int, ...] = ()
+    """Whom it is about, the first to look at first."""
+    gpu_uuid: str | None = None
+    since: float | None = None
+    """Seconds since the epoch."""
+    evidence: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
 class Unchecked(Row, frozen=True, kw_only=True):
     """A cause that could not be looked for, and why."""
 
@@ -157,8 +172,20 @@ class Diagnosis(Row, frozen=True, kw_only=True, eq=False):
     because: str = ""
     """One sentence for the verdict, also when nothing is wrong."""
     findings: tuple[Finding, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    """What else a person should know, the worst first; they do not make a verdict."""
     unchecked: tuple[Unchecked, ...] = ()
     processes: tuple[ProcessView, ...] = ()
+
+
+class Moment(msgspec.Struct, frozen=True, gc=False):
+    """What of an earlier round is kept for histories: of the last minutes, one a round."""
+
+    taken_at: float
+    gpus: tuple[Gpu, ...]
+    gpu_processes: tuple[GpuProcess, ...]
+    cpu: dict[int, float]
+    """Percent of one core by pid, of those that ran."""
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -168,3 +195,5 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     diagnosis: Diagnosis
     watched_s: float
     """How long mpmon has been looking."""
+    trend: tuple[Moment, ...] = ()
+    """The last minutes, oldest first, the present one included."""

@@ -11,6 +11,7 @@ from collections import defaultdict
 
 import msgspec
 
+from mpmon.diagnosis.findings import Moment
 from mpmon.diagnosis.roles import Role, roles
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
 
@@ -19,6 +20,9 @@ LOOKS = 24
 
 WINDOW_S = 20.0
 """How far back signs of life are remembered."""
+
+TREND_ROUNDS = 300
+"""Rounds that histories go back."""
 
 ThreadKey = tuple[int, int]
 """(pid, tid)."""
@@ -72,6 +76,8 @@ class History:
         self.pasts: dict[ThreadKey, Past] = {}
         self.lives: dict[tuple[int, float], Life] = {}
         self.roles: dict[int, Role] = {}
+        self.trend: tuple[Moment, ...] = ()
+        """The last minutes for histories, oldest first."""
         self.births: tuple[tuple[float, int], ...] = ()
         """(moment, pid) of processes that appeared while mpmon watched, within the window."""
 
@@ -95,6 +101,7 @@ class History:
         new.lives = self._lives(snapshot)
         new.births = self._births(snapshot)
         new.roles = self._roles(snapshot)
+        new.trend = (*self.trend[-(TREND_ROUNDS - 1) :], _moment(snapshot, new.lives))
         return new
 
     def past(self, pid: int, tid: int) -> Past | None:
@@ -160,6 +167,11 @@ class History:
         known = {row.pid: self.roles[row.pid] for row in (before.processes if before else ()) if row.key in alive}
         frozen = {pid: frozenset(found) for pid, found in names.items()}
         return roles(snapshot.processes, stacks, snapshot.root_pid, known, frozen)
+
+
+def _moment(snapshot: Snapshot, lives: dict[tuple[int, float], Life]) -> Moment:
+    cpu = {pid: round(100 * life.rate, 1) for (pid, _), life in lives.items() if life.rate}
+    return Moment(snapshot.taken_at, snapshot.gpus, snapshot.gpu_processes, cpu)
 
 
 def _names(snapshot: Snapshot) -> list[tuple[int, str]]:

@@ -11,8 +11,8 @@ import msgspec
 
 from mpmon import __version__
 from mpmon.codec import REPORT_SCHEMA, encode
-from mpmon.diagnosis.findings import Finding, Observation, ProcessView, Unchecked
-from mpmon.model import Cgroup, Gpu, GpuProcess, ProbeReport, Process, Row
+from mpmon.diagnosis.findings import Finding, Observation, ProcessView, Remark, Unchecked
+from mpmon.model import Cgroup, Gpu, GpuProcess, MigInstance, ProbeReport, Process, Row
 
 
 class RootRow(Row, frozen=True, kw_only=True):
@@ -32,6 +32,18 @@ class FindingRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     suspects: tuple[object, ...]
     waiters: tuple[object, ...]
     chain: tuple[object, ...]
+    evidence: tuple[str, ...]
+    advice: tuple[str, ...]
+
+
+class RemarkRow(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """A remark as the report shows it."""
+
+    topic: str
+    summary: str
+    pids: tuple[int, ...]
+    gpu_uuid: str | None
+    since: str | None
     evidence: tuple[str, ...]
     advice: tuple[str, ...]
 
@@ -80,10 +92,13 @@ class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     since: str | None
     because: str
     findings: tuple[FindingRow, ...]
+    remarks: tuple[RemarkRow, ...]
     unchecked: tuple[Unchecked, ...]
     processes: tuple[ProcessRow, ...]
     gpus: tuple[Gpu, ...]
     gpu_processes: tuple[GpuProcess, ...]
+    mig_instances: tuple[MigInstance, ...]
+    driver: str | None
     cgroups: tuple[Cgroup, ...]
     queues: tuple[object, ...] = ()
     ipc_exports: tuple[object, ...] = ()
@@ -100,9 +115,11 @@ def document(observation: Observation) -> Report:
         watched_s=round(observation.watched_s, 3),
         root=RootRow(pid=snapshot.root_pid, start_time=snapshot.root_start_time),
         verdict=diagnosis.verdict.value, since=_moment(diagnosis.since), because=diagnosis.because,
-        findings=tuple(map(_finding, diagnosis.findings)), unchecked=diagnosis.unchecked,
+        findings=tuple(map(_finding, diagnosis.findings)), remarks=tuple(map(_remark, diagnosis.remarks)),
+        unchecked=diagnosis.unchecked,
         processes=tuple(_process(process, views.get(process.pid)) for process in snapshot.processes),
-        gpus=snapshot.gpus, gpu_processes=snapshot.gpu_processes, cgroups=snapshot.cgroups,
+        gpus=snapshot.gpus, gpu_processes=snapshot.gpu_processes,
+        mig_instances=snapshot.mig_instances, driver=snapshot.driver, cgroups=snapshot.cgroups,
         probes=tuple(map(_probe, snapshot.probes)),
     )  # fmt: skip
 
@@ -122,6 +139,13 @@ def _finding(finding: Finding) -> FindingRow:
         cause=finding.cause, certainty=finding.certainty.value, summary=finding.summary, since=_moment(finding.since),
         suspects=finding.suspects, waiters=finding.waiters, chain=finding.chain,
         evidence=finding.evidence, advice=finding.advice,
+    )  # fmt: skip
+
+
+def _remark(remark: Remark) -> RemarkRow:
+    return RemarkRow(
+        topic=remark.topic, summary=remark.summary, pids=remark.pids, gpu_uuid=remark.gpu_uuid,
+        since=_moment(remark.since), evidence=remark.evidence, advice=remark.advice,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from mpmon.diagnosis import holding
-from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Suspect, Verdict, by_reason
+from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.words import age
 from mpmon.model import Frame, Process, Snapshot
@@ -35,6 +35,7 @@ def _lines(observation: Observation) -> Iterator[str]:
         yield f"  {diagnosis.because}."
     for number, finding in enumerate(diagnosis.findings):
         yield from _finding(snapshot, finding, first=number == 0)
+    yield from _section("also to know", [line for remark in diagnosis.remarks for line in _remark(remark)])
     yield ""
     yield from _tree(snapshot, diagnosis)
     yield from _not_known(diagnosis)
@@ -69,6 +70,11 @@ def _finding(snapshot: Snapshot, finding: Finding, *, first: bool) -> Iterator[s
         "waits", [f"{row.role} (pid {row.pid}): {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]]
     )
     yield from _section("what to do", finding.advice)
+
+
+def _remark(remark: Remark) -> Iterator[str]:
+    yield f"{remark.summary} ({remark.topic})"
+    yield from (f"  {line}" for line in (*remark.evidence, *remark.advice))
 
 
 def _chain(finding: Finding) -> Iterator[str]:

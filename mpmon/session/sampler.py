@@ -18,7 +18,7 @@ Dumps come out of a purse that fills slowly, so a live screen costs little for e
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mpmon.probes.flight_recorder import FlightRecorder
     from mpmon.probes.kernel import KernelLook
     from mpmon.probes.stacks import StackProbe
+    from mpmon.session.beside import Beside
 
 StackMode = Literal["auto", "never"]
 
@@ -102,6 +103,7 @@ class Sampler:
         eager: bool = False,
         stack_probe: StackProbe | None = None,
         flight_recorder: FlightRecorder | None = None,
+        beside: Sequence[Beside] = (),
     ) -> None:
         """`eager` looks at what moved in every round (for one report), without back-off or purse, but in turns: dumps of
         hundreds of processes a second would take their CPU from the job.
@@ -119,6 +121,7 @@ class Sampler:
         self._stacks = stacks
         self._stack_probe = stack_probe
         self._flight_recorder = flight_recorder
+        self._beside = tuple(beside)
         self._looks: dict[int, _Look] = {}
         self._motion: dict[int, _Motion] = {}
         self._parents: dict[int, int] = {}
@@ -150,6 +153,8 @@ class Sampler:
     def round(self) -> Snapshot:
         """All facts of this moment."""
         now = self._now()
+        for probe in self._beside:
+            probe.begin()
         processes, threads = self._table.look(now)
         read_s = self._now() - now
         self._note_motion(processes, now)
@@ -159,6 +164,8 @@ class Sampler:
         if due:
             reports += self._look_at(due, now)
         snapshot = self._assemble(now, processes, threads, tuple(reports))
+        for probe in self._beside:
+            snapshot = probe.add(snapshot)
         return snapshot if self._flight_recorder is None else self._with_numbers(snapshot, self._flight_recorder)
 
     def close(self) -> None:
@@ -167,6 +174,8 @@ class Sampler:
             self._stack_probe.close()
         if self._flight_recorder:
             self._flight_recorder.close()
+        for probe in self._beside:
+            probe.close()
         self._table.close()
         self._proc.close()
 

@@ -38,7 +38,7 @@ class Observer:
         self._history = self._history.add(snapshot)
         diagnosis = diagnose(self._history, self._views)
         watched = snapshot.taken_at - self._first_at
-        return Observation(snapshot=snapshot, diagnosis=diagnosis, watched_s=watched)
+        return Observation(snapshot=snapshot, diagnosis=diagnosis, watched_s=watched, trend=self._history.trend)
 
 
 class LiveWatch:
