@@ -79,9 +79,10 @@ class FrameInMemory:
         if self.code.name == "<module>":
             module = self._objects.word(self._address + self._layout.global_variables)
             return self._objects.items(module)
-        count = self.code.variables
         place = self._address + self._layout.local_variables
-        return tuple(value & ~TAGS for value in self._objects.words(f"{count}Q", place)) if count else ()
+        # In 3.10 the variables that nested functions use are not counted with the others, but lie there too.
+        count = min((self._bottom() - place) // 8, DEEPEST)
+        return tuple(value & ~TAGS for value in self._objects.words(f"{count}Q", place)) if count > 0 else ()
 
     @cached_property
     def kept(self) -> tuple[int, ...]:
