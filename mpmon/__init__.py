@@ -6,9 +6,15 @@ The map of the house, from the ground up; nothing below knows what is above (che
 - `probes/`: ask the machine, one file a question: processes, kernel, sockets, stacks, semaphores, rights; `interpreter/`
   reads what CPython knows of its threads, `flight_recorder/` what torch wrote down of its collectives.
 - `diagnosis/`: pure. Frames and system calls become waits, waits a graph, a closed set of the graph a finding.
-- `source`: what a stream of observations looks like; `session/`: the loop, recordings, live and replayed streams.
-- `reports/`, `tui/`: an observation as text, as JSON, as a screen. `doctor`, `jobs`, `demo/`: what surrounds a look.
-- `cli`: arguments to a source and a sink; `__main__`: prints failures, sets the exit status.
+- `source`: what a stream of observations looks like; `reel`: those of the past that are kept; `session/`: the loop,
+  recordings, live and replayed streams.
+- `reports/`, `tui/`, `serve/`: an observation as text, as JSON, as a screen, as a screen in a browser. `doctor`, `jobs`,
+  `demo/`: what surrounds a look.
+- `signals`: what the screen sends to processes, on the user's word only; `launch`: starts a job of the user's.
+- `shim/`: runs inside the job and writes down what it does with its queues; knows nothing of all this, and `probes/shim/`
+  reads what it wrote.
+- `commands/`: arguments to a source and a sink, one file a command; `shells`: how a shell completes them; `cli` chooses the
+  command; `__main__` prints failures and sets the exit status.
 
 Data goes one way: probes make a `Snapshot`, the history folds snapshots, the diagnosis of the history and the snapshot are
 an `Observation`, and every view shows observations.  A recording holds snapshots, so any later version diagnoses it anew.

@@ -18,6 +18,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from mpmon.probes.nvml.child import look_once
 from mpmon.probes.rights import (
     CONTAINER_REMEDY,
     NOT_YAMA,
@@ -51,13 +52,7 @@ STACKS = "stacks"
 
 CHILD = "import sys; print('ready', flush=True); sys.stdin.read()"
 
-ASK_NVML = """
-import pynvml
-pynvml.nvmlInit()
-version = pynvml.nvmlSystemGetDriverVersion()
-version = version.decode() if isinstance(version, bytes) else version
-print(f"{pynvml.nvmlDeviceGetCount()} GPUs, driver {version}")
-"""
+NVIDIA = "NVIDIA driver"
 
 STATES = {
     "R": "running",
@@ -392,19 +387,16 @@ def check_shared_memory(proc: Path) -> Check:
 
 
 def check_gpu() -> Check:
-    """Ask NVIDIA's driver, in a process of its own: a blocked driver never answers and cannot be interrupted."""
-    status, said = _ask([sys.executable, "-c", ASK_NVML])
-    if status == 0:
-        return Check("NVIDIA", ok=True, because=said.strip())
-    if status is None:
-        because = f"the driver did not answer within {DEADLINE_S:g} s: GPU columns stay empty"
-        return Check("NVIDIA", ok=False, because=because, do_this="see what `nvidia-smi` and dmesg say")
-    if "NVMLError_LibraryNotFound" in said or "NVMLError_DriverNotLoaded" in said:
-        return Check("NVIDIA", ok=None, because="no NVIDIA driver here: GPU columns stay empty, all else works")
-    if "No module named" in said:
-        because = "nvidia-ml-py is not installed: GPU columns stay empty, all else works"
-        return Check("NVIDIA", ok=False, because=because, do_this="pip install nvidia-ml-py")
-    return Check("NVIDIA", ok=False, because=f"NVML fails: {_last_line(said)}")
+    """Ask NVIDIA's driver once, as a look at a job does: in a process that is ended when the driver blocks."""
+    look = look_once(DEADLINE_S)
+    troubled = [f"GPU {gpu.index}: {gpu.problem}" for gpu in look.gpus if gpu.problem]
+    because = "; ".join(filter(None, (look.problem, *troubled)))
+    if look.harmless:
+        return Check(NVIDIA, ok=None, because=f"{because}; GPU columns stay empty, all else works")
+    if because:
+        return Check(NVIDIA, ok=False, because=because)
+    many = f"{len(look.gpus)} GPU{'' if len(look.gpus) == 1 else 's'}"
+    return Check(NVIDIA, ok=True, because=f"{many}, driver {look.driver}, asked in {look.seconds:.2g} s")
 
 
 def check_terminal(environment: Mapping[str, str]) -> Check:
@@ -465,11 +457,6 @@ def _ask(command: Sequence[str]) -> tuple[int | None, str]:
 def _first_line(said: str) -> str:
     lines = said.strip().splitlines()
     return lines[0].removeprefix("Error: ") if lines else "it said nothing"
-
-
-def _last_line(said: str) -> str:
-    lines = said.strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
 
 
 def _lines(path: Path) -> list[str]:

@@ -45,7 +45,11 @@ class Process(Row, frozen=True, kw_only=True):
     sid: int = 0
     cmdline: tuple[str, ...] | None = None
     exe: str | None = None
+    cwd: str | None = None
+    """Its working directory, where file names in its stacks and messages begin; `None` when it may not be read."""
     uid: int | None = None
+    user: str | None = None
+    """The name of `uid` in passwd(5); `None` for users of a directory service, who are never asked for."""
     pss_bytes: int | None = None
     environment: dict[str, str] | None = None
     """Only names of `mpmon.probes.processes.KEPT_ENVIRONMENT`; `None` when it may not be read."""
@@ -67,6 +71,8 @@ class Process(Row, frozen=True, kw_only=True):
     """It was made by fork and never ran another program: PF_FORKNOEXEC of linux/sched.h; `None` in old recordings."""
     catches_alarm: bool = False
     """It has a handler for SIGALRM (`SigCgt` of proc_pid_status(5)), which may run at a time nobody else knows."""
+    catches_term: bool = False
+    """The same for SIGTERM, with which others ask a process to end."""
 
     @property
     def key(self) -> tuple[int, float]:
@@ -151,7 +157,8 @@ class KernelObject(Row, frozen=True, kw_only=True):
     received_at: float | None = None
     """When the last byte came over a TCP connection, or when it was made, seconds since the epoch."""
     holders: tuple[int, ...] = ()
-    """Pids that hold a lock on the file (proc_locks(5))."""
+    """Pids that hold a lock on the file: whose open files have it, by `lock:` of proc_pid_fdinfo(5); else by proc_locks(5),
+    which names the one who took it, also when only a child that inherited the open file still has it."""
 
 
 class Handle(Row, frozen=True, kw_only=True):
@@ -163,6 +170,8 @@ class Handle(Row, frozen=True, kw_only=True):
     """Descriptor, `None` for a mapping."""
     reads: bool = True
     writes: bool = True
+    path: str | None = None
+    """Name of the file it was opened by; `None` for what has none, such as a pipe."""
 
 
 class SemaphoreUse(Row, frozen=True, kw_only=True):
@@ -273,7 +282,7 @@ class Exit(Row, frozen=True, kw_only=True):
     seen_at: float
     """When mpmon noticed, seconds since the epoch."""
     process: Process
-    """The last row of it."""
+    """The last row of it; its `exit_code` may be known even when nobody saw it as a zombie."""
 
 
 class Collective(Row, frozen=True, kw_only=True):
@@ -444,6 +453,8 @@ class SharedFile(Row, frozen=True, kw_only=True):
     """Of a refcounter: slot and count of those that are not 0; at most the first 4096."""
     live_slots: int | None = None
     """How many of its counts are not 0."""
+    released: tuple[tuple[int, float], ...] = ()
+    """Slots whose count was seen to fall to 0, and when, the latest last; at most the last 256."""
 
 
 class SharedUse(Row, frozen=True, kw_only=True):
@@ -476,6 +487,45 @@ class Limits(Row, frozen=True, kw_only=True, omit_defaults=False):
     maps: int | None = None
     maps_limit: int | None = None
     """vm.max_map_count."""
+    storages: int = 0
+    """Files of torch in shared memory it has mapped: all of them, also where there are too many for rows of their own."""
+    storage_bytes: int = 0
+    """What it maps of them, in whole pages."""
+    storage_descriptors: int = 0
+    """Its descriptors of such files."""
+
+
+class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """A queue of multiprocessing: what the program's own objects say it is made of, and what the kernel says is in it.
+
+    Lib/multiprocessing/queues.py: a pipe, a lock at each end of it, and a semaphore that counts the room left.
+    """
+
+    object: str
+    """`pipe:INODE`."""
+    kind: str = "Queue"
+    """`Queue`, `JoinableQueue`, or `SimpleQueue`, which counts nothing."""
+    pid: int
+    """The process of the job in whose memory it was found."""
+    capacity: int | None = None
+    """Items it can hold; `None` when it has no bound."""
+    items: int | None = None
+    """Put and not taken yet, those that still wait for the feeder thread included."""
+    unread_bytes: int | None = None
+    """In its pipe."""
+    read_lock: str | None = None
+    """Id of the lock that whoever gets an item takes."""
+    write_lock: str | None = None
+    room: str | None = None
+    """Id of the semaphore that counts the room left."""
+    read_locked: bool | None = None
+    write_locked: bool | None = None
+    putters: tuple[int, ...] = ()
+    """Processes that were seen to have put more than they got."""
+    getters: tuple[int, ...] = ()
+    """Processes that were seen to have got more than they put."""
+    reasons: dict[str, str] = {}
+    """Why a field is `None`."""
 
 
 class ShimProcess(Row, frozen=True, kw_only=True):
@@ -629,6 +679,7 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     shared_uses: tuple[SharedUse, ...] = ()
     shared_memory: tuple[SharedMemory, ...] = ()
     limits: tuple[Limits, ...] = ()
+    queues: tuple[QueueState, ...] = ()
     shims: tuple[ShimProcess, ...] = ()
     queue_records: tuple[QueueRecord, ...] = ()
     exports: tuple[ExportRecord, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from mpmon.diagnosis.findings import Observation
+from mpmon.reel import Reel
 
 
 class Watch(Protocol):
@@ -19,6 +20,12 @@ class Watch(Protocol):
 
     speed: float
     """How fast a recording plays, 1.0 as it was; without effect on a live job."""
+
+    length: int | None
+    """How many observations a recording has; `None` for a live job, and while that is not known."""
+
+    reel: Reel
+    """Past observations."""
 
     def __iter__(self) -> Iterator[Observation]:
         """Observations as they come; ends with the job, with the recording, or after `stop`."""
@@ -42,4 +49,15 @@ class Watch(Protocol):
 
     def step(self) -> None:
         """Give one more observation of a paused recording."""
+        ...
+
+    def go(self, number: int) -> None:
+        """Have a recording go on after this observation; nothing changes for a live job."""
+        ...
+
+    def find_hang(self) -> None:
+        """Read a recording on until it hangs, give the observation in which that began, and pause there.
+
+        Without a hang the last one is given. Nothing changes for a live job.
+        """
         ...

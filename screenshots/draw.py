@@ -1,6 +1,7 @@
 """Draws the pictures of the README from recorded hangs: `python screenshots/draw.py [FOLDER]`.
 
-Each picture is the real screen at the end of a recording in `tests/hangs/`, drawn without a terminal.
+Each picture is the real screen at a moment of a recording, drawn without a terminal: the cases of `tests/hangs/`, and what
+`screenshots/record.py` made.
 The same recordings and the same Textual give the same files, byte for byte.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import math
 import os
 import re
 import sys
@@ -35,7 +37,7 @@ HANGS = HERE.parent / "tests" / "hangs"
 
 SMALL, LARGE = (80, 24), (120, 40)
 
-SCREENS = {
+SCREENS: dict[str, tuple[str, tuple[int, int]]] = {
     "hung-dataloader-120x40": ("dl-getitem-sleep", LARGE),
     "hung-dataloader-80x24": ("dl-getitem-sleep", SMALL),
     "spinning-worker": ("dl-getitem-spin", (120, 30)),
@@ -43,8 +45,15 @@ SCREENS = {
     "healthy-loader": ("ok-trainer-computes", (120, 24)),
     "hung-ranks": ("rank-loader-worker", (120, 32)),
     "hung-threads": ("threads-abba", (120, 30)),
+    "collective-mismatch": ("two-groups-order", (120, 32)),
+    "ddp-hung": ("ddp", (120, 40)),
+    "ddp-hung-80x24": ("ddp", SMALL),
+    "ddp-healthy": ("ddp", (120, 40)),
 }
 """Pictures of the live screen: name of the file, recorded case, columns and lines."""
+
+UNTIL_S = {"ddp-healthy": 28.0}
+"""Pictures of another moment than the end: seconds after the beginning."""
 
 REPORTS = {"report": "dl-getitem-sleep"}
 """Pictures of the report as text."""
@@ -72,14 +81,17 @@ class LastPicture(ReplayWatch):
 
     live = True
 
-    def __init__(self, case: str) -> None:
+    def __init__(self, case: str, until_s: float) -> None:
         super().__init__(recording(case), at_once=True)
+        self.until_s = until_s
         self.last: Observation | None = None
         self.complete = threading.Event()
         self._left = threading.Event()
 
     def __iter__(self) -> Iterator[Observation]:
         for observation in super().__iter__():
+            if observation.watched_s > self.until_s:
+                break
             self.last = observation
             yield observation
         self.complete.set()
@@ -91,9 +103,9 @@ class LastPicture(ReplayWatch):
         self._left.set()
 
 
-def draw_screen(case: str, size: tuple[int, int]) -> str:
+def draw_screen(case: str, size: tuple[int, int], until_s: float) -> str:
     """The live screen as SVG."""
-    watch = LastPicture(case)
+    watch = LastPicture(case, until_s)
     app = MonitorApp(watch, export=report.render)
 
     async def session() -> str:
@@ -123,7 +135,8 @@ def draw_report(case: str) -> str:
 
 def recording(case: str) -> Path:
     """The facts of a recorded case."""
-    return HANGS / case / "recording.jsonl.gz"
+    own = HERE / "recordings" / f"{case}.jsonl.gz"
+    return own if own.exists() else HANGS / case / "recording.jsonl.gz"
 
 
 def command(shown: Observation) -> str:
@@ -158,7 +171,7 @@ def main() -> None:
     os.environ["TZ"] = "UTC"
     time.tzset()
     os.environ.pop("NO_COLOR", None)
-    pictures = {name: draw_screen(*what) for name, what in SCREENS.items()}
+    pictures = {name: draw_screen(*what, UNTIL_S.get(name, math.inf)) for name, what in SCREENS.items()}
     pictures |= {name: draw_report(case) for name, case in REPORTS.items()}
     for name, svg in pictures.items():
         file = folder / f"{name}.svg"

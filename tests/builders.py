@@ -21,15 +21,27 @@ from mpmon.model import (
     Cgroup,
     Collective,
     Exit,
+    ExportRecord,
     FlightRecord,
     Frame,
+    Gpu,
+    GpuProcess,
     Handle,
+    ImportRecord,
     KernelObject,
+    Limits,
     LockUse,
+    MigInstance,
     Process,
+    QueueRecord,
+    QueueState,
     Remembered,
     Row,
     SemaphoreUse,
+    SharedFile,
+    SharedMemory,
+    SharedUse,
+    ShimProcess,
     Snapshot,
     Stack,
     Thread,
@@ -147,6 +159,28 @@ def wants(word: int, function: str, *, tid: int, pid: int = ROOT, **more: object
     return lock(word, function, tid=tid, pid=pid, holds=False, **more)
 
 
+MIB = 1 << 20
+"""Bytes."""
+
+
+def gpu(index: int = 0, *, at: float = 0.0, **more: object) -> Gpu:
+    """An H200 at rest that was read at that moment; its UUID is `GPU-0`."""
+    row = Gpu(
+        uuid=f"GPU-{index}", index=index, name="NVIDIA H200", read_at=START + at, memory_total_bytes=143_771 * MIB,
+        memory_used_bytes=0, utilization_percent=0.0, memory_utilization_percent=0.0, power_watts=75.0,
+        power_limit_watts=700.0, sm_clock_mhz=1980, sm_clock_max_mhz=1980, clock_event_reasons=(), mig=False,
+    )  # fmt: skip
+    return msgspec.structs.replace(row, **more)
+
+
+def on_gpu(pid: int, index: int = 0, *, mib: float | None = 500, **more: object) -> GpuProcess:
+    """A process has a context with so much memory on that device."""
+    row = GpuProcess(
+        pid=pid, gpu_uuid=f"GPU-{index}", kinds=("compute",), memory_bytes=None if mib is None else int(mib * MIB)
+    )
+    return msgspec.structs.replace(row, **more)
+
+
 _TABLES: dict[type[Row], str] = {
     Process: "processes",
     Thread: "threads",
@@ -163,6 +197,18 @@ _TABLES: dict[type[Row], str] = {
     Awaited: "awaited",
     Remembered: "remembered",
     SemaphoreUse: "semaphores",
+    Gpu: "gpus",
+    GpuProcess: "gpu_processes",
+    MigInstance: "mig_instances",
+    ExportRecord: "exports",
+    ImportRecord: "imports",
+    Limits: "limits",
+    QueueRecord: "queue_records",
+    QueueState: "queues",
+    SharedFile: "shared_files",
+    SharedMemory: "shared_memory",
+    SharedUse: "shared_uses",
+    ShimProcess: "shims",
 }
 
 

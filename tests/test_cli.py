@@ -25,6 +25,7 @@ import pytest
 import mpmon as mpmon_package
 from mpmon import __version__
 from mpmon.codec import encode
+from mpmon.diagnosis.remarks import TOPICS
 from mpmon.diagnosis.rules import RULES
 from mpmon.probes.stacks import find_py_spy
 from tests.builders import process
@@ -105,14 +106,16 @@ def test_asking_about_itself_loads_nothing_heavy(option: str) -> None:
     assert loaded & {"textual", "rich", "torch", "numpy", "pynvml", "psutil", "msgspec"} == set()
 
 
-def test_explain_lists_every_rule() -> None:
+def test_explain_lists_every_rule_and_every_topic() -> None:
     answer = mpmon("explain")
     assert answer.returncode == 0
-    assert [line.split()[0] for line in answer.stdout.splitlines()] == sorted(rule.CAUSE for rule in RULES)
+    causes, topics = (part.splitlines() for part in answer.stdout.split("\n\n"))
+    assert [line.split()[0] for line in causes] == sorted(rule.CAUSE for rule in RULES)
+    assert [line.split()[0] for line in topics] == sorted(topic.TOPIC for topic in TOPICS)
 
 
-@pytest.mark.parametrize("cause", [rule.CAUSE for rule in RULES[:2]])
-def test_explain_prints_the_page_of_a_rule(cause: str) -> None:
+@pytest.mark.parametrize("cause", [*(rule.CAUSE for rule in RULES[:2]), TOPICS[0].TOPIC])
+def test_explain_prints_the_page_of_a_rule_or_a_topic(cause: str) -> None:
     answer = mpmon("explain", cause)
     assert answer.returncode == 0
     assert answer.stdout.startswith(f"{cause}\n")

@@ -19,6 +19,7 @@ from mpmon import demo
 from mpmon.demo import Scene
 from mpmon.demo.running import RunningScene
 from mpmon.errors import MpmonError, UsageError
+from tests.shim.running import look
 
 Key = tuple[int, float]
 HOME = Path(demo.__file__).parent.parent.parent
@@ -97,7 +98,7 @@ WORKERS = {
 
 
 def test_every_scene_is_tried_here() -> None:
-    assert [*WORKERS, "healthy"] == [scene.name for scene in demo.scenes()]
+    assert [*WORKERS, "ipc", "healthy"] == [scene.name for scene in demo.scenes()]
 
 
 @pytest.mark.parametrize("name", WORKERS)
@@ -118,6 +119,21 @@ def test_the_healthy_scene_goes_on(temporary: Path) -> None:
         trainer = psutil.Process(running.pid)
         used = trainer.cpu_times().user
         assert eventually(lambda: trainer.cpu_times().user > used)
+        everyone = keys(family(running.pid))
+    assert not [key for key in everyone if is_alive(key)]
+    assert not list(temporary.iterdir())
+
+
+def test_a_consumer_keeps_tensors_and_the_shim_tells_whose(temporary: Path) -> None:
+    pytest.importorskip("torch")
+    with demo.start("ipc") as running, look(running.pid) as looking:
+        (consumer,) = [child.pid for child in family(running.pid)[1:] if "spawn_main" in " ".join(child.cmdline())]
+        snapshot = looking.round()
+        taken = {row.pid: row for row in snapshot.queue_records}
+        assert taken.keys() == {running.pid, consumer}
+        assert taken[running.pid].object == taken[consumer].object
+        assert taken[running.pid].puts >= taken[consumer].gets >= 6
+        assert (taken[running.pid].put_site or "").endswith(" in publish")
         everyone = keys(family(running.pid))
     assert not [key for key in everyone if is_alive(key)]
     assert not list(temporary.iterdir())

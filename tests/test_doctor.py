@@ -14,8 +14,11 @@ import pytest
 
 from mpmon import doctor
 from mpmon.doctor import Check, check_py_spy, checkup, exit_status, render
+from mpmon.probes.nvml.wire import Look
 from mpmon.probes.rights import why_unreadable
 from mpmon.probes.stacks import find_py_spy
+from tests.nvml import Scenario
+from tests.nvml.fixture import Standin
 
 SYS_PTRACE = 1 << 19
 READY = "print('ready', flush=True); import sys; sys.stdin.read()"
@@ -64,7 +67,7 @@ class FakeProc:
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProc:
     """A made /proc, and no driver to ask."""
-    monkeypatch.setattr(doctor, "ASK_NVML", "raise SystemExit('none')")
+    monkeypatch.setattr(doctor, "look_once", lambda _: Look(problem="none", harmless=True))
     return FakeProc(tmp_path)
 
 
@@ -176,7 +179,7 @@ def test_private_files_that_are_missing(fake: FakeProc) -> None:
 
 
 def test_an_empty_proc_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "ASK_NVML", "raise SystemExit('none')")
+    monkeypatch.setattr(doctor, "look_once", lambda _: Look(problem="none", harmless=True))
     checks = checkup(42, tmp_path)
     assert named(checks, "own rights").ok is None
     assert exit_status(checks) == 1
@@ -242,7 +245,7 @@ def test_this_machine_and_nobody() -> None:
 def test_this_machine_alone() -> None:
     checks = checkup(None)
     assert named(checks, "stacks of a child").ok is (exit_status(checks) == 0)
-    assert named(checks, "NVIDIA").because
+    assert named(checks, "NVIDIA driver").because
 
 
 Executable = Callable[[str], str]
@@ -283,30 +286,31 @@ def test_no_py_spy(path: str | None) -> None:
     assert "pip install" in check.do_this
 
 
-@pytest.mark.parametrize(
-    ("code", "ok", "words"),
-    [
-        ("print('2 GPUs, driver 555')", True, "2 GPUs, driver 555"),
-        (
-            "raise SystemExit('pynvml.NVMLError_LibraryNotFound: x')",
-            None,
-            "no NVIDIA driver here: GPU columns stay empty",
-        ),
-        ("import no_such_module_at_all", False, "nvidia-ml-py is not installed"),
-        ("raise SystemExit('NVMLError_Unknown')", False, "NVML fails: NVMLError_Unknown"),
-    ],
-)
-def test_the_driver(monkeypatch: pytest.MonkeyPatch, code: str, ok: bool | None, words: str) -> None:
-    monkeypatch.setattr(doctor, "ASK_NVML", code)
+def test_no_driver_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "look_once", lambda _: Look(problem="no NVIDIA driver here", harmless=True, final=True))
+    assert doctor.check_gpu() == Check(
+        "NVIDIA driver", ok=None, because="no NVIDIA driver here; GPU columns stay empty, all else works"
+    )
+
+
+def test_a_driver_that_answers(nvml: Standin) -> None:
+    nvml.say(Scenario(gpus=2))
     check = doctor.check_gpu()
-    assert check.ok is ok
-    assert words in check.because
+    assert (check.ok, check.because.partition(", asked")[0]) == (True, "2 GPUs, driver 580.95.05")
 
 
-def test_a_driver_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "DEADLINE_S", 0.2)
-    monkeypatch.setattr(doctor, "ASK_NVML", "import signal; signal.pause()")
-    assert "did not answer within 0.2 s" in doctor.check_gpu().because
+def test_a_lost_gpu(nvml: Standin) -> None:
+    nvml.say(Scenario(gpus=2).lost(1))
+    check = doctor.check_gpu()
+    assert check.ok is False
+    assert check.because.startswith("GPU 1: the GPU is lost")
+
+
+def test_a_driver_that_blocks(nvml: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "DEADLINE_S", 0.5)
+    nvml.say(Scenario().hangs("nvmlInitWithFlags"))
+    check = doctor.check_gpu()
+    assert (check.ok, check.because) == (False, "the NVIDIA driver did not answer within 0.5 s")
 
 
 def test_aligned_text() -> None:

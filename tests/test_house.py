@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mpmon.diagnosis.remarks import TOPICS, Topic
 from mpmon.diagnosis.rules import RULES, Rule
 from tests.hangs.expected import cases, read_expected
 
@@ -69,6 +70,21 @@ def test_a_rule_has_a_recorded_case_or_a_test(rule: Rule) -> None:
     module = rule.__name__.rpartition(".")[2]  # type: ignore[attr-defined]
     tests = "".join(path.read_text(encoding="utf-8") for path in (HOUSE / "tests" / "diagnosis").glob("test_*.py"))
     assert rule.CAUSE in recorded or f"{module}.CAUSE" in tests or f'"{rule.CAUSE}"' in tests
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.TOPIC)
+def test_a_topic_has_a_manual_page(topic: Topic) -> None:
+    page = topic.__doc__ or ""
+    assert page.strip().endswith(".")
+    for heading in ("What it looks like:", "What to do:"):
+        assert heading in page
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.TOPIC)
+def test_a_topic_has_a_test(topic: Topic) -> None:
+    module = topic.__name__.rpartition(".")[2]  # type: ignore[attr-defined]
+    tests = "".join(path.read_text(encoding="utf-8") for path in (HOUSE / "tests" / "diagnosis").glob("test_*.py"))
+    assert f"{module}.TOPIC" in tests or f'"{topic.TOPIC}"' in tests
 
 
 def test_no_file_names_a_folder_of_the_machine_it_was_made_on() -> None:

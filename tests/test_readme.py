@@ -12,6 +12,7 @@ from typing import NoReturn
 import pytest
 
 from mpmon import cli
+from mpmon.commands.show import EXIT_STATUS
 from mpmon.diagnosis.rules import RULES
 
 HOME = Path(__file__).parents[1]
@@ -115,10 +116,10 @@ def test_every_cause_is_told_as_explain_tells_it() -> None:
 def test_the_exit_statuses_are_those_of_the_program() -> None:
     rows = {int(status): words for status, words in re.findall(r"^\| (\d) \| (.+) \|$", PROSE, flags=re.MULTILINE)}
 
-    assert "hung" in rows[cli.EXIT_STATUS["hung"]]
-    assert "could not tell" in rows[cli.EXIT_STATUS["unknown"]]
-    assert "no hang" in rows[cli.EXIT_STATUS["healthy"]]
-    assert "slow" in rows[cli.EXIT_STATUS["slow"]]
+    assert "hung" in rows[EXIT_STATUS["hung"]]
+    assert "could not tell" in rows[EXIT_STATUS["unknown"]]
+    assert "no hang" in rows[EXIT_STATUS["healthy"]]
+    assert "slow" in rows[EXIT_STATUS["slow"]]
 
 
 def test_the_first_screen_has_two_commands_and_the_second_is_what_ci_runs() -> None:

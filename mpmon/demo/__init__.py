@@ -86,6 +86,14 @@ SCENES: tuple[Scene, ...] = (
         "mpmon.demo.scenes.lock_cycle",
     ),
     Scene(
+        "ipc",
+        "a consumer keeps tensors of a producer and lets go of them slowly: who holds whose memory",
+        "none",
+        "mpmon.demo.scenes.ipc",
+        uses_torch=True,
+        needs_torch=True,
+    ),
+    Scene(
         "healthy",
         "a loader that delivers and a trainer that computes: nothing is wrong",
         "none",

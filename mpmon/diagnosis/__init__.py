@@ -4,15 +4,18 @@
 
 - `frames`, `waits`: what one thread waits in (a table of frames, refined by the kernel's facts);
 - `history`, `motion`: since when it has not changed, and whether running means getting anywhere;
-- `roles`, `case`: who is who, and who holds the other end;
+- `roles`, `case`: who is who, and who holds the other end; `memory`: what of it is that of the round before;
 - `needs`, `graph`: whom it waits for, and which set can never move;
 - `knot`, `rules`: why, in the words of one cause; `collectives`, `numbers` and `managers` are ground that rules share;
 - `advice`, `gaps`, `holding`: what else to say: best practices, what could not be looked at, the locks of each frame;
-- `engine`, `views`: verdict, findings, and a line for every process.
+- `gpus`, `ipc`, `remarks`: who is on which GPU; what processes share; what a person should know that is no hang;
+- `engine`, `views`: verdict, findings, and a line for every process;
+- `chronicle`: what happened from round to round.
 """
 
+from mpmon.diagnosis.chronicle import Chronicle
 from mpmon.diagnosis.engine import diagnose
 from mpmon.diagnosis.history import History
-from mpmon.diagnosis.views import ProcessViews
+from mpmon.diagnosis.memory import Memory
 
-__all__ = ["History", "ProcessViews", "diagnose"]
+__all__ = ["Chronicle", "History", "Memory", "diagnose"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Finding
-from mpmon.diagnosis.frames import calls, has
+from mpmon.diagnosis.frames import bare, calls, has
 from mpmon.diagnosis.words import several
 from mpmon.model import Stack
 
@@ -82,8 +82,9 @@ def available_cpus(case: Case) -> int:
 def main_guard(case: Case, finding: Finding) -> str | None:
     """A child of spawn or forkserver died with an error while its parent was still handing it its work."""
     files = ("multiprocessing/popen_spawn_posix.py", "multiprocessing/popen_forkserver.py")
-    starting = any(has(stack, file, ("_launch",)) for stack in _stacks(case, finding) for file in files)
-    if not starting or not any(suspect.dead for suspect in finding.suspects):
+    if not any(suspect.dead for suspect in finding.suspects):
+        return None
+    if not any(has(stack, file, ("_launch",)) for stack in _stacks(case, finding) for file in files):
         return None
     return (
         "The child died while it started. If its traceback names the bootstrapping phase, put the code that starts "
@@ -109,7 +110,8 @@ def sender_of_tensors(case: Case, finding: Finding) -> str | None:
     """A receiver is rebuilding a shared tensor, for which it needs the process that sent it."""
     files = ("torch/multiprocessing/reductions.py", "multiprocessing/resource_sharer.py")
     wanted = ("rebuild_storage_fd", "rebuild_storage_filename", "rebuild_cuda_tensor", "detach", "get_connection")
-    if not any(has(stack, file, wanted) for stack in _stacks(case, finding) for file in files):
+    frames = (frame for stack in _stacks(case, finding) for frame in stack.frames if frame.file.endswith(files))
+    if not any(bare(frame.function) in wanted for frame in frames):
         return None
     return (
         "The sender of a tensor has to keep it, and to live, until the receiver has it: let it wait for an answer (an Event, "

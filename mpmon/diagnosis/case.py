@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from mpmon.diagnosis.findings import Place, Suspect
-from mpmon.diagnosis.frames import innermost_user, place
+from mpmon.diagnosis.frames import bare, inner_machinery, innermost_user, place
+from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.history import History, Past, ThreadKey
-from mpmon.diagnosis.motion import Motion, motion
+from mpmon.diagnosis.ipc import Ipc
+from mpmon.diagnosis.memory import Memory
+from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion
 from mpmon.diagnosis.numbers import Numbers
-from mpmon.diagnosis.roles import PROCESS_GROUP_THREADS, Role
+from mpmon.diagnosis.roles import HELPERS, PROCESS_GROUP_THREADS, Role
 from mpmon.diagnosis.waits import Standing, Wait, in_own_code, standing
 from mpmon.model import (
     NOT_PYTHON,
@@ -25,19 +29,27 @@ from mpmon.model import (
     SemaphoreUse,
     Snapshot,
     Stack,
+    Thread,
 )
 
 STORE_THREAD = "pt_tcpstore_uv"
 
+RPC_THREADS = "TP_"
+"""How the names of the threads begin in which TensorPipe, the transport of torch.distributed.rpc, moves its messages."""
+
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
+
+_SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
+"""System calls that only a signal ends."""
 
 
 class Case:
     """The joins over one history. Everything is computed when first asked for."""
 
-    def __init__(self, history: History, snapshot: Snapshot) -> None:
+    def __init__(self, history: History, snapshot: Snapshot, memory: Memory | None = None) -> None:
         self.history = history
         self.snapshot = snapshot
+        self.memory = memory or Memory()
         self.now = snapshot.taken_at
         self.processes: dict[int, Process] = {row.pid: row for row in snapshot.processes}
         self.roles: dict[int, Role] = history.roles
@@ -48,25 +60,22 @@ class Case:
     @cached_property
     def stacks(self) -> dict[ThreadKey, Stack]:
         """Stacks by thread."""
-        return {(row.pid, row.tid): row for row in self.snapshot.stacks}
+        return self.memory.same("stacks", _by_thread, self.snapshot.stacks)
 
     @cached_property
     def blocked(self) -> dict[ThreadKey, Blocked]:
         """What the kernel says, by thread."""
-        return {(row.pid, row.tid): row for row in self.snapshot.blocked}
+        return self.memory.same("blocked", _by_thread, self.snapshot.blocked)
 
     @cached_property
     def objects(self) -> dict[str, KernelObject]:
         """Kernel objects by id."""
-        return {row.id: row for row in self.snapshot.objects}
+        return self.memory.same("objects", _by_id, self.snapshot.objects)
 
     @cached_property
     def holders(self) -> dict[str, list[Handle]]:
         """Who has an object open or mapped."""
-        found: dict[str, list[Handle]] = defaultdict(list)
-        for handle in self.snapshot.handles:
-            found[handle.object].append(handle)
-        return found
+        return self.memory.same("holders", _by_object, self.snapshot.handles)
 
     @cached_property
     def outsiders(self) -> dict[str, list[Handle]]:
@@ -80,33 +89,24 @@ class Case:
     @cached_property
     def held_by(self) -> dict[int, frozenset[str]]:
         """What a process has open or mapped."""
-        found: dict[int, set[str]] = defaultdict(set)
-        for handle in self.snapshot.handles:
-            found[handle.pid].add(handle.object)
-        return {pid: frozenset(names) for pid, names in found.items()}
+        return self.memory.same("held by", _held_by, self.snapshot.handles)
 
     @cached_property
     def uses(self) -> dict[str, list[SemaphoreUse]]:
         """Each process's part in a semaphore."""
-        found: dict[str, list[SemaphoreUse]] = defaultdict(list)
-        for use in self.snapshot.semaphores:
-            found[use.object].append(use)
-        return found
+        return self.memory.same("uses", _by_object, self.snapshot.semaphores)
 
     @cached_property
     def _lock_uses(self) -> dict[str, list[LockUse]]:
-        found: dict[str, list[LockUse]] = defaultdict(list)
-        for use in self.snapshot.locks:
-            found[use.object].append(use)
-        return found
+        return self.memory.same("lock uses", _by_object, self.snapshot.locks)
 
     @cached_property
     def _wanted(self) -> dict[ThreadKey, LockUse]:
-        return {(use.pid, use.tid): use for use in reversed(self.snapshot.locks) if not use.holds}
+        return self.memory.same("wanted", _wanted, self.snapshot.locks)
 
     @cached_property
     def _awaited(self) -> dict[ThreadKey, Awaited]:
-        return {(row.pid, row.tid): row for row in self.snapshot.awaited}
+        return self.memory.same("awaited", _by_thread, self.snapshot.awaited)
 
     @cached_property
     def numbers(self) -> Numbers:
@@ -114,22 +114,34 @@ class Case:
         return Numbers(self)
 
     @cached_property
+    def gpus(self) -> Gpus:
+        """Who is on which GPU."""
+        return Gpus(self)
+
+    @cached_property
+    def ipc(self) -> Ipc:
+        """What the processes share: queues, memory, sendings of CUDA memory."""
+        return Ipc(self.snapshot, self.roles)
+
+    @cached_property
     def without_ledger(self) -> frozenset[int]:
         """Processes whose part in semaphores could not be read."""
         return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "semaphores")
 
     @cached_property
-    def remembered(self) -> dict[int, Remembered]:
-        """Children by the pid they had, as their parents' programs remember them."""
-        return {row.child: row for row in self.snapshot.remembered}
+    def without_handles(self) -> frozenset[int]:
+        """Processes whose open files could not be read."""
+        return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "handles" and not row.gone)
 
     @cached_property
-    def remembered_by(self) -> dict[int, list[Remembered]]:
-        """The same by the parent."""
-        found: dict[int, list[Remembered]] = defaultdict(list)
-        for row in self.snapshot.remembered:
-            found[row.pid].append(row)
-        return found
+    def remembered(self) -> dict[int, Remembered]:
+        """Children by the pid they had, as their parents' programs remember them."""
+        return self.memory.same("remembered", _by_child, self.snapshot.remembered)
+
+    @cached_property
+    def remembered_ends(self) -> dict[int, list[Remembered]]:
+        """Those of them that have ended and were collected, by the parent."""
+        return self.memory.same("remembered ends", _ends_by_parent, self.snapshot.remembered)
 
     @cached_property
     def zombies(self) -> list[int]:
@@ -213,18 +225,11 @@ class Case:
     @cached_property
     def clients(self) -> dict[int, list[int]]:
         """Pids by the process they work for (`Role.parent`)."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for pid, role in self.roles.items():
-            if role.parent is not None:
-                found[role.parent].append(pid)
-        return found
+        return self.memory.same("clients", _clients, self.roles)
 
     @cached_property
-    def _python_threads(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = defaultdict(list)
-        for stack in self.snapshot.stacks:
-            found[stack.pid].append(stack.tid)
-        return found
+    def _python_threads(self) -> dict[int, list[ThreadKey]]:
+        return self.memory.same("python threads", _threads_by_pid, self.snapshot.stacks)
 
     def role(self, pid: int) -> Role:
         """The role of a process, also of one this snapshot does not have."""
@@ -235,7 +240,7 @@ class Case:
 
     def threads(self, pid: int) -> list[ThreadKey]:
         """The Python threads of a process; only the main thread where there is no stack."""
-        return [(pid, tid) for tid in self._python_threads.get(pid, ())] or [(pid, pid)]
+        return self._python_threads.get(pid) or [(pid, pid)]
 
     def working_threads(self, pid: int) -> tuple[ThreadKey, ...]:
         """Those of a process that are not idle by right; the same tuple for all who ask."""
@@ -245,12 +250,12 @@ class Case:
 
     def past(self, key: ThreadKey) -> Past | None:
         """What is remembered of a thread."""
-        return self.history.past(*key)
+        return self.history.pasts.get(key)
 
     def standing(self, key: ThreadKey) -> Standing:
         """What a thread waits for."""
         if key not in self._standings:
-            found = standing(self.stacks.get(key), self.blocked.get(key))
+            found = self._read(key)
             lock = self.wanted_lock(key)
             if self.lock_holders(lock) or self.holders_before_fork(key[0], lock):
                 found = Standing(Wait.THREAD_LOCK, "a lock", found.frame)
@@ -258,8 +263,19 @@ class Case:
                 found = Standing(Wait.STORE_KEY, "a key of the store", found.frame)
             elif found.kind is Wait.FUTEX and self._waits_for_work(key):
                 found = Standing(Wait.COLLECTIVE, "an asynchronous operation", found.frame)
+            elif found.kind is Wait.FUTEX and key[0] in self.in_rpc and self.is_native(key):
+                found = Standing(Wait.REMOTE_CALL, "an answer of another process", found.frame)
+            elif self._waits_for_signal(key, found):
+                found = Standing(Wait.SIGNAL, "a signal", found.frame)
             self._standings[key] = found
         return self._standings[key]
+
+    def _read(self, key: ThreadKey) -> Standing:
+        """What its own rows tell."""
+        stack, blocked, past = self.stacks.get(key), self.blocked.get(key), self.past(key)
+        look = past.looks[-1] if past and past.looks else None
+        same = look is not None and look.stack is stack and look.blocked is blocked
+        return look.standing if look and same else standing(stack, blocked)
 
     def _asks_store(self, key: ThreadKey) -> bool:
         """It waits for an answer of the process that serves torch's store, in a call of its own code."""
@@ -269,15 +285,58 @@ class Case:
         return any(pid in self.store_servers for pid in ends)
 
     def _waits_for_work(self, key: ThreadKey) -> bool:
-        """A rank's main thread in a native wait of its own code that is no lock of Python's: `Work.wait()` of torch."""
-        if key[0] != key[1] or key in self._wanted or key[0] not in self._in_process_group:
+        """A rank's main thread in a native wait that is no lock of Python's: `Work.wait()` of torch."""
+        in_group = key[0] == key[1] and key[0] in self._in_process_group
+        return in_group and self.role(key[0]).kind == "rank" and self.is_native(key)
+
+    def is_native(self, key: ThreadKey) -> bool:
+        """What a thread waits for by its own code in a futex is no lock of Python's: the interpreter was asked, and of the
+        operands of its call none is the lock.
+        """
+        if key in self._wanted or not in_own_code(self.stacks.get(key)):
             return False
-        unread = any(row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns)
-        return not unread and self.role(key[0]).kind == "rank" and in_own_code(self.stacks.get(key))
+        return not any(row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns)
+
+    def natives_at_work(self, pid: int) -> list[ThreadKey]:
+        """Threads of a process without Python frames that ran lately and do not just look in from time to time."""
+        return [
+            (pid, row.tid) for row in self._threads_of.get(pid, ())
+            if (pid, row.tid) not in self.stacks and self.motion((pid, row.tid)) is not Motion.FROZEN
+            and not _ticks(self.past((pid, row.tid)))
+        ]  # fmt: skip
+
+    @cached_property
+    def _threads_of(self) -> dict[int, list[Thread]]:
+        found: dict[int, list[Thread]] = defaultdict(list)
+        for row in self.snapshot.threads:
+            found[row.pid].append(row)
+        return found
+
+    def _waits_for_signal(self, key: ThreadKey, found: Standing) -> bool:
+        """The root, having started others that work by themselves, is in `signal.pause()`, or in an event that a handler of
+        SIGTERM may set.
+        """
+        blocked, root = self.blocked.get(key), self.snapshot.root_pid
+        if key != (root, root) or blocked is None or blocked.wakes_at is not None or blocked.timeout_s is not None:
+            return False
+        in_event = (
+            found.kind is Wait.CONDITION and self.processes[root].catches_term and _in_event(self.stacks.get(key))
+        )
+        return (in_event or blocked.syscall in _SIGNAL_CALLS) and bool(self.helpmates(root))
+
+    def helpmates(self, pid: int) -> list[int]:
+        """Those a process has started that are alive and work by themselves, neither on its request nor for all."""
+        found = [child for child in self.clients.get(pid, ()) if self.is_alive(child)]
+        return [child for child in found if self.role(child).kind not in HELPERS and not self.role(child).serves]
 
     @cached_property
     def _in_process_group(self) -> frozenset[int]:
         return frozenset(row.pid for row in self.snapshot.threads if row.name in PROCESS_GROUP_THREADS)
+
+    @cached_property
+    def in_rpc(self) -> frozenset[int]:
+        """Processes that are connected by torch.distributed.rpc."""
+        return frozenset(row.pid for row in self.snapshot.threads if row.name.startswith(RPC_THREADS))
 
     @cached_property
     def store_servers(self) -> frozenset[int]:
@@ -287,7 +346,10 @@ class Case:
     def motion(self, key: ThreadKey) -> Motion:
         """Whether a thread got anywhere lately."""
         if key not in self._motions:
-            self._motions[key] = motion(self.past(key), self.now)
+            past = self.past(key)
+            runs = past is not None and not is_frozen(past, self.now)
+            found = self.memory.same(("motion", key), gets_on, past.looks) if past and runs else motion(past, self.now)
+            self._motions[key] = found
         return self._motions[key]
 
     def waits_on(self, key: ThreadKey) -> Iterator[KernelObject]:
@@ -327,3 +389,74 @@ class Case:
     def is_alive(self, pid: int) -> bool:
         """In the job and not a zombie."""
         return pid in self.processes and not self.processes[pid].ended
+
+
+def _in_event(stack: Stack | None) -> bool:
+    """`Event.wait`, which is `Condition.wait` once; a barrier or a condition with a test of its own is more."""
+    zone = [bare(frame.function) for frame in inner_machinery(stack)] if stack else []
+    return zone == ["wait", "wait"]
+
+
+def _ticks(past: Past | None) -> bool:
+    """Most looks find it in a wait with a time limit, as a watchdog or a heartbeat is."""
+    limits = [
+        look.blocked.wakes_at is not None or look.blocked.timeout_s is not None
+        for look in (past.looks if past else ()) if look.blocked
+    ]  # fmt: skip
+    return 2 * sum(limits) > len(limits)
+
+
+# Joins of one table, made again only when it has changed
+
+
+def _by_thread(rows: Iterable[Any]) -> dict[ThreadKey, Any]:
+    return {(row.pid, row.tid): row for row in rows}
+
+
+def _by_object(rows: Iterable[Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = defaultdict(list)
+    for row in rows:
+        found[row.object].append(row)
+    return found
+
+
+def _by_id(rows: Iterable[KernelObject]) -> dict[str, KernelObject]:
+    return {row.id: row for row in rows}
+
+
+def _held_by(rows: Iterable[Handle]) -> dict[int, frozenset[str]]:
+    found: dict[int, set[str]] = defaultdict(set)
+    for row in rows:
+        found[row.pid].add(row.object)
+    return {pid: frozenset(names) for pid, names in found.items()}
+
+
+def _wanted(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
+    return {(row.pid, row.tid): row for row in reversed(rows) if not row.holds}
+
+
+def _by_child(rows: Iterable[Remembered]) -> dict[int, Remembered]:
+    return {row.child: row for row in rows}
+
+
+def _ends_by_parent(rows: Iterable[Remembered]) -> dict[int, list[Remembered]]:
+    found: dict[int, list[Remembered]] = defaultdict(list)
+    for row in rows:
+        if row.returncode is not None:
+            found[row.pid].append(row)
+    return found
+
+
+def _clients(roles: Mapping[int, Role]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for pid, role in roles.items():
+        if role.parent is not None:
+            found[role.parent].append(pid)
+    return found
+
+
+def _threads_by_pid(rows: Iterable[Stack]) -> dict[int, list[ThreadKey]]:
+    found: dict[int, list[ThreadKey]] = defaultdict(list)
+    for row in rows:
+        found[row.pid].append((row.pid, row.tid))
+    return found

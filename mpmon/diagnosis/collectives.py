@@ -50,9 +50,8 @@ def operations(knot: Knot) -> dict[str, list[ThreadKey]]:
     if knot.ending not in (Ending.CYCLE, Ending.OPEN):
         return {}
     groups: dict[str, list[ThreadKey]] = {}
-    for key in sorted(knot.closed.members):
-        if knot.standing(key).kind is Wait.COLLECTIVE:
-            groups.setdefault(knot.standing(key).words, []).append(key)
+    for key in sorted(knot.members_in(Wait.COLLECTIVE)):
+        groups.setdefault(knot.standing(key).words, []).append(key)
     return groups
 
 

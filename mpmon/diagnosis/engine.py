@@ -13,15 +13,17 @@ from mpmon.diagnosis.advice import further_advice
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Unchecked, Verdict
 from mpmon.diagnosis.gaps import hides_call, rests_on_facts, unchecked
-from mpmon.diagnosis.graph import Graph, Status
+from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Status
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
+from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs import node
 from mpmon.diagnosis.needs.dead import death, did
 from mpmon.diagnosis.remarks import remarks
+from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.rules import RULES
-from mpmon.diagnosis.views import ProcessViews
+from mpmon.diagnosis.views import process_views
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import age, several
 from mpmon.model import NOT_PYTHON
@@ -45,38 +47,59 @@ SLOW_AFTER_S = 5.0
 """A goal that waits for so long for one that moves is slow."""
 
 
-def diagnose(history: History, memory: ProcessViews | None = None) -> Diagnosis:
+def diagnose(history: History, memory: Memory | None = None) -> Diagnosis:
     """What mpmon says about the present snapshot; `memory` of the rounds before saves work and changes nothing."""
-    views = memory or ProcessViews()
     snapshot = history.snapshot
     if snapshot is None:
         return Diagnosis(verdict=Verdict.UNKNOWN, because="nothing was read yet")
-    case = Case(history, snapshot)
-    return msgspec.structs.replace(_judged(case, views), remarks=remarks(case))
+    memory = memory or Memory()
+    memory.turn()
+    case = Case(history, snapshot, memory)
+    return msgspec.structs.replace(_judged(case), remarks=remarks(case))
 
 
-def _judged(case: Case, views: ProcessViews) -> Diagnosis:
+def _judged(case: Case) -> Diagnosis:
     """The verdict and its findings."""
     graph = Graph(lambda key: node(case, key))
     blind = _blind(case)
     if blind and not _shows_a_stop(case):
-        return _unknown(case, graph, views, blind)
+        return _unknown(case, graph, blind)
     goals = _goals(case, graph)
     asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
-    knots = [Knot(case, graph, closed) for goal in asked if (closed := graph.closed(goal))]
+    stuck = [closed for goal in asked if (closed := graph.closed(goal)) and not _only_serves(case, graph, closed)]
+    knots = [Knot(case, graph, closed) for closed in stuck]
     ripe = [knot for knot in knots if _is_ripe(knot)]
     ranked = _ranked(ripe)
     if ranked:
-        return _hung(case, graph, views, ripe, ranked)
-    return _unknown(case, graph, views, blind) if blind else _not_hung(case, graph, views, goals, knots)
+        return _hung(case, graph, ripe, ranked)
+    return _unknown(case, graph, blind) if blind else _not_hung(case, graph, goals, knots)
 
 
-def _unknown(case: Case, graph: Graph, views: ProcessViews, why: str) -> Diagnosis:
+def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
+    """Servers that nobody asks, and those who wait for their end, while nobody else of the job is stuck: idle by right."""
+    rest = [key for key in closed.members if case.standing(key).kind not in _ENDS]
+    if not rest or not all(_is_server(case, key) for key in rest):
+        return False
+    if any(isinstance(root, (Gone, Nobody)) for root in closed.roots):
+        return False
+    known = {*closed.members, *rest}
+    others = [(pid, pid) for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
+    strangers = [key for key in others if key not in known and not _is_server(case, key)]
+    return all(case.standing(key).idle or graph.closed(key) is None for key in strangers)
+
+
+def _is_server(case: Case, key: ThreadKey) -> bool:
+    """A main thread that waits for requests, or for connections."""
+    waits = case.standing(key).kind is Wait.SERVICE or any(item.listens for item in case.waits_on(key))
+    return key[0] == key[1] and waits
+
+
+def _unknown(case: Case, graph: Graph, why: str) -> Diagnosis:
     """Nothing can be said, but what anybody may see: states, ages, the tree, the dead."""
     patient = _shows_a_stop(case) and case.history.watched_s < PATIENCE_S
     return Diagnosis(
         verdict=Verdict.UNKNOWN, because=why + _dead_words(case), settled=bool(case.snapshot.unknowns) and not patient,
-        unchecked=_unchecked(case), processes=views.of(case, graph, ()),
+        unchecked=_unchecked(case), processes=process_views(case, graph, ()),
     )  # fmt: skip
 
 
@@ -100,15 +123,15 @@ def _joined(rows: list[tuple[bool, int, Finding]]) -> Finding:
     return msgspec.structs.replace(shown, waiters=tuple(waiters[pid] for pid in sorted(waiters)))
 
 
-def _hung(case: Case, graph: Graph, views: ProcessViews, knots: list[Knot], findings: tuple[Finding, ...]) -> Diagnosis:
-    settled = all(_stood_s(knot) >= SETTLED_S and _is_frozen(knot) for knot in knots)
+def _hung(case: Case, graph: Graph, knots: list[Knot], findings: tuple[Finding, ...]) -> Diagnosis:
+    settled = all(knot.stood_s >= SETTLED_S and knot.is_frozen for knot in knots)
     return Diagnosis(
         verdict=Verdict.HUNG, since=findings[0].since, settled=settled, because=findings[0].summary,
-        findings=findings, unchecked=_unchecked(case, findings), processes=views.of(case, graph, findings),
+        findings=findings, unchecked=_unchecked(case, findings), processes=process_views(case, graph, findings),
     )  # fmt: skip
 
 
-def _not_hung(case: Case, graph: Graph, views: ProcessViews, goals: list[ThreadKey], knots: list[Knot]) -> Diagnosis:
+def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot]) -> Diagnosis:
     verdict, since, because = Verdict.HEALTHY, None, _healthy_words(case, goals)
     slow = next((goal for goal in goals if _is_slow(case, graph, goal)), None)
     if case.history.watched_s < MIN_WATCH_S:
@@ -126,7 +149,7 @@ def _not_hung(case: Case, graph: Graph, views: ProcessViews, goals: list[ThreadK
         because = _slow_words(case, graph, slow)
     return Diagnosis(
         verdict=verdict, since=since, because=because, unchecked=_unchecked(case),
-        processes=views.of(case, graph, ()),
+        processes=process_views(case, graph, ()),
     )  # fmt: skip
 
 
@@ -142,9 +165,10 @@ def _hides_its_wait(case: Case, goals: list[ThreadKey]) -> str:
 
 def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
     """It has waited for a while for one that gets on. Waiting for an end is no slowness: ends take their time."""
-    if case.standing(goal).kind in _ENDS or graph.node(goal).status is not Status.WAITS:
+    if case.standing(goal).kind in (*_ENDS, Wait.SIGNAL) or graph.node(goal).status is not Status.WAITS:
         return False
-    return case.motion(goal) is not Motion.MOVING and case.now - stands_since(case, goal) >= SLOW_AFTER_S
+    stands = case.motion(goal) not in (Motion.MOVING, Motion.UNSEEN)
+    return stands and case.now - stands_since(case, goal) >= SLOW_AFTER_S
 
 
 def _finding(knot: Knot) -> Finding:
@@ -203,7 +227,7 @@ def _certainty(knot: Knot, claim: Claim) -> Certainty:
     """Never more than the edges allow: proved needs exact ones, roots that did not run at all, and nobody who may not be
     read and could have acted.
     """
-    exact = knot.closed.exact and all(knot.case.motion(key) is Motion.FROZEN for key in knot.roots)
+    exact = knot.closed.exact and knot.is_frozen
     exact = exact and not (knot.ending is Ending.CYCLE and any(_may_give_up(knot.case, key) for key in knot.roots))
     seen = exact and rests_on_facts(knot.case, {pid for pid, _ in (*knot.closed.members, *knot.roots)})
     best = Certainty.PROVED if seen else Certainty.LIKELY
@@ -225,27 +249,15 @@ def _sentence(summary: str, knot: Knot) -> str:
 def _is_ripe(knot: Knot) -> bool:
     """It has stood for long enough to be called a hang."""
     case = knot.case
-    patience = PATIENCE_S if _is_frozen(knot) else RUNNING_PATIENCE_S
-    if case.history.watched_s < MIN_WATCH_S or _stood_s(knot) < patience:
+    patience = PATIENCE_S if knot.is_frozen else RUNNING_PATIENCE_S
+    if case.history.watched_s < MIN_WATCH_S or knot.stood_s < patience:
         return False
     if knot.is_goal or case.standing(knot.goal).kind in _ENDS:
         return True
     return case.now - stands_since(case, knot.goal) >= GOAL_WAITS_S
 
 
-def _stood_s(knot: Knot) -> float:
-    """For how long all roots have stood, seconds."""
-    case = knot.case
-    if any(case.motion(key) is Motion.MOVING for key in knot.roots):
-        return 0.0
-    return min((case.now - stands_since(case, key) for key in knot.roots), default=0.0)
-
-
-def _is_frozen(knot: Knot) -> bool:
-    return all(knot.case.motion(key) is Motion.FROZEN for key in knot.roots)
-
-
-_ENDS = frozenset({Wait.LAUNCHER, Wait.JOIN_PROCESS, Wait.CHILD})
+_ENDS = frozenset({Wait.LAUNCHER, Wait.JOIN_PROCESS, Wait.CHILD, Wait.REMOTE_END})
 """Waits for the end of others: whose progress counts is theirs."""
 
 
@@ -293,8 +305,10 @@ def _dead_words(case: Case) -> str:
 
 def _without_python(case: Case) -> bool:
     """Every process that is alive was asked for its stacks and is not Python."""
+    if case.stacks:
+        return False
     others = {row.pid for row in case.snapshot.unknowns if row.table == "stacks" and row.reason == NOT_PYTHON}
-    return not case.stacks and all(pid in others for pid in case.processes if case.is_alive(pid))
+    return all(pid in others for pid in case.processes if case.is_alive(pid))
 
 
 def _was_seen(case: Case, pid: int) -> bool:

@@ -119,11 +119,27 @@ class Remark(Row, frozen=True, kw_only=True, omit_defaults=False):
     summary: str
     pids: tuple[int, ...] = ()
     """Whom it is about, the first to look at first."""
-    gpu_uuid: str | None = None
+    gpu_uuids: tuple[str, ...] = ()
+    """On which devices."""
     since: float | None = None
     """Seconds since the epoch."""
     evidence: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+
+
+class Event(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """Something that happened to the job, or to the look at it, while mpmon watched."""
+
+    at: float
+    """The moment of the snapshot in which it was noticed, seconds since the epoch."""
+    kind: str
+    """`watch`, `born`, `restarted`, `died`, `hang-began`, `hang-ended`, `verdict`, `finding-began`, `finding-changed`,
+    `finding-ended`, `remark-began`, `remark-ended`, `gpu-lost`, `gpu-back`, `xid`, `oom-kill`, `probe-failed`,
+    `probe-works`, `job-ended`."""
+    summary: str
+    pids: tuple[int, ...] = ()
+    bad: bool = False
+    """It is trouble."""
 
 
 class Unchecked(Row, frozen=True, kw_only=True):
@@ -195,5 +211,9 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     diagnosis: Diagnosis
     watched_s: float
     """How long mpmon has been looking."""
+    number: int = 1
+    """Its place among all that were made, from 1."""
     trend: tuple[Moment, ...] = ()
     """The last minutes, oldest first, the present one included."""
+    events: tuple[Event, ...] = ()
+    """What happened since mpmon came, the oldest first; the last hundreds."""

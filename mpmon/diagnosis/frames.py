@@ -19,12 +19,14 @@ _STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-package
 _PACKAGES = re.compile(r"/(site|dist)-packages/")
 _TORCH = re.compile(r"(^|/)torch/(?!.*/mpmon/)")
 _DEMO = "/mpmon/demo/scenes/"
+_SHIM = "/mpmon/shim/"
+"""Hooks of the queue shim: they stand between the user's line and the call of the library that it made."""
 
 
 @lru_cache(maxsize=4096)
 def is_machinery(file: str) -> bool:
-    """Standard library, torch, or code without a file."""
-    if file.startswith("<") or not file:
+    """Standard library, torch, the shim, or code without a file."""
+    if file.startswith("<") or not file or _SHIM in file:
         return True
     if _DEMO in file:
         return False

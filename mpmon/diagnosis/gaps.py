@@ -7,7 +7,7 @@ A proof needs more: that nobody else could have acted, so every open file of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -16,7 +16,7 @@ from mpmon.diagnosis.findings import Unchecked
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.words import several
-from mpmon.model import NOT_PYTHON
+from mpmon.model import NOT_PYTHON, Blocked, Unknown
 
 FACTS: dict[str, str] = {
     "stacks": "stacks",
@@ -44,24 +44,34 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
 
 def gaps(case: Case) -> dict[int, Gap]:
     """By pid, for processes that are alive and not mere helpers."""
+    found = case.memory.same("gaps", _gaps, case.snapshot.unknowns, case.snapshot.blocked)
+    return {
+        pid: gap for pid, gap in found.items() if case.is_alive(pid) and case.role(pid).kind not in HELPERS
+    }  # fmt: skip
+
+
+def _gaps(unknowns: Sequence[Unknown], blocked: Sequence[Blocked]) -> dict[int, Gap]:
     reasons: dict[int, dict[str, str]] = {}
-    for row in case.snapshot.unknowns:
+    for row in unknowns:
         if row.table in FACTS and not row.gone and row.reason != NOT_PYTHON:
             reasons.setdefault(row.pid, {})[row.table] = row.reason.removeprefix(f"pid {row.pid} ")
-    for key in case.blocked:
-        if hides_call(case, key):
-            reasons.setdefault(key[0], {}).setdefault("blocked", "the system call may not be read")
+    for row in blocked:
+        if _is_hidden(row):
+            reasons.setdefault(row.pid, {}).setdefault("blocked", "the system call may not be read")
     return {
         pid: Gap(frozenset(found), next(found[fact] for fact in FACTS if fact in found))
         for pid, found in sorted(reasons.items())
-        if case.is_alive(pid) and case.role(pid).kind not in HELPERS
     }
 
 
 def hides_call(case: Case, key: ThreadKey) -> bool:
     """The thread sleeps, or is stopped, in a system call that may not be read."""
     blocked = case.blocked.get(key)
-    return blocked is not None and blocked.syscall is None and not blocked.args and blocked.state in "SDTt"
+    return blocked is not None and _is_hidden(blocked)
+
+
+def _is_hidden(row: Blocked) -> bool:
+    return row.syscall is None and not row.args and row.state in "SDTt"
 
 
 def unchecked(case: Case, needs: Mapping[str, frozenset[str]]) -> Iterator[Unchecked]:

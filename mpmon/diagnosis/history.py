@@ -13,6 +13,7 @@ import msgspec
 
 from mpmon.diagnosis.findings import Moment
 from mpmon.diagnosis.roles import Role, roles
+from mpmon.diagnosis.waits import Standing, standing
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
 
 LOOKS = 24
@@ -36,6 +37,16 @@ class Look(msgspec.Struct, frozen=True, gc=False):
     blocked: Blocked | None
     slices: int = 0
     """How often it had been put on a CPU by then."""
+    _standing: Standing | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """What it waited in, as these two tell; looked up once."""
+        found = self._standing
+        if found is None:
+            found = standing(self.stack, self.blocked)
+            msgspec.structs.force_setattr(self, "_standing", found)
+        return found
 
 
 class Past(msgspec.Struct, frozen=True, gc=False):
@@ -76,6 +87,8 @@ class History:
         self.pasts: dict[ThreadKey, Past] = {}
         self.lives: dict[tuple[int, float], Life] = {}
         self.roles: dict[int, Role] = {}
+        self.last_roles: dict[int, Role] = {}
+        """Of those that ended while mpmon watched."""
         self.trend: tuple[Moment, ...] = ()
         """The last minutes for histories, oldest first."""
         self.births: tuple[tuple[float, int], ...] = ()
@@ -101,6 +114,7 @@ class History:
         new.lives = self._lives(snapshot)
         new.births = self._births(snapshot)
         new.roles = self._roles(snapshot)
+        new.last_roles = self._last_roles(snapshot)
         new.trend = (*self.trend[-(TREND_ROUNDS - 1) :], _moment(snapshot, new.lives))
         return new
 
@@ -113,22 +127,30 @@ class History:
         return self.lives.get(process.key)
 
     def _pasts(self, snapshot: Snapshot) -> dict[ThreadKey, Past]:
-        before = self.snapshot
-        same_looks = before is not None and before.blocked is snapshot.blocked and before.stacks is snapshot.stacks
-        if same_looks and before is not None and before.threads is snapshot.threads:
-            return self.pasts
-        stacks = {} if same_looks else {(row.pid, row.tid): row for row in snapshot.stacks}
-        blocked = {} if same_looks else {(row.pid, row.tid): row for row in snapshot.blocked}
-        pasts: dict[ThreadKey, Past] = {}
-        for thread in snapshot.threads:
-            key = (thread.pid, thread.tid)
-            past = self.pasts.get(key) or Past(thread, thread, snapshot.taken_at, snapshot.taken_at)
-            if thread is not past.thread and thread != past.thread:
-                past = msgspec.structs.replace(past, thread=thread, ran_at=snapshot.taken_at, changes=past.changes + 1)
-            if not same_looks:
-                past = _with_look(past, snapshot.taken_at, stacks.get(key), blocked.get(key))
-            pasts[key] = past
-        return pasts
+        before, at = self.snapshot, snapshot.taken_at
+        if before is not None and before.blocked is snapshot.blocked and before.stacks is snapshot.stacks:
+            return self._pasts_without_looks(before.threads, snapshot)
+        stacks = {(row.pid, row.tid): row for row in snapshot.stacks}
+        blocked = {(row.pid, row.tid): row for row in snapshot.blocked}
+        keys = ((row, (row.pid, row.tid)) for row in snapshot.threads)
+        return {key: _with_look(self._past(row, at), at, stacks.get(key), blocked.get(key)) for row, key in keys}
+
+    def _pasts_without_looks(self, before: tuple[Thread, ...], snapshot: Snapshot) -> dict[ThreadKey, Past]:
+        """Most threads have the very same row as in the round before, and the same past then."""
+        at = snapshot.taken_at
+        others = [new for old, new in zip(before, snapshot.threads, strict=False) if old is not new]
+        if len(before) != len(snapshot.threads) or any((row.pid, row.tid) not in self.pasts for row in others):
+            return {(row.pid, row.tid): self._past(row, at) for row in snapshot.threads}
+        return self.pasts | {(row.pid, row.tid): self._past(row, at) for row in others} if others else self.pasts
+
+    def _past(self, thread: Thread, at: float) -> Past:
+        """What is remembered of a thread, with how much it ran by now."""
+        past = self.pasts.get((thread.pid, thread.tid))
+        if past is None:
+            return Past(thread, thread, at, at)
+        if thread is past.thread or thread == past.thread:
+            return past
+        return msgspec.structs.replace(past, thread=thread, ran_at=at, changes=past.changes + 1)
 
     def _lives(self, snapshot: Snapshot) -> dict[tuple[int, float], Life]:
         if self.snapshot is None:
@@ -153,9 +175,15 @@ class History:
         known = {process.key for process in self.snapshot.processes}
         return kept + tuple((snapshot.taken_at, row.pid) for row in snapshot.processes if row.key not in known)
 
+    def _last_roles(self, snapshot: Snapshot) -> dict[int, Role]:
+        if self.snapshot is None or self.snapshot.exits is snapshot.exits:
+            return self.last_roles
+        known = self.last_roles | self.roles
+        return {row.pid: known[row.pid] for row in snapshot.exits if row.pid in known}
+
     def _roles(self, snapshot: Snapshot) -> dict[int, Role]:
         before = self.snapshot
-        if before and before.stacks is snapshot.stacks and _names(before) == _names(snapshot):
+        if before and before.stacks is snapshot.stacks and _same_names(before.processes, snapshot.processes):
             return self.roles
         stacks: dict[int, list[Stack]] = defaultdict(list)
         for stack in snapshot.stacks:
@@ -166,7 +194,8 @@ class History:
         alive = {process.key for process in snapshot.processes}
         known = {row.pid: self.roles[row.pid] for row in (before.processes if before else ()) if row.key in alive}
         frozen = {pid: frozenset(found) for pid, found in names.items()}
-        return roles(snapshot.processes, stacks, snapshot.root_pid, known, frozen)
+        found = roles(snapshot.processes, stacks, snapshot.root_pid, known, frozen)
+        return self.roles if found == self.roles else found
 
 
 def _moment(snapshot: Snapshot, lives: dict[tuple[int, float], Life]) -> Moment:
@@ -174,14 +203,21 @@ def _moment(snapshot: Snapshot, lives: dict[tuple[int, float], Life]) -> Moment:
     return Moment(snapshot.taken_at, snapshot.gpus, snapshot.gpu_processes, cpu)
 
 
-def _names(snapshot: Snapshot) -> list[tuple[int, str]]:
-    return [(process.pid, process.name) for process in snapshot.processes]
+def _same_names(before: tuple[Process, ...], now: tuple[Process, ...]) -> bool:
+    pairs = zip(before, now, strict=False)
+    return len(before) == len(now) and all(
+        old is new or (old.pid, old.name) == (new.pid, new.name) for old, new in pairs
+    )
 
 
 def _with_look(past: Past, at: float, stack: Stack | None, blocked: Blocked | None) -> Past:
     last = past.looks[-1] if past.looks else None
-    if last is not None and last.stack is stack and last.blocked is blocked:
-        return past
+    if last is not None:
+        # In a recording rows are made anew; those of the same reading are told from another one by their moment.
+        stack = last.stack if stack == last.stack else stack
+        blocked = last.blocked if blocked == last.blocked else blocked
+        if last.stack is stack and last.blocked is blocked:
+            return past
     if stack is None and blocked is None:
         return past
     ran_at = past.ran_at

@@ -112,6 +112,17 @@ class Knot:
         """What the root, or another thread, stands in."""
         return self.case.standing(key or self.root or self.goal)
 
+    @cached_property
+    def _waits(self) -> frozenset[Wait]:
+        """What all members stand in."""
+        return frozenset(self.case.standing(key).kind for key in self.closed.members)
+
+    def members_in(self, *kinds: Wait) -> list[ThreadKey]:
+        """The members that stand in one of these, in the order of the chain."""
+        if self._waits.isdisjoint(kinds):
+            return []
+        return [key for key in self.closed.members if self.case.standing(key).kind in kinds]
+
     def could_be_served(self, key: ThreadKey, by: ThreadKey) -> bool:
         """Somebody else than `by` could do what a thread waits for: one outside of the job, or one that stands by itself."""
         need = self.graph.node(key).need
@@ -144,6 +155,18 @@ class Knot:
     def place(self) -> Place | None:
         """The root's line."""
         return self.case.place(self.root or self.goal)
+
+    @cached_property
+    def is_frozen(self) -> bool:
+        """None of the roots runs."""
+        return all(self.case.motion(key) is Motion.FROZEN for key in self.roots)
+
+    @cached_property
+    def stood_s(self) -> float:
+        """For how long all roots have stood, seconds."""
+        if any(self.case.motion(key) is Motion.MOVING for key in self.roots):
+            return 0.0
+        return min((self.case.now - stands_since(self.case, key) for key in self.roots), default=0.0)
 
     @property
     def is_goal(self) -> bool:
@@ -233,9 +256,7 @@ def crashed(gone: Gone) -> bool:
 def stands_since(case: Case, key: ThreadKey) -> float:
     """Since when a thread stands, seconds since the epoch."""
     past = case.past(key)
-    if past is None:
-        return case.now
-    return same_since(past)
+    return case.now if past is None else case.memory.same(("stands", key), same_since, past)
 
 
 def doing(case: Case, key: ThreadKey, since: str = "") -> str:

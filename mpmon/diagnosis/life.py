@@ -1,35 +1,59 @@
 """Signs of life: what a process that seems to go round in circles did for others meanwhile.
 
 A trainer that naps in a polling loop may be waiting for its own progress.  It is alive when, while mpmon watched, its
-children came or went, a servant that is idle now had been given work, or its I/O counters kept growing.
+children came or went, a servant that is idle now had been given work, a process that it has started got on, or its I/O
+counters kept growing.
 """
 
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.history import WINDOW_S, ThreadKey
+from mpmon.diagnosis.history import WINDOW_S, Life, ThreadKey
 from mpmon.diagnosis.motion import TIMED_SLICES, Motion
 
 IO_ROUNDS = 3
 """Rounds with growing I/O that count as work; once or twice is a log line."""
 
 
+WORKS_SHARE = 0.05
+"""Of a CPU: more than what only looks in from time to time uses."""
+
+
 def signs_of_life(case: Case, key: ThreadKey) -> str | None:
     """What shows that the process of a thread gets somewhere, in words; `None` when nothing does."""
     pid = key[0]
+    # What is told by a single row is asked first.
+    life = case.history.life(case.processes[pid])
+    if life and life.io_rounds >= IO_ROUNDS:
+        return "it keeps reading or writing"
     if any(parent_of(case, child) == pid for _, child in case.history.births):
         return "it keeps starting processes"
     if any(row.process.ppid == pid and row.seen_at > case.now - WINDOW_S for row in case.snapshot.exits):
         return "its children end one after the other"
     if any(was_fed(case, child) for child in case.clients.get(pid, ())):
         return "its workers were given work"
-    life = case.history.life(case.processes[pid])
-    if life and life.io_rounds >= IO_ROUNDS:
-        return "it keeps reading or writing"
+    if any(_gets_on(case, child) for child in case.helpmates(pid)):
+        return "a process that it has started gets on"
     others = [other for other in case.threads(pid) if other != key]
     if any(case.motion(other) is Motion.MOVING for other in others):
         return "another of its threads gets on"
     return None
+
+
+def _gets_on(case: Case, pid: int) -> bool:
+    """One that moves, or uses a CPU where its frames cannot be compared; or somebody below it."""
+    key, life = (pid, pid), case.history.life(case.processes[pid])
+    if case.motion(key) in (Motion.MOVING, Motion.SPINNING) and not case.standing(key).idle:
+        return True
+    if key not in case.stacks and life and _works(life, case.now):
+        return True
+    return any(_gets_on(case, child) for child in case.helpmates(pid))
+
+
+def _works(life: Life, now: float) -> bool:
+    """It keeps reading or writing, or has used a CPU for a good part of the time."""
+    used_s = life.process.cpu_s - life.first.cpu_s
+    return life.io_rounds >= IO_ROUNDS or used_s > WORKS_SHARE * max(now - life.first_at, 1.0)
 
 
 def parent_of(case: Case, pid: int) -> int | None:
@@ -42,10 +66,8 @@ def was_fed(case: Case, pid: int) -> bool:
     """An idle servant that ran more often than its wait's time limit explains."""
     key = (pid, pid)
     past, blocked = case.past(key), case.blocked.get(key)
-    if past is None or blocked is None or not case.standing(key).idle:
+    if past is None or blocked is None:
         return False
-    limit = blocked.timeout_s
-    ran = past.thread.slices - past.first.slices
-    if limit is None:
-        return ran > 1
-    return ran > TIMED_SLICES * ((case.now - past.first_at) / max(limit, 0.1) + 1)
+    ran, limit = past.thread.slices - past.first.slices, blocked.timeout_s
+    explained = 1 if limit is None else TIMED_SLICES * ((case.now - past.first_at) / max(limit, 0.1) + 1)
+    return ran > explained and case.standing(key).idle

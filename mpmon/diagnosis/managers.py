@@ -16,7 +16,7 @@ def client_calls(knot: Knot) -> dict[ThreadKey, str]:
     """The clients of a knot whose call of a manager waits for what another client does, with the method they called."""
     if knot.ending not in (Ending.OPEN, Ending.CYCLE):
         return {}
-    served = [key for key in knot.closed.members if knot.standing(key).kind is Wait.OTHER_CLIENTS]
+    served = knot.members_in(Wait.OTHER_CLIENTS)
     if not served:
         return {}
     clients = [key for key in knot.closed.members if key not in served and set(knot.targets(key)) & set(served)]
@@ -33,4 +33,4 @@ def method(knot: Knot, key: ThreadKey) -> str:
 
 def those_who_only_wait(knot: Knot) -> tuple[ThreadKey, ...]:
     """Members that wait for the end of others."""
-    return tuple(key for key in knot.closed.members if knot.standing(key).kind in _ENDS)
+    return tuple(knot.members_in(*_ENDS))

@@ -25,6 +25,12 @@ FROZEN_AFTER_S = 3.0
 SPAN_S = 4.0
 """Looks must span this long before they prove a standstill of something that runs."""
 
+SPAN_AGAIN_S = 8.0
+"""The same for one that was seen to get on before."""
+
+SPAN_FEW_RUNS_S = 2.0
+"""The same for one that hardly ran in that time."""
+
 TIMED_SLICES = 12
 """Runs that one timed re-poll may take; more in the same time means that it was woken."""
 
@@ -48,13 +54,23 @@ def motion(past: Past | None, now: float) -> Motion:
     """What a thread did lately."""
     if past is None:
         return Motion.UNSEEN
-    if now - past.ran_at >= FROZEN_AFTER_S:
-        return Motion.FROZEN
-    looks = _without_outliers([look for look in past.looks if look.stack])
+    return Motion.FROZEN if is_frozen(past, now) else gets_on(past.looks)
+
+
+def is_frozen(past: Past, now: float) -> bool:
+    """It has not run for a while."""
+    return now - past.ran_at >= FROZEN_AFTER_S
+
+
+def gets_on(found: tuple[Look, ...]) -> Motion:
+    """What the looks at a thread tell that runs."""
+    looks = _without_outliers([look for look in found if look.stack])
     if len(looks) < 3 or looks[-1].at - looks[0].at < SPAN_S:
         return Motion.UNSEEN
-    if any(_advanced(before, after) for before, after in pairwise(looks)):
+    still = _since_it_advanced(looks)
+    if len(still) < len(looks) and not _is_seen_well(still):
         return Motion.MOVING
+    looks = still
     busy = sum(1 for look in looks if _on_cpu(look))
     return Motion.SPINNING if busy > len(looks) / 2 else Motion.NAPPING
 
@@ -68,6 +84,23 @@ def same_since(past: Past) -> float:
             return min(since, after.at)
         since = min(since, before.at)
     return since
+
+
+def _since_it_advanced(looks: list[Look]) -> list[Look]:
+    """The looks from which on nothing got on: what it did before says nothing about the present."""
+    last = [at for at, (before, after) in enumerate(pairwise(looks), 1) if _advanced(before, after)]
+    return looks[last[-1] :] if last else looks
+
+
+def _is_seen_well(looks: list[Look]) -> bool:
+    """Enough was seen since it got on: hardly any runs, as of a timed re-poll, or frames read often enough.
+
+    A look may have kept the frames of the one before.
+    """
+    span = looks[-1].at - looks[0].at
+    if looks[-1].slices - looks[0].slices <= TIMED_SLICES:
+        return span >= SPAN_FEW_RUNS_S
+    return span >= SPAN_AGAIN_S and len({id(look.stack) for look in looks}) >= 3
 
 
 def _advanced(before: Look, after: Look) -> bool:

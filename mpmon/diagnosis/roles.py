@@ -64,7 +64,7 @@ def roles(
     known: Mapping[int, Role],
     thread_names: Mapping[int, frozenset[str]],
 ) -> dict[int, Role]:
-    """The role of every process, by pid. `known` are those of the round before."""
+    """The role of every process, by pid. `known` are those of the round before; a role that is the same is the same object."""
     by_pid = {process.pid: process for process in processes}
     found: dict[int, Role] = {}
     for process in sorted(processes, key=lambda row: (row.start_time, row.pid)):
@@ -73,7 +73,7 @@ def roles(
         names = thread_names.get(process.pid, frozenset())
         role = _Reader(process, main, by_pid.get(parent or 0), found, names).role(root_pid)
         before = known.get(process.pid)
-        found[process.pid] = before if before and _surer(before, role) else role
+        found[process.pid] = before if before and (before == role or _surer(before, role)) else role
     return found
 
 
@@ -97,6 +97,7 @@ class _Reader:
     ) -> None:
         self.process = process
         self.frames = tuple(own_frames(stack)) if stack else ()
+        self.functions = frozenset(bare(frame.function) for frame in self.frames)
         self.parent = parent.pid if parent else None
         self.parent_name = parent.name if parent else None
         self.parent_command = parent.cmdline if parent else None
@@ -216,6 +217,8 @@ class _Reader:
         return None
 
     def _frame(self, file_end: str, *functions: str) -> Frame | None:
+        if self.functions.isdisjoint(functions):
+            return None
         return next((frame for frame in self.frames if calls(frame, file_end, functions)), None)
 
     def _rank_of_parent(self) -> int | None:

@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Finding, ProcessView
 from mpmon.diagnosis.graph import Graph, Status
 from mpmon.diagnosis.knot import doing, stands_since
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.dead import death
 from mpmon.model import Process
 
+LAST_S = 60.0
+"""Of a job that has ended, those are shown that ended no longer before."""
 
-class ProcessViews:
-    """Views of the round before, so that a process of which nothing changed is not thought about again.
 
-    A memory of results only: with or without it the views are the same.
-    """
+def process_views(case: Case, graph: Graph, findings: tuple[Finding, ...]) -> tuple[ProcessView, ...]:
+    """One view a process, by pid; a process of which nothing changed is not thought about again."""
+    suspects = {suspect.pid for finding in findings[:1] for suspect in finding.suspects}
+    view = partial(_view, case, graph, suspects)
+    same = case.memory.same
+    views = (same(("view", row.pid), view, *_reasons(case, row, suspects)) for row in case.snapshot.processes)
+    return (*views, *_last(case))
 
-    def __init__(self) -> None:
-        self._kept: dict[int, tuple[tuple[object, ...], ProcessView]] = {}
 
-    def of(self, case: Case, graph: Graph, findings: tuple[Finding, ...]) -> tuple[ProcessView, ...]:
-        """One view a process, by pid."""
-        suspects = {suspect.pid for finding in findings[:1] for suspect in finding.suspects}
-        before, self._kept = self._kept, {}
-        for process in case.snapshot.processes:
-            reasons = _reasons(case, process, suspects)
-            kept = before.get(process.pid)
-            same = kept is not None and all(a is b for a, b in zip(kept[0], reasons, strict=True))
-            view = kept[1] if kept and same else _view(case, graph, process, suspects)
-            self._kept[process.pid] = (reasons, view)
-        return tuple(view for _, view in self._kept.values())
+def _last(case: Case) -> Iterator[ProcessView]:
+    """Once nobody is left: those that ended last, so that the last picture shows how."""
+    if any(not process.ended for process in case.snapshot.processes):
+        return
+    for row in case.snapshot.exits:
+        role = case.history.last_roles.get(row.pid)
+        if role and row.pid not in case.processes and case.now - row.seen_at <= LAST_S:
+            yield ProcessView(
+                pid=row.pid, role=role.name, rank=role.rank, local_rank=role.local_rank, world_size=role.world_size,
+                parent=role.parent if role.parent is not None else row.process.ppid,
+                does=death(case, row.pid).how, mood="dead",
+            )  # fmt: skip
 
 
 def _reasons(case: Case, process: Process, suspects: set[int]) -> tuple[object, ...]:
     """All that a view is made of, to be compared by identity."""
     key = (process.pid, process.pid)
-    life = case.history.life(process)
+    life = case.history.lives.get(process.key)
     return (
         process,
         case.past(key),
@@ -49,7 +57,7 @@ def _reasons(case: Case, process: Process, suspects: set[int]) -> tuple[object, 
     )
 
 
-def _view(case: Case, graph: Graph, process: Process, suspects: set[int]) -> ProcessView:
+def _view(case: Case, graph: Graph, suspects: set[int], process: Process, *_: object) -> ProcessView:
     role = case.role(process.pid)
     key = (process.pid, process.pid)
     mood = _mood(case, graph, process, suspects)

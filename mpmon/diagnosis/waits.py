@@ -24,6 +24,9 @@ from mpmon.model import Blocked, Frame, Stack
 class Wait(Enum):
     """Kinds of standing still."""
 
+    # By identity, as they are compared: the hash of an Enum is a call of a function in Python.
+    __hash__ = object.__hash__
+
     LOADER_BATCH = auto()
     """A trainer waits for the next batch of its DataLoader workers."""
     LOADER_INDEX = auto()
@@ -56,8 +59,14 @@ class Wait(Enum):
     """Gathering the ranks, or a key of the store."""
     STORE_KEY = auto()
     """A key of the store of torch.distributed that some other client has to set."""
+    REMOTE_CALL = auto()
+    """An answer of another process to a call by torch.distributed.rpc."""
+    REMOTE_END = auto()
+    """A graceful end of torch.distributed.rpc: serves the others until all of them have come to it."""
     LAUNCHER = auto()
     """A launcher watches its ranks."""
+    SIGNAL = auto()
+    """The root has started others and waits for a signal; whose progress counts is theirs."""
     SERVICE = auto()
     """A helper thread or process waits for requests: idle by right."""
     DEBUGGER = auto()
@@ -140,8 +149,9 @@ PATTERNS: tuple[Pattern, ...] = (
     _row(Wait.LAUNCHER, "torch/distributed/elastic/multiprocessing/api.py", "wait _poll join", "its ranks"),
     _row(Wait.JOIN_PROCESS, "torch/multiprocessing/spawn.py", "join", "its processes to end"),
     _row(Wait.RENDEZVOUS, "torch/distributed/rendezvous.py", "_create_c10d_store _env_rendezvous_handler next_rendezvous"),
+    _row(Wait.COLLECTIVE, "torch/distributed/distributed_c10d.py", "new_group"),
     _row(Wait.RENDEZVOUS, "torch/distributed/distributed_c10d.py", "init_process_group _new_process_group_helper "
-         "_store_based_barrier new_group", "init_process_group"),
+         "_store_based_barrier", "init_process_group"),
     _row(Wait.RENDEZVOUS, "elastic/rendezvous/static_tcp_rendezvous.py", "next_rendezvous", "the other nodes"),
     _row(Wait.RENDEZVOUS, "elastic/rendezvous/dynamic_rendezvous.py", "next_rendezvous", "the other nodes"),
     _row(Wait.RENDEZVOUS, "torch/distributed/elastic/utils/store.py", "get_all synchronize barrier store_timeout"),
@@ -152,6 +162,8 @@ PATTERNS: tuple[Pattern, ...] = (
          "_sync_module_states join forward", "DistributedDataParallel"),
     _row(Wait.COLLECTIVE, "torch/distributed/utils.py", "_sync_params_and_buffers _verify_param_shape_across_processes"),
     _row(Wait.COLLECTIVE, "torch/distributed/algorithms/join.py", "__exit__ notify_join_context"),
+    _row(Wait.REMOTE_END, "torch/distributed/rpc/api.py", "shutdown _wait_all_workers _barrier", "rpc.shutdown"),
+    _row(Wait.REMOTE_CALL, "torch/distributed/rpc/api.py", "rpc_sync", "an answer of another process"),
     _row(Wait.EVENT_LOOP, "asyncio/base_events.py", "_run_once run_forever", "events of its loop"),
     _row(Wait.COLLECTIVE, "torch/autograd/graph.py", "_engine_run_backward", BACKWARD),
     _row(Wait.QUEUE_PUT, "multiprocessing/queues.py", "put", "room in a queue"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def age(seconds: float) -> str:
     """`4 s`, `4 min 12 s`, `3 h 5 min`, `2 d 4 h`."""
@@ -26,3 +28,26 @@ def several(names: list[str], most: int = 4) -> str:
     if len(names) > most:
         names = [*names[: most - 1], f"{len(names) - most + 1} more"]
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1] if names else ""
+
+
+def size(count: float) -> str:
+    """`12 B`, `78 KiB`, `480 MiB`, `59.1 GiB`."""
+    if 0 < count < 1 << 20:
+        return f"{count / (1 << 10):.0f} KiB" if count >= 1 << 10 else f"{count:.0f} B"
+    return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.0f} MiB"
+
+
+def runs(numbers: Iterable[int]) -> str:
+    """Numbers, those in a row joined: `0, 2 and 5-7`."""
+    groups: list[list[int]] = []
+    for number in sorted(numbers):
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return several([f"{group[0]}-{group[-1]}" if len(group) > 1 else f"{group[0]}" for group in groups])
+
+
+def between(least: str, most: str) -> str:
+    """`480 MiB`, `460 MiB to 520 MiB`."""
+    return least if least == most else f"{least} to {most}"

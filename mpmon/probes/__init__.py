@@ -4,5 +4,6 @@ Guidelines: read only, in bounds, without stopping, writing or waking anybody; e
 failure is a row (`Unknown`, `ProbeReport`), never an exception that reaches the loop; what is not known is `None`.
 
 `files`, `maps` and `memory` read; `processes`, `cgroups`, `kernel`, `sockets`, `outsiders`, `stacks`, `semaphores`,
-`interpreter` and `flight_recorder` ask; `rights` explains a refusal; `syscalls` is a table.
+`interpreter`, `ipc`, `flight_recorder` and `nvml` ask; `environment` asks when a user does; `identity` tells whether a pid
+still is who it was; `rights` explains a refusal; `syscalls` and `users` are tables.
 """

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 CHUNK = 1 << 16
 """One read, bytes. Files of /proc are cut at this size unless a reader asks for more."""
+
+SHORT = 1 << 12
+"""The same of files that are read again and again: `stat`, `schedstat`, counters."""
 
 SPARE_DESCRIPTORS = 64
 """Left free for pipes to py-spy, recordings and the terminal."""
@@ -56,7 +60,7 @@ class Proc:
         return os.readlink(os.fsencode(self.path(*parts))).decode("utf-8", "replace")
 
     def reread(self, path: str) -> bytes:
-        """The file's bytes through a descriptor kept from the last time.
+        """The bytes of a short file, through a descriptor kept from the last time.
 
         Raises:
             OSError: as open(2) and pread(2); ESRCH or ENOENT when its process ended.
@@ -66,11 +70,24 @@ class Proc:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             if len(self._kept) >= self._budget:
                 try:
-                    return os.pread(descriptor, CHUNK, 0)
+                    return os.pread(descriptor, SHORT, 0)
                 finally:
                     os.close(descriptor)
             self._kept[path] = descriptor
-        return os.pread(descriptor, CHUNK, 0)
+        return os.pread(descriptor, SHORT, 0)
+
+    def keep(self, name: str, make: Callable[[], int]) -> None:
+        """Keep a descriptor of another kind, where more may be kept.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        if name not in self._kept and len(self._kept) < self._budget:
+            self._kept[name] = make()
+
+    def kept(self, name: str) -> int | None:
+        """A kept descriptor."""
+        return self._kept.get(name)
 
     def forget(self, path: str) -> None:
         """Close a kept descriptor."""
@@ -83,9 +100,13 @@ class Proc:
         for path in list(self._kept):
             self.forget(path)
 
+    def names(self) -> list[str]:
+        """What is at the top of the tree: every pid there is now, and files."""
+        return os.listdir(self.root)
+
     def pids(self) -> list[int]:
         """Every pid there is now."""
-        return [int(name) for name in os.listdir(self.root) if name.isdigit()]
+        return [int(name) for name in self.names() if name.isdigit()]
 
     def tids(self, pid: int) -> list[int]:
         """The threads of a process, ascending.

@@ -348,7 +348,10 @@ class _Ends:
         if target.startswith("/"):
             self.paths[descriptor] = target
         # The permission bits of the link tell how the file was opened: proc_pid_fd(5).
-        return Handle(pid=self._pid, object=name, fd=descriptor, reads=bool(mode & 0o400), writes=bool(mode & 0o200))
+        return Handle(
+            pid=self._pid, object=name, fd=descriptor, reads=bool(mode & 0o400), writes=bool(mode & 0o200),
+            path=self.paths.get(descriptor),
+        )  # fmt: skip
 
     def _area(self, address: int) -> Area | None:
         return next((area for area in self._shared() if area.start <= address < area.end), None)

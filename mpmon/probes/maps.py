@@ -61,4 +61,9 @@ def areas(proc: Proc, pid: int) -> list[Area]:
         OSError: the process is gone, or another user's.
     """
     lines = proc.text(pid, "maps", limit=MAPS_LIMIT).split("\n")
-    return [Area(line) for line in lines if _LINE.match(line)]
+    return [area for line in lines if (area := area_of(line))]
+
+
+def area_of(line: str) -> Area | None:
+    """One line of the file; `None` where it is cut."""
+    return Area(line) if _LINE.match(line) else None

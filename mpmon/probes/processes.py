@@ -6,7 +6,7 @@ Processes that were re-parented before mpmon came are taken in when they lead no
 root, started after it, and their parent is a reaper in another session (init or a subreaper).
 
 Only new pids of /proc are examined, so a round costs one directory listing, one `stat` a process and one `schedstat` a
-thread (measured: 4.5 µs and 0.9 µs).
+thread (measured: 4.5 µs and 0.9 µs), in a large job only the main thread's `schedstat` of most processes.
 Everything that does not change during a process's life is read once.
 """
 
@@ -15,28 +15,36 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from mpmon.model import Exit, Process, Thread, Unknown
+from mpmon.probes.ends import Ends
 from mpmon.probes.files import Proc
+from mpmon.probes.users import user_names
 
 KEPT_ENVIRONMENT = frozenset(
     {
+        "CUDA_DEVICE_ORDER",
         "CUDA_VISIBLE_DEVICES",
         "GROUP_RANK",
         "LOCAL_RANK",
         "LOCAL_WORLD_SIZE",
         "MASTER_ADDR",
         "MASTER_PORT",
+        "MPMON_RUN_DIR",
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_SIZE",
         "OMP_NUM_THREADS",
         "PMI_RANK",
         "PMI_SIZE",
+        "PYTORCH_ALLOC_CONF",
+        "PYTORCH_CUDA_ALLOC_CONF",
+        "PYTORCH_NO_CUDA_MEMORY_CACHING",
         "RANK",
         "ROLE_RANK",
         "SLURM_LOCALID",
@@ -44,6 +52,7 @@ KEPT_ENVIRONMENT = frozenset(
         "SLURM_PROCID",
         "TORCHELASTIC_RUN_ID",
         "WORLD_SIZE",
+        "XDG_RUNTIME_DIR",
     }
 )
 """The only names ever kept of a process's environment: the rest may hold secrets."""
@@ -52,7 +61,10 @@ OWN_HELPERS = frozenset({"py-spy"})
 """Programs mpmon itself starts; never part of a job, even where mpmon runs inside of it."""
 
 SMALL_JOB, TURNS = 64, 3
-"""Above so many processes the helper threads of each are read every third round."""
+"""Above so many processes those whose main thread has not run are read every third round."""
+
+SOON_S = 1.2
+"""After a longer pause all are read: a counter that is much older would look like a thread that stands still."""
 
 _ENVIRONMENT_LIMIT = 1 << 18
 _COMMAND_LIMIT = 1 << 14
@@ -74,15 +86,19 @@ class ProcessTable:
         self._proc = proc
         self.root_pid = root_pid
         self._boot = boot_time(proc)
-        self._foreign: set[int] = set()
+        self._users = user_names()
+        self._ends = Ends(proc)
+        self._known: set[str] = set()
+        """What of /proc was looked at: the job's pids, others', and files."""
         self._members: dict[int, _Member] = {}
         self._rounds = 0
+        self._looked_at = float("-inf")
         self.exits: tuple[Exit, ...] = ()
         self.unknowns: dict[int, Unknown] = {}
         stat = Stat.read(proc, root_pid)
         if stat is None:
             raise ProcessLookupError(errno.ESRCH, "no such process", str(root_pid))
-        self.root_start_time = self._boot + stat.start_ticks / _TICKS
+        self.root_start_time = stat.started_at(self._boot)
         self._root_pgid = stat.pgid
         self._root_start_ticks = stat.start_ticks
 
@@ -90,14 +106,15 @@ class ProcessTable:
         """One round: all processes of the job by pid, and all their threads."""
         self._find_new()
         self._rounds += 1
-        small = len(self._members) <= SMALL_JOB
+        every = len(self._members) <= SMALL_JOB or now - self._looked_at > SOON_S
+        self._looked_at = now
         for place, member in enumerate(list(self._members.values())):
-            if not member.refresh(all_threads=small or (self._rounds + place) % TURNS == 0):
+            if not member.refresh(anyway=every or (self._rounds + place) % TURNS == 0):
                 self._lose(member, now)
         members = [self._members[pid] for pid in sorted(self._members)]
         return (
             tuple(member.row for member in members),
-            tuple(row for member in members for row in member.threads),
+            tuple(chain.from_iterable(member.threads for member in members)),
         )
 
     def main_call(self, pid: int) -> bytes:
@@ -117,11 +134,11 @@ class ProcessTable:
             if pid in self._members:
                 self._members[pid].refresh_names()
 
-    def refresh_handlers(self, pids: Iterable[int]) -> None:
-        """Read again which signals these processes handle."""
+    def refresh_settings(self, pids: Iterable[int]) -> None:
+        """Read again what these processes may change at any time: which signals they handle, where they work."""
         for pid in pids:
             if pid in self._members:
-                self._members[pid].refresh_handlers()
+                self._members[pid].refresh_settings()
 
     def measure_shared_memory(self, pids: Iterable[int]) -> None:
         """Read the proportional set size of these processes: up to 3 ms each, so only where somebody looks."""
@@ -135,16 +152,16 @@ class ProcessTable:
             member.close()
 
     def _find_new(self) -> None:
-        pids = set(self._proc.pids())
-        self._foreign &= pids
-        unseen = pids - self._foreign - self._members.keys()
+        names = set(self._proc.names())
+        self._known &= names
+        unseen = sorted(int(name) for name in names - self._known if name.isdigit())
         stats = {pid: stat for pid in unseen if (stat := Stat.read(self._proc, pid))}
+        self._known |= names.difference(str(pid) for pid in unseen if pid not in stats)
         joined = True
         while joined:
             joined = {pid for pid, stat in stats.items() if self._belongs(pid, stat)}
-            for pid in joined:
+            for pid in sorted(joined):
                 self._adopt(pid, stats.pop(pid))
-        self._foreign |= stats.keys()
 
     def _belongs(self, pid: int, stat: Stat) -> bool:
         if pid == os.getpid() or stat.name in OWN_HELPERS:
@@ -161,19 +178,24 @@ class ProcessTable:
         return stat.ppid == 1 or parent is None or parent.sid != stat.sid
 
     def _adopt(self, pid: int, stat: Stat) -> None:
-        member = _Member(self._proc, pid, stat, self._boot)
+        member = _Member(self._proc, pid, stat, self._boot, self._users)
         self._members[pid] = member
+        self._ends.hold(pid)
         if member.unreadable:
             self.unknowns[pid] = Unknown(table="processes", pid=pid, reason=member.unreadable)
 
     def _lose(self, member: _Member, now: float) -> None:
         member.close()
         del self._members[member.pid]
+        self._known.discard(str(member.pid))
         self.unknowns.pop(member.pid, None)
+        last = member.row
+        if last.exit_code is None:
+            last = msgspec.structs.replace(last, exit_code=self._ends.status(member.pid))
+        self._ends.drop(member.pid)
         self.exits = (
-            *self.exits[-255:],
-            Exit(pid=member.pid, start_time=member.row.start_time, seen_at=now, process=member.row),
-        )
+            *self.exits[-255:], Exit(pid=last.pid, start_time=last.start_time, seen_at=now, process=last),
+        )  # fmt: skip
 
 
 class Stat:
@@ -197,6 +219,10 @@ class Stat:
         self.rss_bytes = int(fields[21]) * _PAGE
         self.exit_code = int(fields[49]) if len(fields) > 49 else None
 
+    def started_at(self, boot: float) -> float:
+        """When the process began, seconds since the epoch, given when the machine did."""
+        return boot + self.start_ticks / _TICKS
+
     @classmethod
     def read(cls, proc: Proc, pid: int) -> Stat | None:
         """The process's fields, `None` when it is gone or the file is cut."""
@@ -209,8 +235,9 @@ class Stat:
 class _Member:
     """One process of the job: what never changes, and the last state of what does."""
 
-    def __init__(self, proc: Proc, pid: int, stat: Stat, boot: float) -> None:
+    def __init__(self, proc: Proc, pid: int, stat: Stat, boot: float, users: Mapping[int, str]) -> None:
         self._proc = proc
+        self._users = users
         self.pid = pid
         self.start_ticks = stat.start_ticks
         self.unreadable = ""
@@ -224,18 +251,20 @@ class _Member:
         if stat.state in "ZX" and self._fixed["cgroup"] == "/":
             # What v1 says of every process that has ended, whatever its group was.
             self._fixed["cgroup"] = None
-        self.row = self._build(stat, boot + stat.start_ticks / _TICKS)
+        self.row = self._build(stat, stat.started_at(boot))
 
-    def refresh(self, *, all_threads: bool) -> bool:
-        """Read again what changes; False when the process is gone.
+    def refresh(self, *, anyway: bool) -> bool:
+        """Read again what changes if the main thread ran, or `anyway`; False when the process is gone.
 
-        In a large job the helper threads are read in turns, unless the process used CPU or its main thread ran.
+        A process whose state changes, or that ends, has to run for that.
         """
+        if not anyway and not self._main_ran():
+            return True
         try:
             text = self._proc.reread(self._stat_path)
         except OSError:
             return False
-        ran = (all_threads or text != self._stat_text or self._main_ran()) and self._refresh_threads()
+        ran = self._refresh_threads()
         if text != self._stat_text or ran:
             stat = Stat(text)
             if stat.start_ticks != self.start_ticks:
@@ -257,11 +286,11 @@ class _Member:
         if any(renamed):
             self.threads = tuple(state.row for state in self._tids.values())
 
-    def refresh_handlers(self) -> None:
-        catches = _has_signal(_status_fields(self._optional("status")).get("SigCgt"), signal.SIGALRM)
-        if catches != self.row.catches_alarm:
-            self._fixed = {**self._fixed, "catches_alarm": catches}
-            self.row = msgspec.structs.replace(self.row, catches_alarm=catches)
+    def refresh_settings(self) -> None:
+        found = {**_handlers(_status_fields(self._optional("status"))), "cwd": self._link("cwd")}
+        if any(getattr(self.row, name) != value for name, value in found.items()):
+            self._fixed = {**self._fixed, **found}
+            self.row = msgspec.structs.replace(self.row, **found)
 
     def measure_pss(self) -> None:
         pss = proportional_size(self.pid)
@@ -347,19 +376,22 @@ class _Member:
             self._io_text = b""
 
     def _read_fixed(self) -> dict[str, Any]:
-        """What changes only with an exec (which renames the process) or with a tracer (which stops it)."""
+        """What seldom changes: with an exec (which renames the process), with a tracer (which stops it), or by a setting."""
         status = _status_fields(self._optional("status"))
         inside = [int(field) for field in status.get("NSpid", "").split()]
+        uid = _first_int(status.get("Uid"))
         return {
             "cmdline": _split(self._optional("cmdline", _COMMAND_LIMIT)),
             "exe": self._link("exe"),
-            "uid": _first_int(status.get("Uid")),
+            "cwd": self._link("cwd"),
+            "uid": uid,
+            "user": None if uid is None else self._users.get(uid),
             "tracer_pid": _first_int(status.get("TracerPid")),
             "namespace_pid": inside[-1] if len(inside) > 1 else None,
             "environment": self._environment(),
             "cgroup": _memory_group(self._optional("cgroup")),
             "cpus": _count_of_mask(status.get("Cpus_allowed")),
-            "catches_alarm": _has_signal(status.get("SigCgt"), signal.SIGALRM),
+            **_handlers(status),
         }
 
     def _environment(self) -> dict[str, str] | None:
@@ -492,6 +524,12 @@ def _memory_group(text: bytes | None) -> str | None:
 def _count_of_mask(text: str | None) -> int | None:
     """The bits of a hexadecimal mask in words of 32: `ff,ffffffff` is 40 CPUs."""
     return int(text.replace(",", ""), 16).bit_count() if text else None
+
+
+def _handlers(status: dict[str, str]) -> dict[str, bool]:
+    """Which signals it has handlers for, of those that matter."""
+    mask = status.get("SigCgt")
+    return {"catches_alarm": _has_signal(mask, signal.SIGALRM), "catches_term": _has_signal(mask, signal.SIGTERM)}
 
 
 def _has_signal(mask: str | None, number: int) -> bool:

@@ -6,6 +6,8 @@ Always `--nonblocking`: the default stops the target for 1 to 4 ms a dump and ca
 For a thread whose counters did not move during the dump the frames are exact; otherwise frames of different moments may
 be mixed, and the row says so.
 
+A job that was started with `mpmon run --dump-stacks` is asked to write its stacks down where py-spy fails.
+
 Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS`.
 Only a digest of the objects' identities is kept of the others: their values are the user's, not ours.
 
@@ -32,6 +34,7 @@ from mpmon.model import NOT_PYTHON, Frame, Stack, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.memory import Memory
 from mpmon.probes.rights import why_unreadable
+from mpmon.probes.shim.stacks import ask
 
 DEADLINE_S = 5.0
 """A dump that takes longer is given up."""
@@ -140,7 +143,7 @@ class StackProbe:
         taken_at = now()
         status, output, words = self._run(pid)
         if status != 0:
-            return self._refused(pid, words)
+            return ask(self._proc, pid, now) or self._refused(pid, words)
         try:
             stacks = parse_dump(output, pid, taken_at, ThreadIds(self._proc, pid, before))
         except BadDump as problem:

@@ -11,8 +11,11 @@ import msgspec
 
 from mpmon import __version__
 from mpmon.codec import REPORT_SCHEMA, encode
+from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import Finding, Observation, ProcessView, Remark, Unchecked
-from mpmon.model import Cgroup, Gpu, GpuProcess, MigInstance, ProbeReport, Process, Row
+from mpmon.diagnosis.gpus import Ordinal, device_of, ordinals
+from mpmon.diagnosis.ipc import ExportView, MemoryView, QueueView
+from mpmon.model import Cgroup, Gpu, GpuProcess, MigInstance, ProbeReport, Process, Row, Snapshot
 
 
 class RootRow(Row, frozen=True, kw_only=True):
@@ -42,7 +45,7 @@ class RemarkRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     topic: str
     summary: str
     pids: tuple[int, ...]
-    gpu_uuid: str | None
+    gpu_uuids: tuple[str, ...]
     since: str | None
     evidence: tuple[str, ...]
     advice: tuple[str, ...]
@@ -68,6 +71,13 @@ class ProcessRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     threads: int
     does: str
     mood: str
+
+
+class GpuProcessRow(GpuProcess, frozen=True, kw_only=True, omit_defaults=False):
+    """What one process uses of one device, and how CUDA counts that device there."""
+
+    cuda: int | None
+    """The N of cuda:N, a hint: by the process's environment at its start."""
 
 
 class ProbeRow(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -96,13 +106,13 @@ class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     unchecked: tuple[Unchecked, ...]
     processes: tuple[ProcessRow, ...]
     gpus: tuple[Gpu, ...]
-    gpu_processes: tuple[GpuProcess, ...]
+    gpu_processes: tuple[GpuProcessRow, ...]
     mig_instances: tuple[MigInstance, ...]
     driver: str | None
     cgroups: tuple[Cgroup, ...]
-    queues: tuple[object, ...] = ()
-    ipc_exports: tuple[object, ...] = ()
-    shared_memory: object | None = None
+    queues: tuple[QueueView, ...] = ()
+    ipc_exports: tuple[ExportView, ...] = ()
+    shared_memory: MemoryView | None = None
     probes: tuple[ProbeRow, ...] = ()
 
 
@@ -110,6 +120,7 @@ def document(observation: Observation) -> Report:
     """The report of one observation."""
     snapshot, diagnosis = observation.snapshot, observation.diagnosis
     views = {view.pid: view for view in diagnosis.processes}
+    shared = ipc.of(observation)
     return Report(
         schema=REPORT_SCHEMA, mpmon=__version__, host=snapshot.host, taken_at=_moment(snapshot.taken_at) or "",
         watched_s=round(observation.watched_s, 3),
@@ -118,8 +129,9 @@ def document(observation: Observation) -> Report:
         findings=tuple(map(_finding, diagnosis.findings)), remarks=tuple(map(_remark, diagnosis.remarks)),
         unchecked=diagnosis.unchecked,
         processes=tuple(_process(process, views.get(process.pid)) for process in snapshot.processes),
-        gpus=snapshot.gpus, gpu_processes=snapshot.gpu_processes,
+        gpus=snapshot.gpus, gpu_processes=_gpu_processes(snapshot),
         mig_instances=snapshot.mig_instances, driver=snapshot.driver, cgroups=snapshot.cgroups,
+        queues=shared.queues, ipc_exports=shared.exports, shared_memory=shared.memory,
         probes=tuple(map(_probe, snapshot.probes)),
     )  # fmt: skip
 
@@ -144,7 +156,7 @@ def _finding(finding: Finding) -> FindingRow:
 
 def _remark(remark: Remark) -> RemarkRow:
     return RemarkRow(
-        topic=remark.topic, summary=remark.summary, pids=remark.pids, gpu_uuid=remark.gpu_uuid,
+        topic=remark.topic, summary=remark.summary, pids=remark.pids, gpu_uuids=remark.gpu_uuids,
         since=_moment(remark.since), evidence=remark.evidence, advice=remark.advice,
     )  # fmt: skip
 
@@ -159,6 +171,18 @@ def _process(process: Process, view: ProcessView | None) -> ProcessRow:
         pss_bytes=process.pss_bytes, threads=process.threads,
         does=view.does if view else "", mood=view.mood if view else "",
     )  # fmt: skip
+
+
+def _gpu_processes(snapshot: Snapshot) -> tuple[GpuProcessRow, ...]:
+    numbers = ordinals(snapshot)
+    return tuple(_gpu_process(row, numbers[row.pid, device_of(row)]) for row in snapshot.gpu_processes)
+
+
+def _gpu_process(row: GpuProcess, cuda: Ordinal) -> GpuProcessRow:
+    facts = msgspec.structs.asdict(row)
+    if cuda.number is None:
+        facts["reasons"] = {**row.reasons, "cuda": cuda.reason}
+    return GpuProcessRow(**facts, cuda=cuda.number)
 
 
 def _probe(row: ProbeReport) -> ProbeRow:

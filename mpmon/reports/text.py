@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from msgspec import structs
+
 from mpmon.diagnosis import holding
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.words import age
 from mpmon.model import Frame, Process, Snapshot
+from mpmon.reports import sharing
 
 MOST_FRAMES = 12
 """Frames of a suspect that are printed."""
@@ -35,9 +38,10 @@ def _lines(observation: Observation) -> Iterator[str]:
         yield f"  {diagnosis.because}."
     for number, finding in enumerate(diagnosis.findings):
         yield from _finding(snapshot, finding, first=number == 0)
-    yield from _section("also to know", [line for remark in diagnosis.remarks for line in _remark(remark)])
+    yield from _remarks(diagnosis.remarks)
     yield ""
     yield from _tree(snapshot, diagnosis)
+    yield from sharing.lines(observation)
     yield from _not_known(diagnosis)
     yield ""
     yield f"looked for {observation.watched_s:.1f} s"
@@ -72,9 +76,13 @@ def _finding(snapshot: Snapshot, finding: Finding, *, first: bool) -> Iterator[s
     yield from _section("what to do", finding.advice)
 
 
-def _remark(remark: Remark) -> Iterator[str]:
-    yield f"{remark.summary} ({remark.topic})"
-    yield from (f"  {line}" for line in (*remark.evidence, *remark.advice))
+def _remarks(remarks: tuple[Remark, ...]) -> Iterator[str]:
+    if remarks:
+        yield ""
+        yield "  also to know:"
+    for remark in remarks:
+        yield f"    - {remark.summary} ({remark.topic})"
+        yield from (f"        {line}" for line in (*remark.evidence, *remark.advice))
 
 
 def _chain(finding: Finding) -> Iterator[str]:
@@ -116,7 +124,10 @@ def _section(title: str, lines: tuple[str, ...] | list[str]) -> Iterator[str]:
 def _tree(snapshot: Snapshot, diagnosis: Diagnosis) -> Iterator[str]:
     views = {view.pid: view for view in diagnosis.processes}
     children: dict[int | None, list[Process]] = {}
-    for process in snapshot.processes:
+    present = {process.pid for process in snapshot.processes}
+    gone = [row for row in snapshot.exits if row.pid in views and row.pid not in present]
+    ended = [structs.replace(row.process, state="X") for row in gone]
+    for process in (*snapshot.processes, *ended):
         view = views.get(process.pid)
         parent = view.parent if view and view.parent in views else None
         children.setdefault(parent if process.pid != snapshot.root_pid else None, []).append(process)

@@ -109,11 +109,30 @@ def _snapshots(path: Path, lines: Iterator[bytes]) -> Iterator[Snapshot]:
         yield before
 
 
+def count_rounds(path: Path) -> int:
+    """How many snapshots a recording has, without a last one that was cut.
+
+    Raises:
+        UsageError: no such file, or one that cannot be read.
+    """
+    lines = sum(chunk.count(b"\n") for chunk in _chunks(path))
+    return max(0, lines - 1)
+
+
 def _lines(path: Path) -> Iterator[bytes]:
+    pending = b""
+    for chunk in _chunks(path):
+        *complete, pending = (pending + chunk).split(b"\n")
+        yield from complete
+    if pending:
+        yield pending
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as raw:
             packed = raw.peek(2)[:2] == b"\x1f\x8b"
-            yield from _complete_lines(gzip.GzipFile(fileobj=raw) if packed else raw)
+            yield from _until_cut(gzip.GzipFile(fileobj=raw) if packed else raw)
     except FileNotFoundError as problem:
         raise UsageError(f"there is no file {path}.", "Give the path of a recording.") from problem
     except (OSError, EOFError, zlib.error) as problem:
@@ -121,17 +140,8 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise UsageError(f"{path} cannot be read: {reason}.", "Give the path of a recording.") from problem
 
 
-def _complete_lines(file: gzip.GzipFile | io.BufferedReader) -> Iterator[bytes]:
-    """Lines until the end, or until the place where a killed writer cut the gzip stream."""
-    pending = b""
-    while True:
-        try:
-            chunk = file.read1(1 << 20)
-        except EOFError:
-            chunk = b""
-        if not chunk:
-            break
-        *complete, pending = (pending + chunk).split(b"\n")
-        yield from complete
-    if pending:
-        yield pending
+def _until_cut(file: gzip.GzipFile | io.BufferedReader) -> Iterator[bytes]:
+    """Until the end, or until the place where a killed writer cut the gzip stream."""
+    with contextlib.suppress(EOFError):
+        while chunk := file.read1(1 << 20):
+            yield chunk

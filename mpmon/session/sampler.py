@@ -8,6 +8,7 @@ A *thorough look* at a process asks the kernel what each thread is blocked in (a
 - not moved since the last look: no, the rows of that look still hold;
 - moved: when its turn comes; the interval grows while the looks keep finding the same, and begins anew when they differ;
 - came to rest in a system call that no look at it has found lately: at once, for a hang may have begun;
+- has come to rest for a while in another call than that of its last look: in its turn, for what that look found is over;
 - a process that keeps running: only while somebody else stands still and may wait for it, or the user looks at it.
 
 A process that woke and went back to the very same system call (a timed re-poll) keeps its stacks without a dump.
@@ -79,11 +80,20 @@ FIRST_INTERVAL_S, WOKEN_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 4.0, 60.0
 KNOWN_CALLS = 8
 """System calls of a main thread that are remembered: a worker goes back and forth between a few."""
 
+KEPT_RUNS = 1000
+"""Frames are kept for so many runs of the main thread at most: who runs more may have been elsewhere in between."""
+
 FEEDER = "QueueFeederThread"
 """How multiprocessing names the threads that send what was put into a queue (multiprocessing/queues.py)."""
 
 STANDS_AFTER_S = 1.5
 """A main thread that did not run for so long stands still."""
+
+RESTS_LONG_S = 4.0
+"""A worker that goes back and forth between calls it was seen in seldom rests so long in one of them."""
+
+RESERVE = 64.0
+"""Dumps that are kept for processes that come to stand in a call they were not seen in."""
 
 NAPPER_SHARE = 0.02
 """A main thread that uses less of a CPU than this only naps and polls: it counts as standing."""
@@ -131,6 +141,7 @@ class Sampler:
         self._all_due = False
         self._newly_standing: set[int] = set()
         self._standing_again: set[int] = set()
+        self._standing_elsewhere: set[int] = set()
         self._rounds = 0
         self._joined = _Joined()
         self.pending = False
@@ -212,7 +223,7 @@ class Sampler:
         allowed = min(PER_ROUND, int(self._purse))
         self.pending = len(urgent) > allowed and self._purse >= 1
         self._all_due = self._all_due and self.pending
-        return (urgent + again[:AGAIN_PER_ROUND])[:allowed]
+        return (urgent + (again[:AGAIN_PER_ROUND] if self._purse >= RESERVE else []))[:allowed]
 
     def _is_urgent(self, pid: int) -> bool:
         """A look that tells something new; to look again can wait its turn."""
@@ -226,7 +237,7 @@ class Sampler:
             return False
         if self._all_due and look.at < now - FIRST_INTERVAL_S:
             return True
-        if pid in self._newly_standing:
+        if pid in self._newly_standing or pid in self._standing_elsewhere:
             return True
         if now < look.at + self._interval(pid, look) * 0.9:
             return False
@@ -245,13 +256,18 @@ class Sampler:
 
         With them something may have begun, so those that keep moving are soon looked at again too.
         """
-        self._newly_standing, self._standing_again = set(), set()
+        self._newly_standing, self._standing_again, self._standing_elsewhere = set(), set(), set()
         for process in candidates:
             look, motion = self._looks.get(process.pid), self._motion[process.pid]
             if look is None or look.threads is motion.threads or not motion.rests(now):
                 continue
-            known = self._table.main_call(process.pid) in look.known_calls
-            (self._standing_again if known else self._newly_standing).add(process.pid)
+            call = self._table.main_call(process.pid)
+            if call not in look.known_calls:
+                self._newly_standing.add(process.pid)
+            elif call == look.known_calls[0] or not motion.rests(now, RESTS_LONG_S):
+                self._standing_again.add(process.pid)
+            else:
+                self._standing_elsewhere.add(process.pid)
         if self._newly_standing:
             for pid, look in self._looks.items():
                 if not self._motion[pid].rests(now):
@@ -275,7 +291,7 @@ class Sampler:
         if self._stack_probe is None and self._stacks != "never":
             self._stack_probe = StackProbe(self._proc)
         self._table.refresh_names(pids)
-        self._table.refresh_handlers(pids)
+        self._table.refresh_settings(pids)
         self._table.measure_shared_memory(self._worth_measuring(pids))
         started = self._now()
         kernel = KernelLook(self._proc, now)
@@ -300,6 +316,7 @@ class Sampler:
         for pid, look in looks.items():
             look.follow(self._looks.get(pid))
             self._looks[pid] = look
+        self._name_lock_holders()
         reports += self._search_ledgers()
         reports += self._look_inside(pids)
         self._joined.stale = True
@@ -307,14 +324,34 @@ class Sampler:
 
     def _keeps_stacks(self, look: _Look) -> bool:
         """Back in the same calls, it need not be dumped again. But the root's locals say whom it waits for now."""
+        before = self._looks.get(look.pid)
         exempt = self._eager or look.pid == self._table.root_pid
-        return not exempt and look.same_calls(self._looks.get(look.pid))
+        return not exempt and look.same_calls(before) and look.runs_since_dump(before) <= KEPT_RUNS
 
     def _worth_measuring(self, pids: list[int]) -> list[int]:
         """Whose shared memory is measured: the one the user looks at, or once for a report on a job of ordinary size."""
         if self._eager and len(self._motion) <= SMALL_JOB:
             return [pid for pid in pids if pid not in self._looks]
         return [pid for pid in pids if pid == self._attended]
+
+    def _name_lock_holders(self) -> None:
+        """Where somebody waits for the lock of a file, the processes whose open files have it."""
+        wanted = {item.id for look in self._looks.values() for item in look.objects if item.kind == "file lock"}
+        if not wanted:
+            return
+        from mpmon.probes.file_locks import has_lock
+
+        handles = [row for look in self._looks.values() for row in look.handles if row.object in wanted]
+        holders: dict[str, tuple[int, ...]] = {}
+        for row in handles:
+            if (
+                row.fd is not None
+                and row.pid not in holders.get(row.object, ())
+                and has_lock(self._proc, row.pid, row.fd)
+            ):
+                holders[row.object] = (*holders.get(row.object, ()), row.pid)
+        for look in self._looks.values():
+            look.objects = tuple(_with_holders(item, holders.get(item.id, ())) for item in look.objects)
 
     def _search_ledgers(self) -> list[ProbeReport]:
         """Where somebody waits for a lock between processes, ask each process that maps it what it holds of it."""
@@ -373,12 +410,8 @@ class Sampler:
 
     def _strangers(self, now: float) -> tuple[Handle, ...]:
         """Processes outside of the job that have what somebody stands still for."""
-        still = [look for pid, look in self._looks.items() if self._motion[pid].stands(now)]
-        pipes = frozenset(item.id for look in still for item in look.objects if item.kind == "pipe")
-        locks = frozenset(
-            item.id for look in still for item in look.objects if item.kind == "semaphore" and not item.value
-        )
-        return self._outsiders.holders(pipes | locks, self._motion.keys(), now)
+        still = (look.others_may_have for pid, look in self._looks.items() if self._motion[pid].stands(now))
+        return self._outsiders.holders(frozenset().union(*still), self._motion.keys(), now)
 
     def _with_numbers(self, snapshot: Snapshot, recorder: FlightRecorder) -> Snapshot:
         """The snapshot with what the Flight Recorders said last; they are read beside the loop."""
@@ -407,6 +440,8 @@ class _Motion:
         self.share = 1.0
 
     def note(self, threads: tuple[Thread, ...], pid: int, now: float, elapsed: float) -> None:
+        if threads is self.threads and self.main is not None:
+            return
         self.threads = threads
         main = next((row for row in threads if row.tid == pid), None)
         if main is not self.main:
@@ -415,9 +450,9 @@ class _Motion:
             self.main = main
             self.ran_at = now
 
-    def rests(self, now: float) -> bool:
-        """It has not run for a moment."""
-        return now - self.ran_at >= STANDS_AFTER_S
+    def rests(self, now: float, seconds: float = STANDS_AFTER_S) -> bool:
+        """It has not run for so long."""
+        return now - self.ran_at >= seconds
 
     def stands(self, now: float) -> bool:
         """It rests, or only naps."""
@@ -438,8 +473,14 @@ class _Look:
         self.handles: tuple[Handle, ...] = kernel.handles.get(pid, ())
         names = {name for row in self.blocked for name in row.waits_on}
         self.objects: tuple[KernelObject, ...] = tuple(kernel.objects[name] for name in sorted(names))
+        self.others_may_have = frozenset(
+            item.id for item in self.objects if item.kind == "pipe" or (item.kind == "semaphore" and not item.value)
+        )
+        """Of what it waits on: what processes outside of the job may have as well."""
         self.unknowns: tuple[Unknown, ...] = (kernel.unknowns[pid],) if pid in kernel.unknowns else ()
         self.stacks: tuple[Stack, ...] | None = None
+        self.runs = next((row.slices for row in threads if row.tid == pid), 0)
+        """How often the main thread had run when its frames were read."""
         self.semaphores: tuple[SemaphoreUse, ...] = ()
         self.ledger_of: frozenset[str] = frozenset()
         self.ledger_problem: Unknown | None = None
@@ -471,6 +512,10 @@ class _Look:
             row.syscall not in (None, "running") for row in self.blocked
         )
 
+    def runs_since_dump(self, before: _Look | None) -> int:
+        """How often the main thread has run since its frames were read."""
+        return self.runs - before.runs if before else 0
+
     def follow(self, before: _Look | None) -> None:
         """Keep what did not change since the look before, as the very same rows."""
         if before is None:
@@ -478,7 +523,7 @@ class _Look:
             return
         self.known_calls = tuple(dict.fromkeys((*self.known_calls, *before.known_calls)))[:KNOWN_CALLS]
         if self.stacks is None:
-            self.stacks = before.stacks
+            self.stacks, self.runs = before.stacks, before.runs
         self.handles = before.handles if before.handles == self.handles else self.handles
         if _functions(self.stacks) == _functions(before.stacks):
             self.interval_s = min(LONGEST_INTERVAL_S, before.interval_s * 1.7)
@@ -521,6 +566,12 @@ class _Joined:
         self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns), *problems)
         objects = {row.id: row for look in sorted(looks, key=lambda look: look.at) for row in look.objects}
         self.objects = tuple(objects[name] for name in sorted(objects))
+
+
+def _with_holders(item: KernelObject, holders: tuple[int, ...]) -> KernelObject:
+    """Where one that took the lock of a file once has it no more, those who have."""
+    stale = holders and item.kind == "file lock" and not set(item.holders) <= set(holders)
+    return msgspec.structs.replace(item, holders=holders) if stale else item
 
 
 def _calls(rows: tuple[Blocked, ...]) -> list[tuple[int, str | None, tuple[int, ...], str]]:

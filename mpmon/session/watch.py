@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mpmon.errors import CannotTell
+from mpmon.errors import CannotTell, MpmonError
 from mpmon.model import Snapshot
+from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
 
 TYPE_CHECKING = False
@@ -17,16 +19,22 @@ if TYPE_CHECKING:
     from mpmon.session.sampler import Sampler
 
 
+KEPT_OF_RECORDING = 256 << 20
+"""Bytes to look back at while a recording plays: nobody's job needs them meanwhile."""
+
+
 class Observer:
     """The fold all modes share: snapshots in, observations out."""
 
     def __init__(self) -> None:
         # Imported here: the first frame of the screen needs no diagnosis and should not wait for it.
-        from mpmon.diagnosis import History, ProcessViews
+        from mpmon.diagnosis import Chronicle, History, Memory
 
         self._history = History()
-        self._views = ProcessViews()
+        self._chronicle = Chronicle()
+        self._memory = Memory()
         self._first_at: float | None = None
+        self._number = 0
 
     def see(self, snapshot: Snapshot) -> Observation:
         """The next snapshot with its diagnosis."""
@@ -36,9 +44,13 @@ class Observer:
         if self._first_at is None:
             self._first_at = snapshot.taken_at
         self._history = self._history.add(snapshot)
-        diagnosis = diagnose(self._history, self._views)
-        watched = snapshot.taken_at - self._first_at
-        return Observation(snapshot=snapshot, diagnosis=diagnosis, watched_s=watched, trend=self._history.trend)
+        diagnosis = diagnose(self._history, self._memory)
+        self._chronicle = self._chronicle.add(snapshot, diagnosis)
+        self._number += 1
+        return Observation(
+            snapshot=snapshot, diagnosis=diagnosis, number=self._number, watched_s=snapshot.taken_at - self._first_at,
+            trend=self._history.trend, events=self._chronicle.log,
+        )  # fmt: skip
 
 
 class LiveWatch:
@@ -46,6 +58,7 @@ class LiveWatch:
 
     live = True
     speed = 1.0
+    length: int | None = None
 
     def __init__(
         self,
@@ -53,8 +66,9 @@ class LiveWatch:
         *,
         interval: float = 1.0,
         recorder: Recorder | None = None,
+        reel: Reel | None = None,
     ) -> None:
-        """`make_sampler` is handed the clock.
+        """`make_sampler` is handed the clock; without a `reel` there is nothing to look back at.
 
         Raises:
             CannotTell: there is no such process.
@@ -69,6 +83,7 @@ class LiveWatch:
         self.title = f"pid {self._sampler.root[0]}"
         self._interval = interval
         self._recorder = recorder
+        self.reel = reel or Reel(0)
         self._stopped = threading.Event()
         self._first: Snapshot | None = None
 
@@ -85,7 +100,9 @@ class LiveWatch:
             while not self._stopped.is_set():
                 if self._recorder:
                     self._recorder.write(snapshot)
-                yield observer.see(snapshot)
+                observation = observer.see(snapshot)
+                self.reel.add(observation)
+                yield observation
                 if not any(not process.ended for process in snapshot.processes):
                     return
                 self._clock.wait(0.0 if self._sampler.pending else self._until_next(snapshot))
@@ -121,6 +138,12 @@ class LiveWatch:
     def step(self) -> None:
         """Without meaning here."""
 
+    def go(self, number: int) -> None:
+        """Without meaning here: past pictures are in the reel."""
+
+    def find_hang(self) -> None:
+        """Without meaning here: nobody knows what is to come."""
+
 
 class ReplayWatch:
     """A recording at the speed it was made, or as fast as it can be read."""
@@ -128,35 +151,83 @@ class ReplayWatch:
     live = False
 
     def __init__(self, path: Path, *, at_once: bool = False) -> None:
+        """`at_once` reads it as fast as possible, keeps nothing to look back at, and ends with the recording."""
         self.title = f"recording {path.name}"
         self.speed = 1.0
+        self.length: int | None = None
+        self.reel = Reel(0 if at_once else KEPT_OF_RECORDING)
         self._path = path
         self._at_once = at_once
-        self._clock = LiveClock()
-        self._stopped = threading.Event()
-        self._playing = threading.Event()
-        self._playing.set()
-        self._steps = threading.Semaphore(0)
+        self._wishes = threading.Condition()
+        """Guards what a view wishes, below."""
+        self._stopped = False
+        self._playing = True
+        self._steps = 0
+        self._seeks_hang = False
+        self._place = 0
+        """Number of the observation that was given last, or where the view went."""
 
     def __iter__(self) -> Iterator[Observation]:
+        if not self._at_once:
+            threading.Thread(target=self._count, name="mpmon length", daemon=True).start()
+        unread = self._unread()
+        while not self._stopped:
+            place = self._place
+            if self._seeks_hang:
+                coming = self._hang(unread)
+            else:
+                coming = self.reel.after(place) or next(unread, None)
+                if coming is None and self._at_once:
+                    return
+                if not self._is_due(coming, place):
+                    continue
+            if coming is not None:
+                self._place = coming.number
+                yield coming
+
+    def _unread(self) -> Iterator[Observation]:
         from mpmon.session.recording import read_recording
 
         observer = Observer()
-        last: float | None = None
         for snapshot in read_recording(self._path):
-            if not self._at_once and last is not None:
-                self._wait(snapshot.taken_at - last)
-            if self._stopped.is_set():
-                return
-            last = snapshot.taken_at
-            yield observer.see(snapshot)
+            observation = observer.see(snapshot)
+            self.reel.add(observation)
+            yield observation
 
-    def _wait(self, seconds: float) -> None:
-        if self._playing.is_set():
-            self._clock.wait(seconds / self.speed)
-        while not self._playing.is_set() and not self._stopped.is_set():
-            if self._steps.acquire(timeout=0.05):
-                return
+    def _count(self) -> None:
+        from mpmon.session.recording import count_rounds
+
+        # What is wrong with the file is told by the one who reads it.
+        with contextlib.suppress(MpmonError):
+            self.length = count_rounds(self._path)
+
+    def _hang(self, unread: Iterator[Observation]) -> Observation | None:
+        """The observation in which the hang began, as far as it was read; else the last one there is."""
+        for observation in unread:
+            if observation.diagnosis.verdict.value == "hung" or not self._seeks_hang or self._stopped:
+                break
+        with self._wishes:
+            self._seeks_hang = self._playing = False
+        return self.reel.hang() or self.reel.newest
+
+    def _is_due(self, coming: Observation | None, place: int) -> bool:
+        """Wait for the moment of the coming one; false when there is none, or when a view wished for another."""
+        shown = self.reel.before(place + 1)
+        with self._wishes:
+            if coming is None:
+                self._wishes.wait_for(lambda: self._elsewhere(place))
+                return False
+            if shown is not None:
+                gap = coming.snapshot.taken_at - shown.snapshot.taken_at
+                self._wishes.wait_for(lambda: self._elsewhere(place) or not self._playing, gap / self.speed)
+            self._wishes.wait_for(lambda: self._elsewhere(place) or self._playing or self._steps > 0)
+            self._steps = max(0, self._steps - 1)
+            return not self._elsewhere(place)
+
+    def _elsewhere(self, place: int) -> bool:
+        return self._stopped or self._seeks_hang or self._place != place
+
+    # Wishes
 
     def look_now(self) -> None:
         """Without meaning here."""
@@ -166,18 +237,30 @@ class ReplayWatch:
 
     def stop(self) -> None:
         """End the iteration soon."""
-        self._stopped.set()
-        self._playing.set()
-        self._clock.wake()
+        with self._wishes:
+            self._stopped = True
+            self._wishes.notify_all()
 
     def pause(self, paused: bool) -> None:  # noqa: FBT001
         """Hold the recording, or let it play on."""
-        if paused:
-            self._playing.clear()
-        else:
-            self._playing.set()
-        self._clock.wake()
+        with self._wishes:
+            self._playing, self._steps, self._seeks_hang = not paused, 0, False
+            self._wishes.notify_all()
 
     def step(self) -> None:
         """Give one more observation while paused."""
-        self._steps.release()
+        with self._wishes:
+            self._steps += 1
+            self._wishes.notify_all()
+
+    def go(self, number: int) -> None:
+        """Go on after this observation."""
+        with self._wishes:
+            self._place, self._steps, self._seeks_hang = number, 0, False
+            self._wishes.notify_all()
+
+    def find_hang(self) -> None:
+        """Read on to the hang."""
+        with self._wishes:
+            self._seeks_hang = True
+            self._wishes.notify_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -14,27 +15,32 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter, NoColor
 
+from mpmon.errors import UsageError
+from mpmon.tui.clipboard import for_clipboard, said
 from mpmon.tui.export import file_stem, write_new
 from mpmon.tui.feed import Feed
 from mpmon.tui.format import age
-from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, bindings
-from mpmon.tui.messages import Attend, Ended, Observed, OpenPage
+from mpmon.tui.keys import APP_KEYS, bindings
+from mpmon.tui.messages import Attend, Ended, Observed, OpenEnvironment, OpenPage, OpenSignals
+from mpmon.tui.player import Player
 from mpmon.tui.scene import Scene
 from mpmon.tui.screens.framed import Display, Framed
 from mpmon.tui.screens.main import MainScreen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from textual.binding import BindingType
     from textual.driver import Driver
     from textual.screen import Screen
 
     from mpmon.diagnosis.findings import Observation
+    from mpmon.model import Process
+    from mpmon.signals import Outcome
     from mpmon.source import Watch
 
-SLOWEST, FASTEST = 1 / 8, 64.0
-"""Bounds of the speed of a replay."""
+THEME = "ansi-dark"
+"""The colours of the user's terminal."""
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """They end mpmon as its user would, so that the terminal is left as it was."""
@@ -57,22 +63,26 @@ class MonitorApp(App[int]):
         *,
         ascii_only: bool = False,
         color: bool = True,
+        theme: str = THEME,
         readonly: bool = False,
         interval: float = 1.0,
         export: Callable[[Observation], str] | None = None,
+        send: Callable[[int, Sequence[Process]], Sequence[Outcome]] | None = None,
+        environment: Callable[[Process], tuple[Mapping[str, str], str]] | None = None,
     ) -> None:
         super().__init__()
-        self.theme = "ansi-dark"
+        self.theme = _known(theme, self.available_themes)
         self.animation_level = "none"
         self._extra_filters = _filters(ascii_only=ascii_only, color=color and not self.no_color)
         self._watch = watch
         self._feed = Feed(watch, self.post_message)
         self._export = export
+        self._send = send
+        self._environment = environment
         self._readonly = readonly
         self._silence_s = SILENCE_S * max(1.0, interval)
         self._scene: Scene | None = None
-        self._newest: Scene | None = None
-        self._paused = False
+        self._player = Player(watch)
         self._ended: str | None = None
         """What to say since the watch ended; `None` while it goes on."""
         self._heard_at = time.monotonic()
@@ -84,11 +94,9 @@ class MonitorApp(App[int]):
     def get_driver_class(self) -> type[Driver]:
         """Ours in place of Textual's for Linux; another one may be named in the environment."""
         chosen = super().get_driver_class()
-        if chosen.__name__ != "LinuxDriver":
-            return chosen
-        from mpmon.tui.driver import PatientDriver
+        from mpmon.tui import driver
 
-        return PatientDriver
+        return {"LinuxDriver": driver.PatientDriver, "WebDriver": driver.BrowserDriver}.get(chosen.__name__, chosen)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, and those the command line asks for."""
@@ -108,7 +116,7 @@ class MonitorApp(App[int]):
     def on_observed(self, message: Observed) -> None:
         """A new picture: shown, or kept while the display is paused."""
         self._heard_at = time.monotonic()
-        self._newest = Scene(message.observation)
+        self._player.arrived(message.observation)
         self._show()
 
     def on_ended(self, message: Ended) -> None:
@@ -126,13 +134,42 @@ class MonitorApp(App[int]):
 
         subject = PAGES[message.name]
         if not (isinstance(self.screen, Page) and self.screen.subject is subject):
-            self.push_screen(Page(subject, message.pid))
-            self._show()
+            self._lay(Page(subject, message.pid))
+
+    def on_open_environment(self, message: OpenEnvironment) -> None:
+        """Lays the page on top that asks a live process for its variables."""
+        from mpmon.tui.screens.environment import EnvironmentPage
+
+        self._lay(EnvironmentPage(message.pid, self._environment if self._watch.live else None))
+
+    def on_open_signals(self, message: OpenSignals) -> None:
+        """Lays the dialog on top, or says why there is none."""
+        scene = self._scene
+        rows = [scene.processes[pid] for pid in message.pids if pid in scene.processes] if scene else []
+        living = [row for row in rows if not row.ended]
+        if self._readonly:
+            self._say("no signals: mpmon was started with --readonly")
+        elif not self._watch.live:
+            self._say("no signals: this is a recording, its processes may be gone or be others by now")
+        elif self._send is None:
+            self._say("no signals: mpmon cannot send any here")
+        elif not living:
+            self._say("no signals: it has ended")
+        else:
+            from mpmon.tui.screens.signals import SignalDialog
+
+            self._lay(SignalDialog(living, self._send))
+
+    def _lay(self, screen: Framed) -> None:
+        """Lays a screen on top."""
+        self.push_screen(screen)
+        self._show()
 
     def _show(self) -> None:
         """Hands scene and state to every screen that shows them."""
-        if not (self._paused and self._watch.live) or self._scene is None:
-            self._scene = self._newest
+        shown = self._player.shown
+        if shown is not None and (self._scene is None or self._scene.observation is not shown):
+            self._scene = Scene(shown)
         display = Display(self._watch.title, self._watch.live, self._marks(), self._news())
         for screen in self.screen_stack:
             if isinstance(screen, Framed):
@@ -141,17 +178,15 @@ class MonitorApp(App[int]):
 
     def _marks(self) -> tuple[str, ...]:
         marks = ["read-only"] if self._readonly else []
-        if self._paused:
-            marks.append("paused")
-        if not self._watch.live and self._watch.speed != 1:
-            marks.append(f"{self._watch.speed:g}x")
-        return tuple(marks)
+        return (*marks, *self._player.marks())
 
     def _news(self) -> str:
         """The one thing to tell below the headline, the most important first."""
         parts: list[str] = []
         if self._ended is not None:
             parts.append(self._ended)
+        elif self._player.at_end:
+            parts.append("end of the recording")
         elif self._is_silent():
             parts.append(f"nothing new for {age(time.monotonic() - self._heard_at)}: a look at the job takes long")
         if self._scene is not None:
@@ -186,31 +221,30 @@ class MonitorApp(App[int]):
 
     def action_pause(self) -> None:
         """Freezes the picture, or plays on; the watch of a live job goes on behind it."""
-        self._paused = not self._paused
-        if not self._watch.live:
-            self._watch.pause(self._paused)
+        self._player.toggle()
         self._show()
 
     def action_step(self) -> None:
-        """One picture further in a recording."""
-        if not self._watch.live:
-            self._paused = True
-            self._watch.pause(self._paused)
-            self._watch.step()
-            self._show()
+        """One picture further."""
+        self._turn(self._player.step())
 
-    def action_faster(self) -> None:
-        """Plays a recording twice as fast."""
-        self._set_speed(2.0)
+    def action_look_back(self) -> None:
+        """One picture back."""
+        self._turn(self._player.back())
 
-    def action_slower(self) -> None:
-        """Plays a recording half as fast."""
-        self._set_speed(0.5)
+    def action_hang(self) -> None:
+        """To where the hang began."""
+        self._turn(self._player.to_hang())
 
-    def _set_speed(self, factor: float) -> None:
-        if not self._watch.live:
-            self._watch.speed = min(FASTEST, max(SLOWEST, self._watch.speed * factor))
-            self._show()
+    def _turn(self, said: str) -> None:
+        self._show()
+        if said:
+            self._say(said)
+
+    def action_speed(self, factor: float) -> None:
+        """Plays a recording so much faster."""
+        self._player.faster(factor)
+        self._show()
 
     def action_look(self) -> None:
         """An expensive look at everything, at once."""
@@ -232,6 +266,18 @@ class MonitorApp(App[int]):
             return
         self._say("written: " + " ".join(names))
 
+    def action_copy(self) -> None:
+        """Sends the text of the page, or the report, to the clipboard of the terminal."""
+        text, what = (self.screen.copied(), "page") if isinstance(self.screen, Framed) else ("", "")
+        if not text and self._scene is not None and self._export is not None:
+            text, what = self._export(self._scene.observation), "report"
+        if not text:
+            self._say("nothing to copy yet")
+            return
+        copy = for_clipboard(text)
+        self.copy_to_clipboard(copy.text)
+        self._say(said(copy, what, in_tmux="TMUX" in os.environ))
+
     def _say(self, text: str) -> None:
         if isinstance(self.screen, Framed):
             self.screen.notice(text)
@@ -240,10 +286,15 @@ class MonitorApp(App[int]):
         """The palette: every key of the screen by name."""
         for key in APP_KEYS:
             yield SystemCommand(key.help, f"key {key.shown}", partial(self.run_action, key.action))
-        if isinstance(screen, MainScreen):
-            for key in MAIN_KEYS:
-                yield SystemCommand(key.help, f"key {key.shown}", partial(self.run_action, f"screen.{key.action}"))
+        for key in screen.table if isinstance(screen, Framed) else ():
+            yield SystemCommand(key.help, f"key {key.shown}", partial(self.run_action, f"screen.{key.action}"))
         yield SystemCommand("other colours", "choose a theme", self.action_change_theme)
+
+
+def _known(theme: str, themes: Iterable[str]) -> str:
+    if theme not in themes:
+        raise UsageError(f"there is no theme {theme!r}.", f"Themes are: {', '.join(sorted(themes))}.")
+    return theme
 
 
 def _filters(*, ascii_only: bool, color: bool) -> list[LineFilter]:
@@ -261,9 +312,12 @@ def run(
     *,
     ascii_only: bool = False,
     color: bool = True,
+    theme: str = THEME,
     readonly: bool = False,
     interval: float = 1.0,
     export: Callable[[Observation], str] | None = None,
+    send: Callable[[int, Sequence[Process]], Sequence[Outcome]] | None = None,
+    environment: Callable[[Process], tuple[Mapping[str, str], str]] | None = None,
 ) -> int:
     """Shows a watch until the user quits.
 
@@ -271,14 +325,23 @@ def run(
         watch: Where observations come from; it is told to stop at the end.
         ascii_only: Draw with ASCII only.
         color: Use colours; `NO_COLOR` in the environment is honoured as well.
+        theme: Which colours, a name of one of Textual's themes.
         readonly: Say that nothing here can change the job.
         interval: Seconds between rounds, to tell a slow look from a silent one.
         export: Makes the text file of the export key; without it that key writes a picture only.
+        send: Sends a signal to processes, and tells what became of them; without it there are no signals.
+        environment: Reads the variables of a process, and says what is wrong with them; without it there are few.
 
     Returns:
         The exit status: 0 after the user quit.
+
+    Raises:
+        UsageError: there is no such theme.
     """
-    app = MonitorApp(watch, ascii_only=ascii_only, color=color, readonly=readonly, interval=interval, export=export)
+    app = MonitorApp(
+        watch, ascii_only=ascii_only, color=color, theme=theme, readonly=readonly, interval=interval, export=export,
+        send=send, environment=environment,
+    )  # fmt: skip
     handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
     with _drawn_on_the_terminal():
         try:

@@ -14,7 +14,7 @@ from textual.filter import LineFilter
 if TYPE_CHECKING:
     from textual.color import Color
 
-_PAIRS = dict(zip("→←↑↓▶–·…─│├└┌┐┘┤┬┴┼━┃▔▁▏▕█", "><^v>--.-|+`++'++++-|-_||#", strict=True))
+_PAIRS = dict(zip("→←↑↓▶›–·…─│├└┌┐┘┤┬┴┼━╸┃▔▏▕▁▂▃▄▅▆▇█×°", "><^v>>--.-|+`++'++++==|-||_.:-=+*#xo", strict=True))
 
 
 class _Glyphs(dict[int, str]):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.cells import cell_len
+
 from mpmon.tui import format as fmt
+from mpmon.tui.describe.crowd import in_short
 from mpmon.tui.line import Line, fit
 from mpmon.tui.order import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from mpmon.diagnosis.findings import ProcessView
     from mpmon.model import Process
+    from mpmon.tui.order import Branch
     from mpmon.tui.scene import Scene
 
 
@@ -22,7 +27,7 @@ SortKey = float | str | tuple[tuple[int, int | str], ...]
 
 
 class Row(NamedTuple):
-    """One process as the list shows it.
+    """One process as the list shows it, or several that share a line.
 
     Numbers are rounded to what is shown, so that a row is equal to the one before unless its line would differ.
     """
@@ -37,9 +42,14 @@ class Row(NamedTuple):
     cpu: int | None
     rss: int | None
     still_s: int | None
+    members: tuple[int, ...] = ()
+    """Who shares the line; empty for one alone."""
+    tagged: bool = False
     gpu: str = ""
     gpu_memory: int | None = None
     gpu_sm: int | None = None
+    history: str = ""
+    """CPU it used lately, where there is room for it."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +73,14 @@ def _first(value: float | None) -> float:
     return -1.0 if value is None else value
 
 
+GPU_WIDTH = 3
+
 COLUMNS: tuple[Column, ...] = (
-    Column("pid", 7, lambda r: str(r.pid), lambda r: r.pid, 9, largest_first=False),
+    Column(
+        "pid", 7, lambda r: f"×{len(r.members)}" if r.members else str(r.pid), lambda r: r.pid, 9, largest_first=False
+    ),
     Column("state", 8, lambda r: r.mood or fmt.UNKNOWN, lambda r: r.mood, 8, right=False, largest_first=False),
-    Column("gpu", 3, lambda r: r.gpu or fmt.UNKNOWN, lambda r: r.gpu, 5, gpu=True, largest_first=False),
+    Column("gpu", GPU_WIDTH, lambda r: r.gpu or fmt.UNKNOWN, lambda r: r.gpu, 5, gpu=True, largest_first=False),
     Column("gmem", 5, lambda r: fmt.size(r.gpu_memory), lambda r: _first(r.gpu_memory), 7, gpu=True),
     Column("sm%", 4, lambda r: fmt.percent(r.gpu_sm), lambda r: _first(r.gpu_sm), 4, gpu=True),
     Column("cpu%", 5, lambda r: fmt.percent(r.cpu), lambda r: _first(r.cpu), 6),
@@ -74,6 +88,12 @@ COLUMNS: tuple[Column, ...] = (
     Column("still", 6, lambda r: fmt.short_age(r.still_s), lambda r: _first(r.still_s), 2),
 )
 """Between the role at the left and what the process does at the right, which take the room that is left."""
+
+HISTORY = Column("cpu", 12, lambda r: r.history, lambda r: r.history, 0, right=False)
+"""Behind the others on a wide screen; nobody sorts by it."""
+
+ROLE = "role"
+"""Name of the order by role."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +108,20 @@ class Sort:
 def sorts(*, gpus: bool) -> tuple[Sort, ...]:
     """The orders there are: by role, which is always shown, and by each column."""
     by_column = (Sort(c.title, c.sort, c.largest_first) for c in COLUMNS if gpus or not c.gpu)
-    return (Sort("role", lambda r: natural(r.role), largest_first=False), *by_column)
+    return (Sort(ROLE, lambda r: natural(r.role), largest_first=False), *by_column)
 
+
+DOES_AT_EASE = 28
+"""Cells in which most actions are whole."""
 
 MARK = 2
+TAG = "*"
 ROLE_AT_LEAST, DOES_AT_LEAST = 12, 16
+NAME_AT_LEAST = 6
+"""Of a name before its numbers."""
+
+MIXED = "mixed"
+"""The state of several that are not in the same one."""
 
 MOOD_STYLES = {"suspect": "bad", "dead": "bad", "stopped": "warn", "idle": "dim", "working": "good"}
 
@@ -105,40 +134,73 @@ class Plan(NamedTuple):
     does: int
 
 
-def plan(width: int, role: int, *, gpus: bool) -> Plan:
+def plan(width: int, role: int, *, gpus: bool, history: bool = False) -> Plan:
     """Leaves out the least important columns until role and action have room.
 
     Args:
         width: Cells of the panel.
         role: Cells the longest role wants, with its branches.
         gpus: Whether there are GPUs to show.
+        history: Whether to show what CPU each used lately, if the action keeps as much room as it may need.
     """
     columns = [c for c in COLUMNS if gpus or not c.gpu]
     while True:
         room = width - MARK - sum(c.width + 1 for c in columns) - 1
         role_width = max(ROLE_AT_LEAST, min(role, room - DOES_AT_LEAST))
         if not columns or room - role_width >= DOES_AT_LEAST:
-            return Plan(tuple(columns), role_width, max(0, room - role_width))
+            found = Plan(tuple(columns), role_width, max(0, room - role_width))
+            return _with_history(found) if history else found
         columns.remove(min(columns, key=lambda c: c.keep))
 
 
-def heading(plan: Plan) -> Line:
-    """Names of the columns."""
-    titles = "".join(" " + fit(c.title, c.width, right=c.right) for c in plan.columns)
+def _with_history(plan: Plan) -> Plan:
+    """One more column where there is room for it."""
+    does = plan.does - HISTORY.width - 1
+    return plan._replace(columns=(*plan.columns, HISTORY), does=does) if does >= DOES_AT_EASE else plan
+
+
+def heading(plan: Plan, span: str = "") -> Line:
+    """Names of the columns; `span` says how far back the history goes."""
+    names = ((f"{c.title} {span}" if c is HISTORY else c.title, c) for c in plan.columns)
+    titles = "".join(" " + fit(name, c.width, right=c.right) for name, c in names)
     return ((fit(" " * MARK + "process", MARK + plan.role), "dim"), (titles + " does", "dim"))
 
 
 def line(row: Row, plan: Plan) -> Line:
-    """One process: a mark for suspects, its branch and role, the columns, and what it does."""
+    """One process: marks for suspects and tags, its branch and role, the columns, and what it does."""
     style = "bad" if row.suspect else "dim" if row.mood == "idle" else ""
-    folded = f" +{row.hidden}" if row.hidden else ""
-    role = fit(row.prefix + row.role + folded, plan.role)
+    role = fit(row.prefix + _named(row, plan.role - len(row.prefix)), plan.role)
     cut = min(len(row.prefix), len(role))
-    spans = [("▶ " if row.suspect else "  ", style), (role[:cut], "dim"), (role[cut:], style)]
+    marks = ("▶" if row.suspect else " ") + (TAG if row.tagged else " ")
+    spans = [(marks, style), (role[:cut], "dim"), (role[cut:], style)]
     for column in plan.columns:
         text = " " + fit(column.text(row), column.width, right=column.right)
-        spans.append((text, MOOD_STYLES.get(row.mood, "") if column.title == "state" else style))
+        look = MOOD_STYLES.get(row.mood, "") if column.title == "state" else "dim" if column is HISTORY else style
+        spans.append((text, look))
     return (*spans, (" " + fit(row.does, plan.does), style))
+
+
+def _named(row: Row, room: int) -> str:
+    """The role, and how many are folded below it; of several that share the line the numbers stay whole."""
+    folded = f" +{row.hidden}" if row.hidden else ""
+    text = row.role + folded
+    name, _, numbers = row.role.rpartition(" ")
+    left = room - cell_len(f" {numbers}{folded}")
+    if not row.members or cell_len(text) <= room or left < NAME_AT_LEAST:
+        return text
+    return f"{fit(name, left)} {numbers}{folded}"
+
+
+def column_at(plan: Plan, at: int) -> str | None:
+    """The name of the order by the column that is drawn there; `None` beside all columns."""
+    end = MARK + plan.role
+    if at < end:
+        return ROLE
+    for column in plan.columns:
+        end += 1 + column.width
+        if at < end:
+            return column.title
+    return None
 
 
 class _Facts(NamedTuple):
@@ -175,33 +237,69 @@ class Rows:
     def __init__(self) -> None:
         self._kept: dict[int, tuple[_Facts, Row]] = {}
 
-    def of(self, scene: Scene, branches: Iterable[tuple[int, str, int]]) -> list[Row]:
-        """The rows of these processes, each with its prefix and how many are folded below it."""
+    def of(self, scene: Scene, branches: Iterable[Branch], tagged: Container[int] = ()) -> list[Row]:
+        """The rows of these branches."""
         before, self._kept = self._kept, {}
-        views, processes, suspects, waiters = scene.views, scene.processes, scene.suspects, scene.waiters
         rows: list[Row] = []
-        for pid, prefix, hidden in branches:
-            view = views[pid]
-            still = None if view.still_since is None else fmt.steady(scene.now - view.still_since)
-            facts = _Facts(view, processes.get(pid), prefix, hidden, still, pid in suspects, waiters.get(pid, ""))
-            kept = before.get(pid)
-            if kept is None or kept[0] != facts:
-                kept = (facts, facts.row())
-            self._kept[pid] = kept
-            rows.append(_with_gpu(scene, kept[1]) if scene.snapshot.gpus else kept[1])
+        for branch in branches:
+            members = [self._row(scene, pid, branch, before) for pid in branch.members or (branch.pid,)]
+            row = _together(scene, branch.members, members) if branch.members else members[0]
+            if tagged and any(pid in tagged for pid in branch.members or (branch.pid,)):
+                row = row._replace(tagged=True)
+            rows.append(_with_gpu(scene, row) if scene.snapshot.gpus else row)
         return rows
+
+    def _row(self, scene: Scene, pid: int, branch: Branch, before: dict[int, tuple[_Facts, Row]]) -> Row:
+        view = scene.views[pid]
+        still = None if view.still_since is None else fmt.steady(scene.now - view.still_since)
+        facts = _Facts(
+            view, scene.processes.get(pid), branch.prefix, branch.hidden, still, pid in scene.suspects,
+            scene.waiters.get(pid, ""),
+        )  # fmt: skip
+        kept = before.get(pid)
+        if kept is None or kept[0] != facts:
+            kept = (facts, facts.row())
+        self._kept[pid] = kept
+        return kept[1]
+
+
+def _together(scene: Scene, pids: tuple[int, ...], rows: list[Row]) -> Row:
+    """One row for several: sums, which are unknown unless every part is known, and what they do, or how many do what."""
+    moods, does = Counter(row.mood for row in rows), {row.does for row in rows}
+    counted = ", ".join(f"{count} {mood or 'unknown'}" for mood, count in moods.most_common())
+    still = [row.still_s for row in rows if row.still_s is not None]
+    return rows[0]._replace(
+        role=in_short(scene, pids),
+        members=pids,
+        mood=rows[0].mood if len(moods) == 1 else MIXED,
+        does=rows[0].does if len(does) == 1 else counted,
+        cpu=_sum([row.cpu for row in rows]),
+        rss=_sum([row.rss for row in rows]),
+        still_s=min(still) if len(still) == len(rows) else None,
+    )
+
+
+def _sum(parts: list[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def _with_gpu(scene: Scene, row: Row) -> Row:
-    """Adds the devices the process uses; sums are unknown unless every part is known."""
-    parts = scene.gpu_processes.get(row.pid, ())
+    """Adds what it uses of GPUs, with those folded below it; sums are unknown unless every part is known."""
+    found = scene.gpu_branches if row.hidden else scene.gpu_processes
+    parts = [part for pid in row.members or (row.pid,) for part in found.get(pid, ())]
     if not parts:
         return row
-    indices = sorted({scene.gpu_index[p.gpu_uuid] for p in parts if p.gpu_uuid in scene.gpu_index})
     memory = [p.memory_bytes for p in parts if p.memory_bytes is not None]
     sm = [p.sm_percent for p in parts if p.sm_percent is not None]
     return row._replace(
-        gpu=",".join(map(str, indices)),
+        gpu=_places({(scene.gpu_index[p.gpu_uuid], p.mig_instance) for p in parts if p.gpu_uuid in scene.gpu_index}),
         gpu_memory=sum(memory) if len(memory) == len(parts) else None,
         gpu_sm=round(sum(sm)) if len(sm) == len(parts) else None,
     )
+
+
+def _places(found: set[tuple[int, int | None]]) -> str:
+    """`0–7`, `0:1`; how many, where their names would not fit."""
+    said = fmt.places(found)
+    return said if len(said) <= GPU_WIDTH else f"×{len(found)}"

@@ -1,4 +1,4 @@
-"""The terminal as Textual drives it on Linux, but a keyboard nobody touches costs nothing.
+"""The terminal as Textual drives it on Linux, but a keyboard nobody touches costs nothing; and a browser.
 
 Textual's own thread for input wakes ten times a second for ever. This one does so for a moment after each input,
 while the parser may still wait for the rest of a key, and then sleeps until there is more.
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+from textual.drivers.web_driver import WebDriver
+from textual.messages import ExitApp
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -47,6 +49,16 @@ class _Bell(Event):
         if self.is_set():
             super().clear()
             os.read(self._hears, 1)
+
+
+class BrowserDriver(WebDriver):
+    """Ends when nobody is left at the other end, as a terminal's program does when the terminal goes."""
+
+    def run_input_thread(self) -> None:
+        """Turns input into messages until told to end, or until there can be no more."""
+        super().run_input_thread()
+        if not self.exit_event.is_set():
+            self.process_message(ExitApp())
 
 
 class PatientDriver(LinuxDriver):

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 UNKNOWN = "–"
 
 MINUTE = 60
@@ -9,6 +16,7 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 KIB = 1024
+GIB = KIB**3
 UNITS = "KMGTP"
 """Letters of KiB, MiB, GiB …"""
 
@@ -25,6 +33,16 @@ def age(seconds: float | None) -> str:
     if whole < DAY:
         return f"{whole // HOUR} h {whole % HOUR // MINUTE:02} min"
     return f"{whole // DAY} d {whole % DAY // HOUR} h"
+
+
+def moment(seconds: float) -> str:
+    """A moment in local time: "2026-01-01 12:00:00"."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def clock(seconds: float) -> str:
+    """A moment of the day in local time: "12:00:00"."""
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
 def steady(seconds: float) -> int:
@@ -47,6 +65,11 @@ def short_age(seconds: float | None) -> str:
     return f"{whole // DAY} d"
 
 
+def span(seconds: int) -> str:
+    """How far back something goes: "2 min", "200 s"."""
+    return UNKNOWN if not seconds else f"{seconds} s" if seconds % MINUTE else f"{seconds // MINUTE} min"
+
+
 def size(count: int | None) -> str:
     """Bytes in at most five cells: "512", "10K", "1.2G"."""
     if count is None:
@@ -61,6 +84,32 @@ def size(count: int | None) -> str:
         if value < KIB - 0.5:
             return f"{value:.0f}{unit}"
     return f"{value:.0f}{UNITS[-1]}"
+
+
+def filling(used: int | None, total: int | None) -> str:
+    """Memory used of what there is, in GiB: "59.1/80G"."""
+    if used is None and total is None:
+        return UNKNOWN
+    said = UNKNOWN if used is None else f"{used / GIB:.1f}"
+    whole = UNKNOWN if total is None else f"{total / GIB:.{0 if total >= 10 * GIB else 1}f}G"
+    return f"{said}/{whole}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers with neighbours together: "0–3,7"."""
+    parts: list[str] = []
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        members = [number for _, number in run]
+        parts.append(str(members[0]) if len(members) == 1 else f"{members[0]}–{members[-1]}")
+    return ",".join(parts)
+
+
+def places(found: Iterable[tuple[int, int | None]]) -> str:
+    """Devices, and instances on them: "0–7", "0:1,0:2"."""
+    ordered = sorted(found, key=lambda place: (place[0], place[1] or 0))
+    whole = ranges([device for device, instance in ordered if instance is None])
+    parts = [f"{device}:{instance}" for device, instance in ordered if instance is not None]
+    return ",".join(filter(None, (whole, *parts)))
 
 
 def percent(value: float | None) -> str:

@@ -21,7 +21,7 @@ class Key(NamedTuple):
     label: str = ""
     """One word for the line of keys; empty keeps it off that line."""
     replay: bool = False
-    """Only while a recording is replayed."""
+    """On the line of keys only while a recording is replayed."""
     always: bool = False
     """Works whatever has the keyboard, also a text field."""
 
@@ -30,12 +30,21 @@ APP_KEYS: tuple[Key, ...] = (
     Key("q,Q,f10", "q F10", "quit", "quit mpmon; the job goes on and gets no signal", "quit"),
     Key("ctrl+c", "Ctrl-C", "quit", "the same, from everywhere", always=True),
     Key("h,question_mark,f1", "h ? F1", "help", "this page", "help"),
-    Key("p", "p", "pause", "pause the display; of a recording: play or pause", "pause"),
-    Key("full_stop", ".", "step", "the next picture of the recording", "step", replay=True),
-    Key("right_square_bracket", "]", "faster", "play twice as fast", replay=True),
-    Key("left_square_bracket", "[", "slower", "play half as fast", replay=True),
+    Key("p", "p", "pause", "pause the display, or back to now; of a recording: pause or play", "pause"),
+    Key("comma", ",", "look_back", "pause, and look at the picture before", "back", replay=True),
+    Key("full_stop", ".", "step", "pause, and look at the next picture", "step", replay=True),
+    Key("b", "b", "hang", "pause, and look at where the hang began", "began", replay=True),
+    Key("right_square_bracket", "]", "speed(2.0)", "of a recording: play twice as fast"),
+    Key("left_square_bracket", "[", "speed(0.5)", "of a recording: play half as fast"),
     Key("r", "r", "look", "look at everything now"),
     Key("x", "x", "export", "write what is on the screen to files here: text and SVG", "export"),
+    Key(
+        "y",
+        "y",
+        "copy",
+        "copy the report, or the text of the page, to the terminal's clipboard; in tmux this needs "
+        "`set -g set-clipboard on`",
+    ),
 )
 """Work on every screen."""
 
@@ -44,13 +53,20 @@ MAIN_KEYS: tuple[Key, ...] = (
     Key("s", "s", "stacks", "stacks of the selected process", "stacks"),
     Key("S", "S", "groups", "stacks of all processes, equal ones together"),
     Key("w", "w", "why", "why: the wait chain, the evidence, what to do", "why"),
+    Key("i", "i", "ipc", "queues, CUDA memory sent to others, shared memory: all of it"),
+    Key("l", "l", "events", "the log of what happened since mpmon came"),
+    Key("e", "e", "environment", "environment of the selected process, secrets masked"),
     Key("slash", "/", "filter", "filter processes; Enter keeps the filter, Esc clears it", "filter"),
     Key("n", "n", "next_match", "next process that matches"),
     Key("N", "N", "previous_match", "previous process that matches"),
     Key("t,f5", "t F5", "tree", "tree or list", "tree"),
-    Key("plus", "+", "expand", "expand the selected branch"),
-    Key("minus", "-", "collapse", "collapse the selected branch"),
-    Key("asterisk", "*", "expand_all", "expand or collapse all branches"),
+    Key("k,f9", "k F9", "signals", "signal to the tagged processes, or the selected one; asks first", "signal"),
+    Key("space", "Space", "tag", "tag or untag the selected process"),
+    Key("c", "c", "tag_branch", "tag it with all that works for it"),
+    Key("U", "U", "untag", "untag all"),
+    Key("plus", "+", "expand", "expand the branch, or take apart those that share a line"),
+    Key("minus", "-", "collapse", "collapse the branch, or put it back with those alike"),
+    Key("asterisk", "*", "expand_all", "expand all, or fold what does not fit"),
     Key("f6,greater_than_sign", "F6 >", "sort_next", "list: sort by the next column"),
     Key("less_than_sign", "<", "sort_previous", "list: sort by the column before"),
     Key("I", "I", "invert", "list: invert the order"),
@@ -64,10 +80,19 @@ MAIN_KEYS: tuple[Key, ...] = (
 PAGE_KEYS: tuple[Key, ...] = (Key("escape,backspace", "Esc", "close", "back to the main screen", "back"),)
 """Work on a page of text."""
 
+ENVIRONMENT_KEYS: tuple[Key, ...] = (Key("v", "v", "unmask", "show masked values, or hide them again", "values"),)
+"""Work on the page of an environment."""
+
+SIGNAL_KEYS: tuple[Key, ...] = (
+    Key("enter", "Enter", "choose", "choose", "choose"),
+    Key("escape,backspace", "Esc", "cancel", "cancel; nothing is sent", "cancel"),
+)
+"""Work in the dialog of signals."""
+
 BUILT_IN: tuple[tuple[str, str], ...] = (
     ("↑ ↓ PgUp PgDn Home End", "move; the mouse wheel and clicks work too"),
     ("Tab Shift-Tab", "next panel, panel before"),
-    ("1 2", "the panel of that number; once more: make it large, or small again"),
+    ("1 2 3 4", "the panel in that place from the top; once more: make it large, or small again"),
     ("Ctrl-P", "the palette: every action by name, and themes"),
 )
 """What Textual or a table of panels does."""
@@ -78,6 +103,19 @@ def bindings(table: tuple[Key, ...]) -> list[Binding]:
     return [Binding(k.keys, k.action, k.help, show=False, priority=k.always) for k in table]
 
 
-def labels(table: tuple[Key, ...], *, replay: bool) -> tuple[tuple[str, str], ...]:
-    """Key and word for the line of keys."""
-    return tuple((k.shown.split()[0], k.label) for k in table if k.label and (replay or not k.replay))
+class Label(NamedTuple):
+    """A key on the line of keys."""
+
+    key: str
+    word: str
+    action: str
+    """What a click does, as Textual names it."""
+
+
+def labels(table: tuple[Key, ...], *, replay: bool) -> tuple[Label, ...]:
+    """The keys that are on the line of keys."""
+    return tuple(
+        Label(k.shown.split()[0], k.label, f"{'app' if k in APP_KEYS else 'screen'}.{k.action}")
+        for k in table
+        if k.label and (replay or not k.replay)
+    )

@@ -31,6 +31,11 @@ def text_of(line: Line) -> str:
     return "".join(text for text, _ in line)
 
 
+def text_of_lines(lines: Iterable[Line]) -> str:
+    """The same of several, each ended."""
+    return "".join(f"{text_of(line).rstrip()}\n" for line in lines)
+
+
 def cells(line: Line) -> int:
     """How many terminal cells the line takes; a wide character takes two."""
     return sum(cell_len(text) for text, _ in line)

@@ -42,6 +42,22 @@ class OpenPage(Message):
         """The process it is about."""
 
 
+class OpenEnvironment(Message):
+    """The user wants to see all variables of a process."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__()
+        self.pid = pid
+
+
+class OpenSignals(Message):
+    """The user wants to send a signal to some processes."""
+
+    def __init__(self, pids: tuple[int, ...]) -> None:
+        super().__init__()
+        self.pids = pids
+
+
 class Attend(Message):
     """The user looks at a process now: its stack should stay fresh."""
 

@@ -9,10 +9,17 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import ProcessView
+from mpmon.diagnosis.gpus import Ordinal, branches, device_of, ordinals
+from mpmon.diagnosis.gpus.shares import is_named, lineage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mpmon.diagnosis.findings import Diagnosis, Finding, Observation
+    from mpmon.diagnosis.gpus import Device, Share
+    from mpmon.diagnosis.ipc import Ipc
     from mpmon.model import Blocked, GpuProcess, Handle, KernelObject, Process, Snapshot, Stack
 
 
@@ -119,16 +126,73 @@ class Scene:
 
     @cached_property
     def gpu_processes(self) -> dict[int, tuple[GpuProcess, ...]]:
-        """What the driver attributes to each process."""
+        """What the driver attributes to each process; a pid of another namespace is none of ours."""
         found: defaultdict[int, list[GpuProcess]] = defaultdict(list)
         for row in self.snapshot.gpu_processes:
-            found[row.pid].append(row)
+            if is_named(row):
+                found[row.pid].append(row)
         return {pid: tuple(rows) for pid, rows in found.items()}
+
+    @cached_property
+    def gpu_users(self) -> dict[Device, tuple[GpuProcess, ...]]:
+        """Who is on each device, the largest first, strangers to the job too; who was, where it does not answer."""
+        found: defaultdict[Device, list[GpuProcess]] = defaultdict(list)
+        for row in (*self.snapshot.gpu_processes, *self._last_gpu_users()):
+            found[device_of(row)].append(row)
+        return {key: tuple(sorted(rows, key=lambda r: -(r.memory_bytes or 0))) for key, rows in found.items()}
+
+    def _last_gpu_users(self) -> Iterator[GpuProcess]:
+        listed = {row.gpu_uuid for row in self.snapshot.gpu_processes}
+        for gpu in self.snapshot.gpus:
+            if gpu.problem is not None and gpu.uuid not in listed:
+                moments = reversed(self.observation.trend)
+                rounds = ([row for row in moment.gpu_processes if row.gpu_uuid == gpu.uuid] for moment in moments)
+                yield from next(filter(None, rounds), ())
+
+    def is_of_job(self, row: GpuProcess) -> bool:
+        """Whether the driver's pid is that of a process of the job."""
+        return is_named(row) and row.pid in self.processes
+
+    @cached_property
+    def parents(self) -> dict[int, int | None]:
+        """Whom each process works for."""
+        return {view.pid: view.parent for view in self.views.values()}
+
+    @cached_property
+    def gpu_branches(self) -> dict[int, tuple[Share, ...]]:
+        """What a process and all who work for it use together, of each device."""
+        return branches(self.snapshot.gpu_processes, self.parents)
+
+    @cached_property
+    def ipc(self) -> Ipc:
+        """Queues, CUDA memory sent to others, shared memory."""
+        return ipc.of(self.observation)
+
+    @cached_property
+    def _ordinals(self) -> dict[tuple[int, Device], Ordinal]:
+        return ordinals(self.snapshot)
+
+    def ordinal(self, row: GpuProcess) -> Ordinal:
+        """The N of cuda:N by which a process counts a device it is on."""
+        return self._ordinals.get((row.pid, device_of(row)), Ordinal())
 
     @cached_property
     def gpu_index(self) -> dict[str, int]:
         """Number of a device by its UUID."""
         return {g.uuid: g.index for g in self.snapshot.gpus}
+
+    def line_of(self, pid: int) -> tuple[int, ...]:
+        """The process, whom it works for, whom that one works for, and so on."""
+        return tuple(lineage(pid, self.parents))
+
+    def rank_of(self, pid: int) -> int | None:
+        """The rank a process is or works for."""
+        ranks = (self.views[at].rank for at in self.line_of(pid))
+        return next((rank for rank in ranks if rank is not None), None)
+
+    def problem_of(self, probe: str) -> str | None:
+        """What a probe has to say of its last run."""
+        return next((report.problem for report in self.snapshot.probes if report.name == probe), None)
 
     def reasons(self, table: str, pid: int) -> list[str]:
         """Why rows of a table are missing for a process."""

@@ -18,8 +18,15 @@ STYLES: dict[str, Style] = {
     "focus": Style(color="cyan", bold=True, reverse=True),
     "key": Style(color="cyan", bold=True),
     "place": Style(color="cyan"),
+    "load": Style(color="green", dim=True),
+    "waste": Style(color="yellow", dim=True),
+    "memory": Style(color="cyan", dim=True),
+    "power": Style(color="magenta", dim=True),
 }
-"""Red is trouble, yellow is slow or waiting, green is well; cyan marks places and keys."""
+"""Red is trouble, yellow is slow or waiting, green is well; cyan marks places and keys.
+
+`load`, `waste`, `memory` and `power` are for curves.
+"""
 
 CURSOR = Style(reverse=True, dim=False)
 """The row the keys act on; never dim, for reversed dim text is hard to read."""

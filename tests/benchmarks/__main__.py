@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.benchmarks import harm, live, look, machine, start, tools, verdict
+from tests.benchmarks import gpus, harm, live, look, machine, shim, start, tools, verdict
 from tests.benchmarks.rig import Rig
 
 if TYPE_CHECKING:
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 PARTS = {
     "look": look.measure,
     "live": live.measure,
+    "gpus": gpus.measure,
     "start": start.measure,
     "harm": harm.measure,
     "verdict": verdict.measure,
+    "shim": shim.measure,
 }
-SIZES = {"look": (16, 64, 256), "live": (64, 256), "start": (64,), "harm": (16,), "verdict": (50, 200)}
+SIZES = {
+    "look": (16, 64, 256), "live": (64, 256), "gpus": (64,), "start": (64,), "harm": (16,), "verdict": (50, 200), "shim": (),
+}  # fmt: skip
 
 
 def main() -> None:

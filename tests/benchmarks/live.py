@@ -54,7 +54,7 @@ def _table(rig: Rig, processes: int) -> Table:
     )
     screens = tools.screens()
     problems = {tool.name: rig.setting.problem(tool) for tool in screens}
-    rounds = _rounds(rig, processes, screens, problems)
+    rounds = take_turns(rig, processes, screens, problems)
     cpu = {name: [one.cpu for one in taken] for name, taken in rounds.items()}
     for name, problem in problems.items():
         if problem is not None:
@@ -74,16 +74,19 @@ def _table(rig: Rig, processes: int) -> Table:
     return table
 
 
-def _rounds(
-    rig: Rig, processes: int, screens: list[tools.Tool], problems: dict[str, str | None]
+def take_turns(
+    rig: Rig, processes: int, screens: list[tools.Tool], problems: dict[str, str | None], on_gpus: int = tools.GPUS
 ) -> dict[str, list[Round]]:
-    """Let the programs take turns; one that ends by itself becomes a problem and is not asked again."""
+    """Let the programs take turns; one that ends by itself becomes a problem and is not asked again.
+
+    So many processes of the job are on GPUs.
+    """
     rounds: dict[str, list[Round]] = {tool.name: [] for tool in screens}
     with Job(processes, hung=rig.hung) as job:
         time.sleep(JOB_AGE_S)
         for _ in range(rig.rounds):
             for tool in [tool for tool in screens if problems[tool.name] is None]:
-                taken = _round(rig, tool, job)
+                taken = _round(tool, job, rig.setting.environment(job.pids, on_gpus), rig.seconds)
                 if isinstance(taken, str):
                     problems[tool.name] = taken
                 else:
@@ -91,10 +94,10 @@ def _rounds(
     return rounds
 
 
-def _round(rig: Rig, tool: tools.Tool, job: Job) -> Round | str:
+def _round(tool: tools.Tool, job: Job, environment: dict[str, str], seconds: float) -> Round | str:
     """Measure one program, or tell why it ended."""
-    with Screen(tool.command(job.root), rig.setting.environment(job.pids)) as screen:
+    with Screen(tool.command(job.root), environment) as screen:
         screen.run(SETTLING_S.get(tool.name, OTHERS_SETTLE_S))
         settling_cpu_s = tree_cpu_s(screen.pid)
-        cost = screen.cost(rig.seconds)
+        cost = screen.cost(seconds)
         return f"ended: {last_words(screen.output)}" if screen.ended else Round(settling_cpu_s, cost)

@@ -11,7 +11,7 @@ from pathlib import Path
 import mpmon
 from tests.benchmarks import tools
 
-PACKAGES = ("nvitop", "psutil", "py-spy", "textual", "nvidia-ml-py")
+PACKAGES = ("nvitop", "gpustat", "psutil", "py-spy", "textual", "nvidia-ml-py")
 
 
 def facts() -> str:

@@ -35,6 +35,8 @@ CONTROLS = re.compile(
     rb"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\"  # strings for the terminal: titles, questions
     rb"|\x1b[()][A-Z0-9]|\x1b[=>78DEHMc]"  # character sets, modes
 )
+WHERE_IS_THE_CURSOR, CURSOR = b"\x1b[6n", b"\x1b[1;1R"
+"""A question to the terminal, and the answer."""
 NUMBER = re.compile(rb"(?<![\w.])\d{1,9}(?![\w.%])")
 
 
@@ -125,10 +127,13 @@ class Screen:
         if not select.select([self._master], [], [], max(0.0, min(timeout, 0.2)))[0]:
             return None
         try:
-            self.output += os.read(self._master, 1 << 16)
+            said = os.read(self._master, 1 << 16)
         except OSError:  # the other end is closed: the program ends
             time.sleep(0.005)
             return None
+        self.output += said
+        for _ in range(said.count(WHERE_IS_THE_CURSOR)):  # gpustat shows nothing before it is told
+            os.write(self._master, CURSOR)
         self._arrived = time.monotonic()
         return self._arrived
 

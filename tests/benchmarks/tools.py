@@ -11,14 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests import nvml
 from tests.benchmarks.job import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NVML_SOURCE = Path(__file__).parent / "nvml" / "nvml.c"
-GPU_PIDS = 8
-"""So many processes of the job are on the stand-in's eight devices."""
+GPUS = 8
+"""Devices of the stand-in."""
 WORD = "{pid}"
 JOB_WORD = "tests.benchmarks.job"
 """What stands in the command line of every process of the job and of no other."""
@@ -47,25 +47,22 @@ class Setting:
     nvml_problem: str | None
     """Why there is no stand-in for NVML, `None` if there is one."""
 
-    def environment(self, pids: Sequence[int] = ()) -> dict[str, str]:
-        """Tell the environment of a program; the first of `pids` are put on the stand-in's devices.
+    def environment(self, pids: Sequence[int] = (), on_gpus: int = GPUS) -> dict[str, str]:
+        """Tell the environment of a program; so many of `pids` are dealt to the stand-in's devices in turn.
 
         htop writes down at its end how it was called; each program starts without such memories.
         """
         settings = self.folder / "htoprc"
         settings.unlink(missing_ok=True)
-        listed = self.folder / "gpu_pids"
-        listed.write_text("\n".join(str(pid) for pid in pids[:GPU_PIDS]))
+        machine = nvml.Scenario(gpus=GPUS).moving()
+        for number, pid in enumerate(pids[:on_gpus]):
+            machine.process(gpu=number % GPUS, pid=pid, sm=50)
+        scenario = self.folder / "gpus"
+        machine.write(scenario)
         kept = {key: value for key, value in os.environ.items() if key not in ("LINES", "COLUMNS")}
         own = {name: str(self.folder / name) for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")}
-        return {
-            **kept,
-            **own,
-            "TERM": "xterm-256color",
-            "HTOPRC": str(settings),
-            "BENCHMARK_GPU_PIDS": str(listed),
-            "LD_LIBRARY_PATH": os.pathsep.join(filter(None, [str(self.folder), os.environ.get("LD_LIBRARY_PATH")])),
-        }
+        plain = {**kept, **own, "TERM": "xterm-256color", "HTOPRC": str(settings)}
+        return nvml.environment(scenario, self.folder, plain)
 
     def problem(self, tool: Tool) -> str | None:
         """Tell why a program cannot be measured here, `None` if it can."""
@@ -78,14 +75,11 @@ class Setting:
 
 def set_up(folder: Path) -> Setting:
     """Compile the stand-in for NVML into the folder."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        return Setting(folder, "no C compiler for the stand-in of NVML")
-    library = folder / "libnvidia-ml.so.1"
-    done = subprocess.run(
-        [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(NVML_SOURCE)], capture_output=True, check=False
-    )
-    return Setting(folder, None if done.returncode == 0 else "the stand-in of NVML does not compile")
+    try:
+        nvml.build(folder)
+    except nvml.NoCompiler as problem:
+        return Setting(folder, str(problem))
+    return Setting(folder, None)
 
 
 @cache
@@ -108,6 +102,20 @@ def mpmon_live() -> Tool:
     return Tool("mpmon", (WORD,), mpmon())
 
 
+def gpu_screens() -> list[Tool]:
+    """Return the programs that show who is on which GPU, mpmon first, each with a look a second."""
+    return [
+        Tool("mpmon", (WORD,), mpmon(), needs_nvml=True),
+        nvitop(),
+        Tool("gpustat", ("--interval", "1", "-cup"), program("gpustat"), needs_nvml=True),
+    ]
+
+
+def nvitop() -> Tool:
+    """Return nvitop's screen, a look a second."""
+    return Tool("nvitop", ("--interval", "1"), program("nvitop"), needs_nvml=True)
+
+
 def screens() -> list[Tool]:
     """Return the programs whose screen shows the job, mpmon first, each with a look a second.
 
@@ -116,7 +124,7 @@ def screens() -> list[Tool]:
     """
     return [
         mpmon_live(),
-        Tool("nvitop", ("--interval", "1"), program("nvitop"), needs_nvml=True),
+        nvitop(),
         Tool("htop", ("-d", "10", "--filter", JOB_WORD), program("htop")),
         Tool("top", ("-d", "1"), program("top")),
     ]

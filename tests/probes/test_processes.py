@@ -272,3 +272,24 @@ def test_how_many_cpus_a_process_may_use(tree: Tree, proc: Proc) -> None:
     tree.add(4100)
     (tree.root / "4100/status").write_text("Uid:\t1000\t1000\t1000\t1000\nCpus_allowed:\tff,0000000f\n")
     assert job(proc).look(NOW)[0][0].cpus == 12
+
+
+def test_where_a_process_works_is_read_again_when_it_is_looked_at(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    link = tree.root / "4100/cwd"
+    link.symlink_to("/home/ada")
+    table = job(proc)
+    assert table.look(NOW)[0][0].cwd == "/home/ada"
+    link.unlink()
+    link.symlink_to("/home/ada/cats")
+    tree.run(4100)
+    assert table.look(NOW)[0][0].cwd == "/home/ada"
+    table.refresh_settings([4100])
+    assert table.look(NOW)[0][0].cwd == "/home/ada/cats"
+
+
+def test_a_user_has_a_name(tree: Tree, proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mpmon.probes.processes.user_names", lambda: {1000: "ada"})
+    tree.add(4100)
+    row = job(proc).look(NOW)[0][0]
+    assert (row.uid, row.user) == (1000, "ada")

@@ -184,6 +184,21 @@ def test_rest_in_an_unknown_call_is_looked_at_at_once(job: Watched) -> None:
     assert job.dumps.taken() == [WORKER]
 
 
+def test_rest_in_a_known_call_other_than_that_of_the_last_look_is_looked_at_after_a_while(job: Watched) -> None:
+    sleeps, waits = "230 0x1 0x1 0x0 0x0 0x0 0x0 0x3 0x4", "202 0x1 0x0 0x0 0x0 0x0 0x0 0x5 0x6"
+    seen_in = waits
+    for second in range(120):
+        call = (waits, sleeps)[second // 3 % 2]
+        job.tree.calls(WORKER, call)
+        job.round(ran=[WORKER])
+        seen_in = call if job.dumps.taken() else seen_in
+    job.tree.calls(WORKER, sleeps if seen_in == waits else waits)
+    job.round(ran=[WORKER])
+    asked = [job.dumps.taken() for _ in range(10) if job.round()]
+    assert asked.index([WORKER]) == module.RESTS_LONG_S - 1
+    assert asked.count([WORKER]) == 1
+
+
 def test_where_all_run_nobody_is_looked_at_twice(job: Watched) -> None:
     for pid in (ROOT, WORKER):
         job.tree.calls(pid, "running")

@@ -29,6 +29,7 @@ from mpmon.model import (
     Stack,
     Unknown,
 )
+from mpmon.reel import Reel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +51,8 @@ class FakeWatch:
         self.live = live
         self.title = title
         self.speed = 1.0
+        self.length: int | None = None
+        self.reel = Reel()
         self.asked: list[object] = []
         self._queue: queue.SimpleQueue[Observation | MpmonError | None] = queue.SimpleQueue()
         for observation in observations:
@@ -63,6 +66,7 @@ class FakeWatch:
         while (item := self._queue.get()) is not None:
             if isinstance(item, Exception):
                 raise item
+            self.reel.add(item)
             yield item
 
     def look_now(self) -> None:
@@ -80,6 +84,12 @@ class FakeWatch:
 
     def step(self) -> None:
         self.asked.append("step")
+
+    def go(self, number: int) -> None:
+        self.asked.append(("go", number))
+
+    def find_hang(self) -> None:
+        self.asked.append("find hang")
 
 
 class BlockedWatch(FakeWatch):

@@ -61,8 +61,11 @@ def play(
     first: str = "pid",
     **options: object,
 ) -> MonitorApp:
-    """Runs a script of keys against the app, from the moment its screen shows `first`."""
-    app = MonitorApp(watch, **options)  # pyright: ignore[reportArgumentType]
+    """Runs a script of keys against the app, from the moment its screen shows `first`.
+
+    Rounds are a minute apart, so that a slow machine does not make the app tell of a silent watch.
+    """
+    app = MonitorApp(watch, **{"interval": 60.0, **options})  # pyright: ignore[reportArgumentType]
 
     async def session() -> None:
         async with app.run_test(size=size) as pilot:

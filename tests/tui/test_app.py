@@ -307,7 +307,7 @@ def test_a_silent_live_watch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     async def script(pilot: Pilot[int]) -> None:
         await settle(pilot, lambda: shows(pilot, "nothing new for"))
 
-    play(BlockedWatch(hung()), script, first="HUNG")
+    play(BlockedWatch(hung()), script, first="HUNG", interval=1.0)
 
 
 def test_without_colour_nothing_is_coloured() -> None:
@@ -349,6 +349,8 @@ def test_what_the_user_scrolled_to_stays_in_view() -> None:
 
     async def script(pilot: Pilot[int]) -> None:
         panel = pilot.app.screen.query_one(ProcessesPanel)
+        await pilot.press("asterisk")
+        await settle(pilot, lambda: shows(pilot, "of 100"))
         panel.scroll_to(y=50, animate=False)
         await settle(pilot, lambda: shows(pilot, "dataloader worker 51"))
         watch.feed(many(100, now=NOW + 30))

@@ -9,9 +9,9 @@ from mpmon.diagnosis.findings import ProcessView
 from mpmon.tui import format as fmt
 from mpmon.tui.columns import Rows, plan
 from mpmon.tui.describe.stack import frame_lines, is_users
-from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, PAGE_KEYS, bindings
+from mpmon.tui.keys import APP_KEYS, ENVIRONMENT_KEYS, MAIN_KEYS, PAGE_KEYS, SIGNAL_KEYS, bindings
 from mpmon.tui.line import cells, clip, fit, justify, plain, text_of, wrap_spans
-from mpmon.tui.order import Layout, tree
+from mpmon.tui.order import Branch, Folding, Layout, tree
 from mpmon.tui.scene import Scene
 from tests.tui.fakes import NOW, frame, hung, observe, stack
 
@@ -124,7 +124,7 @@ def test_libraries_between_the_users_frames_fold_into_one_line() -> None:
 
 
 def test_a_row_is_the_same_object_until_something_of_it_changes() -> None:
-    rows, branches = Rows(), [(4100, "", 0), (4110, "", 0), (4121, "", 0)]
+    rows, branches = Rows(), [Branch(pid, "") for pid in (4100, 4110, 4121)]
     job = hung()
     first = rows.of(Scene(job), branches)
     later = rows.of(Scene(observe(msgspec.structs.replace(job.snapshot, taken_at=NOW + 5), job.diagnosis)), branches)
@@ -152,17 +152,17 @@ def test_tree_loses_nobody_in_a_circle_or_below_a_stranger() -> None:
 
 
 def test_folded_branches_count_what_they_hide() -> None:
-    (branch,) = tree(views(main_1=None, a_2=1, b_3=2), frozenset({1}))
+    (branch,) = tree(views(main_1=None, a_2=1, b_3=2), Folding(folded=frozenset({1})))
 
     assert branch.hidden == 2
 
 
 def test_layout_is_kept_while_nobody_comes_or_goes() -> None:
     layout, processes = Layout(), views(main_1=None, a_2=1)
-    first = layout.branches(processes, frozenset())
+    first = layout.branches(processes, Folding())
 
-    assert layout.branches(dict(processes), frozenset()) is first
-    assert layout.branches(views(main_1=None), frozenset()) is not first
+    assert layout.branches(dict(processes), Folding()) is first
+    assert layout.branches(views(main_1=None), Folding()) is not first
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200])
@@ -173,7 +173,8 @@ def test_columns_fit(width: int) -> None:
 
 
 def test_no_key_is_bound_twice() -> None:
-    for table in ((*APP_KEYS, *MAIN_KEYS), (*APP_KEYS, *PAGE_KEYS)):
+    pages = (*APP_KEYS, *PAGE_KEYS, *ENVIRONMENT_KEYS)
+    for table in ((*APP_KEYS, *MAIN_KEYS), pages, (*APP_KEYS, *SIGNAL_KEYS)):
         keys = [key for binding in bindings(table) for key in binding.key.split(",")]
         assert sorted(set(keys)) == sorted(keys)
 

@@ -5,7 +5,7 @@ help), too few make it wrong, so a set is only narrowed by facts: who holds the 
 
 Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
 socket, a manager's clients), `threads` (inside one process), `ends` (joins, exit), `ranks` (collectives, rendezvous, keys
-of the store), `dead` (who ended), `hidden` (what may not be read).
+of the store), `remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
 """
 
 from __future__ import annotations
@@ -19,10 +19,17 @@ from mpmon.diagnosis.life import signs_of_life
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import clients
 from mpmon.diagnosis.needs.dead import with_crashed
-from mpmon.diagnosis.needs.ends import end_of_interpreter, end_of_process, end_of_thread, launched_ranks
+from mpmon.diagnosis.needs.ends import (
+    end_by_signal,
+    end_of_interpreter,
+    end_of_process,
+    end_of_thread,
+    launched_ranks,
+)
 from mpmon.diagnosis.needs.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
 from mpmon.diagnosis.needs.ranks import collective, rendezvous, store_key
+from mpmon.diagnosis.needs.remote import remote_call, remote_end
 from mpmon.diagnosis.needs.servants import event_loop, future_result, loader_batch, pool_result
 from mpmon.diagnosis.needs.threads import gil_need, gil_owner, native_mutex, other_threads, starves_others, thread_lock
 from mpmon.diagnosis.waits import Wait, context
@@ -111,6 +118,7 @@ NEEDS: dict[Wait, Callable[[Case, ThreadKey], Need | None]] = {
     Wait.JOIN_THREAD: end_of_thread,
     Wait.EXIT: end_of_interpreter,
     Wait.LAUNCHER: launched_ranks,
+    Wait.SIGNAL: end_by_signal,
     Wait.QUEUE_GET: queue_item,
     Wait.QUEUE_PUT: queue_item,
     Wait.PIPE_READ: message,
@@ -129,5 +137,7 @@ NEEDS: dict[Wait, Callable[[Case, ThreadKey], Need | None]] = {
     Wait.COLLECTIVE: collective,
     Wait.RENDEZVOUS: rendezvous,
     Wait.STORE_KEY: store_key,
+    Wait.REMOTE_CALL: remote_call,
+    Wait.REMOTE_END: remote_end,
 }
 """Kinds without a row are leaves: they wait for nobody in the job."""

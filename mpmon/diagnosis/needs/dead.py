@@ -99,9 +99,17 @@ def dead_relatives(case: Case, pid: int, *, certain: bool) -> list[Gone]:
     ]
 
 
+def crashed_relatives(case: Case, pid: int) -> list[int]:
+    """Children and siblings that crashed and were not collected; not those that somebody told to end."""
+    codes = {gone.pid: case.processes[gone.pid].exit_code for gone in dead_relatives(case, pid, certain=False)}
+    return [other for other, code in codes.items() if code and code & 0x7F not in (signal.SIGTERM, signal.SIGINT)]
+
+
 def with_crashed(case: Case, key: ThreadKey, need: Need) -> Need:
     """The same need, with relatives that crashed: where others only may help, one that died early may have had to."""
     if need.every or need.held or (need.exact and len(need.targets) == 1):
+        return need
+    if not case.zombies and not case.remembered_ends:
         return need
     crashed = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
     crashed = crashed or [gone for gone in remembered_dead(case, key[0]) if gone.how != returncode_words(0)]
@@ -112,6 +120,8 @@ def with_crashed(case: Case, key: ThreadKey, need: Need) -> Need:
 
 def lost_relatives(case: Case, pid: int, *, certain: bool) -> list[Gone]:
     """The same, and where there is none, those that were collected but are remembered by their parent's program."""
+    if not case.zombies and not case.remembered_ends:
+        return []
     found = dead_relatives(case, pid, certain=certain)
     return found or [msgspec.structs.replace(gone, certain=certain) for gone in remembered_dead(case, pid)]
 
@@ -122,8 +132,8 @@ def remembered_dead(case: Case, pid: int) -> list[Gone]:
     Where some of them crashed, these.
     """
     parent = case.processes[pid].ppid
-    known = (*case.remembered_by.get(pid, ()), *case.remembered_by.get(parent, ()))
-    rows = [row for row in known if row.returncode is not None and row.child not in case.processes]
+    known = (*case.remembered_ends.get(pid, ()), *case.remembered_ends.get(parent, ()))
+    rows = [row for row in known if row.child not in case.processes]
     crashed = [row for row in rows if row.returncode]
     return [Gone(row.child, returncode_words(row.returncode or 0), certain=False) for row in crashed or rows]
 
@@ -192,15 +202,21 @@ def _latecomer(starts: list[float]) -> int | None:
 
 
 def _vanished(case: Case, process: Process, seen_at: float) -> Death:
-    """Its parent has collected it, and its status with it, unless mpmon saw it as a zombie first."""
-    if process.exit_code is not None:
-        how = exit_words(process.exit_code)
-        return Death(how, (f"pid {process.pid}: {how}, seen while it was a zombie",), (_LOG,))
+    """Its parent has collected it, and its status with it, unless mpmon saw it as a zombie first or holds a pidfd of it."""
     row = _group(case, process)
     killed_at = row.oom_kill_seen_at if row else None
-    if row and killed_at is not None and abs(killed_at - seen_at) <= TOGETHER_S:
-        evidence = f"pid {process.pid} ended while mpmon watched, and at that time {_grew(row)}"
-        return Death("ended while mpmon watched, probably killed for memory", (evidence,), (_LESS_MEMORY,))
+    for_memory = killed_at is not None and abs(killed_at - seen_at) <= TOGETHER_S
+    code = process.exit_code
+    if code is not None:
+        by = "seen while it was a zombie" if process.ended else "says the kernel of its pidfd"
+        how = exit_words(code)
+        evidence = (f"pid {process.pid}: {how}, {by}",)
+        if row and for_memory and code & 0x7F == signal.SIGKILL:
+            return Death(f"{how}, by the kernel for memory", (*evidence, _grew(row)), (_LESS_MEMORY,))
+        return Death(how, evidence, (_LOG,))
+    if row and for_memory:
+        evidence = (f"pid {process.pid} ended while mpmon watched, and at that time {_grew(row)}",)
+        return Death("ended while mpmon watched, probably killed for memory", evidence, (_LESS_MEMORY,))
     return Death("ended while mpmon watched", (f"pid {process.pid} ended while mpmon watched",), (_LOG,))
 
 

@@ -99,5 +99,11 @@ def launched_ranks(case: Case, key: ThreadKey) -> Need | None:
     return Need(tuple((pid, pid) for pid in children), every=True, words="its ranks to end")
 
 
+def end_by_signal(case: Case, key: ThreadKey) -> Need | None:
+    """Whoever has started others and only waits for a signal gets on as long as any of these do, or when none has to."""
+    busy = [(pid, pid) for pid in case.helpmates(key[0]) if not case.standing((pid, pid)).idle]
+    return Need(tuple(busy), words="a signal, while others work") if busy else None
+
+
 def _name(case: Case, target: Target) -> str:
     return case.role(target[0]).name if isinstance(target, tuple) else str(target)

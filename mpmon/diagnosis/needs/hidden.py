@@ -34,9 +34,11 @@ def with_unread(case: Case, key: ThreadKey, need: Need) -> Need:
     """The same need, with those whose open files are not known: they may hold the other end, so that nobody is not nobody
     before all could be asked, and the dead may have nothing to do with it.
     """
-    unread = {row.pid for row in case.snapshot.unknowns if row.table == "handles" and not row.gone} - {key[0]}
-    others = [pid for pid in sorted(unread) if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
-    if not others or need.every or case.standing(key).kind not in _BY_HOLDERS:
+    if not case.without_handles or need.every or case.standing(key).kind not in _BY_HOLDERS:
+        return need
+    unread = sorted(case.without_handles - {key[0]})
+    others = [pid for pid in unread if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
+    if not others:
         return need
     known = (_unsure(target) for target in need.targets if not isinstance(target, Nobody))
     targets = tuple(dict.fromkeys((*known, *((pid, pid) for pid in others))))

@@ -194,6 +194,8 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         consumers = [use.pid for use in uses if use.count < 0]
         rest = [pid for pid in users if not any(use.pid == pid and use.count > 0 for use in uses)] if uses else users
         users = consumers or rest
+        # What one that lives takes out is enough; the dead matter where nobody is left.
+        dead = [] if consumers else dead
     elif kind is Wait.LOCK and uses:
         return _permits(case, item, uses, tuple(gone.pid for gone in dead))
     targets = tuple(dict.fromkeys(_hand(case, pid) for pid in users if pid != key[0]))
@@ -228,14 +230,14 @@ def queue_item(case: Case, key: ThreadKey) -> Need | None:
 
 
 def file_lock(case: Case, key: ThreadKey) -> Need | None:
-    """flock(2) and fcntl(2): the holders of proc_locks(5)."""
+    """flock(2) and fcntl(2): those whose open files have the lock."""
     items = list(case.waits_on(key))
     pids = [pid for item in items for pid in item.holders if pid != key[0]]
     inside = [(pid, pid) for pid in pids if case.is_alive(pid)]
     path = next((item.path for item in items if item.path), "a file")
     words = f"the lock on {path}"
     if inside:
-        evidence = f"/proc/locks: {path} is locked by pid {', '.join(map(str, pids))}"
+        evidence = f"{path} is locked by pid {', '.join(map(str, pids))}: /proc/locks, and `lock:` in /proc/PID/fdinfo"
         # An open file shared since a fork is one lock, which each process that has it may give back.
         others = {handle.pid for item in items for handle in case.holders.get(item.id, ())} - {key[0], *pids}
         exact = not others and not any(case.others_at_work(owner) for owner in inside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.frames import bare
 from mpmon.diagnosis.graph import Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.needs.dead import dead_relatives
@@ -23,6 +24,8 @@ def collective(case: Case, key: ThreadKey) -> Need | None:
     if dead:
         return Need(tuple(dead), every=True, words=f"{words} with a rank that ended")
     if need := _by_numbers(case, key[0], words):
+        return need
+    if need := _with_peer(case, key, words):
         return need
     absent = [(pid, pid) for pid in ranks if pid != key[0] and not _in_collective(case, pid)]
     if absent:
@@ -58,6 +61,21 @@ def _by_numbers(case: Case, pid: int, words: str) -> Need | None:
     return None
 
 
+_PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
+"""The argument that names the other rank, by the function of torch/distributed/distributed_c10d.py."""
+
+
+def _with_peer(case: Case, key: ThreadKey, words: str) -> Need | None:
+    """In an operation between two ranks: the other one, which its call names by its rank in the job."""
+    frame = case.standing(key).frame
+    name = _PEERS.get(bare(frame.function)) if frame else None
+    number = (frame.known or {}).get(name) if frame and name else None
+    peers = [pid for pid in _ranks_of_group(case) if str(case.role(pid).rank) == number and pid != key[0]]
+    if len(peers) != 1:
+        return None
+    return Need(((peers[0], peers[0]),), every=True, words=f"{words} with {case.role(peers[0]).name}")
+
+
 def _outside(target: Target) -> str:
     return target.who if isinstance(target, Outside) else "a rank"
 
@@ -67,7 +85,8 @@ def _ranks_of_group(case: Case) -> list[int]:
 
 
 def _in_collective(case: Case, pid: int) -> bool:
-    return case.standing((pid, pid)).kind is Wait.COLLECTIVE
+    """One that has come to the end of rpc serves the others; it is not known to be of their group."""
+    return case.standing((pid, pid)).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)
 
 
 def rendezvous(case: Case, key: ThreadKey) -> Need | None:

@@ -102,6 +102,9 @@ def _held_at_fork(case: Case, pid: int, lock: str) -> bool:
 def native_mutex(case: Case, key: ThreadKey) -> Need | None:
     """A pthread mutex by its owner word; any other private futex by the threads of the process."""
     owner = next((item.owner_tid for item in case.waits_on(key) if item.owner_tid), None)
+    if owner is None and case.is_native(key) and case.natives_at_work(key[0]):
+        # A library's own threads do its work, and no Python frame shows it.
+        return None
     if owner is None:
         return other_threads(case, key)
     if case.past((key[0], owner)):

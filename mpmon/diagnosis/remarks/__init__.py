@@ -1,30 +1,90 @@
 """Remarks: what a person should know that is no hang. One file a topic.
 
-To add one: a file here with `TOPIC`, a docstring that ends as a manual page does, and `remarks`; and a line in `TOPICS`.
-A topic asks the case, never another topic.  What it may not know it does not say.
+To add one: a file here with `TOPIC`, `remarks` and a docstring, which is its manual page (`mpmon explain TOPIC`: what it
+looks like, why, what to do); a line in `TOPICS`; and a test.
+A topic asks the case, never another topic.  What it may not know it does not say: a remark that is wrong is worse than
+none, and one that is always there is not read.  So each says all it has to say of a group of ranks or devices in one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, cast
+from typing import Protocol
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.remarks import (
+    cuda_device_order,
+    descriptors_near_limit,
+    gpu_held,
+    gpu_lost,
+    gpu_memory_grows,
+    gpu_not_own,
+    gpu_shared,
+    gpu_spinning,
+    gpu_starved,
+    gpu_throttled,
+    gpu_unseen,
+    ipc_expandable_segments,
+    ipc_leak_by_consumer,
+    ipc_leak_by_death,
+    ipc_never_received,
+    ipc_no_caching,
+    ipc_not_collected,
+    ipc_rebuilt_twice,
+    ipc_sync_mode,
+    items_lost,
+    maps_near_limit,
+    shm_deleted,
+    shm_near_full,
+    shm_orphans,
+    shm_split,
+)
 
 
 class Topic(Protocol):
     """What a module of this package offers."""
 
-    TOPIC: str
     __doc__: str | None
 
-    def remarks(self, case: Case) -> Iterator[Remark]:
+    @property
+    def TOPIC(self) -> str:  # noqa: N802  a constant of the module
+        """Its name: `gpu-shared`."""
+        ...
+
+    @staticmethod
+    def remarks(case: Case) -> Iterator[Remark]:
         """What there is to say now."""
         ...
 
 
-TOPICS = cast("tuple[Topic, ...]", ())
+TOPICS: tuple[Topic, ...] = (
+    gpu_lost,
+    ipc_rebuilt_twice,
+    shm_deleted,
+    shm_split,
+    cuda_device_order,
+    items_lost,
+    shm_near_full,
+    descriptors_near_limit,
+    maps_near_limit,
+    ipc_expandable_segments,
+    ipc_no_caching,
+    ipc_leak_by_death,
+    ipc_never_received,
+    ipc_leak_by_consumer,
+    ipc_not_collected,
+    ipc_sync_mode,
+    gpu_spinning,
+    gpu_held,
+    gpu_memory_grows,
+    gpu_not_own,
+    gpu_shared,
+    gpu_starved,
+    gpu_throttled,
+    gpu_unseen,
+    shm_orphans,
+)
 """In the order in which they are told: the worst first."""
 
 

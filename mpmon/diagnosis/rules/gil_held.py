@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.threads import starves_others
 
 CAUSE = "gil-held"
 NEEDS = frozenset({"stacks", "blocked"})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """The root is the owner of a GIL that others wait for."""
-    if knot.ending is not Ending.LEAF or knot.root is None or len(knot.closed.path) < 2:
-        return None
-    stack, waiter = knot.case.stacks.get(knot.root), knot.closed.path[-2]
-    if stack is None or not stack.owns_gil or waiter[0] != knot.root[0]:
+    """The root is the owner of a GIL that others wait for: it computes in native code, or waits there for something that
+    perhaps only those could bring.
+    """
+    if knot.root is None or not (_is_waited_for(knot) or _waits_with_gil(knot)):
         return None
     return Claim(
         summary=f"thread {knot.case.thread_name(knot.root)} of {knot.role()} has held the GIL for {knot.for_how_long()} in "
@@ -31,3 +32,17 @@ def claim(knot: Knot) -> Claim | None:
         ),
         certainty=Certainty.LIKELY,
     )
+
+
+def _is_waited_for(knot: Knot) -> bool:
+    """By a thread of its own process."""
+    root, path = knot.root, knot.closed.path
+    stack = knot.case.stacks.get(root) if root else None
+    if root is None or stack is None or not stack.owns_gil or knot.ending is not Ending.LEAF or len(path) < 2:
+        return False
+    return path[-2][0] == root[0]
+
+
+def _waits_with_gil(knot: Knot) -> bool:
+    """Code that waits gives the GIL away; one that stands still with it keeps all others from running."""
+    return knot.root is not None and knot.motion() is Motion.FROZEN and starves_others(knot.case, knot.root)

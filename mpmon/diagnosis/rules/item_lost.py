@@ -44,7 +44,7 @@ def claim(knot: Knot) -> Claim | None:
 
 def _never_set(knot: Knot) -> Claim | None:
     """An event, condition or barrier between processes: everybody alive who has it waits as well."""
-    waiting = [key for key in knot.closed.members if knot.standing(key).kind is Wait.PROCESS_EVENT]
+    waiting = knot.members_in(Wait.PROCESS_EVENT)
     others = [key for key in knot.closed.members if key not in waiting]
     if not waiting or not all(knot.standing(key).kind in _FOR_THEM for key in others):
         return None

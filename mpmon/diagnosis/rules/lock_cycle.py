@@ -7,6 +7,7 @@ What to do: take locks in one order everywhere; use one lock; never block on bot
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty, Suspect
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.waits import Wait
@@ -17,7 +18,7 @@ NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})
 
 _LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
 _HELD = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.QUEUE_GET, Wait.QUEUE_PUT,
-                   Wait.PROCESS_EVENT, Wait.SOCKET})  # fmt: skip
+                   Wait.PROCESS_EVENT, Wait.SOCKET, Wait.REMOTE_CALL})  # fmt: skip
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -26,6 +27,8 @@ def claim(knot: Knot) -> Claim | None:
         return found
     pids = list(dict.fromkeys(key[0] for key in knot.roots))
     if knot.ending is not Ending.CYCLE or len(pids) < 2:
+        return None
+    if any(_in_line(knot, key, holder) for key in knot.roots for holder in knot.roots):
         return None
     has_lock = any(need.held for key in knot.roots if (need := knot.graph.node(key).need))
     if not has_lock and not all(knot.standing(key).kind in _HELD for key in knot.roots):
@@ -42,6 +45,15 @@ def claim(knot: Knot) -> Claim | None:
         certainty=Certainty.PROVED,
         suspects=_makers(knot),
     )
+
+
+def _in_line(knot: Knot, waiter: ThreadKey, holder: ThreadKey) -> bool:
+    """Consumers of one queue: one reads, the other stands in line for the queue's own lock. That each has the pipe open does
+    not make it one who writes.
+    """
+    need = knot.graph.node(waiter).need
+    getting = all(knot.standing(key).kind is Wait.QUEUE_GET for key in (waiter, holder))
+    return getting and need is not None and need.held and holder in need.targets and waiter in knot.targets(holder)
 
 
 def _through_manager(knot: Knot) -> Claim | None:
@@ -69,6 +81,8 @@ def _holder_waits_for_waiter(knot: Knot) -> Claim | None:
         holder = need.targets[0] if need and need.held and len(need.targets) == 1 else None
         if not isinstance(holder, tuple) or holder[0] == waiter[0] or waiter not in knot.targets(holder):
             continue
+        if _in_line(knot, waiter, holder):
+            continue
         names = knot.case.role(holder[0]).name, knot.case.role(waiter[0]).name
         return Claim(
             summary=f"{names[0]} holds the lock that {names[1]} waits for{knot.at(waiter)}, and waits for "
@@ -89,6 +103,6 @@ def _makers(knot: Knot) -> tuple[Suspect, ...] | None:
     return tuple(map(knot.case.suspect, makers)) if parents and parents <= {pid for pid, _ in makers} else None
 
 
-def _in_standard_stream(knot: Knot, key: tuple[int, int]) -> bool:
+def _in_standard_stream(knot: Knot, key: ThreadKey) -> bool:
     row = knot.case.blocked.get(key)
     return row is not None and row.syscall in ("read", "write") and row.args[:1] in ((0,), (1,), (2,))

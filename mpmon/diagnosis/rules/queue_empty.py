@@ -8,6 +8,7 @@ What to do: put a sentinel for each consumer in a `finally`; use `get(timeout=â€
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls, those_who_only_wait
 from mpmon.diagnosis.needs.dead import advice_on, evidence_of
@@ -43,13 +44,35 @@ def claim(knot: Knot) -> Claim | None:
     )
 
 
+def _ring(knot: Knot, readers: list[ThreadKey]) -> Claim | None:
+    """Everybody waits for an item of another one, and all queues are empty: which of them owes one cannot be seen."""
+    if len(readers) < 2 or any(item.fill for key in readers for item in knot.case.waits_on(key)):
+        return None
+    steps = several(
+        [f"{knot.case.role(key[0]).name} waits for {knot.standing(key).words}{knot.at(key)}" for key in readers]
+    )
+    return Claim(
+        summary=f"{several([knot.case.role(key[0]).name for key in readers])} all wait for each other's items, and nothing "
+        f"is on its way: {steps}",
+        evidence=knot.edge_evidence(),
+        advice=(
+            "Search the job's standard error for QueueFeederThread: an item that could not be sent is lost there.",
+            "Compare how many items each of them takes with how many it gives.",
+        ),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, readers)),
+    )
+
+
 def _awaited_by_writers(knot: Knot) -> Claim | None:
     """Whoever could put something waits for the end of those who wait for it."""
     calls = client_calls(knot)
-    asking = [key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_GET]
+    asking = knot.members_in(Wait.QUEUE_GET)
     readers = [key for key in asking if calls.get(key, "get") == "get"]
-    served = [key for key in knot.closed.members if knot.standing(key).kind is Wait.OTHER_CLIENTS]
+    served = knot.members_in(Wait.OTHER_CLIENTS)
     others = those_who_only_wait(knot)
+    if len(readers) == len(knot.closed.members) and not calls:
+        return _ring(knot, readers)
     if not readers or not others or len(readers) + len(others) + len(served) < len(knot.closed.members):
         return None
     names = several([knot.case.role(key[0]).name for key in readers])

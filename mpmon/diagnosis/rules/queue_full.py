@@ -21,7 +21,7 @@ def claim(knot: Knot) -> Claim | None:
     """A writer of a full queue without a living reader, or whose readers wait for its end."""
     if knot.ending in (Ending.OPEN, Ending.CYCLE):
         return _awaited_by_readers(knot)
-    putting = [key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_PUT]
+    putting = [key for key in knot.roots if knot.standing(key).kind is Wait.QUEUE_PUT]
     if knot.ending not in (Ending.GONE, Ending.NOBODY) or not putting:
         return None
     pids = [gone.pid for gone in knot.gone]
@@ -42,7 +42,7 @@ def _awaited_by_readers(knot: Knot) -> Claim | None:
         key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_PUT or calls.get(key) == "put"
     ]
     joining = those_who_only_wait(knot)
-    served = [key for key in knot.closed.members if knot.standing(key).kind is Wait.OTHER_CLIENTS]
+    served = knot.members_in(Wait.OTHER_CLIENTS)
     if not putting or not joining or len(putting) + len(joining) + len(served) < len(knot.closed.members):
         return None
     producers = several([knot.case.role(key[0]).name for key in putting])

@@ -21,10 +21,9 @@ _JOINS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT})
 
 def claim(knot: Knot) -> Claim | None:
     """Somebody joins a process whose feeder thread cannot write."""
-    for feeder in knot.closed.members:
+    for feeder in knot.members_in(Wait.PIPE_WRITE):
         stack = knot.case.stacks.get(feeder)
-        feeds = stack is not None and has(stack, "multiprocessing/queues.py", ("_feed",))
-        if knot.standing(feeder).kind is not Wait.PIPE_WRITE or not feeds:
+        if stack is None or not has(stack, "multiprocessing/queues.py", ("_feed",)):
             continue
         joiner = next((key for key in knot.closed.members if _joins(knot, key, feeder[0])), None)
         if joiner is None or knot.could_be_served(feeder, joiner):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.motion import Motion
-from mpmon.diagnosis.needs.dead import advice_on, dead_relatives, did, evidence_of
+from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, did, evidence_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -54,9 +54,8 @@ def claim(knot: Knot) -> Claim | None:
 def _polls_after_crash(knot: Knot) -> Claim | None:
     """A rank polls for something in its own code, and a sibling that could have brought it has crashed."""
     root = knot.root or knot.goal
-    crashed = [gone.pid for gone in dead_relatives(knot.case, root[0], certain=False)]
     processes, parent = knot.case.processes, knot.case.processes[root[0]].ppid
-    crashed = [pid for pid in crashed if processes[pid].exit_code and processes[pid].ppid == parent]
+    crashed = [pid for pid in crashed_relatives(knot.case, root[0]) if processes[pid].ppid == parent]
     if not crashed:
         return None
     names = several([f"{knot.case.role(pid).name} (pid {pid})" for pid in crashed])

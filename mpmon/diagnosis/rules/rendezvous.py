@@ -20,7 +20,7 @@ NEEDS = frozenset({"stacks", "processes"})
 
 def claim(knot: Knot) -> Claim | None:
     """The chain ends in a rank that waits for others to come."""
-    waiting = [key for key in knot.closed.members if knot.standing(key).kind is Wait.RENDEZVOUS]
+    waiting = knot.members_in(Wait.RENDEZVOUS)
     if not waiting:
         return _key_never_set(knot)
     if knot.ending not in (Ending.NOBODY, Ending.OUTSIDE, Ending.OPEN, Ending.CYCLE):
@@ -70,7 +70,7 @@ def _address(knot: Knot, pid: int) -> str | None:
 
 def _key_never_set(knot: Knot) -> Claim | None:
     """Everybody who could set a key of the store waits, for the key or for those who wait for it."""
-    waiting = [key for key in knot.closed.members if knot.standing(key).kind is Wait.STORE_KEY]
+    waiting = knot.members_in(Wait.STORE_KEY)
     if not waiting or knot.ending not in (Ending.OPEN, Ending.CYCLE):
         return None
     others = [key for key in knot.closed.members if key not in waiting]

@@ -57,6 +57,7 @@ def claim(knot: Knot) -> Claim | None:
             advice=("Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",),
         )
     lonely = knot.ending is Ending.NOBODY and kind is Wait.FUTEX and not knot.case.is_forked(knot.root[0])
+    lonely = lonely and not knot.case.is_native(knot.root)
     if kind in _LOCKS and (alone or lonely):
         return Claim(
             summary=f"{knot.role()} waits{at} for a lock that only it can hold itself",

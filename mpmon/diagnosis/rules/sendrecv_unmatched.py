@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.collectives import operations
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.words import several
 
 CAUSE = "sendrecv-unmatched"
@@ -19,8 +19,10 @@ _RECEIVES = frozenset({"recv", "irecv", "recv_object_list"})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """Every rank of the knot is in a point-to-point operation, all in the same direction."""
+    """Ranks that wait for each other are in point-to-point operations, all in the same direction."""
     groups = operations(knot)
+    if knot.ending is Ending.CYCLE:
+        groups = {name: found for name, keys in groups.items() if (found := [key for key in keys if key in knot.roots])}
     names = set(groups)
     if not names or not (names <= _SENDS or names <= _RECEIVES):
         return None

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.needs.dead import advice_on, did, evidence_of, replaced
+from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, death, did, evidence_of, replaced
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -28,6 +29,8 @@ def claim(knot: Knot) -> Claim | None:
     """The chain ends in a process that ended."""
     if knot.ending is Ending.NOBODY:
         return _replaced(knot)
+    if knot.ending is Ending.LEAF:
+        return _polled_for(knot)
     if knot.ending is not Ending.GONE:
         return None
     pids = [gone.pid for gone in knot.gone]
@@ -36,6 +39,23 @@ def claim(knot: Knot) -> Claim | None:
         summary=f"{names}, and {knot.who_waits() or f'{knot.role()} is {knot.doing()}'}",
         evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
         advice=(*advice_on(knot.case, pids), _NOTICE),
+        suspects=tuple(map(knot.case.dead_suspect, pids)),
+    )
+
+
+def _polled_for(knot: Knot) -> Claim | None:
+    """Somebody looks again and again for a file, a flag, a counter in shared memory, and one that may have brought it crashed."""
+    if knot.root is None or knot.standing().kind is not Wait.SLEEP or knot.motion() is not Motion.NAPPING:
+        return None
+    pids = crashed_relatives(knot.case, knot.root[0])
+    if not pids:
+        return None
+    names = several([f"{knot.case.role(pid).name} (pid {pid}) {did(death(knot.case, pid).how)}" for pid in pids])
+    return Claim(
+        summary=f"{names}, and {knot.role()} has been {knot.has_been()}, probably for something that it did not bring",
+        evidence=evidence_of(knot.case, pids),
+        advice=(*advice_on(knot.case, pids), _NOTICE),
+        certainty=Certainty.POSSIBLE,
         suspects=tuple(map(knot.case.dead_suspect, pids)),
     )
 

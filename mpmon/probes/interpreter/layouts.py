@@ -18,6 +18,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """`_PyRuntime.interpreters.head`"""
     threads: int
     """PyInterpreterState to its first PyThreadState."""
+    modules: int | None = None
+    """PyInterpreterState to `sys.modules`; from 3.13 on the interpreter publishes it."""
     next_thread: int = 8
     ident: int
     native_id: int | None
@@ -66,18 +68,18 @@ TABLE: dict[tuple[int, int], Layout] = {
     layout.version: layout
     for layout in (
         Layout(
-            version=(3, 10), interpreters=32, threads=8, ident=176, native_id=None, frame=24,
+            version=(3, 10), interpreters=32, threads=8, modules=856, ident=176, native_id=None, frame=24,
             previous=24, code=32, instruction=96, local_variables=352, global_variables=48, blocks=112, value_stack=64,
             variables=28, stack_size=32, name=112, file=104, names=64, text=48, cached_keys=872,
         ),
         Layout(
-            version=(3, 11), interpreters=40, threads=16, ident=152, native_id=160, frame=56, frame_through=8,
+            version=(3, 11), interpreters=40, threads=16, modules=888, ident=152, native_id=160, frame=56, frame_through=8,
             previous=48, code=32, instruction=56, local_variables=72, global_variables=8,
             variables=76, stack_size=68, name=120, file=112, exceptions=40, instructions=184,
             text=48, cached_keys=872,
         ),
         Layout(
-            version=(3, 12), interpreters=40, threads=72, ident=136, native_id=144, frame=56, frame_through=0,
+            version=(3, 12), interpreters=40, threads=72, modules=944, ident=136, native_id=144, frame=56, frame_through=0,
             previous=8, code=0, instruction=56, local_variables=72, global_variables=24, owner=70,
             variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=192,
             text=40, cached_keys=880,

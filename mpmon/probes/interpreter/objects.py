@@ -7,6 +7,7 @@ An attribute lies in an instance's dictionary, or in an array of values whose na
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterator
 
 from mpmon.probes.interpreter.layouts import Layout
@@ -33,6 +34,11 @@ NEGATIVE = 2
 MOST_BASES = 12
 
 MOST_KEYS = 1000
+"""Of a dictionary, unless a reader asks for more."""
+
+_BLOCK = 2000
+"""Entries of a dictionary that are read at once."""
+
 _LONGEST_NAME = 48
 
 
@@ -49,6 +55,8 @@ class Objects:
         self._type_names: dict[int, bytes] = {}
         self._bases: dict[int, tuple[bytes, ...]] = {}
         self._names: dict[int, bytes] = {}
+        self._shared_keys: dict[int, tuple[tuple[int, int, int], ...]] = {}
+        """Entries of tables that the instances of a class share."""
         self._left = READS
 
     def words(self, fields: str, address: int) -> tuple[int, ...]:
@@ -65,7 +73,7 @@ class Objects:
 
     def word(self, address: int) -> int:
         """The pointer at an address. Raises `Torn`."""
-        return self.words("Q", address)[0]
+        return int.from_bytes(self.read(address, 8), sys.byteorder)
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes at an address. Raises `Torn`."""
@@ -122,7 +130,7 @@ class Objects:
         """What a list, a tuple or a dictionary holds (its values), at most `MOST_KEYS`. Raises `Torn`."""
         kind = self.type_name(thing)
         if kind == b"dict":
-            return tuple(value for _, value in self._pairs(thing))
+            return tuple(value for _, value in self.pairs(thing))
         (count,) = self.words("q", thing + 16)
         if not 0 < count <= MOST_KEYS:
             return ()
@@ -137,6 +145,10 @@ class Objects:
         """Those of these attributes that an instance has. Raises `Torn`."""
         named = ((self._name(key), value) for key, value in self._attribute_pairs(thing))
         return {name: value for name, value in named if name in names}
+
+    def values(self, thing: int) -> tuple[int, ...]:
+        """What the attributes of an instance are bound to. Raises `Torn`."""
+        return tuple(value for _, value in self._attribute_pairs(thing))
 
     def _name(self, key: int) -> bytes:
         """A name, cut when it is long; the instances of a class share theirs."""
@@ -158,7 +170,7 @@ class Objects:
         if values:
             yield from self._split(self.word(kind + self._layout.cached_keys), values)
         elif dictionary:
-            yield from self._pairs(dictionary)
+            yield from self.pairs(dictionary)
 
     def _managed(self, thing: int, kind: int, flags: int) -> tuple[int, int]:
         """(dictionary, values) of an instance whose class manages them: one of the two is 0."""
@@ -172,22 +184,33 @@ class Objects:
         inline = thing + self.word(kind + BASIC_SIZE)
         return (0, inline + 8) if self.read(inline + 3, 1)[0] else (0, 0)
 
-    def _pairs(self, dictionary: int) -> Iterator[tuple[int, int]]:
-        """(key, value) of a dictionary."""
+    def named(self, dictionary: int, name: bytes, most: int = MOST_KEYS) -> int | None:
+        """The value of a key that is a string, `None` where there is no such key. Raises `Torn`."""
+        return next((value for key, value in self.pairs(dictionary, most) if self._spells(key, name)), None)
+
+    def _spells(self, key: int, name: bytes) -> bool:
+        """The characters follow the length after a hash and a state, so that one read tells. Raises `Torn`."""
+        head = self.read(key + 16, 8)
+        return int.from_bytes(head, "little") == len(name) and self.read(key + self._layout.text, len(name)) == name
+
+    def pairs(self, dictionary: int, most: int = MOST_KEYS) -> Iterator[tuple[int, int]]:
+        """(key, value) of a dictionary. Raises `Torn`, also where it has more keys than `most`."""
         keys, values = self.words("QQ", dictionary + 32)
         if values:
             # From 3.13 on the values of a split table follow a head of 8 bytes.
             yield from self._split(keys, values + (8 if self._layout.version >= (3, 13) else 0))
         else:
-            yield from ((key, value) for _, key, value in self._entries(keys) if value)
+            yield from ((key, value) for _, key, value in self._entries(keys, most) if value)
 
     def _split(self, keys: int, values: int) -> Iterator[tuple[int, int]]:
         """(key, value) where the values lie in an array of their own."""
-        entries = list(self._entries(keys))
+        if keys not in self._shared_keys:
+            self._shared_keys[keys] = tuple(self._entries(keys))
+        entries = self._shared_keys[keys]
         bound = self.words(f"{entries[-1][0] + 1}Q", values) if entries else ()
         yield from ((key, bound[place]) for place, key, _ in entries if bound[place])
 
-    def _entries(self, keys: int) -> Iterator[tuple[int, int, int]]:
+    def _entries(self, keys: int, most: int = MOST_KEYS) -> Iterator[tuple[int, int, int]]:
         """(place, key, value) of a PyDictKeysObject; the values of a split table lie elsewhere."""
         if self._layout.version < (3, 11):
             slots, count = self.word(keys + 8), self.word(keys + 32)
@@ -196,11 +219,12 @@ class Objects:
         else:
             index_bytes, kind = self.read(keys + 9, 2)
             count, start, hashed = self.word(keys + 24), keys + 32 + (1 << min(index_bytes, 32)), kind == 0
-        if not 0 <= count <= MOST_KEYS:
+        if not 0 <= count <= most:
             raise Torn
         size = 24 if hashed else 16
-        table = self.read(start, count * size) if count else b""
-        for place in range(count):
-            key, value = struct.unpack_from("=QQ", table, place * size + size - 16)
-            if key:
-                yield place, key, value
+        for first in range(0, count, _BLOCK):
+            table = self.read(start + first * size, min(_BLOCK, count - first) * size)
+            for place in range(len(table) // size):
+                key, value = struct.unpack_from("=QQ", table, place * size + size - 16)
+                if key:
+                    yield first + place, key, value

@@ -1,55 +1,45 @@
-"""Everything known of one process, for the details page."""
+"""Everything known of one process, for the details page: its own facts, then the sections of `SECTIONS`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mpmon.tui import format as fmt
+from mpmon.tui.describe import events, ipc
+from mpmon.tui.describe.files import files
+from mpmon.tui.describe.gpus import gpus
+from mpmon.tui.describe.limits import limits, shared_memory
 from mpmon.tui.describe.stack import all_threads
-from mpmon.tui.describe.waits import object_facts
+from mpmon.tui.describe.waits import STATES
 from mpmon.tui.line import BLANK, Line, clip, plain, wrap
 
 if TYPE_CHECKING:
-    from mpmon.model import Handle, Process
-    from mpmon.tui.scene import Scene
+    from collections.abc import Callable
 
-STATES = {
-    "R": "running",
-    "S": "sleeping",
-    "D": "uninterruptible sleep",
-    "T": "stopped by a signal",
-    "t": "held by a tracer",
-    "Z": "zombie",
-    "X": "ended",
-    "I": "idle",
-}
-"""Letters of proc_pid_stat(5) in words."""
+    from mpmon.model import Process
+    from mpmon.tui.scene import Scene
 
 
 def details(scene: Scene, pid: int, width: int) -> list[Line]:
-    """The process, its threads, what it holds open and its environment."""
+    """The process, then each section that has something to say."""
     process = scene.processes.get(pid)
     if process is None:
         return [plain(f"process {pid} is gone", "warn")]
-    return [
-        *_process(scene, process, width),
-        *_section("threads", all_threads(scene, pid, width)),
-        *_section("files and shared objects", _files(scene, pid, width)),
-        *_section("environment", _environment(scene, process, width)),
-    ]
-
-
-def _section(title: str, lines: list[Line]) -> list[Line]:
-    return [BLANK, plain(title, "title"), *lines]
+    lines = _process(scene, process, width)
+    for section in SECTIONS:
+        if found := section.lines(scene, process, width):
+            lines += [BLANK, plain(section.title, "title"), *found]
+    return lines
 
 
 def _process(scene: Scene, process: Process, width: int) -> list[Line]:
     """Identity, then numbers, then the command."""
     facts = [_identity(scene, process), _numbers(scene, process), _memory(process)]
     lines = [line for fact in facts for line in wrap(fact, width, then="  ")]
-    if process.exe:
-        lines += wrap(f"executable {process.exe}", width, then="  ")
-    return lines + wrap("command " + " ".join(process.cmdline or (fmt.UNKNOWN,)), width, then="  ")
+    lines += wrap("command " + " ".join(process.cmdline or (fmt.UNKNOWN,)), width, then="  ")
+    for name, path in (("executable", process.exe), ("works in", process.cwd)):
+        lines += wrap(f"{name} {path}", width, then="  ") if path else []
+    return lines
 
 
 def _identity(scene: Scene, process: Process) -> str:
@@ -59,7 +49,10 @@ def _identity(scene: Scene, process: Process) -> str:
     if process.namespace_pid is not None:
         parts.append(f"pid {process.namespace_pid} in its namespace")
     if view and view.rank is not None:
-        parts.append(f"rank {view.rank} of {fmt.number(view.world_size)}, local {fmt.number(view.local_rank)}")
+        parts.append(f"rank {view.rank}" + (f" of {view.world_size}" if view.world_size else ""))
+        parts += [f"local rank {view.local_rank}"] if view.local_rank is not None else []
+    if process.uid is not None:
+        parts.append(f"user {process.user or process.uid}")
     if process.tracer_pid:
         parts.append(f"traced by {process.tracer_pid}")
     return ", ".join(parts)
@@ -70,7 +63,7 @@ def _numbers(scene: Scene, process: Process) -> str:
     view = scene.views.get(process.pid)
     parts = [
         STATES.get(process.state, f"state {process.state}"),
-        f"started {fmt.age(scene.since(process.start_time))} ago",
+        f"started {fmt.moment(process.start_time)}, {fmt.age(scene.since(process.start_time))} ago",
         fmt.plural(process.threads, "thread"),
         f"{process.cpu_s:.1f} s of CPU",
     ]
@@ -91,25 +84,9 @@ def _memory(process: Process) -> str:
     )
 
 
-def _files(scene: Scene, pid: int, width: int) -> list[Line]:
-    """Descriptors and mappings, with who else holds each."""
-    handles = scene.handles_of(pid)
-    if not handles:
-        reasons = scene.reasons("handles", pid)
-        return [plain(f"  not read: {reasons[0]}" if reasons else "  none read", "dim")]
-    return [clip(_file(scene, handle), width) for handle in handles]
-
-
-def _file(scene: Scene, handle: Handle) -> Line:
-    """`   7 r- pipe:18 · 0 of 65536 bytes · also main`."""
-    number = f"{handle.fd:>4}" if handle.fd is not None else " map"
-    mode = ("r" if handle.reads else "-") + ("w" if handle.writes else "-")
-    found = scene.objects.get(handle.object)
-    facts = object_facts(scene, found) if found else []
-    others = sorted({h.pid for h in scene.handles.get(handle.object, ()) if h.pid != handle.pid})
-    if others:
-        facts.append("also " + ", ".join(scene.role(other) for other in others))
-    return ((f"{number} {mode} ", "dim"), (handle.object, "place"), *((f" · {fact}", "") for fact in facts))
+def _threads(scene: Scene, process: Process, width: int) -> list[Line]:
+    """What each waits for and holds, with its frames."""
+    return all_threads(scene, process.pid, width, folded=True)
 
 
 def _environment(scene: Scene, process: Process, width: int) -> list[Line]:
@@ -120,4 +97,26 @@ def _environment(scene: Scene, process: Process, width: int) -> list[Line]:
     if not process.environment:
         return [plain("  none of the names mpmon keeps", "dim")]
     pairs = sorted(process.environment.items())
-    return [clip(((f"  {name}", "key"), (f"={value}", "")), width) for name, value in pairs]
+    lines = [clip(((f"  {name}", "key"), (f"={value}", "")), width) for name, value in pairs]
+    return [*lines, plain("  these tell its place in the job; e asks for all", "dim")]
+
+
+class Section(NamedTuple):
+    """A part of the page."""
+
+    title: str
+    lines: Callable[[Scene, Process, int], list[Line]]
+    """Scene, process and width in, lines out; none leave the section out."""
+
+
+SECTIONS: tuple[Section, ...] = (
+    Section("threads", _threads),
+    Section("GPUs", gpus),
+    Section("files, pipes and locks", files),
+    Section("queues and CUDA memory", ipc.of_process),
+    Section("shared memory", shared_memory),
+    Section("limits", limits),
+    Section("events", events.of_process),
+    Section("environment", _environment),
+)
+"""In the order of the page. To add one: a function in a file of its own, and a line here."""

@@ -6,11 +6,19 @@ from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.findings import Certainty, Finding, Link, by_reason
 from mpmon.tui import format as fmt
+from mpmon.tui.describe.crowd import crowd
+from mpmon.tui.describe.picture import drawn_pids, is_suspect, picture, suspect_threads
+from mpmon.tui.describe.remarks import MARK, first_remark, remark_count, remarks_in_full
 from mpmon.tui.line import BLANK, Line, Span, clip, plain, shorten, wrap, wrap_spans
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from mpmon.diagnosis.findings import Suspect
     from mpmon.tui.scene import Scene
+
+SMALL = 6
+"""Where there are no more lines than these, a remark gets one."""
 
 WITHOUT_FINDING = 4
 """Lines at most while there is no finding: then the processes matter more."""
@@ -23,29 +31,33 @@ def in_short(scene: Scene, width: int, height: int) -> list[Line]:
     finding = scene.finding
     if finding is None:
         lines = wrap(scene.diagnosis.because or "no finding yet", width)
+        lines += first_remark(scene, width, 1 if height <= SMALL else 2)
         lines += [clip(plain(f"not checked: {line}", "dim"), width) for line in by_reason(scene.diagnosis.unchecked)]
         return shorten(lines, min(height, WITHOUT_FINDING))
     lines = shorten(wrap(finding.summary, width, style="bold"), 2)
-    lines += chain(finding.chain, width, most=2)
+    lines += chain(finding.chain, width, most=2, suspects=suspect_threads(finding))
     lines.append(certainty(scene, finding, width))
     lines += [clip(plain(f"· {fact}"), width) for fact in finding.evidence]
     return lines[:height]
 
 
-def chain(links: tuple[Link, ...], width: int, *, most: int) -> list[Line]:
+def chain(
+    links: tuple[Link, ...], width: int, *, most: int, suspects: frozenset[tuple[int, str]] = frozenset()
+) -> list[Line]:
     """`main → next batch → dataloader worker 1 → time.sleep dataset.py:88`.
 
-    Links in the middle give way when it does not fit in `most` lines; the end is who must move.
+    Links in the middle give way when it does not fit in `most` lines; the end is who must move, but in a cycle, where
+    the suspects are somewhere on it.
     """
     left_out = 0
     while True:
-        lines = wrap_spans(_chain_spans(links, left_out), width)
+        lines = wrap_spans(_chain_spans(links, left_out, suspects), width)
         if len(lines) <= most or left_out >= len(links) - 2:
             return lines[-most:]
         left_out += 1
 
 
-def _chain_spans(links: tuple[Link, ...], left_out: int) -> list[Span]:
+def _chain_spans(links: tuple[Link, ...], left_out: int, suspects: frozenset[tuple[int, str]]) -> list[Span]:
     """The chain without so many links before the last one."""
     last = len(links) - 1
     spans: list[Span] = []
@@ -54,7 +66,7 @@ def _chain_spans(links: tuple[Link, ...], left_out: int) -> list[Span]:
             continue
         if index == last and left_out:
             spans.append(("→ … ", "dim"))
-        spans.append((f"{'→ ' if index else ''}{_who(link)} ", "bad" if index == last else ""))
+        spans.append((f"{'→ ' if index else ''}{_who(link)} ", "bad" if is_suspect(link, suspects) else ""))
         if link.does:
             spans.append((f"→ {link.does} ", ""))
     if links and (place := links[last].place):
@@ -75,6 +87,8 @@ def certainty(scene: Scene, finding: Finding, width: int) -> Line:
     more = len(scene.diagnosis.findings) - 1
     if more:
         spans.append((f" · +{more} more (w)", "dim"))
+    if scene.diagnosis.remarks:
+        spans += [(" · ", ""), MARK, (remark_count(scene), "")]
     return clip(tuple(spans), width)
 
 
@@ -85,17 +99,19 @@ def in_full(scene: Scene, width: int) -> list[Line]:
         lines += [*_one_in_full(scene, finding, number, width), BLANK]
     if not lines:
         lines = [*wrap(scene.diagnosis.because or "no finding", width), BLANK]
-    return lines + _unchecked(scene, width)
+    return lines + remarks_in_full(scene, width) + _unchecked(scene, width)
 
 
 def _one_in_full(scene: Scene, finding: Finding, number: int, width: int) -> list[Line]:
     lines = wrap(f"{number}. {finding.summary}", width, style="bold", then="   ")
     since = f", still for {fmt.age(scene.since(finding.since))}" if finding.since is not None else ""
     lines.append(plain(f"   {finding.certainty.value}: {finding.cause}{since}", "dim"))
-    lines += _chain_in_full(finding.chain, width)
+    lines += picture(scene, finding, width)
+    drawn = drawn_pids(scene, finding)
     for suspect in finding.suspects:
-        lines += wrap(_suspect_words(suspect), width, first="   must move first: ", then="     ", style="bad")
-    lines += _listed("waits", [f"{w.role} ({w.pid}): {w.waits_for}" for w in finding.waiters], width)
+        if suspect.pid not in drawn:
+            lines += wrap(_suspect_words(suspect), width, first="   must move first: ", then="     ", style="bad")
+    lines += _listed("also wait" if drawn else "wait", _waiting(scene, finding, drawn), width)
     lines += _listed("evidence", finding.evidence, width)
     return lines + _listed("what to do", finding.advice, width)
 
@@ -106,17 +122,13 @@ def _suspect_words(suspect: Suspect) -> str:
     return f"{suspect.role} ({suspect.pid}){gone}, {suspect.thread}{place}"
 
 
-def _chain_in_full(links: tuple[Link, ...], width: int) -> list[Line]:
-    """The chain downwards, one process a line, each with its place."""
-    lines: list[Line] = []
-    for depth, link in enumerate(links):
-        indent = "   " + "   " * depth + ("└→ " if depth else "")
-        style = "bad" if depth == len(links) - 1 else "bold"
-        spans: list[Span] = [(indent, "dim"), (f"{_who(link)} ({link.pid})", style), (f" {link.does}", "")]
-        if link.place:
-            spans.append((f"  {link.place}", "place"))
-        lines.append(clip(tuple(spans), width))
-    return lines
+def _waiting(scene: Scene, finding: Finding, drawn: AbstractSet[int]) -> list[str]:
+    """Who else waits, those for the same together."""
+    same: dict[str, list[int]] = {}
+    for waiter in finding.waiters:
+        if waiter.pid not in drawn:
+            same.setdefault(waiter.waits_for, []).append(waiter.pid)
+    return [f"{crowd(scene, pids)}: {words}" for words, pids in same.items()]
 
 
 def _listed(title: str, items: tuple[str, ...] | list[str], width: int) -> list[Line]:

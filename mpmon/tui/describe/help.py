@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.tui.keys import APP_KEYS, BUILT_IN, MAIN_KEYS, PAGE_KEYS
+from mpmon.tui.keys import APP_KEYS, BUILT_IN, ENVIRONMENT_KEYS, MAIN_KEYS, PAGE_KEYS, SIGNAL_KEYS
 from mpmon.tui.line import BLANK, Line, fit, plain, wrap
 
 KEYS_WIDTH = 26
@@ -11,19 +11,17 @@ KEYS_WIDTH = 26
 def help_lines(width: int) -> list[Line]:
     """Every key that works now, in groups."""
     groups = (
-        ("everywhere", [(k.shown, _help(k.help, replay=k.replay)) for k in APP_KEYS]),
+        ("everywhere", [(k.shown, k.help) for k in APP_KEYS]),
         ("moving", list(BUILT_IN)),
         ("main screen", [(k.shown, k.help) for k in MAIN_KEYS]),
         ("pages", [(k.shown, k.help) for k in PAGE_KEYS]),
+        ("environment", [(k.shown, k.help) for k in ENVIRONMENT_KEYS]),
+        ("signals", [(k.shown, k.help) for k in SIGNAL_KEYS]),
     )
     lines: list[Line] = []
     for title, keys in groups:
         lines += [plain(title, "title"), *(line for shown, does in keys for line in _key(shown, does, width)), BLANK]
     return lines[:-1]
-
-
-def _help(text: str, *, replay: bool) -> str:
-    return f"recording: {text}" if replay else text
 
 
 def _key(shown: str, does: str, width: int) -> list[Line]:

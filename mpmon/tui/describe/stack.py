@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from mpmon.diagnosis import holding
 from mpmon.tui import format as fmt
+from mpmon.tui.describe.crowd import crowd, kind_of
 from mpmon.tui.describe.waits import kernel_lines
 from mpmon.tui.line import BLANK, Line, clip, plain, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mpmon.model import Frame, Stack
+    from mpmon.model import Blocked, Frame, Stack
     from mpmon.tui.scene import Scene
 
-LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python\d|/lib64/python\d|^<frozen|\.zip/")
+LIBRARY = re.compile(r"/(site|dist)-packages/|/mpmon/shim/|/lib/python\d|/lib64/python\d|^<frozen|\.zip/")
 """Files that are not the user's own code."""
 
 
@@ -164,24 +168,73 @@ def missing(scene: Scene, pid: int, width: int) -> list[Line]:
     return [plain("no stack was read yet (r looks now)", "dim")]
 
 
-def all_threads(scene: Scene, pid: int, width: int) -> list[Line]:
-    """Every thread of the process, one after the other."""
-    lines: list[Line] = []
+def all_threads(scene: Scene, pid: int, width: int, *, folded: bool = False) -> list[Line]:
+    """Every thread with Python frames, one after the other, then the others, those in the same call together."""
+    with_frames = {stack.tid for stack in scene.stacks_of(pid)}
+    lines: list[Line] = [] if with_frames else [*missing(scene, pid, width), BLANK]
+    native: dict[tuple[str, ...], list[ThreadKey]] = {}
     for thread in threads_of(scene, pid):
-        lines += [plain(f"{thread.name} ({thread.tid})", "title"), *thread_lines(scene, pid, thread.tid, width), BLANK]
-    return lines or missing(scene, pid, width)
+        if thread.tid in with_frames:
+            lines += [plain(f"{thread.name} ({thread.tid})", "title")]
+            lines += [*thread_lines(scene, pid, thread.tid, width, folded=folded), BLANK]
+        elif blocked := scene.blocked_of(pid).get(thread.tid):
+            native.setdefault(_same_wait(blocked), []).append(thread)
+    for threads in native.values():
+        lines += [*_native(scene, pid, threads, width), BLANK]
+    return lines[:-1]
+
+
+def _same_wait(blocked: Blocked) -> tuple[str, ...]:
+    """Equal for threads that wait alike: what is private to one of them, such as its futex, does not count."""
+    return (blocked.state, blocked.syscall or blocked.wchan or "", *_shared(blocked))
+
+
+def _shared(blocked: Blocked) -> tuple[str, ...]:
+    """What it waits for that others may wait for too."""
+    return tuple(name for name in blocked.waits_on if not name.startswith("futex:"))
+
+
+def _native(scene: Scene, pid: int, threads: list[ThreadKey], width: int) -> list[Line]:
+    """Threads without Python frames that wait alike: their names, and what the kernel says of the first."""
+    names = Counter(thread.name for thread in threads)
+    said = ", ".join(f"{count} × {name}" if count > 1 else name for name, count in names.items())
+    title = wrap(f"{said} · without Python frames", width, style="title", then="  ")
+    blocked = scene.blocked_of(pid)[threads[0].tid]
+    if len(threads) == 1:
+        title[-1] = (*title[-1], (f" ({threads[0].tid})", "title"))
+    else:
+        blocked = msgspec.structs.replace(blocked, waits_on=_shared(blocked))
+    return [*title, *kernel_lines(scene, blocked, width)]
 
 
 def groups(scene: Scene, width: int) -> list[Line]:
-    """All processes, equal main-thread stacks together; small groups first, for the odd one out is of interest."""
+    """All processes, equal main-thread stacks together: suspects first, then the odd ones out of their kind."""
     lines: list[Line] = []
-    found = group_pids(scene)
-    for pids in sorted(found.values(), key=lambda pids: (not scene.suspects & set(pids), len(pids), pids)):
+    for pids in in_order_of_interest(scene, list(group_pids(scene).values())):
         lines += [*_group_title(scene, pids, width), *_main_frames(scene, pids[0], width), BLANK]
     without = [pid for pid in scene.views if not _main_stack(scene, pid)]
     if without:
-        lines += wrap("without a stack: " + ", ".join(scene.who(p) for p in without), width, style="dim", then="  ")
+        lines += wrap(f"without a stack: {crowd(scene, without)}", width, style="dim", then="  ")
     return lines
+
+
+def in_order_of_interest(scene: Scene, found: list[list[int]]) -> list[list[int]]:
+    """Groups with suspects, then those in which fewer than half of a kind are, then the rest; small ones first.
+
+    A rank that does not do what the other seven do is odd, a launcher that is alone is not.
+    """
+    kinds = Counter(_kind(scene, pid) for pids in found for pid in pids)
+
+    def rank(pids: list[int]) -> tuple[object, ...]:
+        own = Counter(_kind(scene, pid) for pid in pids)
+        odd = any(2 * count < kinds[kind] for kind, count in own.items())
+        return (not scene.suspects & set(pids), not odd, len(pids), pids)
+
+    return sorted(found, key=rank)
+
+
+def _kind(scene: Scene, pid: int) -> str:
+    return kind_of(scene.role(pid)).name
 
 
 def group_pids(scene: Scene) -> dict[tuple[tuple[str, int, str], ...], list[int]]:
@@ -200,8 +253,8 @@ def _main_stack(scene: Scene, pid: int) -> Stack | None:
 
 def _group_title(scene: Scene, pids: list[int], width: int) -> list[Line]:
     style = "bad" if scene.suspects & set(pids) else "bold"
-    said = ", ".join(scene.who(pid) for pid in pids)
-    return wrap(f"{fmt.plural(len(pids), 'process', 'processes')}: {said}", width, style=style, then="  ")
+    count = f"{len(pids)} processes: " if len(pids) > 1 else ""
+    return wrap(f"{count}{crowd(scene, pids)}", width, style=style, then="  ")
 
 
 def _main_frames(scene: Scene, pid: int, width: int) -> list[Line]:

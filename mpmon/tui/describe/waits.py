@@ -11,6 +11,18 @@ if TYPE_CHECKING:
     from mpmon.model import Blocked, KernelObject
     from mpmon.tui.scene import Scene
 
+STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "uninterruptible sleep",
+    "T": "stopped by a signal",
+    "t": "held by a tracer",
+    "Z": "zombie",
+    "X": "ended",
+    "I": "idle",
+}
+"""Letters of proc_pid_stat(5) in words."""
+
 NAMED = 3
 """How many processes are named before "and 5 more"."""
 

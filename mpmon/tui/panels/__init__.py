@@ -1,6 +1,7 @@
 """The panels of the main screen.
 
-To add one: a file here with a `Panel` subclass, and a line in `PANELS`; its number is the key that goes there.
+To add one: a file here with a `Panel` subclass, a line in `PANELS`, and its room in `screens/shares`; its place among the
+panels that are there and can have the keys is the key that goes to it.
 A panel is given `scene` and `selected` from above and posts messages; panels do not know each other.
 """
 
@@ -8,11 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mpmon.tui.panels.events import EventsPanel
+from mpmon.tui.panels.gpus import GpusPanel
 from mpmon.tui.panels.processes import ProcessesPanel
+from mpmon.tui.panels.queues import QueuesPanel
 from mpmon.tui.panels.stack import StackPanel
 
 if TYPE_CHECKING:
     from mpmon.tui.widgets.panel import Panel
 
-PANELS: tuple[type[Panel[Any]], ...] = (ProcessesPanel, StackPanel)
+PANELS: tuple[type[Panel[Any]], ...] = (GpusPanel, ProcessesPanel, QueuesPanel, StackPanel, EventsPanel)
 """From top to bottom, below the finding, which is always there."""

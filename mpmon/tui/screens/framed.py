@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.reactive import var
 from textual.screen import Screen
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from mpmon.tui.keys import Key, Label
     from mpmon.tui.line import Line
     from mpmon.tui.scene import Scene
 
@@ -36,7 +37,10 @@ class Framed(Screen[None]):
     scene: var[Scene | None] = var(None)
     display_state: var[Display] = var(Display(""))
 
-    def __init__(self, keys: tuple[tuple[str, str], ...]) -> None:
+    table: ClassVar[tuple[Key, ...]] = ()
+    """Keys of this screen, for the palette."""
+
+    def __init__(self, keys: tuple[Label, ...]) -> None:
         super().__init__()
         self.head = Bar()
         self.news = NewsBar()
@@ -76,6 +80,10 @@ class Framed(Screen[None]):
         """The headline fills the width."""
         del event
         self._show_head()
+
+    def copied(self) -> str:
+        """The text a copy takes from here; empty for that of the report."""
+        return ""
 
     def notice(self, text: str) -> None:
         """Says something for a few seconds."""

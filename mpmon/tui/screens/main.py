@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding
-from textual.containers import Container
 
 from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, bindings, labels
-from mpmon.tui.messages import Attend, OpenPage
+from mpmon.tui.messages import Attend, OpenEnvironment, OpenPage, OpenSignals
 from mpmon.tui.panels import PANELS
 from mpmon.tui.panels.finding import FindingPanel
+from mpmon.tui.panels.gpus import GpusPanel
 from mpmon.tui.panels.processes import ProcessesPanel
+from mpmon.tui.panels.queues import QueuesPanel
 from mpmon.tui.panels.stack import StackPanel
 from mpmon.tui.screens.framed import Framed
+from mpmon.tui.screens.shares import Panels
 
 if TYPE_CHECKING:
     from textual import events
@@ -21,16 +23,16 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widgets import Input
 
+    from mpmon.tui.keys import Key
     from mpmon.tui.scene import Scene
-
-WIDE = 160
-"""From this width on the panels stand side by side."""
+    from mpmon.tui.widgets.panel import Panel
 
 
 class MainScreen(Framed):
     """Knows which process is selected; the panels only show it."""
 
     AUTO_FOCUS = "ProcessesPanel"
+    table: ClassVar[tuple[Key, ...]] = MAIN_KEYS
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(MAIN_KEYS),
@@ -48,7 +50,7 @@ class MainScreen(Framed):
     def body(self) -> ComposeResult:
         """The finding, then the panels of the table."""
         yield self.finding
-        with Container(id="panels"):
+        with Panels():
             yield from self.panels
 
     @property
@@ -57,13 +59,18 @@ class MainScreen(Framed):
         return self.query_exactly_one(ProcessesPanel)
 
     @property
+    def gpus(self) -> GpusPanel:
+        """The list of GPUs."""
+        return self.query_exactly_one(GpusPanel)
+
+    @property
     def stack(self) -> StackPanel:
         """The stack of the selected process."""
         return self.query_exactly_one(StackPanel)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Side by side where there is room; Textual calls the frame's own handler as well."""
-        self.query_exactly_one("#panels").set_class(event.size.width >= WIDE, "-wide")
+        """The finding is wrapped anew; Textual calls the frame's own handler as well."""
+        del event
         self.finding.repaint()
 
     def show_scene(self) -> None:
@@ -71,6 +78,7 @@ class MainScreen(Framed):
         if self.scene is None:
             return
         self.finding.scene = self.scene
+        self.query_exactly_one(Panels).found = self.scene.finding is not None
         self._select(self._whom(self.scene))
         for panel in self.panels:
             panel.scene = self.scene
@@ -92,15 +100,28 @@ class MainScreen(Framed):
         self.selected = pid
         if self.scene is not None and pid is not None:
             self.selected_role = self.scene.role(pid)
+        self.gpus.selected = pid
         self.processes.selected = pid
         self.stack.selected = pid
         self.post_message(Attend(pid))
 
+    def on_gpus_panel_moved(self, message: GpusPanel.Moved) -> None:
+        """The user chose who uses a GPU."""
+        self._choose(message.pid)
+
+    def on_queues_panel_moved(self, message: QueuesPanel.Moved) -> None:
+        """The user chose who uses a queue."""
+        self._choose(message.pid)
+
     def on_processes_panel_moved(self, message: ProcessesPanel.Moved) -> None:
-        """The user chose; from now on nobody else moves the selection."""
+        """The user chose a process."""
+        self._choose(message.pid)
+
+    def _choose(self, pid: int) -> None:
+        """From now on nobody else moves the selection."""
         self._following = False
         self.processes.note = ""
-        self._select(message.pid)
+        self._select(pid)
 
     def action_follow(self) -> None:
         """Follows the suspect, or lets go."""
@@ -112,19 +133,22 @@ class MainScreen(Framed):
     # Panels
 
     def action_panel(self, index: int) -> None:
-        """Goes to a panel; once more makes it large, or small again."""
-        panel = self.panels[index]
+        """Goes to the panel in that place; once more makes it large, or small again."""
+        shown = [panel for panel in self.panels if panel.can_focus and not panel.absent]
+        if index >= len(shown):
+            return
+        panel = shown[index]
         if panel.has_focus:
-            self._enlarge(None if self.has_class("-large") else index)
+            self._enlarge(None if self.has_class("-large") else panel)
         else:
             if self.has_class("-large"):
-                self._enlarge(index)
+                self._enlarge(panel)
             panel.focus()
 
-    def _enlarge(self, index: int | None) -> None:
-        self.set_class(index is not None, "-large")
-        for number, panel in enumerate(self.panels):
-            panel.set_class(number == index, "-chosen")
+    def _enlarge(self, chosen: Panel[Any] | None) -> None:
+        self.set_class(chosen is not None, "-large")
+        for panel in self.panels:
+            panel.set_class(panel is chosen, "-chosen")
 
     def action_thread(self, step: int) -> None:
         """Another thread of the selected process."""
@@ -216,6 +240,37 @@ class MainScreen(Framed):
     def action_why(self) -> None:
         """The findings in full."""
         self._open("why")
+
+    def action_ipc(self) -> None:
+        """Everything that is shared."""
+        self._open("ipc")
+
+    def action_events(self) -> None:
+        """Everything that happened."""
+        self._open("events")
+
+    def action_environment(self) -> None:
+        """All its variables."""
+        if self.selected is not None:
+            self.post_message(OpenEnvironment(self.selected))
+
+    # Signals
+
+    def action_signals(self) -> None:
+        """To the tagged processes, or to the selected one."""
+        self.post_message(OpenSignals(self.processes.chosen()))
+
+    def action_tag(self) -> None:
+        """Tags the selected process."""
+        self.processes.tag()
+
+    def action_tag_branch(self) -> None:
+        """Tags it with everything below it."""
+        self.notice(self.processes.tag_branch())
+
+    def action_untag(self) -> None:
+        """Untags all."""
+        self.processes.untag()
 
     def _open(self, name: str) -> None:
         self.post_message(OpenPage(name, self.selected))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from mpmon.tui.describe import details, finding, stack
+from mpmon.tui.describe import details, events, finding, ipc, stack
 from mpmon.tui.describe.help import help_lines
-from mpmon.tui.keys import APP_KEYS, PAGE_KEYS, bindings, labels
-from mpmon.tui.line import Line, plain
+from mpmon.tui.keys import APP_KEYS, PAGE_KEYS, Key, bindings, labels
+from mpmon.tui.line import Line, plain, text_of_lines
 from mpmon.tui.screens.framed import Framed
 from mpmon.tui.widgets.panel import Panel
 
@@ -30,6 +30,10 @@ class Subject:
     """Scene, selected process and width in, lines out."""
     of_process: bool = False
     """It is about the selected process."""
+    note: Callable[[], str] = str
+    """What to say beside its title."""
+    follows: bool = False
+    """What comes is at its end."""
 
 
 PAGES: dict[str, Subject] = {
@@ -37,6 +41,8 @@ PAGES: dict[str, Subject] = {
     "stacks": Subject("stacks", lambda scene, pid, width: stack.all_threads(scene, pid or 0, width), of_process=True),
     "groups": Subject("equal stacks", lambda scene, _, width: stack.groups(scene, width)),
     "why": Subject("why", lambda scene, _, width: finding.in_full(scene, width)),
+    "ipc": Subject("queues and IPC", lambda scene, _, width: ipc.everything(scene, width)),
+    "events": Subject("events", lambda scene, _, width: events.events(scene, width), follows=True),
     "help": Subject("keys", lambda _, __, width: help_lines(width)),
 }
 
@@ -51,6 +57,7 @@ class Text(Panel[Line]):
     def __init__(self, subject: Subject, pid: int | None) -> None:
         super().__init__()
         self._subject = subject
+        self.follows = subject.follows
         self._pid = pid
 
     def repaint(self) -> None:
@@ -60,7 +67,7 @@ class Text(Panel[Line]):
             return
         self.show_rows(self._subject.lines(self.scene, self._pid, self.size.width))
         who = self.scene.who(self._pid) if self._subject.of_process and self._pid is not None else ""
-        self.titled(who, title=self._subject.title)
+        self.titled(" · ".join(filter(None, (who, self._subject.note()))), title=self._subject.title)
 
     def draw_row(self, row: Line, width: int) -> Line:
         """The line as it is."""
@@ -71,10 +78,11 @@ class Text(Panel[Line]):
 class Page(Framed):
     """A subject fullscreen, under the same headline."""
 
+    table: ClassVar[tuple[Key, ...]] = PAGE_KEYS
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(PAGE_KEYS)]
 
-    def __init__(self, subject: Subject, pid: int | None) -> None:
-        super().__init__(labels((*PAGE_KEYS, *APP_KEYS), replay=False))
+    def __init__(self, subject: Subject, pid: int | None, own_keys: tuple[Key, ...] = ()) -> None:
+        super().__init__(labels((*PAGE_KEYS, *own_keys, *APP_KEYS), replay=False))
         self.subject = subject
         self.text = Text(subject, pid)
 
@@ -85,6 +93,10 @@ class Page(Framed):
     def show_scene(self) -> None:
         """Passes the scene on."""
         self.text.scene = self.scene
+
+    def copied(self) -> str:
+        """All of it, in view or not."""
+        return text_of_lines(self.text.rows)
 
     def action_close(self) -> None:
         """Back."""

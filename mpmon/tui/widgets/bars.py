@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from mpmon.tui.line import Line, Span, cells, plain
 from mpmon.tui.widgets.lines import TextLines
 
 if TYPE_CHECKING:
     from textual import events
+
+    from mpmon.tui.keys import Label
+
+
+GAP = "  "
+"""Between two keys."""
 
 
 class Bar(TextLines, can_focus=False):
@@ -43,7 +51,7 @@ class KeyBar(Bar):
     NOTICE_S = 6.0
     """How long a notice stays."""
 
-    def __init__(self, keys: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, keys: tuple[Label, ...]) -> None:
         super().__init__()
         self._keys = keys
         self._notice = ""
@@ -63,6 +71,11 @@ class KeyBar(Bar):
         self._show()
         self.set_timer(self.NOTICE_S, lambda: self._forget(text))
 
+    def on_click(self, event: events.Click) -> None:
+        """A click on a key does what the key does."""
+        if not self._notice and (label := label_at(self._keys, event.x, self.size.width)):
+            self.app.call_later(self.app.run_action, label.action)
+
     def _forget(self, text: str) -> None:
         if self._notice == text:
             self._notice = ""
@@ -72,11 +85,22 @@ class KeyBar(Bar):
         self.show(((self._notice, "bold"),) if self._notice else key_line(self._keys, self.size.width))
 
 
-def key_line(keys: tuple[tuple[str, str], ...], width: int) -> Line:
+def label_at(keys: tuple[Label, ...], column: int, width: int) -> Label | None:
+    """The key that is drawn there."""
+    at = 0
+    for label in keys:
+        end = at + cell_len(f"{label.key} {label.word}")
+        if at <= column < end <= width:
+            return label
+        at = end + len(GAP)
+    return None
+
+
+def key_line(keys: tuple[Label, ...], width: int) -> Line:
     """Keys and their words, whole ones only."""
     spans: list[Span] = []
-    for key, word in keys:
-        more: list[Span] = [("  " if spans else "", ""), (key, "key"), (f" {word}", "")]
+    for key, word, _ in keys:
+        more: list[Span] = [(GAP if spans else "", ""), (key, "key"), (f" {word}", "")]
         if cells((*spans, *more)) > width:
             break
         spans += more

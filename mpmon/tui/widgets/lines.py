@@ -43,6 +43,9 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
     HAS_CURSOR: ClassVar[bool] = False
     """With a cursor the arrow keys move it; without one they scroll."""
 
+    CURSOR_WITHOUT_FOCUS: ClassVar[bool] = True
+    """Whether the cursor is seen while the keys go elsewhere."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "scroll_up", show=False),
         Binding("down", "scroll_down", show=False),
@@ -66,12 +69,17 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
         self._rows: tuple[RowT, ...] = ()
         self._heading: tuple[Line, ...] = ()
         self._cursor = 0
+        self._height_before = 0
+        """How many rows fitted before the last change of size."""
         self._brush: _Brush | None = None
         """How text looks here, until the size or the theme changes."""
         self._strips: dict[int, Strip] = {}
         """Drawn rows by index, until they change."""
         self._heading_strips: list[Strip] = []
         """Drawn lines of the heading, until one changes."""
+        self.follows = False
+        """The last row stays in view when others come, as long as the user does not scroll away from it."""
+        self._at_end = True
 
     # Rows
 
@@ -98,6 +106,13 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
             self._fit_cursor()
             self.virtual_size = Size(0, len(self._heading) + len(self._rows))
         self._paint(changed)
+        if self.follows and self._at_end:
+            self.scroll_to(y=len(self._rows), animate=False)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Whoever scrolls away from the last row, or back to it, says whether it is to be followed."""
+        super().watch_scroll_y(old_value, new_value)
+        self._at_end = new_value >= self.max_scroll_y
 
     def show_heading(self, *lines: Line) -> None:
         """Shows lines above the rows that do not scroll."""
@@ -114,6 +129,11 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
         """Draws every row anew, after something changed that rows do not carry, such as the columns."""
         self._drop_strips()
         self.refresh()
+
+    def redraw_row(self, index: int) -> None:
+        """Draws one row anew."""
+        self._strips.pop(index, None)
+        self._paint((index,))
 
     def _paint(self, changed: Sequence[int]) -> None:
         """Refreshes the regions of rows in view, neighbours in one."""
@@ -174,7 +194,7 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
             if index >= len(self._rows):
                 return brush.blank
             line = self.draw_row(self._rows[index], brush.width)
-            at_cursor = self.HAS_CURSOR and index == self._cursor
+            at_cursor = index == self._cursor and self._shows_cursor
             strip = self._strips[index] = brush.bar(line) if at_cursor else brush.strip(line)
         return strip
 
@@ -190,9 +210,13 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
         super().notify_style_update()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Another width: everything is laid out anew."""
+        """Another size: everything is laid out anew, and a cursor that was in view stays so."""
         del event
         self._drop_strips()
+        first, before = self.scroll_offset.y, self._height_before
+        if self.HAS_CURSOR and (not before or first <= self._cursor < first + before):
+            self._reveal_cursor()
+        self._height_before = self.view_height
         self.resized()
 
     def resized(self) -> None:
@@ -220,6 +244,10 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
         self._put_cursor(index)
         if was_in_view:
             self._reveal_cursor()
+
+    @property
+    def _shows_cursor(self) -> bool:
+        return self.HAS_CURSOR and (self.CURSOR_WITHOUT_FOCUS or self.has_focus)
 
     def _put_cursor(self, index: int) -> None:
         before, self._cursor = self._cursor, max(0, min(index, len(self._rows) - 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from mpmon.tui.scene import Scene
 
 RowT = TypeVar("RowT")
+
+LOW = 30
+"""On a screen of fewer lines the names of columns may stand in the title."""
 
 
 class Panel(Lines[RowT]):
@@ -40,6 +44,15 @@ class Panel(Lines[RowT]):
         if self.is_mounted:
             self.repaint()
 
+    def set_absent(self, *, absent: bool) -> None:
+        """Takes the panel off the screen while there is nothing it could show, or puts it back."""
+        self.set_class(absent, "-absent")
+
+    @property
+    def absent(self) -> bool:
+        """Whether it is off the screen."""
+        return self.has_class("-absent")
+
     def resized(self) -> None:
         """Rows may depend on the size."""
         self.repaint()
@@ -65,12 +78,9 @@ class Panel(Lines[RowT]):
         super().watch_scroll_y(old_value, new_value)
         self._show_titles()
 
-    def on_focus(self) -> None:
+    def watch_has_focus(self, _has_focus: bool) -> None:  # noqa: FBT001  as Textual calls it
         """The title of the panel with the keys stands out."""
-        self._show_titles()
-
-    def on_blur(self) -> None:
-        """And no longer."""
+        super().watch_has_focus(_has_focus)
         self._show_titles()
 
 
@@ -88,3 +98,17 @@ def fit_note(note: str, room: int) -> str:
     if not note or room < 4:
         return ""
     return fit(note, min(room - 1, cell_len(note))) + " "
+
+
+def title_cells(title: str, count: str) -> int:
+    """How many cells `title_over` leaves to the name of the panel."""
+    return 2 + len(f" {title} ") + len(f"{count} ")
+
+
+def title_over(names: str, title: str, count: str, position: str, width: int, *, focused: bool) -> Line:
+    """A rule across the panel with its name, and the names of columns above these, so that they need no line of their own."""
+    begun = title_cells(title, count)
+    end = max(begun, width - len(position))
+    said = re.sub(r" {3,}", lambda gap: f" {'─' * (len(gap[0]) - 2)} ", names.ljust(end)[begun:end])
+    style = "focus" if focused else "title"
+    return (("──", "dim"), (f" {title} ", style), (f"{count} ", ""), (said, "dim"), (position, "dim"))

@@ -1,0 +1,96 @@
+"""`mpmon completion bash|zsh|fish`: a script for the shell, made of the parsers of all commands."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+from mpmon.commands import COMMANDS, options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.shells import Call, Option, Takes
+
+
+def run(arguments: list[str]) -> int:
+    """Print the script, or for the script the jobs that run here."""
+    given = parser().parse_args(arguments)
+    if given.shell == "pids":
+        return _pids()
+    from mpmon.shells import SHELLS
+
+    print(SHELLS[given.shell](calls()), end="")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """What this command takes."""
+    made = argparse.ArgumentParser(
+        prog="mpmon completion", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Print a script with which a shell completes calls of mpmon.",
+        epilog='bash, in ~/.bashrc:                  eval "$(mpmon completion bash)"\n'
+        'zsh, in ~/.zshrc after compinit:     eval "$(mpmon completion zsh)"\n'
+        "fish, in ~/.config/fish/config.fish: mpmon completion fish | source",
+    )  # fmt: skip
+    made.add_argument(
+        "shell", choices=("bash", "zsh", "fish", "pids"), metavar="SHELL", help="bash, zsh, fish; pids lists the jobs"
+    )
+    return made
+
+
+def _pids() -> int:
+    from mpmon import jobs
+
+    for job in jobs.running_jobs():
+        command = " ".join(job.cmdline)[:60]
+        print(f"{job.root_pid}\t{''.join(glyph if glyph.isprintable() else '?' for glyph in command)}")
+    return 0
+
+
+def calls() -> list[Call]:
+    """Every call of mpmon, as its parser describes it."""
+    made = {name: import_module(f"mpmon.commands.{name}").parser() for name in COMMANDS}
+    return [_call("", "", options.program()), *(_call(name, COMMANDS[name][1], made[name]) for name in COMMANDS)]
+
+
+def _call(name: str, does: str, parser: argparse.ArgumentParser) -> Call:
+    from mpmon.shells import Call
+
+    actions = options.actions(parser)
+    argument = next((action for action in actions if not action.option_strings), None)
+    known = tuple(_option(action) for action in actions if action.option_strings)
+    return Call(name, does, known, "nothing" if argument is None else _takes(argument))
+
+
+def _option(action: argparse.Action) -> Option:
+    from mpmon.shells import Option
+
+    return Option(tuple(action.option_strings), action.help or "", _takes(action))
+
+
+def _takes(action: argparse.Action) -> Takes:
+    """By its choices, else by the word that stands for it in the help."""
+    if options.is_switch(action):
+        return "nothing"
+    if action.choices:
+        return tuple(action.choices)
+    words: dict[str, Takes] = {
+        "FILE": "files",
+        "SOURCE": "files",
+        "PID": "pids",
+        "SCENE": _scenes(),
+        "CAUSE": _causes(),
+    }
+    return words.get(str(action.metavar), "anything")
+
+
+def _scenes() -> tuple[str, ...]:
+    from mpmon import demo
+
+    return tuple(scene.name for scene in demo.scenes())
+
+
+def _causes() -> tuple[str, ...]:
+    from mpmon.diagnosis.rules import RULES
+
+    return tuple(sorted(rule.CAUSE for rule in RULES))

@@ -1,0 +1,40 @@
+"""`mpmon config [options]`: the settings in effect, and where each of them comes from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from mpmon.commands import options, settings
+
+
+def run(arguments: list[str]) -> int:
+    """Print the settings as a file of them would have them."""
+    effective = vars(settings.parse(parser(), arguments))
+    said, stored, path = _said(arguments), settings.read(), settings.location()
+    print(f"# {path}{'' if os.access(path, os.R_OK) else ' (there is no such file, or it may not be read)'}")
+    for name, action in settings.settable().items():
+        source = "command line" if action.dest in said else "file" if action.dest in stored else "default"
+        # Texts, numbers, true and false are the same in JSON and in TOML.
+        print(f"{f'{name} = {json.dumps(effective[action.dest])}':<30} # {source}")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """What this command takes: whatever a file may set."""
+    made = argparse.ArgumentParser(
+        prog="mpmon config", allow_abbrev=False,
+        description="The settings in effect, and where each comes from: the command line, the file that is named, or "
+        "mpmon. What is printed is such a file.",
+    )  # fmt: skip
+    options.add_settings(made)
+    return made
+
+
+def _said(arguments: list[str]) -> set[str]:
+    """What the command line sets."""
+    silent = parser()
+    for action in options.actions(silent):
+        action.default = argparse.SUPPRESS
+    return set(vars(silent.parse_args(arguments)))

@@ -1,0 +1,35 @@
+"""`mpmon gc`: remove what dead jobs left of the shim's files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+
+def run(arguments: list[str]) -> int:
+    """Remove and tell."""
+    given = parser().parse_args(arguments)
+    from mpmon.probes.shim import clean, usual_folders
+    from mpmon.shim.places import VARIABLE
+
+    named = [folder for folder in (os.environ.get(VARIABLE), *given.folders) if folder]
+    removed = clean([*usual_folders(), *named], keep_newest=not given.all)
+    for file in removed:
+        print(f"{file.path}  {file.bytes >> 10} KiB, of pid {file.pid}")
+    total = sum(file.bytes for file in removed)
+    print(f"{len(removed)} file{'' if len(removed) == 1 else 's'} removed, {total >> 10} KiB")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """What this command takes."""
+    made = argparse.ArgumentParser(
+        prog="mpmon gc", allow_abbrev=False,
+        description="Remove the shim's files of jobs that have ended. Those of the job that began last are kept, to be "
+        "looked at.",
+    )  # fmt: skip
+    made.add_argument(
+        "folders", nargs="*", metavar="FOLDER", help="look there too: where MPMON_RUN_DIR of a job pointed"
+    )
+    made.add_argument("--all", action="store_true", help="remove those of the last job too")
+    return made

@@ -1,0 +1,88 @@
+"""A live job: what its sampler is made of, and how the looks at it come to be shown and recorded."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+
+from mpmon.commands import show
+from mpmon.errors import CannotTell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Generator
+
+    from mpmon.probes.flight_recorder import FlightRecorder
+    from mpmon.session.recording import Recorder
+    from mpmon.session.sampler import Sampler
+    from mpmon.session.watch import LiveWatch
+
+
+def watch(given: Namespace, pid: int) -> int:
+    """Watch the job under a pid as the options say; the exit status."""
+    sink = show.sink(given)
+    with opened(given, pid, sink) as source:
+        if sink == "screen" and not show.in_browser():
+            return show.screen_at_once(given, source)
+        return show.show(given, source, sink)
+
+
+@contextmanager
+def opened(given: Namespace, pid: int, sink: show.Sink) -> Generator[LiveWatch, None, None]:
+    """The looks at the job under a pid, recorded when the options say so."""
+    flight_recorder = _flight_recorder(given.flight_recorder) if given.flight_recorder else None
+    recorder = _recorder(given.record) if given.record else None
+    try:
+        yield _source(given, pid, recorder, flight_recorder, sink=sink)
+    finally:
+        if recorder:
+            recorder.close()
+
+
+def _flight_recorder(sources: list[str]) -> FlightRecorder:
+    from mpmon.probes import flight_recorder
+
+    return flight_recorder.FlightRecorder(flight_recorder.sources(sources))
+
+
+def _recorder(name: str) -> Recorder:
+    from pathlib import Path
+
+    from mpmon.session.recording import Recorder
+
+    return Recorder(Path(name))
+
+
+def _source(
+    given: Namespace, pid: int, recorder: Recorder | None, flight_recorder: FlightRecorder | None, *, sink: show.Sink
+) -> LiveWatch:
+    if not sys.platform.startswith("linux"):
+        raise CannotTell("a live job can be read on Linux only.", "Recordings open anywhere: mpmon --replay FILE")
+    from mpmon.reel import Reel
+    from mpmon.session.watch import LiveWatch
+
+    def make_sampler(now: Callable[[], float]) -> Sampler:
+        return _sampler(given, pid, now, flight_recorder, eager=sink == "report")
+
+    reel = Reel() if sink == "screen" else None
+    return LiveWatch(make_sampler, interval=given.interval, recorder=recorder, reel=reel)
+
+
+def _sampler(
+    given: Namespace, pid: int, now: Callable[[], float], flight_recorder: FlightRecorder | None, *, eager: bool
+) -> Sampler:
+    """The one place where it is decided which probes look at a job."""
+    from mpmon.probes.files import Proc
+    from mpmon.probes.ipc import IpcProbe
+    from mpmon.probes.nvml.client import NvmlProbe
+    from mpmon.probes.shim import ShimProbe
+    from mpmon.session.sampler import Sampler
+
+    proc = Proc()
+    beside = (NvmlProbe(proc, eager=eager), IpcProbe(proc, eager=eager), ShimProbe(proc))
+    return Sampler(
+        proc, pid, now=now, host=os.uname().nodename, stacks=given.stacks, eager=eager,
+        flight_recorder=flight_recorder, beside=beside,
+    )  # fmt: skip

@@ -1,0 +1,121 @@
+"""What may be said on the command line of a command that watches a job."""
+
+from __future__ import annotations
+
+import argparse
+
+from mpmon import __version__
+from mpmon.commands import COMMANDS
+
+DESCRIPTION = "Tells why a multi-process PyTorch job hangs: who must move first, on which line, and the proof."
+
+EXAMPLES = """\
+examples:
+  mpmon 4100 --once                    one report; exit status 3 when it hangs
+  mpmon 4100 --once --json | jq .findings
+  mpmon 4100 --record hang.jsonl.gz    keep the facts, look at them anywhere:
+  mpmon --replay hang.jsonl.gz
+"""
+
+
+def program() -> argparse.ArgumentParser:
+    """The parser of a call without a command: a PID or a recording to watch."""
+    parser = argparse.ArgumentParser(
+        prog="mpmon", description=DESCRIPTION, epilog=f"{_commands()}\n{EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )  # fmt: skip
+    add_subject(parser)
+    parser.add_argument("-V", "--version", action="version", version=f"mpmon {__version__}")
+    add_watching(parser)
+    return parser
+
+
+def _commands() -> str:
+    rows = [("PID", "watch the job under PID on a live screen"), ("", "list the jobs that run here and pick one")]
+    rows += [(f"{name} {takes}", does) for name, (takes, does) in COMMANDS.items()]
+    return "commands:\n" + "".join(f"  {'mpmon ' + call:<22} {does}\n" for call, does in rows)
+
+
+def add_subject(parser: argparse.ArgumentParser) -> None:
+    """What is watched."""
+    parser.add_argument(
+        "pid", nargs="?", type=pid, metavar="PID", help="any process of the job; its launcher shows all"
+    )
+    parser.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
+    parser.add_argument("--replay", metavar="FILE", help="play a recording in place of a PID")
+
+
+def add_watching(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that watches a job."""
+    parser.add_argument(
+        "--once", action="store_true", help="look, print a report, exit (0 no hang, 3 hung, 4 cannot tell)"
+    )
+    parser.add_argument("--for", dest="seconds", type=seconds, default=10.0, metavar="SECONDS",
+                        help="longest look of --once (default 10; sooner when the answer is clear)")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="JSON: one document with --once, else one a line")
+    parser.add_argument("--plain", action="store_true", help="a line for whatever happens: for logs and screen readers")
+    add_recording(parser)
+    add_settings(parser)
+
+
+def add_recording(parser: argparse.ArgumentParser) -> None:
+    """What is kept of the looks at a live job, and what else is asked."""
+    parser.add_argument("--record", metavar="FILE", help="keep the facts in a new file (.gz packs it)")
+    add_flight_recorder(parser)
+
+
+def add_flight_recorder(parser: argparse.ArgumentParser) -> None:
+    """Where numbers of collectives are to be had."""
+    parser.add_argument("--flight-recorder", metavar="SOURCE", action="append", default=[],
+                        help="numbers of collectives: JSON file of a rank, folder of them, or http://HOST:PORT "
+                        "of a torch debug server, which is asked (repeatable)")  # fmt: skip
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Those of them that a file may set too: `mpmon.commands.settings`."""
+    parser.add_argument(
+        "--interval", type=seconds, default=1.0, metavar="SECONDS", help="between two rounds (default 1)"
+    )
+    parser.add_argument(
+        "--stacks", choices=("auto", "never"), default="auto", help="never: ask no process for its stacks"
+    )
+    parser.add_argument("--readonly", action=argparse.BooleanOptionalAction, default=False, help="offer no signals")
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto",
+                        help="auto: unless NO_COLOR is set")  # fmt: skip
+    parser.add_argument("--no-color", dest="color", action="store_const", const="never", help="as --color never")
+    parser.add_argument("--theme", metavar="NAME", default="ansi-dark", help="of the screen (default ansi-dark)")
+    parser.add_argument("--ascii", action=argparse.BooleanOptionalAction, default=False, help="draw with ASCII only")
+
+
+def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """What a parser takes, in the order of its help; argparse has no public name for it."""
+    return parser._actions  # pyright: ignore[reportPrivateUsage]
+
+
+def name(action: argparse.Action) -> str:
+    """The long name of an option, without its dashes."""
+    long = next((text for text in action.option_strings if text.startswith("--")), action.dest)
+    return long.removeprefix("--")
+
+
+def is_switch(action: argparse.Action) -> bool:
+    """It takes no value."""
+    return action.nargs == 0
+
+
+def pid(text: str) -> int:
+    """A number of a process, for argparse."""
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a pid nor one of: {', '.join(COMMANDS)}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A time, for argparse."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.1 <= number <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time of 0.1 to 86400 seconds")
+    return number

@@ -1,0 +1,137 @@
+"""`mpmon run -- CMD`: a job of the user's with the queue shim on, watched while it runs; its exit status is mpmon's.
+
+On a terminal the screen is shown, and what CMD writes goes to a file, since both cannot have the terminal; who leaves the
+screen sees the rest of the output until CMD ends.
+Else CMD has the standard streams to itself, and mpmon writes only when a hang begins or ends, to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from mpmon.commands import options, settings
+from mpmon.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from mpmon.launch import Launched
+
+FOLLOW_S = 0.2
+"""Between two looks at the file with the output of CMD."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command to its end.
+
+    Raises:
+        CannotStart: it does not begin.
+    """
+    given = settings.parse(parser(), arguments)
+    command = given.command[1:] if given.command[:1] == ["--"] else given.command
+    if not command:
+        raise UsageError("there is no command to run.", "For example: mpmon run -- python train.py")
+    status = _headless(given, command) if given.headless or not _has_terminal() else _on_screen(given, command)
+    _clean()
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    """What this command takes."""
+    made = argparse.ArgumentParser(
+        prog="mpmon run", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="mpmon run [options] -- CMD ...",
+        description="Start CMD with the queue shim on and watch it; ends with the exit status of CMD.",
+    )  # fmt: skip
+    made.add_argument(
+        "--headless", action="store_true", help="no screen: a line to standard error when a hang begins or ends"
+    )
+    made.add_argument(
+        "--on-hang", metavar="CMD", help="run this in a shell when a hang begins, with the report as input"
+    )
+    made.add_argument("--output", metavar="FILE", help="where CMD writes while the screen is shown")
+    made.add_argument("--dump-stacks", action="store_true",
+                      help="have the job write its stacks when a signal asks (SIGURG), where py-spy may not look")  # fmt: skip
+    options.add_recording(made)
+    options.add_settings(made)
+    made.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="the job")
+    made.set_defaults(once=False, json=False, plain=False)
+    return made
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _environment(given: Namespace) -> dict[str, str]:
+    from mpmon import launch
+
+    try:
+        return launch.environment(os.environ, dump_stacks=given.dump_stacks)
+    except OSError as problem:
+        _say(f"the shim is off: {problem}")
+        return dict(os.environ)
+
+
+def _headless(given: Namespace, command: list[str]) -> int:
+    from mpmon.commands import sentry
+    from mpmon.launch import Launched
+
+    job = Launched(command, _environment(given), None)
+    with sentry.standing_by(given, job.pid):
+        status = job.wait()
+    return status or 0
+
+
+def _on_screen(given: Namespace, command: list[str]) -> int:
+    from mpmon.commands import live
+    from mpmon.launch import Launched
+
+    name = given.output or f"mpmon-{os.getpid()}.out"
+    try:
+        output = open(name, "xb", buffering=0)  # noqa: SIM115  the job keeps it open
+    except OSError as problem:
+        raise UsageError(f"{name} cannot be made: {(problem.strerror or 'unknown reason').lower()}.",
+                         "Name another one with --output.") from problem  # fmt: skip
+    with output:
+        job = Launched(command, _environment(given), output)
+    _say(f"what {command[0]} writes goes to {name}")
+    left_with = live.watch(given, job.pid)
+    if left_with > 128:
+        job.signal(left_with - 128)
+    return _follow(name, job)
+
+
+def _follow(name: str, job: Launched) -> int:
+    """Show what the job writes from now on, until it ends."""
+    with open(name, "rb") as output:
+        status = job.wait(0)
+        if status is None:
+            output.seek(0, os.SEEK_END)
+            _say(f"the job goes on (pid {job.pid}); what it wrote before is in {name}; Ctrl-C goes to the job")
+        else:
+            _say(f"the job ended with status {status}; what it wrote is in {name}")
+            return status
+        while status is None:
+            status = job.wait(FOLLOW_S)
+            sys.stdout.buffer.write(output.read())
+            sys.stdout.flush()
+    return status
+
+
+def _clean() -> None:
+    """Files of earlier jobs; those of this one stay, to be looked at after its death."""
+    from mpmon.probes.shim import clean
+    from mpmon.shim.places import run_folder
+
+    try:
+        clean([run_folder()])
+    except OSError:
+        return
+
+
+def _say(words: str) -> None:
+    print(f"mpmon: {words}", file=sys.stderr, flush=True)

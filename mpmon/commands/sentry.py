@@ -1,0 +1,104 @@
+"""Watching a job that has the terminal to itself: a few lines to standard error when a hang begins or ends.
+
+The job matters more than the watch: whatever happens to the watch, the job is waited for.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+from mpmon.commands import live
+from mpmon.errors import MpmonError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Generator
+
+    from mpmon.diagnosis.findings import Observation
+    from mpmon.source import Watch
+
+LEAVE_WITHIN_S = 3.0
+"""A look under way is waited for so long when the job has ended."""
+
+HOOK_S = 60.0
+"""The user's command for a hang is ended after so long."""
+
+
+@contextmanager
+def standing_by(given: Namespace, pid: int) -> Generator[None, None, None]:
+    """Watch the job under a pid for as long as the block lasts."""
+    sentry = _Sentry(given, pid)
+    sentry.start()
+    try:
+        yield
+    finally:
+        sentry.leave()
+
+
+class _Sentry(threading.Thread):
+    def __init__(self, given: Namespace, pid: int) -> None:
+        super().__init__(name="mpmon sentry", daemon=True)
+        self._given = given
+        self._pid = pid
+        self._watch: Watch | None = None
+        self._left = threading.Event()
+        self._hooks: list[threading.Thread] = []
+
+    def run(self) -> None:
+        """Watch until told to leave, or until nothing of the job lives."""
+        try:
+            with live.opened(self._given, self._pid, "lines") as watch:
+                self._watch = watch
+                for observation in watch:
+                    if self._left.is_set():
+                        return
+                    self._see(observation)
+        except MpmonError as problem:
+            if not self._left.is_set():
+                _say(f"the job is not watched: {problem}")
+        except Exception as defect:
+            _say(f"the job is no longer watched: this is a defect of mpmon ({type(defect).__name__}: {defect})")
+
+    def leave(self) -> None:
+        """The job has ended."""
+        self._left.set()
+        if self._watch is not None:
+            self._watch.stop()
+        self.join(LEAVE_WITHIN_S)
+        for hook in self._hooks:
+            hook.join(HOOK_S)
+
+    def _see(self, observation: Observation) -> None:
+        from mpmon.reports import notice, text
+
+        for line in notice.lines(observation, ascii_only=self._given.ascii):
+            _say(line)
+        if self._given.on_hang and any(event.kind == notice.BEGAN for event in notice.new(observation)):
+            report = text.render(observation, ascii_only=self._given.ascii)
+            hook = threading.Thread(target=_call, args=(self._given.on_hang, report), daemon=True)
+            hook.start()
+            self._hooks.append(hook)
+
+
+def _call(command: str, report: str) -> None:
+    """Run the user's command; what it writes goes to standard error, as the job's output is not mpmon's to touch."""
+    try:
+        called = subprocess.run(
+            ["/bin/sh", "-c", command], input=report + "\n", text=True, errors="replace", stdout=sys.stderr,
+            start_new_session=True, timeout=HOOK_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        _say(f"the command of --on-hang did not end within {HOOK_S:.0f} s")
+    except OSError as problem:
+        _say(f"the command of --on-hang could not be started: {problem}")
+    else:
+        if called.returncode:
+            _say(f"the command of --on-hang ended with status {called.returncode}")
+
+
+def _say(words: str) -> None:
+    print(f"mpmon: {words}", file=sys.stderr, flush=True)

@@ -1,0 +1,100 @@
+"""`mpmon serve PID`: the screen in a browser, for this machine only."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import socket
+import sys
+
+from mpmon.commands import options, settings, watch
+from mpmon.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+LAUNCH = "import sys; sys.path = [*sys.path[1:], {home!r}]; from mpmon.__main__ import main; sys.exit(main())"
+"""As `python -m mpmon`, but what lies in the present folder is not taken for modules of Python."""
+
+
+def run(arguments: list[str]) -> int:
+    """Serve until Ctrl-C."""
+    given = settings.parse(parser(), arguments)
+    try:
+        from aiohttp import web
+
+        from mpmon.serve.server import LocalServer
+    except ModuleNotFoundError as problem:
+        raise UsageError("serving needs the package textual-serve.", "Run: pip install 'mpmon[serve]'") from problem
+    watch.check(given)
+    title, what, is_there = _recording(given) if given.replay else _job(given)
+    server = LocalServer(_command(given, what), f"mpmon {title}", is_there=is_there)
+    with _listening(given.port) as door:
+        port = door.getsockname()[1]
+        print(f"http://127.0.0.1:{port}/{server.secret}/", flush=True)
+        print(
+            "mpmon: whoever has this address sees the job. From another machine: "
+            f"ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}, then the same address. Ctrl-C ends it.",
+            file=sys.stderr,
+        )
+        # textual-serve prints what its processes complain of.
+        with contextlib.redirect_stdout(sys.stderr):
+            web.run_app(server.application(), sock=door, print=None, access_log=None, shutdown_timeout=2.0)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """What this command takes."""
+    made = argparse.ArgumentParser(
+        prog="mpmon serve", allow_abbrev=False,
+        description="Show the screen in a browser, to this machine only, to whoever knows the address it prints. "
+        "Signals can be sent to the job only with --no-readonly.",
+    )  # fmt: skip
+    options.add_subject(made)
+    made.add_argument("--port", type=_port, default=0, metavar="N", help="port to listen on (default: any free one)")
+    options.add_flight_recorder(made)
+    options.add_settings(made)
+    made.set_defaults(readonly=True)
+    return made
+
+
+def _job(given: Namespace) -> tuple[str, list[str], Callable[[], bool]]:
+    import psutil
+
+    pid = watch.root_pid(given)
+    try:
+        job = psutil.Process(pid)
+    except psutil.NoSuchProcess as problem:
+        raise UsageError(f"there is no process {pid}.", "List the running jobs with: mpmon") from problem
+    sources = [word for source in given.flight_recorder for word in ("--flight-recorder", source)]
+    return f"pid {pid}", [str(pid), *sources], job.is_running
+
+
+def _recording(given: Namespace) -> tuple[str, list[str], Callable[[], bool]]:
+    file = os.path.abspath(given.replay)
+    if not os.path.isfile(file):
+        raise UsageError(f"there is no file {given.replay}.", "Give the path of a recording.")
+    return os.path.basename(file), ["--replay", file], lambda: True
+
+
+def _command(given: Namespace, what: list[str]) -> list[str]:
+    import mpmon
+
+    home = os.path.dirname(os.path.dirname(os.path.abspath(mpmon.__file__)))
+    return [sys.executable, "-c", LAUNCH.format(home=home), *what, *settings.arguments(given)]
+
+
+def _listening(port: int) -> socket.socket:
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as problem:
+        raise UsageError(f"cannot listen on port {port}: {problem.strerror}.", "Give another --port.") from problem
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)

@@ -1,0 +1,138 @@
+"""What a user always wants, written down once: `$XDG_CONFIG_HOME/mpmon/config.toml`.
+
+Its names are the long options of a watching command.  What the command line says counts more than the file, the file more
+than what mpmon does by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from mpmon.commands import options
+from mpmon.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """The options of a call, with what the file says where the call is silent.
+
+    Raises:
+        UsageError: something is wrong with the file.
+    """
+    # First without the file: what is wrong with it must not keep anybody from --help.
+    given = parser.parse_args(arguments)
+    stored = read()
+    if not stored:
+        return given
+    parser.set_defaults(**stored)
+    return parser.parse_args(arguments)
+
+
+def settable() -> dict[str, argparse.Action]:
+    """The options a file may set, by name."""
+    parser = argparse.ArgumentParser(add_help=False)
+    options.add_settings(parser)
+    found = {options.name(action): action for action in options.actions(parser)}
+    del found["no-color"]
+    return {name: found[name] for name in sorted(found)}
+
+
+def arguments(given: argparse.Namespace) -> list[str]:
+    """The words of a command line that sets what is in effect."""
+    words: list[str] = []
+    for name, action in settable().items():
+        value = getattr(given, action.dest)
+        if options.is_switch(action):
+            words.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            words += [f"--{name}", str(value)]
+    return words
+
+
+def location() -> str:
+    """The file's path, whether or not it is there (XDG Base Directory Specification)."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    # A path that is not absolute is to be ignored, says the specification.
+    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.config"), "mpmon", "config.toml")
+
+
+def read() -> dict[str, Any]:
+    """What the file sets, by the name the parser stores it under; nothing where there is none that may be read.
+
+    Raises:
+        UsageError: it cannot be read, is no TOML, or sets what is no option to what is no value of it.
+    """
+    path = location()
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        # Under sudo it may be the file of somebody else; `mpmon config` tells.
+        return {}
+    except OSError as problem:
+        raise UsageError(f"{path} cannot be read: {problem.strerror}.", "Make it readable, or remove it.") from problem
+    known = settable()
+    return {_known(known, name, path).dest: _value(known[name], name, value, path) for name, value in _toml(text, path)}
+
+
+def _toml(text: bytes, path: str) -> list[tuple[str, object]]:
+    from importlib import import_module
+
+    try:
+        toml: Any = import_module("tomllib")
+    except ModuleNotFoundError:
+        toml = _tomli(path)
+    try:
+        found: Mapping[str, object] = toml.loads(text.decode())
+    except ValueError as problem:
+        raise UsageError(f"{path} is not TOML: {problem}.", "Correct it, or remove it.") from problem
+    return list(found.items())
+
+
+def _tomli(path: str) -> Any:
+    """Python 3.10 has no reader of TOML."""
+    from importlib import import_module
+
+    try:
+        return import_module("tomli")
+    except ModuleNotFoundError as problem:
+        raise UsageError(
+            f"{path} cannot be read by Python 3.10 as it comes.", "Run: pip install tomli, or remove the file."
+        ) from problem
+
+
+def _known(known: Mapping[str, argparse.Action], name: str, path: str) -> argparse.Action:
+    if name not in known:
+        raise UsageError(f"{path} sets {name!r}, which is no setting.", f"Settings are: {', '.join(known)}.")
+    return known[name]
+
+
+def _value(action: argparse.Action, name: str, value: object, path: str) -> object:
+    """The value as the parser would have made it of the command line."""
+    if options.is_switch(action):
+        fits = isinstance(value, bool)
+    else:
+        fits = isinstance(value, str | int | float) and not isinstance(value, bool)
+    try:
+        if fits:
+            return value if options.is_switch(action) else _converted(action, str(value))
+    except (ValueError, argparse.ArgumentTypeError):
+        fits = False
+    raise UsageError(f"{path} sets {name!r} to {value!r}.", f"It has to be {_wanted(action)}.")
+
+
+def _converted(action: argparse.Action, word: str) -> object:
+    if action.choices and word not in action.choices:
+        raise ValueError(word)
+    return action.type(word) if callable(action.type) else word
+
+
+def _wanted(action: argparse.Action) -> str:
+    if options.is_switch(action):
+        return "true or false"
+    return f"one of: {', '.join(action.choices)}" if action.choices else f"as for {action.option_strings[0]}"

@@ -1,0 +1,136 @@
+"""How observations are shown: one report, a document of JSON each, a line for what happens, or the screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mpmon.errors import CannotTell, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Literal
+
+    from mpmon.diagnosis.findings import Observation
+    from mpmon.probes.environment import EnvironmentReader
+    from mpmon.session.watch import LiveWatch
+    from mpmon.signals import SignalSender
+    from mpmon.source import Watch
+
+    Sink = Literal["report", "documents", "lines", "screen"]
+
+EXIT_STATUS = {"healthy": 0, "slow": 0, "hung": 3, "unknown": 4}
+"""Of `--once`, by verdict."""
+
+
+def sink(given: Namespace) -> Sink:
+    """Which way the options ask for; without a terminal there is no screen to draw on.
+
+    Raises:
+        UsageError: they ask for two ways at once.
+    """
+    if given.plain and (given.once or given.json):
+        raise UsageError("--plain goes with neither --once nor --json.", "The report of --once is plain text.")
+    if given.once:
+        return "report"
+    if given.plain:
+        return "lines"
+    if given.json:
+        return "documents"
+    if in_browser() or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb"):
+        return "screen"
+    return "report"
+
+
+def in_browser() -> bool:
+    """textual-serve started this process and draws what it says in a browser."""
+    return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
+
+
+def show(given: Namespace, watch: Watch, sink: Sink) -> int:
+    """Show a watch that way; the exit status."""
+    return {"report": _report, "documents": _documents, "lines": _lines, "screen": _screen}[sink](given, watch)
+
+
+def screen_at_once(given: Namespace, watch: LiveWatch) -> int:
+    """Show the processes before the screen is imported, which takes ten times as long as the first look."""
+    from mpmon.tui.first_frame import LEAVE, first_frame
+
+    size = os.get_terminal_size(sys.stdout.fileno())
+    sys.stdout.write(first_frame(watch.first_snapshot(), size.columns, size.lines, ascii_only=given.ascii))
+    sys.stdout.flush()
+    try:
+        return _screen(given, watch)
+    except BaseException:
+        # The screen did not come up to leave the terminal as it was.
+        sys.stdout.write(LEAVE)
+        sys.stdout.flush()
+        raise
+
+
+def _report(given: Namespace, watch: Watch) -> int:
+    from mpmon.reports import document, text
+
+    if not given.once:
+        print("mpmon: standard output is not a terminal, so this is one report (--once).", file=sys.stderr)
+    last: Observation | None = None
+    for observation in watch:
+        last = observation
+        if watch.live and (
+            observation.diagnosis.settled or observation.watched_s >= given.seconds - given.interval / 2
+        ):
+            watch.stop()
+    if last is None:
+        raise CannotTell("nothing could be read.", "Is the recording empty?")
+    print(document.render_pretty(last) if given.json else text.render(last, ascii_only=given.ascii))
+    sys.stdout.flush()
+    return EXIT_STATUS[last.diagnosis.verdict.value]
+
+
+def _documents(given: Namespace, watch: Watch) -> int:
+    del given
+    from mpmon.reports import document
+
+    for observation in watch:
+        print(document.render(observation), flush=True)
+    return 0
+
+
+def _lines(given: Namespace, watch: Watch) -> int:
+    from mpmon.reports import plain
+
+    for observation in watch:
+        for line in plain.lines(observation, ascii_only=given.ascii):
+            print(line, flush=True)
+    return 0
+
+
+def _screen(given: Namespace, watch: Watch) -> int:
+    from mpmon.reports import text
+    from mpmon.tui import app
+
+    send, environment = _reach() if watch.live else (None, None)
+    return app.run(
+        watch, ascii_only=given.ascii, color=_color(given.color), theme=given.theme, readonly=given.readonly,
+        interval=given.interval, export=text.render, send=send, environment=environment,
+    )  # fmt: skip
+
+
+def _reach() -> tuple[SignalSender, EnvironmentReader]:
+    """What the screen may do to a live process, and ask it, on the user's word."""
+    from mpmon.probes.environment import EnvironmentReader
+    from mpmon.probes.files import Proc
+    from mpmon.probes.identity import Identity
+    from mpmon.signals import SignalSender
+
+    proc = Proc()
+    identity = Identity(proc)
+    return SignalSender(identity), EnvironmentReader(proc, identity)
+
+
+def _color(when: str) -> bool:
+    """Textual looks at NO_COLOR by itself, so what is to be coloured always must not have it."""
+    if when == "always":
+        os.environ.pop("NO_COLOR", None)
+    return when == "always" or (when == "auto" and not os.environ.get("NO_COLOR"))

@@ -1,0 +1,174 @@
+"""Who came and who ended.
+
+A process is told when its role is known, which needs a look or two; one that ends before is told with its end.
+Those of one kind that come or end in the same round, and in the same way, are told together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from mpmon.diagnosis.findings import Diagnosis, Event, ProcessView
+from mpmon.diagnosis.needs.dead import did, exit_words, returncode_words
+from mpmon.diagnosis.words import runs, several
+from mpmon.model import Process, Snapshot
+
+SETTLES_S = 3.0
+"""How long a process may remain nobody in particular before it is told as that."""
+
+VAGUE = ("process ?", "rank ?", "subprocess", "other", "main")
+"""How roles begin that a look may make more exact."""
+
+NOT_SEEN = "ended; how was not seen"
+
+Key = tuple[int, float]
+"""(pid, start time)."""
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """A process that was seen."""
+
+    pid: int
+    role: str
+    parent: int | None
+    first_at: float
+    told: bool
+    ended: bool = False
+    """Its end was told."""
+
+
+class End(msgspec.Struct, frozen=True, gc=False):
+    """How one ended."""
+
+    who: Known
+    how: str
+    """`was killed by SIGKILL (9)`."""
+    bad: bool
+    """It did not end by itself and without an error."""
+
+
+class Lives:
+    """Everybody who was seen and has not ended. `add` returns a new one."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, Known] | None = None
+        self._last_ranks: dict[str, int] = {}
+        """Pid of the process that last had the role of a rank and ended."""
+
+    def add(self, snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[Lives, list[Event]]:
+        """With one more round, and what happened in it."""
+        new = Lives()
+        before = self._known or {}
+        views = {view.pid: view for view in diagnosis.processes}
+        new._known = {
+            row.key: _updated(
+                before.get(row.key), row, views.get(row.pid), snapshot.taken_at, first=self._known is None
+            )
+            for row in snapshot.processes
+        }
+        ends = [*_zombies(snapshot, new._known), *_vanished(snapshot, before, new._known)]
+        new._last_ranks = self._last_ranks | {e.who.role: e.who.pid for e in ends if e.who.role.startswith("rank ")}
+        born = [who for who in new._known.values() if _is_news(who, snapshot.taken_at)]
+        for key, who in new._known.items() if born or ends else ():
+            new._known[key] = _told(who, {w.pid for w in born}, {e.who.pid for e in ends})
+        return new, [*_ends(ends, snapshot.taken_at), *_births(born, new._last_ranks, snapshot.taken_at)]
+
+
+def _updated(known: Known | None, process: Process, view: ProcessView | None, now: float, *, first: bool) -> Known:
+    role, parent = (view.role, view.parent) if view else ("subprocess", process.ppid)
+    if role == "subprocess":
+        role = f"subprocess {process.name}"
+    if known is None:
+        # What is there when mpmon comes did not come now, and a zombie of then did not end now.
+        return Known(process.pid, role, parent, now, told=first, ended=first and process.ended)
+    return known if known.role == role else msgspec.structs.replace(known, role=role, parent=parent)
+
+
+def _is_news(who: Known, now: float) -> bool:
+    return not who.told and not who.ended and (not who.role.startswith(VAGUE) or now - who.first_at >= SETTLES_S)
+
+
+def _told(who: Known, born: set[int], ended: set[int]) -> Known:
+    if who.pid in ended:
+        return msgspec.structs.replace(who, told=True, ended=True)
+    return msgspec.structs.replace(who, told=True) if who.pid in born else who
+
+
+# How they ended
+
+
+def _zombies(snapshot: Snapshot, known: dict[Key, Known]) -> Iterator[End]:
+    for process in snapshot.processes:
+        if process.ended and not known[process.key].ended:
+            yield _end(known[process.key], process.exit_code)
+
+
+def _vanished(snapshot: Snapshot, before: dict[Key, Known], now: dict[Key, Known]) -> Iterator[End]:
+    gone = [(key, before[key]) for key in before.keys() - now.keys() if not before[key].ended]
+    if not gone:
+        return
+    codes = {(row.pid, row.start_time): row.process.exit_code for row in snapshot.exits}
+    returned = {row.child: row.returncode for row in snapshot.remembered if row.returncode is not None}
+    for key, who in sorted(gone):
+        returncode = returned.get(who.pid)
+        if codes.get(key) is None and returncode is not None:
+            yield End(who, did(returncode_words(returncode)), bad=returncode != 0)
+        else:
+            yield _end(who, codes.get(key))
+
+
+def _end(who: Known, code: int | None) -> End:
+    return End(who, NOT_SEEN if code is None else did(exit_words(code)), bad=bool(code))
+
+
+# Words
+
+
+def _births(born: list[Known], last_ranks: dict[str, int], at: float) -> Iterator[Event]:
+    for again in (False, True):
+        those = [who for who in born if (who.role in last_ranks) == again]
+        for group in _groups(those, lambda who: (_kind(who.role), who.parent)):
+            said = f"{_names(group)} started{' again' if again else ''} ({_pids(group)})"
+            yield _event("restarted" if again else "born", said, group, at)
+
+
+def _ends(ends: list[End], at: float) -> Iterator[Event]:
+    for group in _groups(ends, lambda end: (_kind(end.who.role), end.who.parent, end.how, end.who.told)):
+        whose = [end.who for end in group]
+        came = "" if group[0].who.told else "came and "
+        how = group[0].how
+        if len(group) > 1 and how.startswith("was "):
+            how = f"were {how[4:]}"
+        said = f"{_names(whose)} ({_pids(whose)}) {came}{how}"
+        yield _event("died", said, whose, at, bad=group[0].bad)
+
+
+T = TypeVar("T")
+
+
+def _groups(rows: list[T], alike: Callable[[T], object]) -> list[list[T]]:
+    """Those that are alike together, in the order of the first of each."""
+    groups: dict[object, list[T]] = {}
+    for row in rows:
+        groups.setdefault(alike(row), []).append(row)
+    return list(groups.values())
+
+
+def _event(kind: str, said: str, group: list[Known], at: float, *, bad: bool = False) -> Event:
+    return Event(at=at, kind=kind, summary=said, pids=tuple(who.pid for who in group), bad=bad)
+
+
+def _kind(role: str) -> str:
+    """The role without its number or name."""
+    return role.partition(" ")[0] if role.startswith(("process ", "subprocess ")) else role.rstrip("0123456789? ")
+
+
+def _names(group: list[Known]) -> str:
+    return several([who.role for who in group])
+
+
+def _pids(group: list[Known]) -> str:
+    return f"pid{'s' if len(group) > 1 else ''} {runs(who.pid for who in group)}"

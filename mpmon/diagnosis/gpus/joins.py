@@ -1,0 +1,242 @@
+"""Who is on which device, over a case: the ground that the topics about GPUs share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice, takewhile
+
+from mpmon.diagnosis.gpus.shares import Device, Share, by_device, device_of, is_named, lineage
+from mpmon.diagnosis.gpus.visible import Ordinal, ordinals
+from mpmon.diagnosis.words import runs, several
+from mpmon.model import Gpu, GpuProcess
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.diagnosis.case import Case
+
+FRESH_S = 10.0
+"""Values of a device that are older say nothing about the present."""
+
+_DEVICE = "device:/dev/nvidia"
+_ENVIRONMENT = ("LOCAL_RANK", "CUDA_VISIBLE_DEVICES")
+
+
+class Gpus:
+    """The joins over one case. Everything is computed when first asked for."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._snapshot = case.snapshot
+
+    @property
+    def seen(self) -> bool:
+        """There is something to say about GPUs at all."""
+        return bool(self._snapshot.gpus or self._snapshot.gpu_processes)
+
+    @cached_property
+    def by_uuid(self) -> dict[str, Gpu]:
+        """The devices."""
+        return {gpu.uuid: gpu for gpu in self._snapshot.gpus}
+
+    @cached_property
+    def fresh(self) -> tuple[Gpu, ...]:
+        """The devices whose values are those of now."""
+        return tuple(gpu for gpu in self._snapshot.gpus if is_fresh(gpu, self._case.now))
+
+    @cached_property
+    def contexts(self) -> tuple[GpuProcess, ...]:
+        """What the driver attributes to processes of the job."""
+        return tuple(row for row in self._snapshot.gpu_processes if is_named(row) and row.pid in self._case.processes)
+
+    @cached_property
+    def strangers(self) -> tuple[GpuProcess, ...]:
+        """What it attributes to others."""
+        return tuple(
+            row for row in self._snapshot.gpu_processes if is_named(row) and row.pid not in self._case.processes
+        )
+
+    @cached_property
+    def on(self) -> dict[Device, tuple[GpuProcess, ...]]:
+        """All that is on a device, of the job, of others and of unknown pid."""
+        found: dict[Device, list[GpuProcess]] = defaultdict(list)
+        for row in self._snapshot.gpu_processes:
+            found[device_of(row)].append(row)
+        return {device: tuple(rows) for device, rows in found.items()}
+
+    @cached_property
+    def ranks(self) -> frozenset[int]:
+        """The living ranks."""
+        return frozenset(
+            pid for pid, role in self._case.roles.items() if role.kind == "rank" and self._case.is_alive(pid)
+        )
+
+    @cached_property
+    def heads(self) -> frozenset[int]:
+        """Whose use is told apart: the ranks; without any, those with a context who do not work on request."""
+        if self.ranks:
+            return self.ranks
+        return frozenset(row.pid for row in self.contexts if not self._case.role(row.pid).serves)
+
+    @cached_property
+    def parents(self) -> dict[int, int | None]:
+        """The job's tree: for whom each process works."""
+        case = self._case
+        above = {pid: case.role(pid).parent or row.ppid for pid, row in case.processes.items()}
+        return {pid: parent if parent in case.processes else None for pid, parent in above.items()}
+
+    def head(self, pid: int) -> int | None:
+        """The nearest head at or above a process of the job."""
+        return next((above for above in lineage(pid, self.parents) if above in self.heads), None)
+
+    @cached_property
+    def _of_heads(self) -> dict[int, list[GpuProcess]]:
+        """The contexts of each head and of those who work for it."""
+        found: dict[int, list[GpuProcess]] = defaultdict(list)
+        for row in self.contexts:
+            if (head := self.head(row.pid)) is not None:
+                found[head].append(row)
+        return found
+
+    @cached_property
+    def devices(self) -> dict[int, frozenset[Device]]:
+        """Where each head, or one who works for it, has a context."""
+        return {head: frozenset(map(device_of, rows)) for head, rows in self._of_heads.items()}
+
+    @cached_property
+    def use(self) -> dict[int, tuple[Share, ...]]:
+        """What each head uses together with those who work for it, one share a device."""
+        return {head: by_device(rows) for head, rows in self._of_heads.items()}
+
+    @cached_property
+    def own(self) -> dict[int, Device]:
+        """The device of each head: its only one, the one on which it holds by far the most, or that of LOCAL_RANK.
+
+        A head of which none of these tells is missing.
+        """
+        found = {head: self._own(head, devices) for head, devices in self.devices.items()}
+        return {head: device for head, device in found.items() if device is not None}
+
+    def _own(self, head: int, devices: frozenset[Device]) -> Device | None:
+        if len(devices) == 1:
+            return next(iter(devices))
+        shares = self.use[head]
+        sizes = sorted((share.memory_bytes, share.device) for share in shares if share.memory_bytes is not None)
+        if len(sizes) == len(shares) and sizes[-1][0] >= 2 * sizes[-2][0]:
+            return sizes[-1][1]
+        local = self._case.role(head).local_rank
+        if local is None:
+            return None
+        numbers = {share.device: self._ordinals.get((head, share.device)) for share in shares}
+        return next((device for device, found in numbers.items() if found and found.number == local), None)
+
+    @cached_property
+    def _ordinals(self) -> dict[tuple[int, Device], Ordinal]:
+        return ordinals(self._snapshot)
+
+    @cached_property
+    def owners(self) -> dict[Device, tuple[int, ...]]:
+        """The heads whose own device it is."""
+        found: dict[Device, list[int]] = defaultdict(list)
+        for head, device in self.own.items():
+            found[device].append(head)
+        return {device: tuple(heads) for device, heads in found.items()}
+
+    def users(self, gpu_uuid: str) -> tuple[int, ...]:
+        """The heads that have a context on a GPU, those whose own it is before the others."""
+        having = [head for head, devices in self.devices.items() if any(device[0] == gpu_uuid for device in devices)]
+        return tuple(sorted(having, key=lambda head: self.own.get(head, ("",))[0] != gpu_uuid))
+
+    def readings(self, gpu_uuid: str, since: float, until: float) -> list[Gpu]:
+        """The values of a device that were read in that time, seconds since the epoch, oldest first."""
+        return [gpu for gpu in self._since(gpu_uuid, since) if gpu.read_at <= until][::-1]
+
+    def latest(self, gpu_uuid: str, count: int, since: float) -> list[Gpu]:
+        """The last so many of them, oldest first."""
+        return list(islice(self._since(gpu_uuid, since), count))[::-1]
+
+    def _since(self, gpu_uuid: str, since: float) -> Iterator[Gpu]:
+        return takewhile(lambda gpu: gpu.read_at >= since, self._back(gpu_uuid))
+
+    def _back(self, gpu_uuid: str) -> Iterator[Gpu]:
+        """What the history remembers of a device, each reading once, the newest first."""
+        read_at = float("inf")
+        for moment in reversed(self._case.history.trend):
+            for gpu in moment.gpus:
+                if gpu.uuid == gpu_uuid and gpu.read_at < read_at and is_fresh(gpu, moment.taken_at):
+                    read_at = gpu.read_at
+                    yield gpu
+
+    def last_use(self, pid: int) -> tuple[GpuProcess, ...]:
+        """What a process used when it was last seen on a GPU; empty if it never was."""
+        for moment in reversed(self._case.history.trend):
+            if rows := [row for row in moment.gpu_processes if row.pid == pid and is_named(row)]:
+                return tuple(rows)
+        return ()
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """UUIDs of the GPUs on which a process of the job has a context, or had one lately."""
+        pids = {*self._case.processes, *(row.pid for row in self._snapshot.exits)}
+        rows = (row for moment in self._case.history.trend for row in moment.gpu_processes)
+        return frozenset(row.gpu_uuid for row in rows if row.pid in pids and is_named(row))
+
+    @cached_property
+    def opened(self) -> dict[int, tuple[str, ...]]:
+        """The device files of GPUs that processes of the job have open: `/dev/nvidia0`.
+
+        Who only asks how many devices there are opens them too.
+        """
+        found: dict[int, set[str]] = defaultdict(set)
+        for handle in self._snapshot.handles:
+            if handle.object.startswith(_DEVICE) and handle.object[len(_DEVICE) :].isdigit():
+                found[handle.pid].add(handle.object.removeprefix("device:"))
+        return {pid: tuple(sorted(names)) for pid, names in found.items()}
+
+    def has_open(self, pid: int, gpu: Gpu) -> bool:
+        """It has the file of that device open: the driver numbers files as NVML does devices, by PCI bus."""
+        return f"/dev/nvidia{gpu.index}" in self.opened.get(pid, ())
+
+    def is_listed(self, gpu: Gpu) -> bool:
+        """The driver has told who uses it."""
+        return "gpu_processes" not in gpu.reasons
+
+    def is_divided(self, gpu_uuid: str) -> bool:
+        """It is used in parts, by MIG."""
+        gpu = self.by_uuid.get(gpu_uuid)
+        return bool(gpu and gpu.mig) or any(row.gpu_uuid == gpu_uuid for row in self._snapshot.mig_instances)
+
+    def name(self, device: Device) -> str:
+        """`GPU 3`, `MIG instance 1 of GPU 3`."""
+        gpu_uuid, mig_instance, compute_instance = device
+        gpu = self.by_uuid.get(gpu_uuid)
+        name = f"GPU {gpu.index}" if gpu else gpu_uuid
+        if mig_instance is None:
+            return name
+        part = f"{mig_instance}" if not compute_instance else f"{mig_instance}/{compute_instance}"
+        return f"MIG instance {part} of {name}"
+
+    def who(self, heads: Iterable[int]) -> str:
+        """`rank 3`, `ranks 0 and 4-7`, `main (pid 41)`."""
+        pids = list(heads)
+        numbers = sorted(
+            role.rank for pid in pids if (role := self._case.role(pid)).kind == "rank" and role.rank is not None
+        )
+        unnumbered = [pid for pid in pids if (role := self._case.role(pid)).kind != "rank" or role.rank is None]
+        ranks = [f"rank{'s' if len(numbers) > 1 else ''} {runs(numbers)}"] if numbers else []
+        return several([*ranks, *(f"{self._case.role(pid).name} (pid {pid})" for pid in unnumbered)])
+
+    def environment(self, pid: int) -> str:
+        """What its environment says of devices, to be appended: `; LOCAL_RANK=1, CUDA_VISIBLE_DEVICES is not set`."""
+        process = self._case.processes.get(pid)
+        if process is None or process.environment is None:
+            return ""
+        named = [f"{name}={value}" for name in _ENVIRONMENT if (value := process.environment.get(name)) is not None]
+        unset = [] if "CUDA_VISIBLE_DEVICES" in process.environment else ["CUDA_VISIBLE_DEVICES is not set"]
+        return f"; {', '.join([*named, *unset])}"
+
+
+def is_fresh(gpu: Gpu, at: float) -> bool:
+    """Its values could be read, shortly before that moment."""
+    return gpu.problem is None and at - gpu.read_at <= FRESH_S

@@ -1,0 +1,86 @@
+"""Queues, CUDA memory sent from process to process, and shared memory: what the probes found, joined.
+
+- `ground`: the joins over one snapshot;
+- `queues`, `names`: one view a queue: what is in it, who puts, who gets, who waits, who has its locks; what to call it;
+- `exports`, `lost`: one view for each sending of CUDA memory that is not given back, who holds how much of whom, and which
+  of them nobody will receive any more;
+- `memory`: /dev/shm, who uses it, what is left behind there;
+- `views`: the rows these are told in.
+
+`Ipc` computes each of them when it is first asked for.  A view of the screen asks `of(observation)`, a topic of remarks
+`case.ipc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from mpmon.diagnosis.findings import Observation
+from mpmon.diagnosis.ipc.exports import exports, pairs
+from mpmon.diagnosis.ipc.ground import Ground, roles_of
+from mpmon.diagnosis.ipc.lost import never_received
+from mpmon.diagnosis.ipc.memory import memory
+from mpmon.diagnosis.ipc.queues import queues
+from mpmon.diagnosis.ipc.views import (
+    ExportView,
+    LeftoverView,
+    LockView,
+    MemoryView,
+    PairView,
+    QueueView,
+    SharerView,
+    SystemView,
+)
+from mpmon.diagnosis.roles import Role
+from mpmon.model import Snapshot
+
+__all__ = [
+    "ExportView",
+    "Ipc",
+    "LeftoverView",
+    "LockView",
+    "MemoryView",
+    "PairView",
+    "QueueView",
+    "SharerView",
+    "SystemView",
+    "of",
+]
+
+
+class Ipc:
+    """What a job shares at one moment."""
+
+    def __init__(self, snapshot: Snapshot, roles: Mapping[int, Role]) -> None:
+        self.ground = Ground(snapshot, roles)
+
+    @cached_property
+    def queues(self) -> tuple[QueueView, ...]:
+        """One view a queue."""
+        return tuple(queues(self.ground))
+
+    @cached_property
+    def exports(self) -> tuple[ExportView, ...]:
+        """CUDA memory that was sent and is not given back."""
+        return exports(self.ground)
+
+    @cached_property
+    def pairs(self) -> tuple[PairView, ...]:
+        """Who holds how much of whom."""
+        return pairs(self.exports)
+
+    @cached_property
+    def never_received(self) -> tuple[tuple[ExportView, str], ...]:
+        """Sendings that nobody will receive any more, each with the reason."""
+        return tuple(never_received(self.ground, self.exports, self.queues)) if self.ground.snapshot.exports else ()
+
+    @cached_property
+    def memory(self) -> MemoryView | None:
+        """/dev/shm; `None` where nobody could be asked."""
+        return memory(self.ground)
+
+
+def of(observation: Observation) -> Ipc:
+    """Of what a view is handed."""
+    return Ipc(observation.snapshot, roles_of(observation.diagnosis.processes))

@@ -1,0 +1,52 @@
+"""What to call a queue: where it was made, or its part in a library that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mpmon.diagnosis.ipc.ground import Ground
+from mpmon.diagnosis.ipc.views import QueueView
+from mpmon.model import QueueRecord
+
+LOADER, POOL = "dataloader worker", "pool worker"
+
+
+def name_of(
+    ground: Ground, records: Iterable[QueueRecord], producers: tuple[int, ...], consumers: tuple[int, ...]
+) -> str | None:
+    """`None` where nothing is known. The pids are those that were seen to use it."""
+    made = next((row.made_at for row in records if row.made_at), None)
+    part = _part(ground, producers, consumers)
+    if part and made:
+        return f"{part}, made at {made}"
+    return part or (f"made at {made}" if made else None)
+
+
+def in_words(view: QueueView) -> str:
+    """`the loader result queue (pipe:77)`, `queue pipe:77, made at job.py:9 in main`, `queue pipe:77`."""
+    if view.name is None:
+        return f"queue {view.id}"
+    return f"queue {view.id}, {view.name}" if view.name.startswith("made") else f"the {view.name} ({view.id})"
+
+
+def _part(ground: Ground, producers: tuple[int, ...], consumers: tuple[int, ...]) -> str | None:
+    """A queue of torch's DataLoader (torch/utils/data/dataloader.py) or of a pool, by who puts and who gets."""
+    if len(consumers) == 1 and _all_are(ground, LOADER, consumers):
+        return f"loader index queue {ground.role(consumers[0]).name.rpartition(' ')[2]}"
+    if _all_are(ground, LOADER, producers) and _serve(ground, producers, consumers):
+        return "loader result queue"
+    if _all_are(ground, POOL, consumers):
+        return "pool task queue"
+    if _all_are(ground, POOL, producers) and _serve(ground, producers, consumers):
+        return "pool result queue"
+    return None
+
+
+def _all_are(ground: Ground, kind: str, pids: tuple[int, ...]) -> bool:
+    return bool(pids) and all(ground.role(pid).kind == kind for pid in pids)
+
+
+def _serve(ground: Ground, workers: tuple[int, ...], pids: tuple[int, ...]) -> bool:
+    """All of these are whom the workers work for."""
+    parents = {ground.role(worker).parent for worker in workers}
+    return all(pid in parents for pid in pids)

@@ -1,0 +1,130 @@
+"""Queues: what is in them, who puts and who gets, who waits, and who has their locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.ipc.ground import Ground
+from mpmon.diagnosis.ipc.names import name_of
+from mpmon.diagnosis.ipc.views import LockView, QueueView
+from mpmon.model import Blocked, QueueRecord, QueueState
+
+QUEUES_FILE = "multiprocessing/queues.py"
+
+WITHOUT_SHIM = "only the shim counts them (mpmon run)"
+BY_ENDS = "whoever has that end of its pipe; nobody was seen to use it"
+
+
+def queues(ground: Ground) -> Iterator[QueueView]:
+    """One view a queue, in the order in which their pipes were made."""
+    states = {row.object: row for row in ground.snapshot.queues}
+    for name in sorted(states.keys() | ground.records.keys(), key=_inode):
+        yield _Joined(ground, name, states.get(name)).view()
+
+
+def _inode(name: str) -> tuple[int, str]:
+    number = name.rpartition(":")[2]
+    return (int(number) if number.isdecimal() else 0, name)
+
+
+class _Joined:
+    """All that is known of one queue."""
+
+    def __init__(self, ground: Ground, name: str, state: QueueState | None) -> None:
+        self._ground = ground
+        self._name = name
+        self._state = state
+        self._records: list[QueueRecord] = ground.records.get(name, [])
+
+    def view(self) -> QueueView:
+        state, records = self._state, self._records
+        waiting_put, waiting_get = self._waiting(to_put=True), self._waiting(to_put=False)
+        producers = self._seen(state.putters if state else (), (row.pid for row in records if row.puts), waiting_put)
+        consumers = self._seen(state.getters if state else (), (row.pid for row in records if row.gets), waiting_get)
+        item = self._ground.objects.get(self._name)
+        return QueueView(
+            id=self._name, name=name_of(self._ground, self._records, producers, consumers),
+            kind=state.kind if state else records[0].kind,
+            depth=state.items if state else None, capacity=state.capacity if state else records[0].capacity,
+            bytes_unread=state.unread_bytes if state and state.unread_bytes is not None else item.fill if item else None,
+            producers=producers or self._with_end(to_put=True), consumers=consumers or self._with_end(to_put=False),
+            blocked_put=waiting_put, blocked_get=waiting_get,
+            read_lock=self._lock(state.read_lock, "get", taken=state.read_locked) if state else None,
+            write_lock=self._lock(state.write_lock, "put", taken=state.write_locked) if state else None,
+            puts=sum(row.puts for row in records) if records else None,
+            gets=sum(row.gets for row in records) if records else None,
+            lost=sum(row.lost for row in records) if records else None,
+            put_site=_latest((row.put_at, row.put_site) for row in records),
+            get_site=_latest((row.get_at, row.get_site) for row in records),
+            reasons=self._reasons(producers, consumers),
+        )  # fmt: skip
+
+    def _reasons(self, producers: tuple[int, ...], consumers: tuple[int, ...]) -> dict[str, str]:
+        known = self._state.reasons if self._state else {"items": self._why_unread()}
+        reasons = {
+            {"items": "depth", "unread_bytes": "bytes_unread"}.get(name, name): why for name, why in known.items()
+        }
+        if not self._records:
+            reasons.update(dict.fromkeys(("puts", "gets", "lost"), WITHOUT_SHIM))
+        reasons.update(
+            {name: BY_ENDS for name, seen in (("producers", producers), ("consumers", consumers)) if not seen}
+        )
+        return reasons
+
+    def _why_unread(self) -> str:
+        pids = {row.pid for row in self._records}
+        refused = (row.reason for row in self._ground.snapshot.unknowns if row.table == "queues" and row.pid in pids)
+        return next(refused, "the memory of those who have it was not looked at yet")
+
+    # Who
+
+    def _seen(self, *pids: Iterable[int]) -> tuple[int, ...]:
+        return tuple(sorted({pid for some in pids for pid in some if self._ground.is_alive(pid)}))
+
+    def _with_end(self, *, to_put: bool) -> tuple[int, ...]:
+        """Who could, by the access mode of its descriptors."""
+        handles = self._ground.holders.get(self._name, ())
+        pids = (row.pid for row in handles if (row.writes if to_put else row.reads))
+        return tuple(pid for pid in self._seen(pids) if not self._ground.is_helper(pid))
+
+    def _waiting(self, *, to_put: bool) -> tuple[int, ...]:
+        """Whose threads wait for room, for an item, or for the lock in front of it."""
+        rows = [row for row in self._ground.waiting.get(self._name, ()) if row.writes == to_put]
+        if self._state:
+            parts = (self._state.room, self._state.write_lock) if to_put else (self._state.read_lock,)
+            rows += [row for part in parts if part for row in self._ground.waiting.get(part, ())]
+        return self._seen(row.pid for row in rows)
+
+    # Locks
+
+    def _lock(self, name: str | None, function: str, *, taken: bool | None) -> LockView | None:
+        if name is None:
+            return None
+        holders = self._holders(name, function) if taken else ()
+        return LockView(id=name, taken=taken, holders=holders, orphaned=bool(taken) and self._is_orphaned(name))
+
+    def _holders(self, name: str, function: str) -> tuple[int, ...]:
+        """By the ledgers, where somebody waits for it; else who is inside of the pipe in the call that takes it."""
+        by_ledger = [use.pid for use in self._ground.uses.get(name, ()) if use.count > 0]
+        inside = [row for row in self._ground.waiting.get(self._name, ()) if self._is_in(row, function)]
+        return self._seen(by_ledger) or self._seen(row.pid for row in inside)
+
+    def _is_in(self, row: Blocked, function: str) -> bool:
+        stack = self._ground.stacks.get((row.pid, row.tid))
+        functions = ("get",) if function == "get" else ("put", "_feed")
+        return stack is not None and row.writes == (function == "put") and has(stack, QUEUES_FILE, functions)
+
+    def _is_orphaned(self, name: str) -> bool:
+        uses = {use.pid: use for use in self._ground.uses.get(name, ())}
+        if not uses:
+            return False
+        users = {row.pid for row in self._ground.holders.get(name, ()) if not self._ground.is_helper(row.pid)}
+        alive = {pid for pid in users if self._ground.is_alive(pid)}
+        complete = bool(alive) and alive <= uses.keys() and name not in self._ground.outside
+        return complete and all(uses[pid].count == 0 for pid in alive)
+
+
+def _latest(sites: Iterable[tuple[float | None, str | None]]) -> str | None:
+    known = [(at, site) for at, site in sites if at is not None and site]
+    return max(known)[1] if known else None

@@ -1,0 +1,143 @@
+"""What is said of queues, of CUDA memory sent to others and of shared memory, as views and the report show it."""
+
+from __future__ import annotations
+
+from mpmon.model import Row
+
+
+class LockView(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """One of the two locks of a queue."""
+
+    id: str
+    taken: bool | None = None
+    holders: tuple[int, ...] = ()
+    """Pids, as far as it is known who."""
+    orphaned: bool = False
+    """It is taken, and every process that has it says that it is not the one: its holder ended without giving it back."""
+
+
+class QueueView(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """One queue of multiprocessing."""
+
+    id: str
+    """`pipe:INODE`."""
+    name: str | None = None
+    """`made at job.py:9 in main`, `loader index queue 2`; `None` where nothing is known."""
+    kind: str | None = None
+    """`Queue`, `JoinableQueue`, `SimpleQueue`."""
+    depth: int | None = None
+    """Items put and not taken yet."""
+    capacity: int | None = None
+    """`None` without a bound."""
+    bytes_unread: int | None = None
+    producers: tuple[int, ...] = ()
+    """Processes that were seen to put; where none was, all that have the end of the pipe for it."""
+    consumers: tuple[int, ...] = ()
+    blocked_put: tuple[int, ...] = ()
+    """Processes with a thread that waits in `put`, or whose feeder thread waits for room in the pipe."""
+    blocked_get: tuple[int, ...] = ()
+    read_lock: LockView | None = None
+    write_lock: LockView | None = None
+    puts: int | None = None
+    """By the shim, of all processes that have it."""
+    gets: int | None = None
+    lost: int | None = None
+    """Items whose `put` came back and that could not be sent."""
+    put_site: str | None = None
+    """Where the last put was called."""
+    get_site: str | None = None
+    reasons: dict[str, str]
+    """Why a field is `None` or a guess."""
+
+
+class ExportView(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """CUDA memory that one process has sent to another and that is not given back yet."""
+
+    producer: int
+    slot: int | None = None
+    """`None` for several slots of which nothing more is known."""
+    file: str
+    gpu_uuid: str | None = None
+    size_bytes: int | None = None
+    refcount: int | None = None
+    state: str
+    """`in-flight`, `held`, `held-by-dead`, `released-not-collected`, `rebuilt-twice`, `unknown`."""
+    consumers: tuple[int, ...] = ()
+    queue: str | None = None
+    """`pipe:INODE`."""
+    site: str | None = None
+    """Where it was sent."""
+    age_s: float | None = None
+    exports: int = 1
+    """How many this row stands for."""
+    limbo: bool = False
+    """The producer has no more use for it: the memory stays only because it is not given back."""
+    synced: bool = False
+    """It was sent with a full synchronization of the stream, for want of events."""
+    sent_at: float | None = None
+    released_s: float | None = None
+    """For how long its count has been 0."""
+    reasons: dict[str, str]
+
+
+class PairView(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """All that one process holds of another one's CUDA memory."""
+
+    producer: int
+    consumer: int
+    blocks: int
+    bytes: int
+    oldest_age_s: float | None = None
+    queue: str | None = None
+    """The one that most of them came through."""
+    site: str | None = None
+    """The line that sent most of them."""
+
+
+class SharerView(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """What sharing uses up in one process."""
+
+    pid: int
+    bytes: int = 0
+    """Storages it has mapped."""
+    storages: int = 0
+    created_bytes: int = 0
+    """Of storages that are there now and that it made, whoever has them."""
+    created: int = 0
+    descriptors: int | None = None
+    descriptors_limit: int | None = None
+    maps: int | None = None
+    maps_limit: int | None = None
+
+
+class LeftoverView(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """A file that nobody has mapped and whose creator is dead."""
+
+    path: str
+    size_bytes: int
+    creator: int | None = None
+
+
+class SystemView(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """Another /dev/shm than that of the job's root."""
+
+    device: int
+    size_bytes: int
+    used_bytes: int
+    pids: tuple[int, ...] = ()
+
+
+class MemoryView(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """/dev/shm as the job's root sees it, and who uses it."""
+
+    device: int
+    size_bytes: int
+    used_bytes: int
+    by_process: tuple[SharerView, ...] = ()
+    """The largest first."""
+    in_transit: int = 0
+    """Storages that nobody has mapped and whose creator lives: sent, and not received yet."""
+    in_transit_bytes: int = 0
+    orphans: tuple[LeftoverView, ...] = ()
+    others: tuple[SystemView, ...] = ()
+    """Those that other processes of the job see."""

@@ -1,0 +1,39 @@
+"""What was made in the round before, taken over where all it was made of is the very same object.
+
+Rows that did not change between two rounds are shared, so of a job that stands still most joins and readings are those of
+a second ago.  It is a memory of results only: with or without it a diagnosis is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from operator import is_
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_Kept = tuple[tuple[object, ...], Any]
+"""What something was made of, and what was made."""
+
+
+class Memory:
+    """Of one stream of rounds."""
+
+    def __init__(self) -> None:
+        self._now: dict[Hashable, _Kept] = {}
+        self._before: dict[Hashable, _Kept] = {}
+
+    def turn(self) -> None:
+        """Another round begins: what nobody asked for in the last one is forgotten."""
+        self._before, self._now = self._now, {}
+
+    def same(self, name: Hashable, make: Callable[..., T], *of: object) -> T:
+        """What `make` makes of these objects, which are not to change and must be all that it depends on.
+
+        It is made anew unless it was made, by this name, of the very same ones.
+        """
+        kept = self._now.get(name) or self._before.get(name)
+        if kept is None or not all(map(is_, kept[0], of)):
+            kept = (of, make(*of))
+        self._now[name] = kept
+        return kept[1]

@@ -1,0 +1,41 @@
+"""A process has nearly as many files open as it may.
+
+What it looks like: soon "Too many open files" (errno 24) or "received 0 items of ancdata" in a queue or a DataLoader.
+Why: with torch's usual sharing strategy each tensor that is shared keeps a descriptor, and each one on its way another one;
+small tensors cost as much as large ones.
+What to do: raise the limit (ulimit -n); keep fewer received tensors (.clone() what is kept); send one large tensor for many
+small ones; or torch.multiprocessing.set_sharing_strategy("file_system").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.model import Limits
+
+TOPIC = "descriptors-near-limit"
+
+SHARE = 0.9
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each process."""
+    for row in case.snapshot.limits:
+        if row.descriptors is not None and row.descriptors_limit and row.descriptors >= SHARE * row.descriptors_limit:
+            yield _remark(case, row)
+
+
+def _remark(case: Case, row: Limits) -> Remark:
+    torch = row.storage_descriptors
+    return Remark(
+        topic=TOPIC, pids=(row.pid,),
+        summary=f"{case.ipc.ground.who(row.pid)} has {row.descriptors} of {row.descriptors_limit} files open"
+        + (f", {torch} of them tensors in shared memory" if torch else ""),
+        evidence=(f"/proc/{row.pid}/fd, and 'Max open files' of /proc/{row.pid}/limits",),
+        advice=(
+            "Raise the limit: ulimit -n 65536 before the start, or resource.setrlimit in the program.",
+            *(("Keep copies of what is received (.clone()), or set_sharing_strategy('file_system').",) if torch else ()),
+        ),
+    )  # fmt: skip

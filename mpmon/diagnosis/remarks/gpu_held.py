@@ -1,0 +1,204 @@
+"""Memory of a GPU is held by processes that nobody waits for any more, or by others than the job.
+
+What it looks like: CUDA is out of memory although the job uses little; nvidia-smi shows a full device, perhaps without any
+process; a rank was killed and its memory stayed.
+Why: a child that outlives its rank keeps what it has.  A forked one (a DataLoader worker) keeps even the memory of its dead
+rank: it inherited the rank's descriptors of /dev/nvidia*, with which the driver does not list it.  Or somebody else, often
+an earlier run, is on the same device.
+What to do: end the pids that are named; before you signal a process of somebody else, ask its owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.gpus.shares import device_of, is_named
+from mpmon.diagnosis.words import several, size
+from mpmon.model import Gpu, GpuProcess, Process
+
+TOPIC = "gpu-held"
+
+NOTABLE_BYTES = 256 << 20
+"""What others hold is told from this size on."""
+
+UNLISTED_BYTES = 1 << 30
+"""So much in use that belongs to no listed process is held by somebody else: driver and rounding take less."""
+
+GONE_S = 7.0
+"""So long after its parent a DataLoader worker has ended by itself (torch/utils/data/_utils/worker.py looks every 5 s), and
+the driver has given back what was the parent's.
+"""
+
+MOST_LINES = 6
+
+_WORK_FOR_OTHERS = frozenset({"dataloader worker", "pool worker", "process"})
+"""A rank that was started from a shell which has ended is nobody's orphan."""
+
+
+class _Orphan(msgspec.Struct, frozen=True, gc=False):
+    """A process of the job that worked for another one, which has ended."""
+
+    process: Process
+    parent: int | None
+    """Pid of that one, where mpmon saw it."""
+    rows: tuple[GpuProcess, ...]
+    """What the driver attributes to it."""
+    devices: tuple[str, ...]
+    """Device files it inherited, if it is not listed itself: `/dev/nvidia0`."""
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for what the job has left behind, one for strangers."""
+    if not case.gpus.seen:
+        return
+    orphans = [orphan for row in case.snapshot.processes if (orphan := _orphan(case, row))]
+    unlisted = [gpu for gpu in case.gpus.fresh if _unlisted(case, gpu) and any(_has(case, row, gpu) for row in orphans)]
+    if keeping := [row for row in orphans if row.rows or any(_has(case, row, gpu) for gpu in unlisted)]:
+        yield _left(case, keeping, unlisted)
+    if ghosts := _ghosts(case):
+        yield _listed_still(case, ghosts)
+    if strangers := list(_strangers(case)):
+        yield _foreign(case, strangers)
+
+
+# What the job left behind
+
+
+def _orphan(case: Case, process: Process) -> _Orphan | None:
+    """Alive, and the process it worked for has ended."""
+    if process.ppid in case.processes or process.ended or process.pid == case.snapshot.root_pid:
+        return None
+    if case.role(process.pid).kind not in _WORK_FOR_OTHERS:
+        return None
+    life = case.history.life(process)
+    parent = life.first.ppid if life and life.first.ppid != process.ppid else None
+    if case.now - _alone_since(case, parent) < GONE_S:
+        return None
+    rows = tuple(row for row in case.gpus.contexts if row.pid == process.pid)
+    forked = process.forked or (process.forked is None and process.name == "pt_data_worker")
+    devices = case.gpus.opened.get(process.pid, ()) if forked and not rows else ()
+    return _Orphan(process, parent, rows, devices)
+
+
+def _alone_since(case: Case, parent: int | None) -> float:
+    """Since when that parent is gone, as far as mpmon saw."""
+    return next((row.seen_at for row in reversed(case.snapshot.exits) if row.pid == parent), case.history.first_at)
+
+
+def _has(case: Case, orphan: _Orphan, gpu: Gpu) -> bool:
+    """It is not listed and has that device open."""
+    return bool(orphan.devices) and case.gpus.has_open(orphan.process.pid, gpu)
+
+
+def _unlisted(case: Case, gpu: Gpu) -> int:
+    """Bytes in use that no listed process accounts for; 0 where that cannot be told, or is little."""
+    rows = [row for device, found in case.gpus.on.items() if device[0] == gpu.uuid for row in found]
+    listed = [row.memory_bytes for row in rows if row.memory_bytes is not None]
+    known = case.gpus.is_listed(gpu) and len(listed) == len(rows) and not case.gpus.is_divided(gpu.uuid)
+    if gpu.memory_used_bytes is None or not known:
+        return 0
+    rest = gpu.memory_used_bytes - sum(listed)
+    return rest if rest >= UNLISTED_BYTES else 0
+
+
+def _left(case: Case, orphans: list[_Orphan], unlisted: list[Gpu]) -> Remark:
+    pids = tuple(orphan.process.pid for orphan in orphans)
+    uuids = [row.gpu_uuid for orphan in orphans for row in orphan.rows] + [gpu.uuid for gpu in unlisted]
+    have, keep, them = ("has", "keeps", "it") if len(orphans) == 1 else ("have", "keep", "them")
+    names = several([f"{case.role(pid).name} (pid {pid})" for pid in pids])
+    return Remark(
+        topic=TOPIC, pids=pids, gpu_uuids=tuple(dict.fromkeys(uuids)),
+        summary=f"{names} {have} outlived the process that started {them} and {keep} memory of {_where(case, uuids)}",
+        evidence=(
+            *(_line(case, orphan) for orphan in orphans[:MOST_LINES]),
+            *(f"{size(_unlisted(case, gpu))} of GPU {gpu.index} belong to no process that the driver lists" for gpu in unlisted),
+        ),
+        advice=(f"Nobody waits for {them} any more: kill {' '.join(map(str, pids))}, and kill -9 those that stay.",),
+    )  # fmt: skip
+
+
+def _line(case: Case, orphan: _Orphan) -> str:
+    """Whose child it was, and what it has."""
+    pid, parent = orphan.process.pid, orphan.parent
+    rank = (orphan.process.environment or {}).get("RANK")
+    whose = f"of rank {rank}" if rank else "of its parent"
+    gone = f"pid {pid}: {f'pid {parent}, ' if parent else ''}the process {whose}, has ended"
+    if orphan.rows:
+        return f"{gone}; it has {_amounts(case, orphan.rows)}"
+    before = case.gpus.last_use(parent) if parent else ()
+    had = f" with {_amounts(case, before)}" if before else ""
+    return f"{gone}{had}; it was forked, and has {several(list(orphan.devices))} open"
+
+
+def _ghosts(case: Case) -> list[GpuProcess]:
+    """Contexts of processes of the job that ended a while before the driver was asked.
+
+    A pid that is not to be seen here may be one of another namespace, unless it had that context while it lived.
+    """
+    ended = {row.pid: row.seen_at for row in case.snapshot.exits if row.pid not in case.processes}
+    late = {gpu.uuid: gpu.read_at - GONE_S for gpu in case.gpus.fresh}
+    return [
+        row for row in case.snapshot.gpu_processes
+        if row.pid in ended and row.name is None and late.get(row.gpu_uuid, 0.0) >= ended[row.pid]
+        and any(device_of(before) == device_of(row) for before in case.gpus.last_use(row.pid))
+    ]  # fmt: skip
+
+
+def _listed_still(case: Case, ghosts: list[GpuProcess]) -> Remark:
+    pids = tuple(dict.fromkeys(row.pid for row in ghosts))
+    uuids = [row.gpu_uuid for row in ghosts]
+    return Remark(
+        topic=TOPIC, pids=pids, gpu_uuids=tuple(dict.fromkeys(uuids)),
+        summary=f"the driver still counts memory of {_where(case, uuids)} for pid {several([str(pid) for pid in pids])} of "
+        f"this job, which {'has' if len(pids) == 1 else 'have'} ended",
+        evidence=tuple(f"pid {row.pid}: {_amounts(case, [row])}" for row in ghosts[:MOST_LINES]),
+        advice=("See who still has the device open: fuser -v /dev/nvidia*.",),
+    )  # fmt: skip
+
+
+# Strangers
+
+
+def _strangers(case: Case) -> Iterator[tuple[GpuProcess, tuple[int, ...]]]:
+    """Processes outside of the job with memory where a head of the job is at home, and these heads."""
+    ended = {row.pid for row in case.snapshot.exits}
+    for row in case.gpus.strangers:
+        heads = case.gpus.owners.get(device_of(row), ())
+        notable = row.memory_bytes is not None and row.memory_bytes >= NOTABLE_BYTES
+        computes = is_named(row) and row.kinds != ("graphics",) and row.pid not in ended
+        if heads and notable and computes:
+            yield row, heads
+
+
+def _foreign(case: Case, found: list[tuple[GpuProcess, tuple[int, ...]]]) -> Remark:
+    rows = [row for row, _ in found]
+    pids = tuple(dict.fromkeys(row.pid for row in rows))
+    heads = list(dict.fromkeys(head for _, owners in found for head in owners))
+    names = {row.pid: f"pid {row.pid}{f' ({row.name})' if row.name else ''}" for row in rows}
+    have, use = "holds" if len(pids) == 1 else "hold", "uses" if len(heads) == 1 else "use"
+    return Remark(
+        topic=TOPIC, pids=pids, gpu_uuids=tuple(dict.fromkeys(row.gpu_uuid for row in rows)),
+        summary=f"{several(list(names.values()))}, not under pid {case.snapshot.root_pid}, {have} memory of "
+        f"{_where(case, [row.gpu_uuid for row in rows])}, which {case.gpus.who(heads)} {use}",
+        evidence=tuple(f"{names[row.pid]}: {_amounts(case, [row])}" for row in rows[:MOST_LINES]),
+        advice=(
+            f"See whose they are before you signal them: ps -o pid,ppid,user,lstart,args -p {','.join(map(str, pids))}.",
+            "What an earlier run of yours left behind may be killed.",
+        ),
+    )  # fmt: skip
+
+
+def _where(case: Case, uuids: list[str]) -> str:
+    gpus = [gpu for uuid in dict.fromkeys(uuids) if (gpu := case.gpus.by_uuid.get(uuid))]
+    return several([f"GPU {gpu.index}" for gpu in gpus]) or "a GPU"
+
+
+def _amounts(case: Case, rows: Iterable[GpuProcess]) -> str:
+    return several([
+        f"{size(row.memory_bytes) if row.memory_bytes is not None else 'memory'} on {case.gpus.name(device_of(row))}"
+        for row in rows
+    ])  # fmt: skip

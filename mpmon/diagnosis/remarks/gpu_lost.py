@@ -1,0 +1,123 @@
+"""A GPU is lost, asks for a reset, has reported errors, or a call of the driver on it does not come back.
+
+What it looks like: ranks stand in CUDA calls or in collectives for ever, nvidia-smi hangs or shows ERR!, and the kernel's
+log has lines with `NVRM: Xid`.
+Why: a device that fell off the bus, broken memory, a driver that waits for the device; or, with XID 13, 31 and 43, a kernel
+of the program that read or wrote where it must not.
+What to do: read the kernel's log for the XID; end the job, and reset the device or reboot the machine as the driver asks;
+for an error of the program run it with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.words import age
+from mpmon.model import Gpu, Xid
+
+TOPIC = "gpu-lost"
+
+BLOCKED_AFTER_S = 5.0
+"""A driver call may take this long: waking a device without persistence takes 1.5 s."""
+
+XIDS = {
+    13: "graphics engine exception",
+    31: "memory page fault",
+    43: "the program's channel was stopped",
+    45: "work was removed after an error",
+    48: "double bit error of its memory",
+    62: "halt of its internal microcontroller",
+    63: "a row of its memory was remapped",
+    64: "a row of its memory could not be remapped",
+    74: "NVLink error",
+    79: "it has fallen off the bus",
+    92: "many single bit errors of its memory",
+    94: "contained memory error",
+    95: "uncontained memory error",
+    119: "its system processor does not answer",
+    120: "error of its system processor",
+}
+"""NVIDIA's "Xid Errors"."""
+
+OF_PROGRAMS = frozenset({13, 31, 43, 45})
+"""XIDs that a program's own error brings about most of the time."""
+
+BROKEN = ("is lost", "requires a reset", "cables", "interrupts", "infoROM", "does not explain")
+"""Words of problems that are the device's own. That it may not be read, or nobody can be asked, is none."""
+
+_LOG = "Read the kernel's log: dmesg -T | grep -i 'NVRM: Xid'."
+_RESET = (
+    "End the job before the device is reset (nvidia-smi --gpu-reset -i {index}); one that is lost needs a reboot most of "
+    "the time."
+)
+_PROGRAM = (
+    "Most of the time this is the program's: run it with CUDA_LAUNCH_BLOCKING=1, or under compute-sanitizer, to see which "
+    "kernel it was."
+)
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each device that is in trouble."""
+    for gpu in case.snapshot.gpus:
+        facts = [*_blocked(case, gpu), *_unreadable(gpu), *_errors(case, gpu)]
+        if facts and _matters(case, gpu):
+            users = case.gpus.users(gpu.uuid)
+            whose = [f"{case.gpus.who(users)} {'has' if len(users) == 1 else 'have'} a context on it"] if users else []
+            yield Remark(
+                topic=TOPIC, summary=f"GPU {gpu.index} ({gpu.name}): {facts[0]}", pids=users, gpu_uuids=(gpu.uuid,),
+                since=_since(gpu), evidence=(*facts[1:], *whose), advice=tuple(_advice(gpu)),
+            )  # fmt: skip
+
+
+def _blocked(case: Case, gpu: Gpu) -> Iterator[str]:
+    if gpu.blocked_since is not None and case.now - gpu.blocked_since >= BLOCKED_AFTER_S:
+        yield f"a call of the driver has not come back for {age(case.now - gpu.blocked_since)}"
+        if gpu.problem:
+            yield gpu.problem
+
+
+def _unreadable(gpu: Gpu) -> Iterator[str]:
+    if gpu.problem and gpu.blocked_since is None and any(word in gpu.problem for word in BROKEN):
+        yield gpu.problem
+
+
+def _errors(case: Case, gpu: Gpu) -> Iterator[str]:
+    """What the driver reports of a device that it can read."""
+    if gpu.recovery_action not in (None, "none"):
+        yield f"the driver asks for: {gpu.recovery_action}"
+    for number in sorted({xid.number for xid in gpu.xids}):
+        words = f" ({XIDS[number]})" if number in XIDS else ""
+        yield f"XID {number}{words}, {age(case.now - _last(gpu, number).seen_at)} ago"
+    if gpu.ecc_uncorrected:
+        known = [row.ecc_uncorrected for row in case.gpus.readings(gpu.uuid, 0.0, case.now)]
+        before = next((count for count in known if count is not None), gpu.ecc_uncorrected)
+        new = gpu.ecc_uncorrected - before
+        when = f"{new} of them while mpmon watched" if new > 0 else "none of them since mpmon came"
+        yield f"{gpu.ecc_uncorrected} uncorrected memory errors since the driver was loaded, {when}"
+
+
+def _matters(case: Case, gpu: Gpu) -> bool:
+    """The job is or was on it, or has it open; or, for one that cannot be read, the job uses any."""
+    opened = any(case.gpus.has_open(pid, gpu) for pid in case.gpus.opened)
+    return gpu.uuid in case.gpus.used or opened or bool(gpu.problem and (case.gpus.used or case.gpus.opened))
+
+
+def _last(gpu: Gpu, number: int) -> Xid:
+    return max((xid for xid in gpu.xids if xid.number == number), key=lambda xid: xid.seen_at)
+
+
+def _since(gpu: Gpu) -> float | None:
+    if gpu.blocked_since is not None:
+        return gpu.blocked_since
+    return min((xid.seen_at for xid in gpu.xids), default=None)
+
+
+def _advice(gpu: Gpu) -> Iterator[str]:
+    numbers = {xid.number for xid in gpu.xids}
+    if numbers and numbers <= OF_PROGRAMS:
+        yield _PROGRAM
+    yield _LOG
+    if gpu.problem or gpu.recovery_action not in (None, "none"):
+        yield _RESET.format(index=gpu.index)

@@ -1,0 +1,83 @@
+"""Ranks hold memory on a GPU that is another rank's.
+
+What it looks like: nvidia-smi lists every rank on GPU 0 with some hundred MiB each, and rank 0 runs out of memory first.
+Why: whatever touches CUDA before the rank has chosen its device makes a context on cuda:0, and tensors of a checkpoint go
+back to the device from which they were saved.  A rank that is sent CUDA tensors of another device (torch.multiprocessing)
+has a context there too, by right.
+What to do: call torch.cuda.set_device(local_rank) before anything else of CUDA, or give init_process_group a device_id;
+load checkpoints with torch.load(…, map_location="cpu") or with the rank's own device.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.gpus import Device, Share
+from mpmon.diagnosis.words import between, size
+
+TOPIC = "gpu-not-own"
+
+SMALL_BYTES = 1 << 30
+"""A context without anything in it takes less."""
+
+MOST_LINES = 2
+
+_ADVICE = (
+    "Call torch.cuda.set_device(local_rank) before anything else of CUDA: without a device it takes cuda:0.",
+    "Or give init_process_group device_id=torch.device('cuda', local_rank).",
+    "Load checkpoints with torch.load(…, map_location=…): tensors go back to the device from which they were saved.",
+)
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each device on which ranks are that have another of their own."""
+    strays: dict[Device, list[tuple[int, Share]]] = defaultdict(list)
+    for head, own in case.gpus.own.items():
+        for share in case.gpus.use[head] if len(case.gpus.devices[head]) > 1 else ():
+            if share.device != own and case.role(head).kind == "rank" and _is_small(case, head, share):
+                strays[share.device].append((head, share))
+    for device, found in strays.items():
+        owners = [head for head in case.gpus.owners.get(device, ()) if case.role(head).kind == "rank"]
+        if owners or len(found) > 1:
+            yield _remark(case, device, found, owners)
+
+
+def _is_small(case: Case, head: int, share: Share) -> bool:
+    """It is little beside what the rank holds on its own device; who uses two devices alike means to."""
+    own = next(other for other in case.gpus.use[head] if other.device == case.gpus.own[head])
+    if share.memory_bytes is None or own.memory_bytes is None:
+        return share.memory_bytes is None
+    return share.memory_bytes <= max(own.memory_bytes / 2, SMALL_BYTES)
+
+
+def _remark(case: Case, device: Device, strays: list[tuple[int, Share]], owners: list[int]) -> Remark:
+    heads = sorted((head for head, _ in strays), key=lambda head: (case.role(head).rank or 0, head))
+    name, whose = case.gpus.name(device), f"which is {case.gpus.who(owners)}'s" if owners else "which is none of theirs"
+    sizes = sorted(share.memory_bytes for _, share in strays if share.memory_bytes is not None)
+    known = len(sizes) == len(strays)
+    what = between(size(sizes[0]), size(sizes[-1])) if known else "a context"
+    verb = ("holds" if len(heads) == 1 else "each hold") if known else ("has" if len(heads) == 1 else "each have")
+    return Remark(
+        topic=TOPIC, summary=f"{case.gpus.who(heads)} {verb} {what} on {name}, {whose}",
+        pids=tuple(heads), gpu_uuids=(device[0],),
+        evidence=(*_together(case, device, sizes if known else []), *(_lines(case, head) for head in heads[:MOST_LINES])),
+        advice=_ADVICE,
+    )  # fmt: skip
+
+
+def _together(case: Case, device: Device, sizes: list[int]) -> Iterator[str]:
+    gpu = case.gpus.by_uuid.get(device[0])
+    if len(sizes) > 1 and gpu and gpu.memory_total_bytes and device[1] is None:
+        yield f"together {size(sum(sizes))} of the {size(gpu.memory_total_bytes)} of {case.gpus.name(device)}"
+
+
+def _lines(case: Case, head: int) -> str:
+    """Where a rank is, and what its environment says of it."""
+    shares = [
+        f"{size(share.memory_bytes) if share.memory_bytes is not None else 'a context'} on {case.gpus.name(share.device)}"
+        for share in case.gpus.use[head]
+    ]
+    return f"{case.role(head).name} (pid {head}): {', '.join(shares)}{case.gpus.environment(head)}"

@@ -1,0 +1,129 @@
+"""A GPU has little to do, for its rank waits for batches most of the time: the loader is the bottleneck.
+
+What it looks like: utilization is low or goes up and down, and nearly every look finds the rank's main thread in the
+DataLoader.
+Why: the workers together make fewer batches a second than the GPU takes: too few of them, too few CPUs, slow storage, an
+expensive transform; or there are none, and the rank loads by itself.
+What to do: more workers as long as there are CPUs (num_workers, persistent_workers=True, a larger prefetch_factor); beyond
+that a cheaper item: decode and resize ahead of time, larger files, transforms on the GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import mean
+
+import msgspec
+
+from mpmon.diagnosis.advice import available_cpus
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.history import Look
+from mpmon.diagnosis.knot import doing
+from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import age, between, several
+
+TOPIC = "gpu-starved"
+
+LOW_PERCENT = 50.0
+"""Mean utilization below which a device has little to do."""
+
+MOST = 2 / 3
+"""Of the looks that find the rank waiting for a batch."""
+
+LOOKS, SPAN_S, BACK_S = 5, 8.0, 300.0
+"""At least so many looks over at least so long, none older than that."""
+
+_FETCHES = ("torch/utils/data/_utils/fetch.py", ("fetch",))
+"""Where a DataLoader without workers makes a batch, in the rank's own thread."""
+
+
+class _Starved(msgspec.Struct, frozen=True, gc=False):
+    """A head that waits for its loader."""
+
+    head: int
+    percent: float
+    """Mean utilization of its device meanwhile."""
+    waits: int
+    looks: int
+    seconds: float
+    alone: bool
+    """It loads by itself."""
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for all heads that starve."""
+    found = [starved for head in case.gpus.own if (starved := _starved(case, head))]
+    if not found:
+        return
+    heads = [starved.head for starved in found]
+    percents = sorted(starved.percent for starved in found)
+    yield Remark(
+        topic=TOPIC, pids=tuple(heads), gpu_uuids=tuple(dict.fromkeys(case.gpus.own[head][0] for head in heads)),
+        summary=f"{case.gpus.who(heads)} {'waits' if len(heads) == 1 else 'wait'} for batches most of the time, and "
+        f"{'its GPU is' if len(heads) == 1 else 'their GPUs are'} busy for only "
+        f"{between(f'{percents[0]:.0f} %', f'{percents[-1]:.0f} %')}: the loader is the bottleneck",
+        evidence=tuple(line for starved in found[:4] for line in _evidence(case, starved)),
+        advice=tuple(_advice(case, found)),
+    )  # fmt: skip
+
+
+def _starved(case: Case, head: int) -> _Starved | None:
+    """Its main thread gets on, but is found waiting for the loader at most looks, while its device has little to do."""
+    past = case.past((head, head))
+    if past is None or len(past.looks) < LOOKS or case.motion((head, head)) is not Motion.MOVING:
+        return None
+    looks = [look for look in past.looks if look.stack and look.at >= case.now - BACK_S]
+    if len(looks) < LOOKS or looks[-1].at - looks[0].at < SPAN_S:
+        return None
+    loading = case.memory.same(("loading", head), _loading, past.looks)
+    alone = sum(look.at in loading for look in looks)
+    waits = alone or sum(map(_waits, looks))
+    if waits < MOST * len(looks):
+        return None
+    read = case.gpus.readings(case.gpus.own[head][0], looks[0].at, case.now)
+    percents = [gpu.utilization_percent for gpu in read if gpu.utilization_percent is not None]
+    if len(percents) < LOOKS or mean(percents) >= LOW_PERCENT:
+        return None
+    return _Starved(head, mean(percents), waits, len(looks), looks[-1].at - looks[0].at, alone=bool(alone))
+
+
+def _waits(look: Look) -> bool:
+    return look.standing.kind is Wait.LOADER_BATCH
+
+
+def _loading(looks: tuple[Look, ...]) -> frozenset[float]:
+    """The moments of those that found it making a batch by itself."""
+    return frozenset(look.at for look in looks if look.stack is not None and has(look.stack, *_FETCHES))
+
+
+def _workers(case: Case, head: int) -> list[int]:
+    pids = case.clients.get(head, ())
+    return [pid for pid in pids if case.role(pid).kind == "dataloader worker" and case.is_alive(pid)]
+
+
+def _evidence(case: Case, starved: _Starved) -> Iterator[str]:
+    gpu = case.gpus.name(case.gpus.own[starved.head])
+    does = "was making a batch by itself" if starved.alone else "was waiting for the next batch"
+    yield (
+        f"{case.gpus.who([starved.head])} {does} at {starved.waits} of {starved.looks} looks in {age(starved.seconds)}; "
+        f"{gpu} was busy for {starved.percent:.0f} %"
+    )
+    workers = _workers(case, starved.head)
+    busy = [pid for pid in workers if not case.standing((pid, pid)).idle]
+    if workers:
+        what = several(list(dict.fromkeys(doing(case, (pid, pid)) for pid in busy)), most=3)
+        yield f"it has {len(workers)} DataLoader workers, {len(busy)} of them have work{f': {what}' if what else ''}"
+
+
+def _advice(case: Case, found: list[_Starved]) -> Iterator[str]:
+    cpus, workers = available_cpus(case), sum(len(_workers(case, starved.head)) for starved in found)
+    if any(starved.alone for starved in found):
+        yield "Let the DataLoader have workers: num_workers=4 or so, persistent_workers=True."
+    elif workers < cpus:
+        yield f"Use more workers ({workers} now, {cpus} CPUs): num_workers, persistent_workers=True, prefetch_factor."
+    else:
+        yield f"More workers will not help, {workers} share {cpus} CPU{'s' if cpus > 1 else ''}: make an item cheaper."
+    yield "Decode and resize ahead of time, read few large files instead of many small ones, transform on the GPU."

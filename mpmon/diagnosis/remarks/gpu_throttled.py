@@ -1,0 +1,96 @@
+"""A GPU is slowed down by heat or by its hardware, and with it the rank that uses it.
+
+What it looks like: one rank is slower than its peers in every step, and all others wait for it in each collective; the
+clock of its GPU is far below the maximum.
+Why: cooling, a power supply that calls for less, a device that protects itself.  That clocks stay within the power limit is
+normal and not told here.
+What to do: look at temperature, fans and dust, power cables and the machine's neighbours; leave the device out until then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import takewhile
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.words import between, several
+from mpmon.model import Gpu
+
+TOPIC = "gpu-throttled"
+
+SLOWDOWNS = ("thermal", "slowdown", "brake")
+"""Words of the reasons that are told: nvmlClocksEventReason of nvml.h with ThermalSlowdown, HwSlowdown, PowerBrake."""
+
+READINGS = 5
+"""All of the last must show it."""
+
+BACK_S = 60.0
+
+WORKS_PERCENT = 20.0
+"""One that does nothing may be as slow as it likes."""
+
+FULL_CLOCK = 0.95
+"""Of the highest clock: what is above it is not slow."""
+
+_ADVICE = (
+    "Look at the cooling (temperature, fans, what runs beside it) and at the power supply of that machine.",
+    "In synchronous training the slowest GPU sets the pace of all.",
+)
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for all devices with the same reasons."""
+    alike: dict[tuple[str, ...], list[Gpu]] = defaultdict(list)
+    for gpu in case.gpus.fresh:
+        if (reasons := _slowdowns(gpu)) and _lasts(case, gpu) and case.gpus.users(gpu.uuid):
+            alike[reasons].append(gpu)
+    for reasons, gpus in alike.items():
+        heads = list(dict.fromkeys(head for gpu in gpus for head in case.gpus.users(gpu.uuid)))
+        yield Remark(
+            topic=TOPIC, pids=tuple(heads), gpu_uuids=tuple(gpu.uuid for gpu in gpus),
+            since=min(_since(case, gpu) for gpu in gpus),
+            summary=f"{several([f'GPU {gpu.index}' for gpu in gpus])}, which {case.gpus.who(heads)} "
+            f"{'uses' if len(heads) == 1 else 'use'}, {'is' if len(gpus) == 1 else 'are'} slowed down: {', '.join(reasons)}",
+            evidence=(*map(_words, gpus), *_peers(case, gpus)),
+            advice=_ADVICE,
+        )  # fmt: skip
+
+
+def _slowdowns(gpu: Gpu) -> tuple[str, ...]:
+    reasons = gpu.clock_event_reasons or ()
+    return tuple(reason for reason in reasons if any(word in reason.lower() for word in SLOWDOWNS))
+
+
+def _is_slow(gpu: Gpu) -> bool:
+    """It works, at less than its clock."""
+    if gpu.utilization_percent is None or gpu.utilization_percent < WORKS_PERCENT:
+        return False
+    known = gpu.sm_clock_mhz is not None and gpu.sm_clock_max_mhz is not None
+    return not known or (gpu.sm_clock_mhz or 0) < FULL_CLOCK * (gpu.sm_clock_max_mhz or 0)
+
+
+def _lasts(case: Case, gpu: Gpu) -> bool:
+    last = case.gpus.latest(gpu.uuid, READINGS, case.now - BACK_S)
+    return len(last) == READINGS and all(_slowdowns(row) and _is_slow(row) for row in last)
+
+
+def _since(case: Case, gpu: Gpu) -> float:
+    streak = takewhile(_slowdowns, reversed(case.gpus.readings(gpu.uuid, 0.0, case.now)))
+    return min((row.read_at for row in streak), default=case.now)
+
+
+def _words(gpu: Gpu) -> str:
+    clock = f"{gpu.sm_clock_mhz} MHz" if gpu.sm_clock_mhz is not None else "unknown clock"
+    most = f" of {gpu.sm_clock_max_mhz} MHz" if gpu.sm_clock_max_mhz is not None else ""
+    heat = f", {gpu.temperature_celsius:.0f} °C" if gpu.temperature_celsius is not None else ""
+    return f"GPU {gpu.index}: {clock}{most}{heat}"
+
+
+def _peers(case: Case, slow: list[Gpu]) -> Iterator[str]:
+    """The clocks of the job's other devices that work."""
+    others = [gpu for gpu in case.gpus.fresh if gpu not in slow and case.gpus.users(gpu.uuid) and gpu.sm_clock_mhz]
+    clocks = sorted(gpu.sm_clock_mhz or 0 for gpu in others if (gpu.utilization_percent or 0.0) >= WORKS_PERCENT)
+    if clocks:
+        yield f"the other GPUs of the job run at {between(f'{clocks[0]} MHz', f'{clocks[-1]} MHz')}"

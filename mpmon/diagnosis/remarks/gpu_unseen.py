@@ -1,0 +1,61 @@
+"""Processes of the job have a GPU open that is in use, and the driver lists nobody on it.
+
+What it looks like: the device is in use and ranks have /dev/nvidia* open, but no process at all is on that GPU.
+Why: in a container some versions of the driver leave out processes that are not to be seen from there, others tell pids of
+the host; or the GPU is used by somebody who cannot be seen.
+What to do: run mpmon on the host, or give the container the host's pids (docker run --pid=host, hostPID: true).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.words import several
+from mpmon.model import Gpu
+
+TOPIC = "gpu-unseen"
+
+USED_BYTES = 1 << 30
+"""A device with so much in use is in use by somebody."""
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for the whole job."""
+    if case.gpus.contexts or _is_told(case):
+        return
+    empty = [gpu for gpu in case.gpus.fresh if _is_used(case, gpu)]
+    pids = [pid for pid in sorted(case.gpus.opened) if _works(case, pid)] if empty else []
+    pids = [pid for pid in pids if any(case.gpus.has_open(pid, gpu) for gpu in empty)]
+    if not pids:
+        return
+    yield Remark(
+        topic=TOPIC, pids=tuple(pids), gpu_uuids=tuple(gpu.uuid for gpu in empty),
+        summary=f"{several([f'GPU {gpu.index}' for gpu in empty])} {'is' if len(empty) == 1 else 'are'} in use, and the driver "
+        "lists nobody there: which process of the job is on which GPU is not known",
+        evidence=(f"{case.role(pids[0]).name} (pid {pids[0]}) has {case.gpus.opened[pids[0]][0]} open (/proc/{pids[0]}/fd)",),
+        advice=("Run mpmon on the host, or give the container the host's pids: docker run --pid=host, hostPID: true.",),
+    )  # fmt: skip
+
+
+def _works(case: Case, pid: int) -> bool:
+    """It may use what it has open: a child of a dead rank only inherited it."""
+    at_home = case.is_alive(pid) and (pid == case.snapshot.root_pid or case.processes[pid].ppid in case.processes)
+    return at_home and not case.role(pid).serves
+
+
+def _is_used(case: Case, gpu: Gpu) -> bool:
+    """Much of its memory is in use, by nobody who is listed."""
+    listed = any(device[0] == gpu.uuid for device in case.gpus.on)
+    return (
+        case.gpus.is_listed(gpu)
+        and not listed
+        and gpu.memory_used_bytes is not None
+        and gpu.memory_used_bytes >= USED_BYTES
+    )
+
+
+def _is_told(case: Case) -> bool:
+    """The probe has said so already: it sees where the driver tells pids of another namespace."""
+    return any(row.name == "gpus" and "namespace" in (row.problem or "") for row in case.snapshot.probes)

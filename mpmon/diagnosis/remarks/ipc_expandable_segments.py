@@ -1,0 +1,64 @@
+"""CUDA memory of expandable segments does not arrive: the receiver may not take the sender's descriptors.
+
+What it looks like: "pidfd_getfd: Operation not permitted" in the receiver, or sendings that are never received.
+Why: with expandable_segments:True torch shares memory by descriptors that the receiver takes out of the sender with
+pidfd_getfd(2), which needs the right to trace it: the same user, and in a container or under Yama CAP_SYS_PTRACE.
+What to do: switch it off (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False) where memory is shared, or give the receiver that
+right (docker run --cap-add SYS_PTRACE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc import ExportView
+
+TOPIC = "ipc-expandable-segments"
+
+_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each producer that has it on and whose sendings do not arrive, or go to another user."""
+    stuck: dict[int, list[ExportView]] = {}
+    for view, _ in case.ipc.never_received:
+        stuck.setdefault(view.producer, []).append(view)
+    for producer in sorted({view.producer for view in case.ipc.exports}):
+        strangers = _strangers(case, producer)
+        if is_on(case, producer) and (stuck.get(producer) or strangers):
+            yield _remark(case, producer, len(stuck.get(producer, ())), strangers)
+
+
+def is_on(case: Case, pid: int) -> bool:
+    """By its environment at its start."""
+    process = case.processes.get(pid)
+    settings = (process.environment or {}) if process else {}
+    return any("expandable_segments:true" in settings.get(name, "").lower().replace(" ", "") for name in _VARIABLES)
+
+
+def _strangers(case: Case, producer: int) -> list[int]:
+    """Receivers of another user, but root."""
+    getters = {view.id: view.consumers for view in case.ipc.queues}
+    receivers = {
+        pid for view in case.ipc.exports if view.producer == producer for pid in getters.get(view.queue or "", ())
+    }
+    own = case.processes[producer].uid if producer in case.processes else None
+    uids = {pid: case.processes[pid].uid for pid in receivers if pid in case.processes}
+    return sorted(pid for pid, uid in uids.items() if own is not None and uid not in (None, 0, own))
+
+
+def _remark(case: Case, producer: int, count: int, strangers: list[int]) -> Remark:
+    ground = case.ipc.ground
+    why = f"{count} of its sendings never arrived" if count else f"pid {strangers[0]} is another user's"
+    return Remark(
+        topic=TOPIC, pids=(producer, *strangers),
+        summary=f"{ground.who(producer)} shares CUDA memory with expandable_segments on, and {why}: its receivers need the right "
+        "to trace it",
+        evidence=(f"PYTORCH_CUDA_ALLOC_CONF of /proc/{producer}/environ; pidfd_getfd(2) asks for PTRACE_MODE_ATTACH",),
+        advice=(
+            "Start it with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False where CUDA memory is shared.",
+            "Or give receivers the right: docker run --cap-add SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0.",
+        ),
+    )  # fmt: skip

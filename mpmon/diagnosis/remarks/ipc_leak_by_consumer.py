@@ -1,0 +1,71 @@
+"""A consumer keeps more and more of the CUDA memory it receives.
+
+What it looks like: the memory of the producer grows with every batch, although it keeps nothing itself.
+Why: whoever receives CUDA memory holds the producer's memory until the last tensor of it ends: a list of batches, a loss with
+its graph, a variable of a loop that was left.  A tensor of 4 KiB keeps the whole block.
+What to do: copy what is to be kept (.clone()), and del the received tensor before the next one is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc import ExportView
+from mpmon.diagnosis.ipc.exports import most_common
+from mpmon.diagnosis.ipc.names import in_words
+from mpmon.diagnosis.words import age, size
+
+TOPIC = "ipc-leak-by-consumer"
+
+SPAN_S = 60.0
+"""What is kept for a shorter time may be a window of batches."""
+
+FEWEST = 16
+"""Blocks; weights that are sent once are many too, but all of them at one time."""
+
+QUARTERS = 4
+"""Of the time since the oldest: in each of them some were kept, so it goes on."""
+
+_ADVICE = (
+    "Copy what is to be kept (.clone() or .cpu()), and del the received tensor before the next get().",
+    "Look for lists of batches or losses in the consumer, and for received tensors in closures and caches.",
+)
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each producer, consumer and line that sends."""
+    kept: dict[tuple[int, int, str | None], list[ExportView]] = {}
+    for view in case.ipc.exports:
+        for consumer in view.consumers if view.state == "held" else ():
+            kept.setdefault((view.producer, consumer, view.site), []).append(view)
+    for (producer, consumer, _), views in sorted(kept.items(), key=lambda item: -len(item[1])):
+        if _grows([view.age_s for view in views if view.age_s is not None]):
+            yield _remark(case, producer, consumer, views)
+
+
+def _grows(ages: list[float]) -> bool:
+    oldest = max(ages, default=0.0)
+    if len(ages) < FEWEST or oldest < SPAN_S:
+        return False
+    parts = [min(QUARTERS - 1, int(QUARTERS * age_s / oldest)) for age_s in ages]
+    return min(parts.count(part) for part in range(QUARTERS)) >= FEWEST // QUARTERS // 2
+
+
+def _remark(case: Case, producer: int, consumer: int, views: list[ExportView]) -> Remark:
+    ground = case.ipc.ground
+    oldest = max(view.age_s or 0.0 for view in views)
+    queue = most_common(view.queue for view in views)
+    site = f", sent at {views[0].site}" if views[0].site else ""
+    return Remark(
+        topic=TOPIC, pids=(consumer, producer), since=case.now - oldest,
+        summary=f"{ground.who(consumer)} keeps {len(views)} blocks {size(sum(view.size_bytes or 0 for view in views))} of CUDA "
+        f"memory of {ground.who(producer)}, more and more for {age(oldest)}",
+        evidence=(f"through {_name(case, queue)}{site}" if queue else f"each block{site} still has count 1",),
+        advice=_ADVICE,
+    )  # fmt: skip
+
+
+def _name(case: Case, queue: str) -> str:
+    return next((in_words(view) for view in case.ipc.queues if view.id == queue), f"queue {queue}")

@@ -1,0 +1,47 @@
+"""CUDA memory stays taken because the process that received it died.
+
+What it looks like: memory of the producer that neither del nor torch.cuda.ipc_collect() frees.
+Why: a consumer gives its count back when its tensor ends; one that was killed never does (torch's notes on multiprocessing).
+What to do: let consumers end by themselves (a sentinel, then join), and delete their tensors first; memory that is lost this
+way comes back when the producer ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc import PairView
+from mpmon.diagnosis.words import size
+
+TOPIC = "ipc-leak-by-death"
+
+_ADVICE = (
+    "It comes back only when the producer ends: restart it, or keep such blocks in a pool that outlives its consumers.",
+    "Let consumers end by themselves (a sentinel, then join) and del their tensors first; kill() loses the memory.",
+)
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each producer and dead consumer."""
+    for pair in case.ipc.pairs:
+        if not _lives(case, pair.consumer) and case.ipc.ground.is_alive(pair.producer):
+            yield _remark(case, pair)
+
+
+def _lives(case: Case, pid: int) -> bool:
+    shim = case.ipc.ground.shims.get(pid)
+    return case.ipc.ground.is_alive(pid) and (shim is None or shim.alive)
+
+
+def _remark(case: Case, pair: PairView) -> Remark:
+    blocks = f"{pair.blocks} block{'s' if pair.blocks > 1 else ''} {size(pair.bytes)}"
+    sites = (f"sent at {pair.site}",) if pair.site else ()
+    return Remark(
+        topic=TOPIC, pids=(pair.producer, pair.consumer),
+        summary=f"{blocks} of CUDA memory of {case.ipc.ground.who(pair.producer)} stay taken for ever: "
+        f"pid {pair.consumer} had received them and died",
+        since=None if pair.oldest_age_s is None else case.now - pair.oldest_age_s,
+        evidence=(*sites, f"their counts are still 1, and pid {pair.consumer} has ended"), advice=_ADVICE,
+    )  # fmt: skip

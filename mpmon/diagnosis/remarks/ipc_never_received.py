@@ -1,0 +1,46 @@
+"""CUDA memory was sent, and nobody will ever receive it.
+
+What it looks like: memory of the producer that stays taken, with a count of 1, for minutes, while later items of the same
+queue arrive; or what is sent is never got.
+Why: the message was pickled and thrown away (an exception in get(), a full queue that was closed, a handle that was made by
+hand and never rebuilt), or its consumer ended before it came.
+What to do: receive everything that was sent, also at the end (drain the queue); where handles are made by hand, rebuild each
+of them exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc import ExportView
+from mpmon.diagnosis.words import age, size
+
+TOPIC = "ipc-never-received"
+
+_ADVICE = (
+    "Drain the queue before its consumer ends; an exception while unpickling in get() throws the item away: log it there.",
+    "The memory comes back only when the producer ends: it counts as held by somebody for ever.",
+)
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each producer."""
+    found: dict[int, list[tuple[ExportView, str]]] = {}
+    for view, why in case.ipc.never_received:
+        found.setdefault(view.producer, []).append((view, why))
+    for producer, views in sorted(found.items()):
+        yield _remark(case, producer, views)
+
+
+def _remark(case: Case, producer: int, found: list[tuple[ExportView, str]]) -> Remark:
+    oldest = max(view.age_s or 0.0 for view, _ in found)
+    lines = dict.fromkeys(f"{why}{f', sent at {view.site}' if view.site else ''}" for view, why in found)
+    count, held = len(found), size(sum(view.size_bytes or 0 for view, _ in found))
+    return Remark(
+        topic=TOPIC, pids=(producer,), since=case.now - oldest,
+        summary=f"{count} sending{'s' if count > 1 else ''} of CUDA memory ({held}) of {case.ipc.ground.who(producer)} "
+        f"{'were' if count > 1 else 'was'} never received, the oldest for {age(oldest)}",
+        evidence=tuple(lines)[:4], advice=_ADVICE,
+    )  # fmt: skip

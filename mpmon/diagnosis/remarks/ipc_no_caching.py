@@ -1,0 +1,31 @@
+"""CUDA memory is shared with the caching allocator switched off.
+
+What it looks like: received tensors whose content changes, or errors of CUDA in the receiver.
+Why: with PYTORCH_NO_CUDA_MEMORY_CACHING torch gives memory back to the driver at once, also while a receiver still uses it.
+What to do: share CUDA memory only without that variable; it is for debugging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+
+TOPIC = "ipc-no-caching"
+
+VARIABLE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each producer."""
+    for producer in sorted({row.pid for row in case.snapshot.exports}):
+        process = case.processes.get(producer)
+        if process and VARIABLE in (process.environment or {}):
+            yield Remark(
+                topic=TOPIC, pids=(producer,),
+                summary=f"{case.ipc.ground.who(producer)} shares CUDA memory with {VARIABLE} set: "
+                "what receivers still use may be freed under them",
+                evidence=(f"{VARIABLE} in /proc/{producer}/environ",),
+                advice=(f"Unset {VARIABLE}; it is for debugging, and not for programs that share CUDA memory.",),
+            )  # fmt: skip

@@ -1,0 +1,60 @@
+"""CUDA memory that all consumers have given back is still taken in the producer.
+
+What it looks like: the consumer has dropped everything, and the producer's memory does not fall; after each transfer of
+weights some gigabytes more are gone.
+Why: torch keeps memory that the producer drops while a consumer has it, and looks at it again only when the next shared block
+is freed, when torch.cuda.ipc_collect() is called, or when an allocation fails; empty_cache() does not do it.
+What to do: call torch.cuda.ipc_collect() in the producer after the consumers have let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc import ExportView
+from mpmon.diagnosis.words import age, size
+
+TOPIC = "ipc-not-collected"
+
+PATIENCE_S = 30.0
+"""The next free may collect it soon."""
+
+LEAST_BYTES = 16 << 20
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each producer."""
+    left: dict[int, list[ExportView]] = {}
+    for view in case.ipc.exports:
+        late = view.state == "released-not-collected" and _released_s(case, view) >= PATIENCE_S
+        if late and not _is_collected(case, view):
+            left.setdefault(view.producer, []).append(view)
+    for producer, views in sorted(left.items()):
+        if sum(view.size_bytes or 0 for view in views) >= LEAST_BYTES:
+            yield _remark(case, producer, views)
+
+
+def _released_s(case: Case, view: ExportView) -> float:
+    """At least: what had happened before mpmon came is as old as the watch."""
+    return case.history.watched_s if view.released_s is None else view.released_s
+
+
+def _is_collected(case: Case, view: ExportView) -> bool:
+    shim = case.ipc.ground.shims.get(view.producer)
+    released_at = case.now - _released_s(case, view)
+    return shim is not None and shim.collected_at is not None and shim.collected_at >= released_at
+
+
+def _remark(case: Case, producer: int, views: list[ExportView]) -> Remark:
+    longest = max(_released_s(case, view) for view in views)
+    blocks = f"{len(views)} block{'s' if len(views) > 1 else ''} {size(sum(view.size_bytes or 0 for view in views))}"
+    sites = dict.fromkeys(f"sent at {view.site}" for view in views if view.site)
+    return Remark(
+        topic=TOPIC, pids=(producer,), since=case.now - longest,
+        summary=f"{blocks} of CUDA memory released, not collected: torch.cuda.ipc_collect() in {case.ipc.ground.who(producer)}",
+        evidence=(f"their counts have been 0 for {age(longest)}, and nothing was collected since, as far as the shim saw",
+                  *list(sites)[:4]),
+        advice=("Call torch.cuda.ipc_collect() in the producer once its consumers have let go; empty_cache() does not do it.",),
+    )  # fmt: skip

@@ -1,0 +1,45 @@
+"""Items were put into a queue and could not be sent.
+
+What it looks like: put() came back, and nobody ever gets the item; the log has a traceback of QueueFeederThread.
+Why: the feeder thread pickles after put() has returned. What cannot be pickled, or finds no descriptor left, is dropped, with
+a traceback on standard error and nothing else.
+What to do: search standard error for QueueFeederThread; make the item picklable; raise the limit of open files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc import QueueView
+from mpmon.diagnosis.ipc.names import in_words
+
+TOPIC = "items-lost"
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each queue."""
+    if not any(row.lost for row in case.snapshot.queue_records):
+        return
+    for view in case.ipc.queues:
+        if view.lost:
+            yield _remark(case, view)
+
+
+def _remark(case: Case, view: QueueView) -> Remark:
+    losers = [row for row in case.ipc.ground.records[view.id] if row.lost]
+    count, them = ("1 item was", "it") if view.lost == 1 else (f"{view.lost} items were", "them")
+    return Remark(
+        topic=TOPIC, pids=tuple(row.pid for row in losers),
+        summary=f"{count} put into {in_words(view)} and could not be sent: nobody will ever get {them}",
+        evidence=tuple(_line(case, row.pid, row.lost, row.put_site) for row in losers[:4]),
+        advice=(
+            "Search the job's standard error for QueueFeederThread: the traceback names what could not be pickled or sent.",
+            "Where it says 'Too many open files': raise ulimit -n, or set_sharing_strategy('file_system').",
+        ),
+    )  # fmt: skip
+
+
+def _line(case: Case, pid: int, lost: int, site: str | None) -> str:
+    return f"{case.ipc.ground.who(pid)} lost {lost}" + (f"; it put last at {site}" if site else "")

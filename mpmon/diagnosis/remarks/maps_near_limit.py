@@ -1,0 +1,39 @@
+"""A process has nearly as many memory mappings as it may.
+
+What it looks like: soon "Cannot allocate memory" (errno 12) although there is enough.
+Why: each shared tensor is a mapping of its own, and vm.max_map_count (65,530 by default) bounds them.
+What to do: keep fewer received tensors (.clone() what is kept), send one large tensor for many small ones, or raise
+vm.max_map_count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.model import Limits
+
+TOPIC = "maps-near-limit"
+
+SHARE = 0.9
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each process."""
+    for row in case.snapshot.limits:
+        if row.maps is not None and row.maps_limit and row.maps >= SHARE * row.maps_limit:
+            yield _remark(case, row)
+
+
+def _remark(case: Case, row: Limits) -> Remark:
+    return Remark(
+        topic=TOPIC, pids=(row.pid,),
+        summary=f"{case.ipc.ground.who(row.pid)} has {row.maps} of {row.maps_limit} memory mappings"
+        + (f", {row.storages} of them tensors in shared memory" if row.storages else ""),
+        evidence=(f"/proc/{row.pid}/maps, and vm.max_map_count",),
+        advice=(
+            "Keep copies of what is received (.clone()), and send one large tensor for many small ones.",
+            "Or raise the limit: sudo sysctl vm.max_map_count=262144",
+        ),
+    )  # fmt: skip

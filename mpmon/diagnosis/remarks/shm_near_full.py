@@ -1,0 +1,50 @@
+"""/dev/shm is nearly full.
+
+What it looks like: "bus error" or "unable to allocate shared memory(shm)" in a DataLoader worker, or soon so.
+Why: batches of workers, queues of tensors and shared models lie there; a container has 64 MiB by default.
+What to do: docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir of medium Memory at /dev/shm; fewer workers, a
+lower prefetch_factor, smaller batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.words import size
+from mpmon.model import SharedMemory
+
+TOPIC = "shm-near-full"
+
+SHARE, MUCH = 0.9, 0.98
+"""Full from here on, when little is left; however much is left."""
+
+LITTLE_BYTES = 1 << 30
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each /dev/shm of the job."""
+    for row in case.snapshot.shared_memory:
+        left = row.size_bytes - row.used_bytes
+        share = row.used_bytes / row.size_bytes if row.size_bytes else 0.0
+        if share >= MUCH or (share >= SHARE and left < LITTLE_BYTES):
+            yield _remark(case, row, share)
+
+
+def _remark(case: Case, row: SharedMemory, share: float) -> Remark:
+    memory = case.ipc.memory
+    makers = [maker for maker in (memory.by_process if memory else ()) if maker.created_bytes and maker.pid in row.pids]
+    makers.sort(key=lambda maker: -maker.created_bytes)
+    lines = [f"{size(maker.created_bytes)} by {case.ipc.ground.who(maker.pid)}" for maker in makers[:4]]
+    orphans = sum(file.size_bytes for file in memory.orphans) if memory else 0
+    left = [f"{size(orphans)} left behind by dead processes"] if orphans else []
+    return Remark(
+        topic=TOPIC, pids=tuple(maker.pid for maker in makers[:4]),
+        summary=f"/dev/shm is {int(100 * share)} % full: {size(row.used_bytes)} of {size(row.size_bytes)}",
+        evidence=(*lines, *left) or tuple(f"as pid {pid} sees it" for pid in row.pids[:1]),
+        advice=(
+            "Give it more room: docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir of medium Memory.",
+            "Or use less: fewer workers, a lower prefetch_factor, smaller batches.",
+        ),
+    )  # fmt: skip

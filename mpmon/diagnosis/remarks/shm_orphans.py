@@ -1,0 +1,40 @@
+"""Dead jobs left shared memory behind.
+
+What it looks like: /dev/shm fills although little runs; free memory of the machine shrinks from job to job.
+Why: a process that is killed removes nothing; tensors of the sharing strategy file_system and reference counts of CUDA memory
+have names in /dev/shm and stay until somebody removes them or the machine restarts.
+What to do: remove the files that are named: nobody has them mapped, and their creators are dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.words import size
+
+TOPIC = "shm-orphans"
+
+LEAST_BYTES, LEAST_SHARE, MANY = 64 << 20, 0.01, 32
+"""So much memory, so much of /dev/shm, or so many files are worth a word."""
+
+SHOWN = 3
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for all of them."""
+    memory = case.ipc.memory if any(row.creator_alive is False for row in case.snapshot.shared_files) else None
+    orphans = memory.orphans if memory else ()
+    held = sum(row.size_bytes for row in orphans)
+    if memory is None or not (
+        held >= LEAST_BYTES or len(orphans) >= MANY or (orphans and held >= LEAST_SHARE * memory.size_bytes)
+    ):
+        return
+    largest = sorted(orphans, key=lambda row: -row.size_bytes)[:SHOWN]
+    yield Remark(
+        topic=TOPIC,
+        summary=f"{len(orphans)} file{'s' if len(orphans) > 1 else ''} {size(held)} in /dev/shm belong to dead processes",
+        evidence=tuple(f"{row.path} {size(row.size_bytes)}, made by pid {row.creator}, which is dead" for row in largest),
+        advice=("Nobody has them mapped: rm them (mpmon --json lists them all under shared_memory.orphans).",),
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Processes that share memory see different /dev/shm.
+
+What it looks like: memory of the producer is never freed, without any error; or a receiver cannot open what it was sent.
+Why: each container has a /dev/shm of its own.  The count of CUDA memory lies in a file there: a consumer that does not find
+it gives nothing back, and does not say so.
+What to do: one /dev/shm for all of them: --ipc=host, --ipc=container:NAME, or in Kubernetes one pod with a shared emptyDir
+of medium Memory at /dev/shm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+
+TOPIC = "shm-split"
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each producer whose sendings go to others that do not see its files."""
+    systems = case.snapshot.shared_memory
+    if len(systems) < 2:
+        return
+    device = {pid: row.device for row in systems for pid in row.pids}
+    apart: dict[int, set[int]] = {}
+    for producer, receiver in _transfers(case):
+        if producer in device and device.get(receiver, device[producer]) != device[producer]:
+            apart.setdefault(producer, set()).add(receiver)
+    for producer, receivers in sorted(apart.items()):
+        yield _remark(case, producer, sorted(receivers))
+
+
+def _transfers(case: Case) -> Iterator[tuple[int, int]]:
+    """From whom to whom CUDA memory went, or goes as soon as it is got."""
+    getters = {view.id: view.consumers for view in case.ipc.queues}
+    for view in case.ipc.exports:
+        receivers = view.consumers or (getters.get(view.queue, ()) if view.queue else ())
+        yield from ((view.producer, receiver) for receiver in receivers)
+
+
+def _remark(case: Case, producer: int, receivers: list[int]) -> Remark:
+    ground = case.ipc.ground
+    others = ", ".join(ground.who(pid) for pid in receivers[:4])
+    return Remark(
+        topic=TOPIC, pids=(producer, *receivers),
+        summary=f"{ground.who(producer)} sends CUDA memory to {others}, and they do not see the same /dev/shm: "
+        "nothing of it is ever given back",
+        evidence=(f"/dev/shm of pid {producer} and of pid {receivers[0]} are different file systems",),
+        advice=("Let them share one: --ipc=host or --ipc=container:NAME; in Kubernetes an emptyDir of medium Memory.",),
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""A library waits in its own native code for something that never comes, and nobody in the job is known to bring it.
+
+What it looks like: a thread stands in a call of a C or C++ library, in a futex that is no lock of Python's; no thread of
+the process, native ones included, does any work.
+Why: a library joins or waits for a thread of its own that waits itself: a decoder, a driver, a thread pool.
+What to do: look at the native stack (`py-spy dump --native`, `gdb`); close such objects before the end of their input.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.waits import Wait
+
+CAUSE = "native-hang"
+NEEDS = frozenset({"stacks", "blocked", "locks"})
+
+_FUTEX_PRIVATE = 0x80
+"""linux/futex.h. For the end of a thread glibc waits in a shared futex, because the kernel wakes it (pthread_join_common.c)."""
+
+
+def claim(knot: Knot) -> Claim | None:
+    """The root waits in native code, and nobody is left who works in its process."""
+    if knot.ending is not Ending.NOBODY or knot.root is None or knot.standing().kind is not Wait.FUTEX:
+        return None
+    if not knot.case.is_native(knot.root):
+        return None
+    joined = _joined(knot)
+    what = f"the end of the native thread {joined}" if joined else "something in native code"
+    return Claim(
+        summary=f"{knot.role()} has waited for {what} for {knot.for_how_long()}{knot.at()}, and nothing in its process works",
+        evidence=(
+            "it sleeps in a futex that is no lock of Python's, and all native threads of the process stand still",
+            *((f"the futex has the number of thread {joined}, as in pthread_join",) if joined else ()),
+            *knot.edge_evidence(),
+        ),
+        advice=(
+            f"Look at the native stacks: py-spy dump --native --pid {knot.root[0]}, or gdb -p {knot.root[0]}.",
+            "Call that library in a process of its own, which can be given up after a while.",
+        ),
+        certainty=Certainty.LIKELY,
+    )
+
+
+def _joined(knot: Knot) -> int | None:
+    """The thread whose end it waits for: pthread_join expects the thread's number in the futex."""
+    blocked = knot.blocked()
+    if blocked is None or len(blocked.args) < 3 or blocked.args[1] & _FUTEX_PRIVATE:
+        return None
+    joined = blocked.args[2]
+    return joined if knot.root and knot.case.past((knot.root[0], joined)) else None

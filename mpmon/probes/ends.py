@@ -1,0 +1,65 @@
+"""How a process ended that its parent has collected already: the kernel tells who holds a pidfd of it.
+
+`PIDFD_GET_INFO` with `PIDFD_INFO_EXIT` of linux/pidfd.h, since Linux 6.15. Holding a pidfd keeps nothing alive and needs
+no right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import platform
+import struct
+
+from mpmon.probes.files import Proc
+
+SINCE = (6, 15)
+
+_INFO_SIZE = 64
+"""`struct pidfd_info` of that version."""
+_GET_INFO = 3 << 30 | _INFO_SIZE << 16 | 0xFF << 8 | 11
+"""_IOWR(PIDFS_IOCTL_MAGIC, 11, struct pidfd_info)."""
+_INFO_EXIT = 1 << 3
+_MASK, _EXIT_CODE = struct.Struct("=Q"), struct.Struct("=60xi")
+
+
+class Ends:
+    """The pidfds of a job."""
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._told = proc.root == "/proc" and _kernel() >= SINCE
+
+    def hold(self, pid: int) -> None:
+        """From now on the end of this process can be asked for, where the kernel tells it."""
+        if self._told:
+            # It ended meanwhile, or a sandbox forbids the call.
+            with contextlib.suppress(OSError):
+                self._proc.keep(_name(pid), lambda: os.pidfd_open(pid))
+
+    def status(self, pid: int) -> int | None:
+        """How a process that was held ended, in the form of wait(2); `None` when it lives, or nobody knows."""
+        descriptor = self._proc.kept(_name(pid))
+        info = bytearray(_INFO_SIZE)
+        _MASK.pack_into(info, 0, _INFO_EXIT)
+        try:
+            fcntl.ioctl(-1 if descriptor is None else descriptor, _GET_INFO, info)
+        except (OSError, ValueError):
+            return None
+        (mask,), (code,) = _MASK.unpack_from(info), _EXIT_CODE.unpack(info)
+        return code if mask & _INFO_EXIT else None
+
+    def drop(self, pid: int) -> None:
+        """Nobody asks for it any more."""
+        self._proc.forget(_name(pid))
+
+
+def _name(pid: int) -> str:
+    return f"pidfd of {pid}"
+
+
+def _kernel() -> tuple[int, ...]:
+    """`6.18.44-arch1` as numbers."""
+    release = platform.release().partition("-")[0].split(".")
+    return tuple(int(part) for part in release if part.isdigit())

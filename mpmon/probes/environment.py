@@ -1,0 +1,56 @@
+"""All variables a process was started with, for one who asks to see them now.
+
+They may hold secrets: they go to the screen of the one who asked and are kept nowhere, neither in snapshots nor in
+recordings (`mpmon.probes.processes.KEPT_ENVIRONMENT` names the few that are).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mpmon.model import Process
+from mpmon.probes.files import Proc
+from mpmon.probes.identity import Identity
+
+LIMIT = 2 << 20
+"""Bytes that are read. The arguments and the environment of a process share a quarter of its stack limit, 2 MiB of the usual
+8 MiB (execve(2))."""
+
+
+class Environment(NamedTuple):
+    """Variables by name, and what is wrong with them."""
+
+    variables: dict[str, str]
+    problem: str = ""
+    """Why there are none, or not all; empty when all is well."""
+
+
+class EnvironmentReader:
+    """Reads proc_pid_environ(5): the variables as they were when the program was started, not what it set since."""
+
+    def __init__(self, proc: Proc, identity: Identity) -> None:
+        self._proc = proc
+        self._identity = identity
+
+    def __call__(self, process: Process) -> Environment:
+        """The variables of this very process. May block while its memory map is locked, so ask in a thread of its own."""
+        try:
+            text = self._proc.read(process.pid, "environ", limit=LIMIT)
+        except PermissionError:
+            return Environment({}, "may not be read: it belongs to another user or is not dumpable")
+        except OSError as problem:
+            return Environment({}, f"may not be read: {(problem.strerror or 'unreadable').lower()}")
+        # Looked up after the reading: it had the pid from its start until now, so what was read is its own.
+        if self._identity.stat(process) is None:
+            return Environment({}, "it has ended")
+        return Environment(variables(text), f"cut after {LIMIT >> 20} MiB" if len(text) >= LIMIT else "")
+
+
+def variables(text: bytes) -> dict[str, str]:
+    """Variable by name; of one that is there twice the first, which is what getenv(3) finds."""
+    found: dict[str, str] = {}
+    for entry in text.decode("utf-8", "replace").split("\0"):
+        name, equals, value = entry.partition("=")
+        if equals and name:
+            found.setdefault(name, value)
+    return found

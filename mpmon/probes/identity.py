@@ -1,0 +1,24 @@
+"""Whether a pid still is the process a row speaks of: the kernel gives pids out again, start times it does not."""
+
+from __future__ import annotations
+
+from mpmon.model import Process
+from mpmon.probes.files import Proc
+from mpmon.probes.processes import Stat, boot_time
+
+
+class Identity:
+    """Compares start times, with the machine's boot read once.
+
+    Made when the watch begins: the boot time of proc_stat(5) moves when the clock is set, and rows carry it in their start
+    times.
+    """
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._boot = boot_time(proc)
+
+    def stat(self, process: Process) -> Stat | None:
+        """The state of this very process now; `None` when it is gone, whoever may have its pid."""
+        stat = Stat.read(self._proc, process.pid)
+        return stat if stat and stat.started_at(self._boot) == process.start_time else None

@@ -1,0 +1,237 @@
+"""The queues of multiprocessing a program has: which pipe, which locks and which semaphore make up one.
+
+A `Queue` is a pipe, two locks and a semaphore that counts the room left (Lib/multiprocessing/queues.py); the kernel sees
+four things that have nothing to do with each other.  The objects that know are found in two ways, both without a search:
+
+- whoever made a `Queue` has it in `_afterfork_registry` of Lib/multiprocessing/util.py, and so has a fork of it;
+- whoever was sent one (spawn, forkserver), and who has a `SimpleQueue`, has it in a variable of some call, or in an
+  attribute of what such a variable is bound to.
+
+`SemLockObject` is in Modules/_multiprocessing/semaphore.c, `Connection` in Lib/multiprocessing/connection.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.frames import FrameInMemory, Frames
+from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
+from mpmon.probes.maps import Area
+from mpmon.probes.memory import Memory
+
+MOST_MODULES = 20_000
+MOST_REGISTERED = 20_000
+
+MOST_OBJECTS = 2000
+"""Objects the variables lead to that are looked at."""
+
+DEEPEST = 3
+"""From a variable over a cell, an attribute and a list to the queue."""
+
+KINDS = (b"JoinableQueue", b"SimpleQueue", b"Queue")
+"""Classes of Lib/multiprocessing/queues.py, the derived ones first."""
+
+PARTS = frozenset({b"_reader", b"_writer", b"_rlock", b"_wlock", b"_sem", b"_maxsize"})
+
+CELL_AT = 16
+"""PyCellObject.ob_ref: where a variable lies that a nested function uses too."""
+
+CONTAINERS = frozenset({b"list", b"tuple", b"dict"})
+
+CODE = frozenset({b"module", b"type", b"function"})
+"""Types of things whose attributes are the program itself."""
+
+UNBOUNDED = 2**31 - 1
+"""SEM_VALUE_MAX: what a queue without a bound begins with."""
+
+REFERENT = 16
+"""PyWeakReference.wr_object."""
+
+HANDLE = 16
+"""SemLockObject.handle, after PyObject_HEAD."""
+
+
+class Lock(msgspec.Struct, frozen=True):
+    """One lock or semaphore between processes, as this process has it."""
+
+    ledger: int
+    """Address of its SemLockObject."""
+    word: int
+    """Where the semaphore is mapped."""
+
+
+class QueueObject(msgspec.Struct, frozen=True):
+    """One queue, as this process has it."""
+
+    kind: str
+    """`Queue`, `JoinableQueue`, `SimpleQueue`."""
+    descriptors: tuple[int, ...]
+    """Of its pipe, the reading end first; none that this process has closed."""
+    readers: Lock | None
+    """Taken by who reads the pipe."""
+    writers: Lock | None
+    room: Lock | None
+    """Counts the room left."""
+    most: int | None
+    """What the count of room begins with."""
+
+    def locks(self) -> Iterator[tuple[str, Lock]]:
+        """Those it has, by name."""
+        for name, lock in (("room", self.room), ("read_lock", self.readers), ("write_lock", self.writers)):
+            if lock:
+                yield name, lock
+
+
+class Found(msgspec.Struct):
+    """What one look at one process found."""
+
+    queues: list[QueueObject]
+    whole: bool = True
+    """False when a part could not be followed, so that another look may find more."""
+    problem: str = ""
+    """Why those it made could not be found."""
+
+
+def queues(proc: Proc, pid: int, everything: list[Area]) -> Found:
+    """The queues of one process whose mappings are given."""
+    try:
+        with Memory(proc, pid) as memory:
+            runtime = find_runtime(proc, pid, memory, everything)
+            search = _Search(Objects(memory, runtime.layout), runtime)
+            search.run()
+    except NoInterpreter as reason:
+        return Found([], problem=str(reason))
+    except OSError as problem:
+        return Found([], problem=f"memory may not be read ({(problem.strerror or 'failed').lower()})")
+    return search.found
+
+
+class _Search:
+    def __init__(self, objects: Objects, runtime: Runtime) -> None:
+        self._objects = objects
+        self._runtime = runtime
+        self._layout: Layout = runtime.layout
+        self._seen: set[int] = set()
+        self.found = Found([])
+
+    def run(self) -> None:
+        try:
+            for reference in self._registered():
+                self._try(reference)
+        except Torn:
+            self.found.problem = "the queues it made could not be followed in its memory"
+        frames = Frames(self._objects, self._runtime)
+        try:
+            for thread in frames.threads():
+                for frame in frames.of(thread):
+                    self._note_variables(frame)
+        except Torn:
+            self.found.whole = False
+
+    def _try(self, reference: int) -> None:
+        """One that just comes or goes must not hide the others."""
+        try:
+            self._note(self._objects.word(reference + REFERENT))
+        except Torn:
+            self.found.whole = False
+
+    # What it made
+
+    def _registered(self) -> Iterator[int]:
+        """The weak references in the registry of `multiprocessing.util`. Raises `Torn`."""
+        module = self._module(b"multiprocessing.util")
+        names = self._namespace(module) if module else None
+        registry = self._objects.named(names, b"_afterfork_registry") if names else None
+        kept = self._objects.attribute(registry, b"data") if registry else None
+        for _, reference in self._objects.pairs(kept, MOST_REGISTERED) if kept else ():
+            yield reference
+
+    def _module(self, name: bytes) -> int | None:
+        if self._layout.modules is None:
+            raise Torn
+        interpreter = self._objects.word(self._runtime.address + self._layout.interpreters)
+        modules = self._objects.word(interpreter + self._layout.modules)
+        if self._objects.type_name(modules) != b"dict":
+            raise Torn
+        return self._objects.named(modules, name, MOST_MODULES)
+
+    def _namespace(self, module: int) -> int:
+        """`PyModuleObject.md_dict`."""
+        if self._objects.type_name(module) != b"module":
+            raise Torn
+        return self._objects.word(module + 16)
+
+    # What its calls have
+
+    def _note_variables(self, frame: FrameInMemory) -> None:
+        try:
+            values = frame.variables()
+        except Torn:
+            return
+        for value in values:
+            self._follow(value & ~TAGS, 0)
+
+    def _follow(self, thing: int, depth: int) -> None:
+        if not thing or thing in self._seen or len(self._seen) >= MOST_OBJECTS or depth > DEEPEST:
+            return
+        self._seen.add(thing)
+        try:
+            for part in self._parts(thing):
+                self._follow(part & ~TAGS, depth + 1)
+        except Torn:
+            return
+
+    def _parts(self, thing: int) -> tuple[int, ...]:
+        """What else may lead to a queue. Raises `Torn`."""
+        bases = self._objects.bases(thing)
+        if bases[0] in CONTAINERS:
+            return self._objects.items(thing)
+        if bases[0] == b"cell":
+            return (self._objects.word(thing + CELL_AT),)
+        leads_nowhere = self._note(thing) or not CODE.isdisjoint(bases)
+        return () if leads_nowhere else self._objects.values(thing)
+
+    # One queue
+
+    def _note(self, thing: int) -> bool:
+        """Whether it is a queue; then it is noted. Raises `Torn`."""
+        bases = self._objects.bases(thing)
+        kind = next((kind for kind in KINDS if kind in bases), None)
+        if kind is None:
+            return False
+        parts = self._objects.attributes(thing, PARTS)
+        if b"_reader" not in parts or b"_rlock" not in parts:
+            return False
+        self._seen.add(thing)
+        self.found.queues.append(self._queue(kind.decode(), parts))
+        return True
+
+    def _queue(self, kind: str, parts: dict[bytes, int]) -> QueueObject:
+        ends = [self._descriptor(parts[end]) for end in (b"_reader", b"_writer") if end in parts]
+        size = parts.get(b"_maxsize")
+        return QueueObject(
+            kind, tuple(end for end in ends if end is not None),
+            self._lock(parts.get(b"_rlock")), self._lock(parts.get(b"_wlock")), self._lock(parts.get(b"_sem")),
+            self._integer(size) if size else None,
+        )  # fmt: skip
+
+    def _descriptor(self, connection: int) -> int | None:
+        """Of a `Connection`, or of what torch wraps around one (torch/multiprocessing/queue.py)."""
+        known = self._objects.attributes(connection, frozenset((b"_handle", b"conn")))
+        if b"conn" in known:
+            return self._descriptor(known[b"conn"])
+        return self._integer(known[b"_handle"]) if b"_handle" in known else None
+
+    def _lock(self, thing: int | None) -> Lock | None:
+        ledger = self._objects.attribute(thing, b"_semlock") if thing else None
+        if not ledger or not self._objects.type_name(ledger).startswith(b"_multiprocessing.SemLock"):
+            return None
+        return Lock(ledger, self._objects.word(ledger + HANDLE))
+
+    def _integer(self, thing: int) -> int | None:
+        return self._objects.integer(thing) if self._objects.type_name(thing) == b"int" else None

@@ -1,0 +1,17 @@
+"""Queues, tensors and reference counts that processes of a job share, read from outside, with nothing prepared in the job.
+
+Everything here can be read of a job that hangs or was stopped:
+
+- `looks`: what one process maps and has open: files of torch, semaphores, and how near it is to its limits;
+- `storages`: those files: tensors on the CPU, and the reference counts of CUDA memory sent to other processes;
+- `leftovers`: files nobody maps: on their way to a receiver, or left behind by the dead;
+- `tmpfs`: the /dev/shm they lie in, which is another one in each container;
+- `queues`: queues of multiprocessing: items in them, bytes in their pipes, who puts and who gets;
+- `probe`: all of it, once a round, and how much of it a round may cost.
+
+Files are read with pread(2) and never mapped: a tmpfs that is full answers a touch of an empty page with SIGBUS.
+"""
+
+from mpmon.probes.ipc.probe import IpcProbe
+
+__all__ = ["IpcProbe"]

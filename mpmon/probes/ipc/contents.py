@@ -1,0 +1,185 @@
+"""What is in the queues of a job, and who puts into them and gets from them.
+
+How many items are in a queue is what its semaphore lacks: `put` takes a permit, `get` gives it back
+(Lib/multiprocessing/queues.py).  Its value is in the first four bytes (`struct new_sem` of glibc's internaltypes.h; musl has
+it there too), and any process that maps it may be asked.
+Who puts and who gets is told by the ledger each process keeps of it: permits taken minus permits given back.  After a fork
+the ledger of the child lies at the same address.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TypeVar
+
+from mpmon.model import Process
+from mpmon.probes.files import Proc
+from mpmon.probes.ipc.looks import Look
+from mpmon.probes.ipc.pipes import pipe_of, unread_bytes
+from mpmon.probes.ipc.queues import Key, Place, Queue
+from mpmon.probes.memory import Memory
+
+PIPE_AGAIN_S = 3.0
+"""Between two looks into one pipe."""
+
+VALUE = 2**31 - 1
+"""Bits of a semaphore's value; musl keeps a mark for waiters in the one above."""
+
+T = TypeVar("T")
+
+_LEDGER = struct.Struct("=QQQQii")
+"""SemLockObject: references, type, handle, last thread, count, maximum."""
+
+
+class Contents:
+    """Reads queues in turns."""
+
+    def __init__(self, proc: Proc, *, per_round: int, ledgers_per_round: int, ledgers_again_s: float) -> None:
+        """How many queues, and the ledgers of how many processes, are read in one round; those not too soon again."""
+        self._proc = proc
+        self._per_round = per_round
+        self._ledgers_per_round = ledgers_per_round
+        self._ledgers_again_s = ledgers_again_s
+        self._turn = 0
+        self._names: frozenset[str] = frozenset()
+        self._ledgers_at: dict[Key, float] = {}
+        self.gone: list[str] = []
+        """Queues that nobody has any more."""
+        self.lost: set[int] = set()
+        """Processes that have not what they had: they are to be looked at again."""
+
+    def read(
+        self, known: Mapping[str, Queue], looks: Mapping[int, Look], processes: Mapping[int, Process], now: float
+    ) -> None:
+        """The content of some queues, and the ledgers of some processes."""
+        self.gone, self.lost = [], set()
+        with _Memories(self._proc) as memories:
+            for name in _next(sorted(known), self._turn, self._per_round):
+                self._read_queue(known[name], looks, processes, memories, now)
+                known[name].renew()
+            for process in self._next_users(known, looks, processes, now):
+                _read_ledgers(process, looks[process.pid], known, memories)
+        self._turn += self._per_round
+
+    def _next_users(
+        self, known: Mapping[str, Queue], looks: Mapping[int, Look], processes: Mapping[int, Process], now: float
+    ) -> list[Process]:
+        """Whose ledgers were not read for longest."""
+        if not known.keys() <= self._names:
+            self._ledgers_at = {}
+        self._names = frozenset(known)
+        last = self._ledgers_at
+        users = [processes[pid] for pid in looks if pid in processes] if known else []
+        due = [user for user in users if now - last.get(user.key, -self._ledgers_again_s) >= self._ledgers_again_s]
+        due.sort(key=lambda user: last.get(user.key, 0.0))
+        chosen = due[: self._ledgers_per_round]
+        last.update((user.key, now) for user in chosen)
+        return chosen
+
+    def _read_queue(
+        self, queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process], memories: _Memories, now: float
+    ) -> None:
+        refused = False
+        for pid, place in _places(queue, looks, processes):
+            try:
+                there = self._read_pipe(queue, self._proc.path(pid, "fd", place.descriptor), now)
+            except PermissionError:
+                refused = True
+                continue
+            except OSError:
+                there = False
+            if there:
+                queue.values = _values(place, memories.of(pid))
+                queue.problem = "" if queue.values else "the memory of those who have it may not be read"
+                return
+            self.lost.add(pid)
+        queue.values, queue.unread, queue.problem = {}, None, "its pipe may not be opened"
+        if not refused:
+            self.gone.append(queue.name)
+
+    def _read_pipe(self, queue: Queue, path: str, now: float) -> bool:
+        """Whether the descriptor still is that of the queue.
+
+        Raises:
+            OSError: it may not be opened.
+        """
+        if now - queue.pipe_read_at < PIPE_AGAIN_S:
+            return pipe_of(path) == queue.name
+        unread = unread_bytes(path, queue.name)
+        if unread is None:
+            return False
+        queue.unread, queue.pipe_read_at = unread, now
+        return True
+
+
+class _Memories:
+    """The memories of some processes, open for the length of a `with` block."""
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._open: dict[int, Memory | None] = {}
+        self._all = ExitStack()
+
+    def __enter__(self) -> _Memories:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._all.close()
+
+    def of(self, pid: int) -> Memory | None:
+        """`None` where it may not be read."""
+        if pid not in self._open:
+            try:
+                self._open[pid] = self._all.enter_context(Memory(self._proc, pid))
+            except OSError:
+                self._open[pid] = None
+        return self._open[pid]
+
+
+def _next(everything: Sequence[T], turn: int, most: int) -> list[T]:
+    """Some, beginning where the turn is."""
+    count = len(everything)
+    return [everything[(turn + place) % count] for place in range(min(most, count))]
+
+
+def _places(queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process]) -> Iterator[tuple[int, Place]]:
+    """Processes that have it: those that were asked, then those that were forked, in the same place as their parents."""
+    for pid, start in queue.places:
+        if pid in processes and processes[pid].start_time == start:
+            yield pid, queue.places[pid, start]
+    mine = frozenset(queue.ids.values())
+    for pid, look in looks.items():
+        process = processes.get(pid)
+        if process and process.forked and process.key not in queue.places and look.has_any(mine):
+            yield pid, queue.first
+
+
+def _values(place: Place, memory: Memory | None) -> dict[str, int]:
+    """Of the queue's semaphores."""
+    words = {part: memory.unpack("I", lock.word) for part, lock in place.parts.locks() if memory}
+    return {part: found[0] & VALUE for part, found in words.items() if found}
+
+
+def _read_ledgers(process: Process, look: Look, known: Mapping[str, Queue], memories: _Memories) -> None:
+    """What one process took of the room of each queue, and gave back."""
+    for queue in known.values():
+        if queue.ids.get("room") not in look.names or process.key in queue.users:
+            continue
+        place = queue.places.get(process.key) or (queue.first if process.forked else None)
+        count = _ledger(place, queue, look, memories.of(process.pid))
+        if count:
+            (queue.putters if count > 0 else queue.getters).add(process.key)
+            queue.renew()
+
+
+def _ledger(place: Place | None, queue: Queue, look: Look, memory: Memory | None) -> int | None:
+    """Permits taken minus permits given back; `None` where the ledger is not there."""
+    room = place.parts.room if place else None
+    text = memory.read(room.ledger, _LEDGER.size) if room and memory else None
+    if text is None:
+        return None
+    _, _, handle, _, count, most = _LEDGER.unpack(text)
+    # Memory of another use would hardly hold the address of this very semaphore and its size.
+    return count if look.semaphores.get(handle) == queue.ids["room"] and most == queue.most else None

@@ -1,0 +1,69 @@
+"""Whether the process that made a file still lives: its pid stands in the file's name, as its own pid namespace counts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from mpmon.model import Process
+from mpmon.probes.files import Proc
+from mpmon.probes.processes import Stat, boot_time
+
+_NEVER, _LATEST = float("inf"), float(1 << 60)
+
+SLACK_S = 2.0
+"""Clocks of files and of processes may differ by so much."""
+
+
+class Creators:
+    """Asks the job first, then /proc as it is mounted where the creator lived."""
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._boot = boot_time(proc)
+        self._job: dict[int, list[Process]] = {}
+        self._others: dict[tuple[int, bool], float | None] = {}
+        self.renewals = 0
+        """How often it was told who is alive."""
+
+    def renew(self, processes: Mapping[int, Process]) -> None:
+        """The processes of the job that are alive now; what was learned of others is asked for anew."""
+        self._job, self._others = {}, {}
+        self.renewals += 1
+        for process in processes.values():
+            self._job.setdefault(inside(process), []).append(process)
+
+    def in_job(self, creator: int, made_at: float | None) -> bool:
+        """A process of the job that is alive has that pid, and had it already when the file was made."""
+        return any(_is_older(process.start_time, made_at) for process in self._job.get(creator, ()))
+
+    def alive(self, creator: int, seen_by: Process, made_at: float | None) -> bool | None:
+        """`seen_by` is a process in the pid namespace of the creator; `None` where nobody can tell."""
+        if self.in_job(creator, made_at):
+            return True
+        key = (creator, seen_by.namespace_pid is None)
+        if key not in self._others:
+            self._others[key] = self._started_at(creator, seen_by)
+        began = self._others[key]
+        return None if began is None else _is_older(began, made_at)
+
+    def _started_at(self, creator: int, seen_by: Process) -> float | None:
+        """Infinity for one that is not there."""
+        if seen_by.namespace_pid is None:
+            stat = Stat.read(self._proc, creator)
+            return _NEVER if stat is None or stat.state in "ZX" else stat.started_at(self._boot)
+        folder = self._proc.path(seen_by.pid, "root", "proc")
+        if not os.path.exists(f"{folder}/{seen_by.namespace_pid}/stat"):
+            return None
+        stat = Stat.read(Proc(folder), creator)
+        return _NEVER if stat is None or stat.state in "ZX" else stat.started_at(self._boot)
+
+
+def inside(process: Process) -> int:
+    """Its pid as its own pid namespace counts."""
+    return process.namespace_pid or process.pid
+
+
+def _is_older(started_at: float, made_at: float | None) -> bool:
+    """A process that began after the file was made has the pid of its creator, and is another one."""
+    return started_at <= (made_at or _LATEST) + SLACK_S

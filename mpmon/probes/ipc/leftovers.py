@@ -1,0 +1,188 @@
+"""Files of torch that have a name and that no process of the job has mapped.
+
+Either their creator lives: then they are on their way to a receiver, or came to one that was not looked at again since.
+Or it is dead: then they are left behind, unless somebody else still has them mapped, which only a look at every process of
+the machine can tell, or a manager of torch's `file_system` strategy that was there before them will remove them
+(torch_shm_manager removes what its clients leave two seconds after the last of them).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat as file_mode
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import msgspec
+
+from mpmon.model import Process, SharedFile, SharedMemory
+from mpmon.probes.files import Proc
+from mpmon.probes.ipc.creators import SLACK_S, Creators
+from mpmon.probes.ipc.looks import NAME, file_id
+from mpmon.probes.ipc.rows import kept
+from mpmon.probes.ipc.storages import REFCOUNTER
+from mpmon.probes.ipc.tmpfs import folder
+from mpmon.probes.maps import MAPS_LIMIT
+from mpmon.probes.processes import Stat, boot_time
+
+MOST_ENTRIES = 4096
+"""Files of one folder that are looked at."""
+
+AGAIN_S, EAGER_AGAIN_S = 20.0, 3.0
+"""Between two looks into the folders."""
+
+MANAGER = "torch_shm"
+"""How the name of the manager begins."""
+
+_UID = re.compile(rb"^Uid:\s+\d+\s+(\d+)", re.MULTILINE)
+
+
+class _Found(msgspec.Struct):
+    """One such file."""
+
+    row: SharedFile
+    mark: bytes
+    """Device and inode as maps writes them."""
+    device: int
+    owner: int
+    made_at: float
+
+
+class Leftovers:
+    """The table of such files, from round to round."""
+
+    def __init__(self, proc: Proc, creators: Creators, *, eager: bool) -> None:
+        self._proc = proc
+        self._creators = creators
+        self._again_s = EAGER_AGAIN_S if eager else AGAIN_S
+        self._slice_s = 1.0 if eager else 0.003
+        self._looked_at = float("-inf")
+        self._boot = boot_time(proc)
+        self._search: Iterator[None] | None = None
+        self._dead: dict[str, _Found] = {}
+        self._orphans: frozenset[str] = frozenset()
+        self._sent: tuple[SharedFile, ...] = ()
+        self.rows: tuple[SharedFile, ...] = ()
+
+    def refresh(
+        self, memories: tuple[SharedMemory, ...], mapped: Collection[str], processes: Mapping[int, Process], now: float
+    ) -> None:
+        """Look into the folders when it is time, and go on with the search for those who have dead files mapped."""
+        if self._search is None and now - self._looked_at >= self._again_s:
+            self._looked_at = now
+            self._list(memories, mapped, processes)
+            # Nobody has to be asked twice about files that were found to be left behind.
+            if self._dead.keys() - self._orphans:
+                self._search = self._ask_everybody()
+        deadline = time.monotonic() + self._slice_s
+        while self._search is not None and time.monotonic() < deadline:
+            if next(self._search, self) is self:
+                self._search = None
+        left = tuple(found.row for name, found in self._dead.items() if name in self._orphans)
+        rows = (*self._sent, *left)
+        self.rows = kept(rows, self.rows)
+
+    def _list(
+        self, memories: tuple[SharedMemory, ...], mapped: Collection[str], processes: Mapping[int, Process]
+    ) -> None:
+        before = {row.id: row for row in self.rows}
+        dead, sent = {}, []
+        for memory in memories:
+            for seen_by, found in self._entries(memory, mapped, processes):
+                creator = found.row.creator or 0
+                alive = self._creators.alive(creator, seen_by, found.made_at)
+                row = msgspec.structs.replace(found.row, creator_alive=alive)
+                found.row = before[row.id] if before.get(row.id) == row else row
+                # Reference counts are never sent.
+                if row.kind == "storage" and self._creators.in_job(creator, found.made_at):
+                    sent.append(found.row)
+                elif alive is False:
+                    dead[row.id] = found
+        self._dead, self._sent = dead, tuple(sent)
+        self._orphans &= dead.keys()
+
+    def _entries(
+        self, memory: SharedMemory, mapped: Collection[str], processes: Mapping[int, Process]
+    ) -> Iterator[tuple[Process, _Found]]:
+        for pid in memory.pids:
+            if pid not in processes:
+                continue
+            try:
+                names = sorted(name for name in os.listdir(folder(self._proc, pid)) if NAME.search(name))
+            except OSError:
+                continue
+            for name in names[:MOST_ENTRIES]:
+                found = self._entry(pid, name)
+                if found and found.row.id not in mapped:
+                    yield processes[pid], found
+            return
+
+    def _entry(self, pid: int, name: str) -> _Found | None:
+        try:
+            info = os.lstat(f"{folder(self._proc, pid)}/{name}")
+        except OSError:
+            return None
+        if not file_mode.S_ISREG(info.st_mode):
+            return None
+        named = NAME.search(name)
+        row = SharedFile(
+            id=file_id(info), kind="refcounter" if info.st_size == REFCOUNTER else "storage",
+            path=f"/dev/shm/{name}", size_bytes=info.st_size,
+            creator=int(named[2]) if named else None,
+        )  # fmt: skip
+        device, _, inode = row.id.removeprefix("file:").rpartition(":")
+        return _Found(row, f" {device} {inode} ".encode(), info.st_dev, info.st_uid, info.st_mtime)
+
+    def _ask_everybody(self) -> Iterator[None]:
+        """One process a step, also those of the job: at the end it is known which files nobody has mapped."""
+        left = dict(self._dead)
+        for pid in sorted(self._proc.pids(), reverse=True):
+            if left:
+                self._strike(pid, left)
+                yield
+        self._orphans = frozenset(left)
+
+    def _strike(self, pid: int, left: dict[str, _Found]) -> None:
+        """Take out what this process has mapped, may have mapped, or will remove."""
+        stat = Stat.read(self._proc, pid)
+        if stat is None or stat.state in "ZX":
+            return
+        try:
+            text = self._proc.read(pid, "maps", limit=MAPS_LIMIT)
+        except PermissionError:
+            owner = None if _is_init(pid, stat) else self._owner(pid)
+            _drop(left, lambda found: found.owner == owner)
+            return
+        except OSError:
+            return
+        if b"/torch_" in text:
+            _drop(left, lambda found: found.mark in text)
+        if stat.name.startswith(MANAGER):
+            began, device = stat.started_at(self._boot), self._device(pid)
+            _drop(left, lambda found: began <= found.made_at + SLACK_S and device in (None, found.device))
+
+    def _device(self, pid: int) -> int | None:
+        """The /dev/shm it sees; `None` where that may not be asked."""
+        try:
+            return os.stat(folder(self._proc, pid)).st_dev
+        except OSError:
+            return None
+
+    def _owner(self, pid: int) -> int | None:
+        """The user of a process that may not be read."""
+        try:
+            found = _UID.search(self._proc.read(pid, "status"))
+        except OSError:
+            return None
+        return int(found[1]) if found else None
+
+
+def _drop(left: dict[str, _Found], fits: Callable[[_Found], bool]) -> None:
+    for name in [name for name, found in left.items() if fits(found)]:
+        del left[name]
+
+
+def _is_init(pid: int, stat: Stat) -> bool:
+    """The first process of a machine is often closed to everybody, and has nothing to do with torch."""
+    return pid == 1 and "python" not in stat.name

@@ -1,0 +1,194 @@
+"""What one process maps and has open of shared memory: proc_pid_maps(5), proc_pid_fd(5), proc_pid_limits(5).
+
+Files of torch are known by their name, `torch_PID_RANDOM_NUMBER` (NewProcessWideShmHandle of torch's c10 and ATen);
+semaphores by the name `sem.`, under which glibc makes them, also when that name is gone.
+The folder is /dev/shm for the process; from outside of its container maps show another one, or none.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import re
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from mpmon.model import Limits, SharedUse, Unknown
+from mpmon.probes.files import Proc
+from mpmon.probes.maps import MAPS_LIMIT, Area, area_of
+
+NAME = re.compile(r"(?:^|/)(torch_(\d+)_\d+_\d+)$")
+"""The name of a file of torch, with the pid of its creator."""
+
+DELETED = " (deleted)"
+
+MOST_DESCRIPTORS = 4096
+"""Descriptors of one process that are looked at; more are counted only."""
+
+MOST_FILES = 1024
+"""Files of torch of one process that get rows of their own, those with a name and the largest first."""
+
+_NAMES = (b"/torch_", b"/sem.")
+_OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
+
+
+class Shared(msgspec.Struct):
+    """One file of torch as one process has it."""
+
+    name: str
+    path: str
+    deleted: bool
+    size: int
+    """Bytes, in whole pages."""
+    maps: int = 0
+    descriptors: int = 0
+    address: int = 0
+    """Where it is mapped first, 0 where it is not."""
+
+    @property
+    def creator(self) -> int:
+        """The pid in its name."""
+        found = NAME.search(self.name)
+        return int(found[2]) if found else 0
+
+
+class Look(msgspec.Struct):
+    """One process at one moment."""
+
+    pid: int
+    at: float
+    shared: dict[str, Shared] = {}
+    """By id, `file:DEV:INODE`."""
+    semaphores: dict[int, str] = {}
+    """Ids of semaphores by the address they are mapped at."""
+    names: frozenset[str] = frozenset()
+    """Ids of all of them."""
+    limits: Limits | None = None
+    uses: tuple[SharedUse, ...] = ()
+    problem: Unknown | None = None
+
+    def has_any(self, semaphores: Collection[str]) -> bool:
+        """It maps one of these."""
+        return not self.names.isdisjoint(semaphores)
+
+
+def look_at(proc: Proc, pid: int, now: float, maps_limit: int | None, before: Look | None = None) -> Look:
+    """One look; rows that say the same as before are the rows of before."""
+    look = Look(pid, now, {}, {})
+    counted: dict[str, int | None] = {"maps": None, "descriptors": None}
+    for what, read in (("maps", _read_maps), ("descriptors", _read_descriptors)):
+        try:
+            counted[what] = read(proc, look)
+        except OSError as problem:
+            gone = problem.errno in (errno.ENOENT, errno.ESRCH)
+            words = {"maps": "mappings", "descriptors": "open files"}[what]
+            reason = f"{words} may not be read ({(problem.strerror or 'failed').lower()})"
+            look.problem = Unknown(table="shared_uses", pid=pid, reason="ended" if gone else reason, gone=gone)
+    look.names = frozenset(look.semaphores.values())
+    limits = Limits(
+        pid=pid, descriptors=counted["descriptors"], descriptors_limit=_max_descriptors(proc, pid),
+        maps=counted["maps"], maps_limit=maps_limit,
+    )  # fmt: skip
+    _fill_rows(look, limits)
+    if before is not None:
+        _keep(look, before)
+    return look
+
+
+def max_maps(proc: Proc) -> int | None:
+    """`vm.max_map_count`: mappings a process may have."""
+    try:
+        return int(proc.text("sys/vm/max_map_count"))
+    except (OSError, ValueError):
+        return None
+
+
+def _read_maps(proc: Proc, look: Look) -> int:
+    text = proc.read(look.pid, "maps", limit=MAPS_LIMIT)
+    for area in _named_areas(text):
+        if area.semaphore:
+            look.semaphores[area.start] = area.semaphore
+        elif area.is_shared and NAME.search(area.path.removesuffix(DELETED)):
+            shared = _shared(look, f"file:{area.device}:{area.inode}", area.path, area.size)
+            shared.maps += 1
+            shared.address = shared.address or area.start
+    return text.count(b"\n")
+
+
+def _named_areas(text: bytes) -> Iterator[Area]:
+    """The few lines that matter, found by the names in them; the others are never taken apart."""
+    for name in _NAMES:
+        at = text.find(name)
+        while at >= 0:
+            start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            if end < 0:
+                break
+            if area := area_of(text[start:end].decode("utf-8", "replace")):
+                yield area
+            at = text.find(name, end)
+
+
+def _read_descriptors(proc: Proc, look: Look) -> int:
+    names = os.listdir(proc.path(look.pid, "fd"))
+    for name in names[:MOST_DESCRIPTORS]:
+        path = proc.path(look.pid, "fd", name)
+        try:
+            target = os.readlink(path)
+            if "torch_" not in target or not NAME.search(target.removesuffix(DELETED)):
+                continue
+            info = os.stat(path)
+        except OSError:
+            continue
+        shared = _shared(look, file_id(info), target, whole_pages(info.st_size))
+        shared.descriptors += 1
+    return len(names)
+
+
+def whole_pages(size: int) -> int:
+    """As much as a mapping of it takes."""
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def file_id(info: os.stat_result) -> str:
+    """As maps writes it: device and inode."""
+    return f"file:{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
+
+
+def _shared(look: Look, name: str, target: str, size: int) -> Shared:
+    if name not in look.shared:
+        path = target.removesuffix(DELETED)
+        found = NAME.search(path)
+        look.shared[name] = Shared(found[1] if found else path, path, target.endswith(DELETED), size)
+    return look.shared[name]
+
+
+def _fill_rows(look: Look, limits: Limits) -> None:
+    shared = look.shared.values()
+    look.limits = msgspec.structs.replace(
+        limits, storages=sum(1 for file in shared if file.maps), storage_bytes=sum(file.size * file.maps for file in shared),
+        storage_descriptors=sum(file.descriptors for file in shared),
+    )  # fmt: skip
+    told = sorted(look.shared.items(), key=lambda item: (item[1].deleted, -item[1].size, item[0]))[:MOST_FILES]
+    look.shared = dict(told)
+    look.uses = tuple(
+        SharedUse(pid=look.pid, object=name, maps=file.maps, descriptors=file.descriptors) for name, file in told
+    )
+
+
+def _max_descriptors(proc: Proc, pid: int) -> int | None:
+    """The soft limit; `None` for none, or where it may not be read."""
+    try:
+        found = _OPEN_FILES.search(proc.text(pid, "limits"))
+    except OSError:
+        return None
+    return int(found[1]) if found else None
+
+
+def _keep(look: Look, before: Look) -> None:
+    known = {row.object: row for row in before.uses}
+    uses = tuple(known[row.object] if known.get(row.object) == row else row for row in look.uses)
+    look.uses = before.uses if uses == before.uses else uses
+    look.limits = before.limits if look.limits == before.limits else look.limits
+    look.problem = before.problem if look.problem == before.problem else look.problem

@@ -1,0 +1,243 @@
+"""The queues of multiprocessing of a job: which there are, asked of the memory of the programs that have them.
+
+Whoever made a queue knows all of it, so parents are asked before their children, and a child only when it has semaphores
+that nobody has explained yet; one that was sent a queue (spawn, forkserver) is asked once for where it keeps its ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from mpmon.model import Process, QueueState, Unknown
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.queues import UNBOUNDED, QueueObject, queues
+from mpmon.probes.ipc.looks import Look
+from mpmon.probes.ipc.pipes import pipe_of
+from mpmon.probes.ipc.rows import kept
+from mpmon.probes.maps import areas
+
+TRIES = (0.0, 5.0, 30.0, 120.0)
+"""Seconds after the first time at which a process is asked again while it has a semaphore nobody knows."""
+
+MOST_QUEUES = 2048
+
+Key = tuple[int, float]
+"""Pid and start time."""
+
+NO_PYTHON = "no interpreter"
+"""How the reason begins why a process that is no Python has no queues."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where one process has a queue."""
+
+    descriptor: int
+    parts: QueueObject
+
+
+class Queue:
+    """One queue, and what is known of it so far."""
+
+    def __init__(self, name: str, pid: int, first: Place, ids: dict[str, str]) -> None:
+        self.name = name
+        """`pipe:INODE`."""
+        self.pid = pid
+        self.first = first
+        """Where it was found, and where those have it that were forked afterwards."""
+        self.most = first.parts.most
+        """Permits there are when it is empty."""
+        self.ids = ids
+        """Of its semaphores, by `room`, `read_lock`, `write_lock`."""
+        self.places: dict[Key, Place] = {}
+        self.values: dict[str, int] = {}
+        """Of its semaphores, as last read."""
+        self.unread: int | None = None
+        self.pipe_read_at = float("-inf")
+        self.problem = ""
+        """Why its content cannot be read."""
+        self.putters: set[Key] = set()
+        self.getters: set[Key] = set()
+        self.row: QueueState = self._build()
+        """As the snapshot shows it; the very same row as long as nothing changed."""
+
+    @property
+    def users(self) -> set[Key]:
+        """Processes of which it is known what they do with it."""
+        return self.putters | self.getters
+
+    def renew(self) -> None:
+        """Build the row anew."""
+        row = self._build()
+        self.row = self.row if row == self.row else row
+
+    def _build(self) -> QueueState:
+        return QueueState(
+            object=self.name, kind=self.first.parts.kind, pid=self.pid, capacity=None if self.most == UNBOUNDED else self.most,
+            items=self._items(), unread_bytes=self.unread, **self.ids, read_locked=self._is_taken("read_lock"),
+            write_locked=self._is_taken("write_lock"), putters=_pids(self.putters), getters=_pids(self.getters),
+            reasons=self._reasons(),
+        )  # fmt: skip
+
+    def _items(self) -> int | None:
+        left = self.values.get("room")
+        return None if left is None or self.most is None or left > self.most else self.most - left
+
+    def _is_taken(self, lock: str) -> bool | None:
+        value = self.values.get(lock)
+        return None if value is None else value == 0
+
+    def _reasons(self) -> dict[str, str]:
+        reasons: dict[str, str] = {}
+        if self.first.parts.kind == "SimpleQueue":
+            reasons["items"] = "a SimpleQueue does not count its items"
+        elif "room" not in self.values:
+            reasons["items"] = self.problem or "its semaphore may not be read"
+        elif self._items() is None:
+            reasons["items"] = "its semaphore has a value that cannot be"
+        if self.unread is None and self.problem:
+            reasons["unread_bytes"] = self.problem
+        return reasons
+
+
+class _Asked:
+    """When and for what one process was asked."""
+
+    def __init__(self, at: float, names: frozenset[str]) -> None:
+        self.first_at = at
+        self.names = names
+        """The semaphores it had."""
+        self.tries = 0
+        self.done = False
+        self.explained: frozenset[str] = frozenset()
+        self.problem: Unknown | None = None
+
+    def refuse(self, pid: int, reason: str) -> None:
+        """It told nothing."""
+        self.explained = frozenset()
+        self.problem = Unknown(table="queues", pid=pid, reason=reason)
+
+
+class Queues:
+    """All queues of the job that were found."""
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._asked: dict[Key, _Asked] = {}
+        self._waiting: set[int] = set()
+        """Processes of which it is not settled whether they have to be asked."""
+        self.known: dict[str, Queue] = {}
+        self._rows: tuple[QueueState, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Somebody may have to be asked though nobody was looked at."""
+        return bool(self._waiting)
+
+    @property
+    def unknowns(self) -> tuple[Unknown, ...]:
+        """Processes whose queues could not be found."""
+        return tuple(asked.problem for asked in self._asked.values() if asked.problem)
+
+    def settle(
+        self, fresh: Iterable[int], looks: Mapping[int, Look], processes: Mapping[int, Process], now: float
+    ) -> list[Process]:
+        """Of those that were just looked at, and those that wait to be asked again, the ones to be asked now.
+
+        Parents come before their children, which have what they have.
+        """
+        self._waiting = {pid for pid in (*self._waiting, *fresh) if pid in looks and pid in processes}
+        explained = {name for asked in self._asked.values() for name in asked.explained}
+        promised = set(explained)
+        due: list[Process] = []
+        for process in sorted((processes[pid] for pid in self._waiting), key=lambda row: (row.start_time, row.pid)):
+            names = looks[process.pid].names
+            sent = self._was_sent(process, names, processes)
+            if self._is_settled(process, names) or (names <= explained and not sent):
+                self._waiting.discard(process.pid)
+            elif (sent or not names <= promised) and self._is_time(process, names, now):
+                due.append(process)
+                promised |= names
+        return due
+
+    def forget(self, processes: Mapping[int, Process]) -> None:
+        """Those that have ended."""
+        alive = {process.key for process in processes.values()}
+        self._asked = {key: asked for key, asked in self._asked.items() if key in alive}
+        for queue in self.known.values():
+            queue.places = {key: place for key, place in queue.places.items() if key in alive}
+
+    def _was_sent(self, process: Process, names: frozenset[str], processes: Mapping[int, Process]) -> bool:
+        """It has queues that another process made, and not by a fork: what a fork server forks has nothing of the job."""
+        queue = next((queue for queue in self.known.values() if queue.ids.get("room") in names), None)
+        return queue is not None and not _is_heir(process, queue, processes)
+
+    def _is_settled(self, process: Process, names: frozenset[str]) -> bool:
+        """There is nothing to ask, or no more to be hoped for."""
+        asked = self._asked.get(process.key)
+        told = asked is not None and names <= asked.names and (asked.done or asked.tries >= len(TRIES))
+        return told or not names
+
+    def _is_time(self, process: Process, names: frozenset[str], now: float) -> bool:
+        asked = self._asked.get(process.key)
+        return asked is None or not names <= asked.names or now >= asked.first_at + TRIES[asked.tries]
+
+    def ask(self, process: Process, look: Look, processes: Mapping[int, Process], now: float) -> None:
+        """Search one process's memory for its queues."""
+        asked = self._asked.get(process.key)
+        if asked is None or not look.names <= asked.names:
+            asked = self._asked[process.key] = _Asked(now, look.names)
+        asked.tries += 1
+        try:
+            everything = areas(self._proc, process.pid)
+        except OSError as refused:
+            asked.refuse(process.pid, f"mappings may not be read ({(refused.strerror or 'failed').lower()})")
+            return
+        found = queues(self._proc, process.pid, everything)
+        if found.problem and not found.problem.startswith(NO_PYTHON):
+            asked.refuse(process.pid, found.problem)
+        else:
+            # One that was sent a queue may not have come to use it yet.
+            asked.done = found.whole and (bool(found.queues) or not self._was_sent(process, look.names, processes))
+            asked.explained, asked.problem = look.names, None
+        semaphores = {area.start: name for area in everything if (name := area.semaphore)}
+        for thing in found.queues:
+            self._note(process, thing, semaphores)
+
+    def _note(self, process: Process, thing: QueueObject, semaphores: Mapping[int, str]) -> None:
+        for descriptor in thing.descriptors:
+            name = pipe_of(self._proc.path(process.pid, "fd", descriptor))
+            if name is None:
+                continue
+            place = Place(descriptor, thing)
+            if name not in self.known and len(self.known) < MOST_QUEUES:
+                ids = {part: semaphores[lock.word] for part, lock in thing.locks() if lock.word in semaphores}
+                self.known[name] = Queue(name, process.pid, place, ids)
+            if name in self.known:
+                self.known[name].places[process.key] = place
+            return
+
+    def drop(self, names: Iterable[str]) -> None:
+        """These queues are no more."""
+        for name in names:
+            del self.known[name]
+
+    def rows(self) -> tuple[QueueState, ...]:
+        """One a queue."""
+        self._rows = kept(tuple(self.known[name].row for name in sorted(self.known)), self._rows)
+        return self._rows
+
+
+def _is_heir(process: Process, queue: Queue, processes: Mapping[int, Process]) -> bool:
+    """It, or one of its parents that have only forked since, was asked and has the queue."""
+    while process.key not in queue.places:
+        parent = processes.get(process.ppid)
+        if not process.forked or parent is None:
+            return False
+        process = parent
+    return True
+
+
+def _pids(keys: set[Key]) -> tuple[int, ...]:
+    return tuple(sorted(pid for pid, _ in keys))

@@ -1,0 +1,64 @@
+"""The file systems at /dev/shm that the processes of a job see: statvfs(3) through /proc/PID/root.
+
+Each container has its own, by default of 64 MiB in Docker; processes that see different ones cannot open each other's files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+
+from mpmon.model import Process, SharedMemory
+from mpmon.probes.files import Proc
+from mpmon.probes.ipc.rows import kept
+
+
+class FileSystems:
+    """One row for each of them, from round to round."""
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._devices: dict[tuple[int, float], int | None] = {}
+        self._members: dict[int, tuple[int, ...]] = {}
+        self.rows: tuple[SharedMemory, ...] = ()
+
+    def note(self, processes: Collection[Process]) -> None:
+        """These may be asked which one they see; all others are gone."""
+        before, self._devices = self._devices, {}
+        for process in processes:
+            key = process.key
+            self._devices[key] = before[key] if key in before else self._device(process.pid)
+        if self._devices != before:
+            self._members = {
+                device: tuple(sorted(pid for (pid, _), seen in self._devices.items() if seen == device))
+                for device in sorted({device for device in self._devices.values() if device is not None})
+            }
+
+    def refresh(self) -> None:
+        """Ask for size and use."""
+        rows = [row for device, pids in self._members.items() if (row := self._row(device, pids))]
+        before = {row.device: row for row in self.rows}
+        self.rows = kept(tuple(before[row.device] if before.get(row.device) == row else row for row in rows), self.rows)
+
+    def _device(self, pid: int) -> int | None:
+        try:
+            return os.stat(folder(self._proc, pid)).st_dev
+        except OSError:
+            return None
+
+    def _row(self, device: int, pids: tuple[int, ...]) -> SharedMemory | None:
+        for pid in pids:
+            try:
+                found = os.statvfs(folder(self._proc, pid))
+            except OSError:
+                continue
+            used = (found.f_blocks - found.f_bfree) * found.f_frsize
+            return SharedMemory(
+                device=device, pids=pids, size_bytes=found.f_blocks * found.f_frsize, used_bytes=used
+            )  # fmt: skip
+        return None
+
+
+def folder(proc: Proc, pid: int) -> str:
+    """/dev/shm as a process sees it."""
+    return proc.path(pid, "root", "dev", "shm")

@@ -1,0 +1,29 @@
+"""GPUs, as NVIDIA's management library (NVML) knows them, asked in a process of its own.
+
+A call into the driver may never come back and may crash whoever makes it, so the loop makes none.  A helper process does:
+it is started when GPUs are first asked for, answers one line of JSON a round, and is gone when mpmon is, however that ends.
+In it one thread walks the devices; a call that does not come back leaves that thread and that device behind, and another
+thread goes on with the others.
+
+Rooms of the loop: `client` is the probe, `child` the helper as seen from outside, `pids` tells whose pids the driver names.
+Rooms of the helper: `helper` answers, `walk` leaves stuck calls behind, `device` makes the rows, of `fields`, `processes`
+and `instances`; `events` waits for Xids, `library` calls, `suspended` looks whether GPUs sleep.
+Both know `wire`, what they say to each other, and `words`, return codes as sentences.
+
+Traps of the library that are minded here, by nvml.h (API version 13) and by what monitors have run into:
+
+- Process utilisation: NOT_FOUND is idle, NOT_SUPPORTED is unknown; samples are asked for since the newest one, because
+  the driver's buffer keeps old ones; the size it asks for is a capacity; pids that are on no list are garbage.
+- Process lists: a pid may be in several lists and instances (one row for each instance, never added up twice); v3 of the
+  first drivers 535 has entries of 32 bytes for a struct of 24, which scrambles the pids: v2 is asked then.
+- Memory: v2 keeps apart what the driver reserves, v1 does not; all ones, or more than the device has, is unknown.
+- Field values may be written one entry past the requested count.
+- A GPU that sleeps is woken by initialising the library: not done while all of them sleep.
+- The package is `nvidia-ml-py`; the deprecated package `pynvml` has the same module and lacks what is needed.
+
+Not confirmed on a GPU, only on a library that behaves as the sources say: everything that the driver does.  Especially:
+that an event set tells Xids to any user and keeps nothing awake that is awake anyway; that the recovery action is a number
+of 32 bits; which of the three ways of naming pids a driver follows in a container; that the lists of a MIG instance hold
+all its processes; whether the memory of a process that imports CUDA memory contains what it imports.
+A helper whose thread is stuck in the kernel is killed like any other, but is gone only when the kernel lets go of it.
+"""

@@ -1,0 +1,136 @@
+"""The helper process as the loop sees it: started, asked, heard, ended. Nothing here waits longer than it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import msgspec
+
+import mpmon
+from mpmon.probes.nvml.wire import Ask, Look, Settings
+
+CODE = "import sys; sys.path += sys.argv[3:]; from mpmon.probes.nvml.helper import main; main(sys.argv[1:3])"
+"""What the helper runs, in an interpreter that takes nothing from the user's folder or environment (`-I`) and runs none of
+the start-up code of other packages (`-S`); its own folders come after those of the standard library."""
+
+CHUNK = 1 << 16
+END_S = 0.1
+"""How long an end in peace, and the end after it, may take."""
+
+CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE})
+"""Signals a program gets for what it does itself."""
+
+_decoder = msgspec.json.Decoder(Look)
+
+
+class Child:
+    """One helper, from start to end."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Start it.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        command = [sys.executable, "-I", "-S", "-c", CODE, msgspec.json.encode(settings).decode(), str(os.getpid())]
+        # A session of its own: Ctrl-C is meant for mpmon, which ends it in order.
+        self._process = subprocess.Popen(
+            [*command, *_folders()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            cwd="/", start_new_session=True,
+        )  # fmt: skip
+        self._streams = [stream for stream in (self._process.stdin, self._process.stdout) if stream]
+        self._asks, self._answers = (stream.fileno() for stream in self._streams)
+        os.set_blocking(self._answers, False)
+        self._heard = b""
+        self.owes = False
+        """It was asked and has not answered in full."""
+        self.ended = False
+
+    @property
+    def pid(self) -> int:
+        """Its pid."""
+        return self._process.pid
+
+    def ask(self, ask: Ask) -> None:
+        """Ask, without waiting for the answer."""
+        self.owes = True
+        with contextlib.suppress(OSError):  # that it has ended shows when it is heard
+            os.write(self._asks, msgspec.json.encode(ask) + b"\n")
+
+    def hear(self, seconds: float) -> Look | None:
+        """The newest answer, after so long at most; `None` when there is no new one."""
+        newest: Look | None = None
+        ready = select.poll()
+        ready.register(self._answers, select.POLLIN)
+        while self.owes and not self.ended and ready.poll(0 if newest else seconds * 1000):
+            newest = self._read() or newest
+        return newest
+
+    def how_it_ended(self) -> str:
+        """In words; of one that has ended."""
+        try:
+            status = self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            return "mpmon's helper for the NVIDIA driver stopped answering"
+        if status >= 0:
+            return f"mpmon's helper for the NVIDIA driver ended with status {status}"
+        name = signal.Signals(-status).name if -status in signal.valid_signals() else f"signal {-status}"
+        if -status in CRASHES:
+            return f"the NVIDIA driver library crashed ({name})"
+        return f"mpmon's helper for the NVIDIA driver was killed ({name})"
+
+    def close(self) -> None:
+        """End it: by itself, and if it does not at once, by force. A thread stuck in the kernel may outlive even that."""
+        for stream in self._streams:
+            stream.close()
+        for end in (lambda: None, self._process.kill):
+            end()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_S)
+                return
+
+    def _read(self) -> Look | None:
+        """What can be read now."""
+        try:
+            chunk = os.read(self._answers, CHUNK)
+        except BlockingIOError:
+            return None
+        if not chunk:
+            self.ended = True
+            return None
+        *lines, self._heard = (self._heard + chunk).split(b"\n")
+        if not lines:
+            return None
+        try:
+            look = _decoder.decode(lines[-1])
+        except msgspec.MsgspecError as problem:
+            look = Look(problem=f"the answer about GPUs cannot be read: {problem}", final=True)
+        self.owes = not look.done
+        return look
+
+
+def look_once(seconds: float, settings: Settings | None = None) -> Look:
+    """What the driver says now, or why it says nothing within so long."""
+    child = Child(settings or Settings())
+    try:
+        child.ask(Ask())
+        look = child.hear(seconds)
+        if look is not None:
+            return look
+        return Look(
+            problem=child.how_it_ended() if child.ended else f"the NVIDIA driver did not answer within {seconds:g} s"
+        )
+    finally:
+        child.close()
+
+
+def _folders() -> list[str]:
+    """Where the helper finds mpmon and what mpmon uses; never the folder mpmon was called from, unless mpmon is there."""
+    house = os.path.dirname(os.path.dirname(os.path.abspath(mpmon.__file__)))
+    here = os.getcwd()
+    return [house, *(folder for folder in sys.path if os.path.isabs(folder) and folder not in {house, here})]

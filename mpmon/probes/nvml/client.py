@@ -1,0 +1,210 @@
+"""The probe of the loop: asks the helper at the beginning of a round, takes at its end what there is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+import msgspec
+
+from mpmon.codec import same_rows
+from mpmon.model import Gpu, GpuProcess, MigInstance, ProbeReport, Row, Snapshot, Xid
+from mpmon.probes.files import Proc
+from mpmon.probes.nvml.pids import Pids
+from mpmon.probes.nvml.stale import without_load
+from mpmon.probes.nvml.wire import Ask, Look, Settings
+from mpmon.probes.nvml.words import GARBLED
+
+NAME = "gpus"
+"""Of the row in `Snapshot.probes`."""
+
+PATIENCE_S, FIRST_PATIENCE_S = 0.03, 1.5
+"""How long the end of a round waits for the answer to its beginning; the latter in a report, until one answer has come."""
+
+SHORTEST_PAUSE_S = 0.2
+"""Between two questions: the driver serves one at a time, and training needs it too."""
+
+SILENCE_S = 3.0
+"""Without an answer for so long, it is told."""
+
+RESTARTS_AFTER_S = (1.0, 5.0, 30.0)
+"""How long to wait before a helper that crashed is started again, each time; then it is not."""
+
+MOST_PROBLEMS = 3
+"""Devices whose problem is told in one line."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.probes.nvml.child import Child
+
+R = TypeVar("R", bound=Row)
+
+
+class NvmlProbe:
+    """GPUs and who uses them: a `mpmon.session.beside.Beside`."""
+
+    def __init__(
+        self,
+        proc: Proc,
+        *,
+        eager: bool = False,
+        settings: Settings | None = None,
+        restarts_after_s: tuple[float, ...] = RESTARTS_AFTER_S,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`eager` asks in the first round already: a report wants it, the first picture of a screen must not wait."""
+        self.pcie = False
+        """Somebody looks at what goes over PCIe."""
+        self._eager = eager
+        self._settings = settings or Settings()
+        self._restarts_after_s = list(restarts_after_s)
+        self._now = now
+        self._rounds = 0
+        self._child: Child | None = None
+        self._start_at = float("-inf")
+        """When the helper may be started; infinite when never again."""
+        self._asked_at = float("-inf")
+        self._report: ProbeReport | None = None
+        self._driver: str | None = None
+        self._tables = _Tables(proc)
+
+    @property
+    def helper(self) -> int | None:
+        """The pid of the helper, while there is one."""
+        return self._child.pid if self._child else None
+
+    def begin(self) -> None:
+        """Ask, unless an answer is still due."""
+        self._rounds += 1
+        if self._rounds == 1 and not self._eager:
+            return
+        now = self._now()
+        if self._child is None and now >= self._start_at:
+            self._start()
+        if self._child and not self._child.owes and now >= self._asked_at + SHORTEST_PAUSE_S:
+            self._asked_at = now
+            self._child.ask(Ask(pcie=self.pcie))
+
+    def add(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with what is known of GPUs."""
+        look = self._hear()
+        if look is not None:
+            self._take(look, snapshot)
+        if self._report is None:
+            return snapshot
+        tables = self._tables
+        return msgspec.structs.replace(
+            snapshot, gpus=tables.gpus, mig_instances=tables.parts, gpu_processes=tables.users, driver=self._driver,
+            probes=(*snapshot.probes, self._report),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """End the helper."""
+        self._start_at = float("inf")
+        if self._child:
+            self._child.close()
+            self._child = None
+
+    def _start(self) -> None:
+        # Imported at the second round of a screen: the first picture should not wait for it.
+        from mpmon.probes.nvml.child import Child
+
+        try:
+            self._child = Child(self._settings)
+        except OSError as problem:
+            self.close()
+            self._tell(f"mpmon's helper for the NVIDIA driver cannot be started: {problem.strerror}", ok=False)
+
+    def _hear(self) -> Look | None:
+        child = self._child
+        if child is None:
+            return None
+        first = self._eager and self._report is None
+        look = child.hear(FIRST_PATIENCE_S if first else PATIENCE_S)
+        if child.ended:
+            self._mourn(child)
+            return None
+        silence = self._now() - self._asked_at
+        if look is None and child.owes and silence >= SILENCE_S:
+            self._tell(f"no answer from the NVIDIA driver for {silence:.0f} s", ok=False)
+        return look
+
+    def _mourn(self, child: Child) -> None:
+        """The helper has ended, mostly because the driver's library crashed."""
+        how = child.how_it_ended()
+        self.close()
+        if self._restarts_after_s:
+            wait_s = self._restarts_after_s.pop(0)
+            self._start_at = self._now() + wait_s
+            what_now = f"asked again after {wait_s:g} s"
+        else:
+            what_now = "asked no more"
+        self._tables.mark(how)
+        self._tell(f"{how}; {what_now}", ok=False)
+
+    def _take(self, look: Look, snapshot: Snapshot) -> None:
+        self._driver = look.driver or self._driver
+        problem = self._tables.take(look, snapshot) if look.gpus else None
+        told = "; ".join(filter(None, (look.problem, *_problems(self._tables.gpus), problem)))
+        self._tell(told or None, ok=look.harmless or not told, seconds=look.seconds)
+        if look.final:
+            self.close()
+
+    def _tell(self, problem: str | None, *, ok: bool, seconds: float = 0.0) -> None:
+        self._report = ProbeReport(name=NAME, ok=ok, seconds=seconds, problem=problem)
+
+
+class _Tables:
+    """The rows of the last look; what did not change stays the very same object."""
+
+    def __init__(self, proc: Proc) -> None:
+        self.gpus: tuple[Gpu, ...] = ()
+        self.parts: tuple[MigInstance, ...] = ()
+        self.users: tuple[GpuProcess, ...] = ()
+        self._pids = Pids(proc)
+        self._xids: dict[str, tuple[Xid, ...]] = {}
+        """What helpers that have ended were told, by UUID."""
+
+    def take(self, look: Look, snapshot: Snapshot) -> str | None:
+        """New rows; what is wrong with them."""
+        gpus = tuple(self._with_earlier_xids(gpu) for gpu in look.gpus)
+        users, problem = self._pids.settle(look.processes, snapshot)
+        self.gpus = _kept(gpus, self.gpus, lambda row: row.uuid)
+        self.parts = _kept(look.mig_instances, self.parts, lambda row: row.uuid)
+        self.users = _kept(
+            users, self.users, lambda row: (row.pid, row.gpu_uuid, row.mig_instance, row.compute_instance)
+        )
+        return problem
+
+    def mark(self, problem: str) -> None:
+        """Nobody can be asked."""
+        self._xids = {gpu.uuid: gpu.xids for gpu in self.gpus}
+        self.gpus = tuple(msgspec.structs.replace(gpu, problem=problem) for gpu in self.gpus)
+        self.users = without_load(self.users, problem)
+
+    def _with_earlier_xids(self, gpu: Gpu) -> Gpu:
+        earlier = self._xids.get(gpu.uuid)
+        return msgspec.structs.replace(gpu, xids=earlier + gpu.xids) if earlier else gpu
+
+
+def _kept(rows: tuple[R, ...], before: tuple[R, ...], key: Callable[[R], Hashable]) -> tuple[R, ...]:
+    old = {key(row): row for row in before}
+    new = tuple(_same(old.get(key(row)), row) for row in rows)
+    return before if same_rows(new, before) else new
+
+
+def _same(before: R | None, row: R) -> R:
+    return before if before is not None and before == row else row
+
+
+def _problems(gpus: tuple[Gpu, ...]) -> list[str]:
+    """Of devices, the first few; a problem they share is told once."""
+    by_problem: dict[str, list[str]] = {}
+    for gpu in gpus:
+        problem = gpu.problem or (GARBLED if gpu.reasons.get("gpu_processes") == GARBLED else None)
+        if problem:
+            by_problem.setdefault(problem, []).append(str(gpu.index))
+    said = [f"GPU {', '.join(numbers)}: {problem}" for problem, numbers in by_problem.items()]
+    more = [f"and {len(said) - MOST_PROBLEMS} more"] if len(said) > MOST_PROBLEMS else []
+    return said[:MOST_PROBLEMS] + more

@@ -1,0 +1,85 @@
+"""Who uses one device, from look to look: its lists, or with MIG those of its instances, and everybody's load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from mpmon.model import GpuProcess
+from mpmon.probes.nvml.fields import MIG_IS_ON, Missing
+from mpmon.probes.nvml.instances import Instance
+from mpmon.probes.nvml.library import NO_LONG_NUMBER, Caller, Handle, NoValue
+from mpmon.probes.nvml.processes import LISTS, Entry, Load, Roster, Samples, merged, row
+
+ALWAYS_READ = "compute"
+"""The other lists are mostly empty and cost as much, so an empty one is left alone for a while."""
+
+
+LARGEST_PID = 1 << 22
+"""PID_MAX_LIMIT of <linux/threads.h>: pids are smaller on every machine, whatever the limit of one's own container."""
+
+
+class Place(NamedTuple):
+    """A device, or an instance of one, with a list of its own."""
+
+    handle: Handle
+    roster: Roster
+    total: int | None
+    """Its memory."""
+    instance: Instance | None = None
+
+
+class Users:
+    """The processes of one device."""
+
+    def __init__(self) -> None:
+        self._roster = Roster()
+        self._samples = Samples()
+        self._empty: set[tuple[int, str]] = set()
+        """Lists that were empty: number of the place, kind."""
+        self.problem: str | None = None
+        """Why the list is not known."""
+
+    def read(
+        self, call: Caller, handle: Handle, *, uuid: str, total: int | None, instances: Sequence[Instance], now: float
+    ) -> tuple[GpuProcess, ...]:
+        """One row a process and instance. `total` is the memory of the device, `now` the time since the epoch."""
+        self.problem = None
+        places = [Place(one.handle, one.roster, one.total, one) for one in instances]
+        rows: list[GpuProcess] = []
+        for number, place in enumerate(places or [Place(handle, self._roster, total)]):
+            found = merged({kind: self._read_list(call, number, place, kind) for kind in LISTS})
+            load = self._loads(call, place, found, now)
+            rows += [row(entry, kinds, uuid, place.total, load(entry.pid)) for entry, kinds in found.items()]
+        return tuple(rows)
+
+    def read_all_lists(self) -> None:
+        """Look again at lists that were empty."""
+        self._empty.clear()
+
+    def _loads(self, call: Caller, place: Place, found: Iterable[Entry], now: float) -> Callable[[int], Load]:
+        """How busy each pid keeps the device."""
+        if place.instance:
+            return lambda _: Load(Missing(MIG_IS_ON), None)
+        pids = {entry.pid for entry in found}
+        if pids:
+            self._samples.read(call, place.handle, pids, now)
+        return lambda pid: self._samples.load(pid, now)
+
+    def _read_list(self, call: Caller, number: int, place: Place, kind: str) -> list[Entry]:
+        if (number, kind) in self._empty:
+            return []
+        try:
+            entries = place.roster.read(call, place.handle, kind, lambda entry: _makes_sense(entry, place.total))
+        except NoValue as why:
+            entries = []
+            if kind == ALWAYS_READ:
+                self.problem = str(why)
+        if not entries and kind != ALWAYS_READ:
+            self._empty.add((number, kind))
+        return [place.instance.own(entry) for entry in entries] if place.instance else entries
+
+
+def _makes_sense(entry: Entry, total: int | None) -> bool:
+    fits = not total or entry.memory <= total or entry.memory == NO_LONG_NUMBER
+    return fits and 0 < entry.pid < LARGEST_PID

@@ -1,0 +1,46 @@
+"""A hang in a few lines, for the log of a job that nobody watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from mpmon.diagnosis.findings import Event, Finding, Observation, Suspect
+
+BEGAN, ENDED = "hang-began", "hang-ended"
+
+
+def lines(observation: Observation, *, ascii_only: bool = False) -> list[str]:
+    """What to say about this observation: the finding when a hang begins, a line when it ends, else nothing."""
+    said = [_printable(line) for event in new(observation) for line in _event(event, observation)]
+    return [line.encode("ascii", "replace").decode() for line in said] if ascii_only else said
+
+
+def new(observation: Observation) -> list[Event]:
+    """Beginnings and ends of hangs that this observation is the first to tell."""
+    now = observation.snapshot.taken_at
+    return [event for event in observation.events if event.at == now and event.kind in (BEGAN, ENDED)]
+
+
+def _event(event: Event, observation: Observation) -> Iterator[str]:
+    yield f"{datetime.fromtimestamp(event.at).strftime('%H:%M:%S')} {event.summary}"
+    if event.kind == BEGAN:
+        for finding in observation.diagnosis.findings[:1]:
+            yield from _finding(finding)
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    yield f"  {finding.summary}."
+    yield f"  cause: {finding.cause} ({finding.certainty.value})"
+    yield from (f"  must move first: {_suspect(suspect)}" for suspect in finding.suspects[:2])
+    yield from (f"  - {line}" for line in finding.advice)
+
+
+def _suspect(suspect: Suspect) -> str:
+    place = f" at {suspect.frame}" if suspect.frame else ""
+    return f"{suspect.role} (pid {suspect.pid}){place}"
+
+
+def _printable(line: str) -> str:
+    """A process may call itself anything, and one line must stay one."""
+    return "".join(glyph if glyph.isprintable() else "?" for glyph in line)

@@ -1,0 +1,21 @@
+"""What happened, one line an event: for logs, and for people who have their screen read to them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mpmon.diagnosis.findings import Event, Observation
+
+
+def lines(observation: Observation, *, ascii_only: bool = False) -> list[str]:
+    """What is new in this observation; none when nothing happened."""
+    now = observation.snapshot.taken_at
+    return [_line(event, ascii_only=ascii_only) for event in observation.events if event.at == now]
+
+
+def _line(event: Event, *, ascii_only: bool) -> str:
+    """`2026-01-01 12:04:31 rank 2 (pid 4102) was killed by SIGKILL (9)`, in the time of where mpmon runs."""
+    moment = datetime.fromtimestamp(event.at).strftime("%Y-%m-%d %H:%M:%S")
+    # A process may call itself anything, and one line must stay one.
+    said = "".join(glyph if glyph.isprintable() else "?" for glyph in event.summary)
+    return f"{moment} {said.encode('ascii', 'replace').decode() if ascii_only else said}"

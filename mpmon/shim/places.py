@@ -1,0 +1,122 @@
+"""Where the shim's files lie, how they are called, and whose they are."""
+
+from __future__ import annotations
+
+import os
+
+VARIABLE = "MPMON_RUN_DIR"
+"""Environment variable that names the folder, and by which the start-up hook is on."""
+
+RECORDS, STACKS = ".mpmon", ".stacks"
+"""Endings of the files: what the hooks record; what `mpmon.shim.dumps` wrote last."""
+
+MANY, ENOUGH = 128, 64
+"""So many files in a folder are too many; those of the dead are removed until so many are left.
+
+A DataLoader starts new workers each epoch, and /dev/shm of a container has 64 MiB.
+"""
+
+STAT_LIMIT = 4096
+
+
+def default_folders(uid: int, runtime_folder: str | None) -> tuple[str, ...]:
+    """Where files of a user lie when `MPMON_RUN_DIR` does not say: the first one that can be used."""
+    own = f"/dev/shm/mpmon-{uid}"
+    return (os.path.join(runtime_folder, "mpmon"), own) if runtime_folder else (own,)
+
+
+def run_folder() -> str:
+    """The folder for this process, which is made when it is missing.
+
+    Raises:
+        OSError: it cannot be made, or it belongs to somebody else.
+    """
+    named = os.environ.get(VARIABLE)
+    candidates = (named,) if named else default_folders(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
+    for folder in candidates:
+        try:
+            return _own_folder(folder)
+        except OSError:
+            if folder == candidates[-1]:
+                raise
+    raise FileNotFoundError(VARIABLE)
+
+
+def _own_folder(folder: str) -> str:
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    status = os.stat(folder)
+    if status.st_uid != os.geteuid():
+        # Others may write to /dev/shm: a folder that somebody has laid ready there is not trusted.
+        raise PermissionError(1, "belongs to another user", folder)
+    return folder
+
+
+class Name:
+    """`PID.START.NAMESPACE` and an ending: pid, start in clock ticks since boot, inode of the pid namespace."""
+
+    __slots__ = ("namespace", "pid", "start_ticks")
+
+    def __init__(self, pid: int, start_ticks: int, namespace: int) -> None:
+        self.pid, self.start_ticks, self.namespace = pid, start_ticks, namespace
+
+    def file(self, ending: str = RECORDS) -> str:
+        """The name of one of its files."""
+        return f"{self.pid}.{self.start_ticks}.{self.namespace}{ending}"
+
+    @classmethod
+    def parse(cls, file: str, *endings: str) -> Name | None:
+        """The parts of a file's name, `None` for one without such an ending."""
+        stem, dot, ending = file.rpartition(".")
+        parts = stem.split(".") if dot + ending in endings else []
+        if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) <= 20 for part in parts):
+            return None
+        return cls(int(parts[0]), int(parts[1]), int(parts[2]))
+
+    @classmethod
+    def own(cls) -> Name:
+        """That of this process."""
+        return cls(os.getpid(), start_ticks("self") or 0, own_namespace())
+
+    def is_dead(self) -> bool:
+        """Its process is known to have ended; of another pid namespace nothing is known."""
+        return self.namespace == own_namespace() and start_ticks(self.pid) != self.start_ticks
+
+
+def own_namespace() -> int:
+    """Inode of the pid namespace of this process."""
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
+def start_ticks(pid: int | str) -> int | None:
+    """When a process began, field 22 of proc_pid_stat(5); `None` when it has ended, also while it is a zombie."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fields = os.read(descriptor, STAT_LIMIT).rpartition(b")")[2].split()
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return int(fields[19]) if len(fields) > 19 and fields[0] not in (b"Z", b"X") else None
+
+
+def thin_out(folder: str) -> None:
+    """Remove the oldest files of dead processes where there are too many."""
+    files = [(name, file) for file in os.listdir(folder) if (name := Name.parse(file, RECORDS, STACKS))]
+    spare = len(files) - ENOUGH
+    if len(files) <= MANY:
+        return
+    files.sort(key=lambda found: found[0].start_ticks)
+    for name, file in files[:MANY]:
+        if spare > 0 and name.is_dead():
+            _remove(os.path.join(folder, file))
+            spare -= 1
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

@@ -1,0 +1,88 @@
+"""Texts of the file: lines of the job's code, names of refcounters. Each is written once and known by its number."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import layout
+from .writer import WRITER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+frame_of = sys._getframe  # pyright: ignore[reportPrivateUsage]
+
+SITES: dict[tuple[int, int], int] = {}
+"""Text of a place in the code, by the address of its code object and the offset of its instruction.
+
+The hooks look here first. The code objects are kept, so that an address stands for one of them for ever.
+"""
+
+MOST_SITES = 1 << 14
+"""Places that are remembered, with text or without: a program may make code as it goes."""
+
+_kept_code: dict[int, CodeType] = {}
+_passed_over: set[int] = set()
+_texts: dict[str, int] = {}
+
+
+def site_of(frame: FrameType) -> int:
+    """Number of the text for the line a frame is at, `job.py:16 in train_step`; 0 when there is no room for it."""
+    if id(frame.f_code) in _passed_over and frame.f_back is not None:
+        frame = frame.f_back
+    code = frame.f_code
+    key = (id(code), frame.f_lasti)
+    known = SITES.get(key)
+    if known is not None or len(SITES) >= MOST_SITES:
+        return known or 0
+    _kept_code[id(code)] = code
+    function: str = getattr(code, "co_qualname", code.co_name)
+    site = text(f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {function}")
+    SITES[key] = site
+    return site
+
+
+def pass_over(*codes: CodeType) -> None:
+    """Functions that only call another one: whoever calls these is meant."""
+    _passed_over.update(map(id, codes))
+
+
+def text(words: str) -> int:
+    """Number of a text, which is written when it is new; 0 when there is no room for it."""
+    known = _texts.get(words)
+    if known is not None:
+        return known
+    number = WRITER.texts.take() if WRITER.ready() else None
+    if number is None:
+        return 0
+    _write(number, words)
+    _texts[words] = number
+    return number
+
+
+def forget_text(words: str) -> None:
+    """Nothing of the file needs this text any more."""
+    number = _texts.pop(words, None)
+    if number is not None:
+        WRITER.texts.give(number)
+
+
+def forget_all() -> None:
+    """In a child that was forked: its own file has no texts yet."""
+    SITES.clear()
+    _texts.clear()
+
+
+os.register_at_fork(after_in_child=forget_all)
+
+
+def _write(number: int, words: str) -> None:
+    encoded = words.encode("utf-8", "replace")[-layout.TEXT_BYTES :]
+    record = WRITER.texts.words(number)
+    start = layout.TEXTS.start + number * layout.TEXTS.record_bytes + layout.WORD
+    record[0] = 0
+    WRITER.bytes[start : start + len(encoded)] = encoded
+    record[0] = layout.text_seal(encoded)
+    WRITER.texts.changed()

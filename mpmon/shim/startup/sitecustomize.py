@@ -1,0 +1,45 @@
+"""Run by `site` at the start of every interpreter that has this folder on PYTHONPATH: `mpmon run` puts it there.
+
+It loads the shim's package from its place, under a name of its own: the interpreter may be one without mpmon, and of the
+environment mpmon is installed in nothing else must be seen.
+Then it takes the folder off `sys.path` and runs the `sitecustomize` that it hides.
+Any Python may come here, so this file is plain enough for old ones.
+"""
+
+import os
+import sys
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+def start_shim():  # noqa: ANN201  old Pythons know no annotations
+    """Load the package next to this folder as `mpmon_shim`, and turn it on."""
+    if sys.version_info < (3, 10) or not os.environ.get("MPMON_RUN_DIR") or hasattr(sys, "_mpmon_shim"):
+        return
+    from importlib.machinery import ModuleSpec, SourceFileLoader
+
+    package = os.path.dirname(FOLDER)
+    file = os.path.join(package, "__init__.py")
+    loader = SourceFileLoader("mpmon_shim", file)
+    spec = ModuleSpec("mpmon_shim", loader, origin=file, is_package=True)
+    spec.submodule_search_locations = [package]
+    spec.has_location = True
+    module = type(sys)("mpmon_shim")
+    module.__spec__, module.__path__, module.__file__, module.__package__ = spec, [package], file, "mpmon_shim"
+    sys.modules["mpmon_shim"] = module
+    loader.exec_module(module)
+    module.install()
+
+
+def run_hidden():  # noqa: ANN201
+    """What this interpreter would have run without us; what it raises, `site` reports as usual."""
+    sys.path[:] = [place for place in sys.path if os.path.normpath(place) != FOLDER]
+    del sys.modules["sitecustomize"]
+    __import__("sitecustomize")
+
+
+try:
+    start_shim()
+except Exception as problem:
+    sys.stderr.write("mpmon: shim off: {!r}\n".format(problem))  # noqa: UP032  for old Pythons
+run_hidden()

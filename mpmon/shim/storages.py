@@ -1,0 +1,146 @@
+"""Hooks of torch: the three methods of `torch.UntypedStorage` by which CUDA memory goes from process to process.
+
+Everything that shares CUDA memory calls them, also what builds its messages by itself, and what goes into the message stays
+as it is.
+The line and the queue are those of the object that this thread is just pickling or has received: `mpmon.shim.queues`.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import get_ident
+from functools import wraps
+from time import monotonic_ns
+
+from . import layout
+from .layout import AGAIN, SYNCED
+from .patches import replace
+from .queues import HERE, SENDERS, WANTS_SITES
+from .sites import frame_of, site_of
+from .transfers import Exports, Imports
+from .writer import WRITER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, ModuleType
+    from typing import Any
+
+_OWN = os.path.join(os.path.dirname(__file__), "")
+_TORCH = f"{os.sep}torch{os.sep}"
+
+
+class Sides:
+    """What this process has sent and received."""
+
+    def __init__(self, storage_type: Any) -> None:
+        self._storage_type = storage_type
+        self.forget()
+
+    def forget(self) -> None:
+        """At the beginning, and in a child that was just forked."""
+        self.exports = Exports(layout.EXPORTS, self._storage_type)
+        self.imports = Imports(layout.IMPORTS, self._storage_type)
+
+    def collect(self) -> None:
+        """Look at everything that was sent."""
+        try:
+            self.exports.check()
+        except Exception:
+            return
+
+
+SIDES: list[Sides] = []
+
+
+def hook_storage(module: ModuleType) -> None:
+    """Put them into `torch.storage`."""
+    storage = module.UntypedStorage
+    sides = Sides(storage)
+    os.register_at_fork(after_in_child=sides.forget)
+    SIDES.append(sides)
+    WANTS_SITES.append(storage)
+    replace(storage, "_share_cuda_", _share(storage._share_cuda_, sides))
+    replace(storage, "_new_shared_cuda", staticmethod(_new_shared(storage._new_shared_cuda, sides)))
+    replace(storage, "_release_ipc_counter_cuda", staticmethod(_release(storage._release_ipc_counter_cuda, sides)))
+
+
+def hook_collect(module: ModuleType) -> None:
+    """Put one into `torch.cuda`, which torch imports after `torch.storage`."""
+    replace(module, "ipc_collect", _collect(module.ipc_collect, SIDES[-1]))
+
+
+def _share(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
+    @wraps(original)
+    def _share_cuda_(self: Any) -> Any:
+        shared = original(self)
+        try:
+            # As THPStorage_shareCuda of torch/csrc/StorageSharing.cpp returns it; empty storages have no refcounter.
+            device, _, size, _, refcounter, slot, _, has_event = shared
+            if refcounter:
+                record = SENDERS.get(get_ident())
+                if record is not None and record.pickles:
+                    inode, site = record.inode, record.site_of_pickled()
+                else:
+                    inode, site = 0, site_of(_caller(frame_of(1)))
+                what = size << 16 | device << 8 | (0 if has_event else SYNCED)
+                sides.exports.note(refcounter, slot, self, what, inode, site)
+        except Exception:
+            return shared
+        return shared
+
+    return _share_cuda_
+
+
+def _new_shared(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
+    @wraps(original)
+    def _new_shared_cuda(*args: Any) -> Any:
+        storage = original(*args)
+        try:
+            record = HERE.gets_from
+            sides.imports.note(args[4], args[5], storage, 0, record.inode if record is not None else 0, 0)
+        except Exception:
+            return storage
+        return storage
+
+    return _new_shared_cuda
+
+
+def _release(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
+    """What torch calls for a storage that this process has received before: the new slot is given back at once."""
+
+    @wraps(original)
+    def _release_ipc_counter_cuda(*args: Any) -> Any:
+        result = original(*args)
+        try:
+            record = HERE.gets_from
+            sides.imports.note(args[0], args[1], None, AGAIN, record.inode if record is not None else 0, 0)
+        except Exception:
+            return result
+        return result
+
+    return _release_ipc_counter_cuda
+
+
+def _collect(original: Callable[[], Any], sides: Sides) -> Callable[[], Any]:
+    @wraps(original)
+    def ipc_collect() -> Any:
+        sides.collect()
+        result = original()
+        sides.exports.note_occasion()
+        WRITER.words[layout.COLLECTED_AT] = monotonic_ns()
+        sides.collect()
+        return result
+
+    return ipc_collect
+
+
+def _caller(frame: FrameType) -> FrameType:
+    """The line outside of torch that shares a storage by itself."""
+    while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _is_inside(file: str) -> bool:
+    return file.startswith(_OWN) or _TORCH in file

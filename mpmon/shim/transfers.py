@@ -1,0 +1,195 @@
+"""CUDA memory that left this process or came to it, for as long as that matters: one record each, given back afterwards.
+
+torch counts each sending in a slot of a refcounter file: 1 from the sending on, 0 when the consumer has let go
+(torch/csrc/CudaIPCTypes.cpp).  A sending is over when its slot is 0, unless its memory was in *limbo*: the producer had let go
+first.  From there it is freed at the next occasion: another shared block is freed, or torch.cuda.ipc_collect() is called.
+
+A receiving is over when the consumer let go.
+
+Nothing tells when a storage ends, so its weak reference is asked: some records after every so many sendings or receivings.
+
+After each transfer the caches of the processor are cold (system calls, other processes), and each line of Python costs some
+five times what it costs in a loop: hence tuples and few calls where other rooms have objects.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from struct import Struct
+from time import monotonic_ns
+
+from . import layout, sites
+from .layout import GONE_AT, MAGIC, MOMENT_BITS, TRANSFER_SEAL
+from .writer import WRITER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .writer import Room
+
+    Transfer = tuple[int, "Refcounter", int, int]
+    """Number of its record, refcounter and slot, and a weak reference to the storage as torch hands it out; 0 for none."""
+
+CHECK_NS = 20_000_000
+"""At most so often is looked which transfers are over, nanoseconds."""
+
+SPARE_CHECKS = 16
+"""Records that are looked at beside two for each transfer since the last look."""
+
+REFCOUNTER_HEADER_WORDS = 8
+REFCOUNTER_BYTES = 64 + 8 * 10000
+"""CUDA_IPC_REF_COUNTER_FILE_SIZE slots behind the header of at::RefcountedMapAllocator."""
+
+RECORD_BYTES = layout.EXPORTS.record_bytes
+STORE = Struct(f"{layout.EXPORTS.record_words}Q").pack_into
+
+
+class Refcounter:
+    """A file of counts, for as long as records name it."""
+
+    __slots__ = ("_counts", "name", "text", "uses")
+
+    def __init__(self, handle: bytes) -> None:
+        self.name = handle.decode().rpartition("/")[2]
+        """Of its file: the handle is that name for shm_open(3), which begins with a slash."""
+        self.text = sites.text(self.name)
+        self.uses = 0
+        self._counts: memoryview | None = None
+
+    def read(self) -> None:
+        """Get the counts of now."""
+        self._counts = None
+        try:
+            descriptor = os.open(f"/dev/shm/{self.name}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            content = os.pread(descriptor, REFCOUNTER_BYTES, 0)
+        finally:
+            os.close(descriptor)
+        if len(content) == REFCOUNTER_BYTES:
+            self._counts = memoryview(content).cast("q")
+
+    def count(self, slot: int) -> int | None:
+        """When it was last read; `None` where that was not possible."""
+        return self._counts[REFCOUNTER_HEADER_WORDS + slot] if self._counts is not None else None
+
+
+class Transfers:
+    """All of one direction."""
+
+    def __init__(self, region: layout.Region, storage_type: Any) -> None:
+        self._room: Room = WRITER.exports if region is layout.EXPORTS else WRITER.imports
+        self._start = region.start
+        self._under_way: deque[Transfer] = deque()
+        self._refcounters: dict[bytes, Refcounter] = {}
+        self._noted = 0
+        self._due = 0
+        self._is_expired = storage_type._expired
+        self._free_weak_ref = storage_type._free_weak_ref
+
+    def note(self, handle: bytes, slot: int, storage: Any, what: int, inode: int, site: int) -> None:  # noqa: PLR0917
+        """Write down one transfer, when there is room; `storage` is `None` for one that was over at once."""
+        now = monotonic_ns()
+        if now > self._due:
+            self.check(2 * self._noted + SPARE_CHECKS)
+            self._noted = 0
+            self._due = now + CHECK_NS
+        number = self._room.take() if WRITER.path or WRITER.ready() else None
+        if number is None:
+            return
+        refcounter = self._refcounters.get(handle)
+        if refcounter is None:
+            refcounter = self._refcounters[handle] = Refcounter(handle)
+        refcounter.uses += 1
+        which = inode << 32 | slot << 16 | refcounter.text
+        at = now & MOMENT_BITS | site
+        # The seal of layout.seal, without the call.
+        STORE(WRITER.bytes, self._start + number * RECORD_BYTES, what, which, at, 0, what ^ which ^ at ^ MAGIC)
+        self._room.changed()
+        self._under_way.append((number, refcounter, slot, 0 if storage is None else storage._weak_ref()))
+        self._noted += 1
+
+    def check(self, most: int = sys.maxsize) -> None:
+        """Look which of those that were not looked at for longest are over."""
+        raise NotImplementedError
+
+    def _give_back(self, transfer: Transfer) -> None:
+        number, refcounter, _, storage = transfer
+        if storage:
+            self._free_weak_ref(storage)
+        self._room.words(number)[TRANSFER_SEAL] = 0
+        self._room.changed()
+        self._room.give(number)
+        refcounter.uses -= 1
+
+    def _forget_unused(self) -> None:
+        for handle, refcounter in list(self._refcounters.items()):
+            if not refcounter.uses:
+                del self._refcounters[handle]
+                sites.forget_text(refcounter.name)
+
+
+class Imports(Transfers):
+    """What this process received."""
+
+    def check(self, most: int = sys.maxsize) -> None:
+        """The consumer lets go of a storage by letting it end."""
+        for _ in range(min(most, len(self._under_way))):
+            transfer = self._under_way.popleft()
+            if transfer[3] and not self._is_expired(transfer[3]):
+                self._under_way.append(transfer)
+            else:
+                self._give_back(transfer)
+        self._forget_unused()
+
+
+class Exports(Transfers):
+    """What this process sent."""
+
+    def __init__(self, region: layout.Region, storage_type: Any) -> None:
+        super().__init__(region, storage_type)
+        self._limbo: deque[tuple[Transfer, int]] = deque()
+        """With the number of occasions there had been when the slot was first seen at 0; 0 before."""
+        self._occasions = 1
+
+    def check(self, most: int = sys.maxsize) -> None:
+        """The counts tell who is over; of the others, whether the producer has let go."""
+        for refcounter in self._refcounters.values():
+            refcounter.read()
+        for _ in range(min(most, len(self._under_way))):
+            transfer = self._under_way.popleft()
+            _, refcounter, slot, storage = transfer
+            if refcounter.count(slot) == 0:
+                self._give_back(transfer)
+            elif self._is_expired(storage):
+                self._let_go(transfer)
+            else:
+                self._under_way.append(transfer)
+        for _ in range(min(most, len(self._limbo))):
+            self._check_limbo(*self._limbo.popleft())
+        self._forget_unused()
+
+    def note_occasion(self) -> None:
+        """What was in limbo with a slot at 0 was freed."""
+        self._occasions += 1
+
+    def _let_go(self, transfer: Transfer) -> None:
+        """The producer has let go: other blocks were freed with it, but not this one."""
+        self._occasions += 1
+        words = self._room.words(transfer[0])
+        # Until the seal fits again, readers keep what they saw last.
+        words[GONE_AT] = monotonic_ns() & MOMENT_BITS
+        words[TRANSFER_SEAL] = layout.seal(words[:TRANSFER_SEAL])
+        self._room.changed()
+        self._limbo.append((transfer, 0))
+
+    def _check_limbo(self, transfer: Transfer, zero_since: int) -> None:
+        is_zero = transfer[1].count(transfer[2]) == 0
+        if is_zero and zero_since and self._occasions > zero_since:
+            self._give_back(transfer)
+        else:
+            self._limbo.append((transfer, zero_since or (self._occasions if is_zero else 0)))

@@ -1,0 +1,197 @@
+"""The file of this process: made when there is something to record, grown in steps, never a reason to wait.
+
+Pages are allocated before anything is stored in them: a store into a page that a full tmpfs cannot give would be a SIGBUS.
+So a full tmpfs is an error when the file is made, and the shim is off, or when it grows, and the record is left out and
+counted.
+
+A child that was forked has its parent's file mapped too and must never store there.  `forget` is called before it runs
+anything: from then on it has no file, until it needs one of its own.
+The parent's mapping is left alone in the child, since Python before 3.13 keeps a descriptor with it (mmap's `trackfd`),
+which the job may have closed and opened for something else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import allocate_lock
+from collections import deque
+from mmap import mmap
+from time import monotonic_ns
+
+from . import layout, patches, places
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+KEPT = "_mpmon_maps"
+"""Attribute of `sys` with every mapping. Modules lose their globals at the end of the interpreter, `sys` last of all: what
+the job still has to close is closed by then, whatever the number of the descriptor stands for."""
+
+_TRACKS_NO_DESCRIPTOR: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
+class Room:
+    """The records of one region: taken, given back, taken again."""
+
+    def __init__(self, writer: Writer, region: layout.Region, *, allocated: int = 0, reserved: int = 0) -> None:
+        self._writer = writer
+        self._region = region
+        self._free: deque[int] = deque()
+        self._used = reserved
+        self._allocated = allocated
+        self._changes = 0
+
+    def take(self) -> int | None:
+        """The number of a record nobody uses; `None` when there is no room, or another thread is making some."""
+        try:
+            return self._free.popleft()
+        except IndexError:
+            return self._take_new()
+
+    def give(self, number: int) -> None:
+        """It may be taken again."""
+        self._free.append(number)
+
+    def words(self, number: int) -> memoryview:
+        """The words of a record."""
+        first = self._region.start // layout.WORD + number * self._region.record_words
+        return self._writer.words[first : first + self._region.record_words]
+
+    def changed(self) -> None:
+        """Tell readers to look at this region again."""
+        self._changes += 1
+        self._writer.words[self._region.generation_at] = self._changes
+
+    def _take_new(self) -> int | None:
+        writer = self._writer
+        # Nobody waits for the shim: the thread that holds this lock may be the one that asks again.
+        if not writer.lock.acquire(False):
+            return writer.drop()
+        try:
+            if self._used == self._region.most or not self._has_room():
+                return writer.drop()
+            number = self._used
+            self._used += 1
+            writer.words[self._region.used_at] = self._used
+            return number
+        finally:
+            writer.lock.release()
+
+    def _has_room(self) -> bool:
+        needed = (self._used + 1) * self._region.record_bytes
+        if needed > self._allocated and self._writer.allocate(self._region.start + self._allocated, layout.STEP):
+            self._allocated += layout.STEP
+        return needed <= self._allocated
+
+
+class Writer:
+    """The file of this process, and its four regions."""
+
+    def __init__(self) -> None:
+        self.off = False
+        """For good: there is no place for a file."""
+        self.forget()
+        os.register_at_fork(after_in_child=self.forget)
+
+    def forget(self) -> None:
+        """Have no file: at the beginning, and in a child that was just forked."""
+        self.lock = allocate_lock()
+        self.words = memoryview(bytearray(layout.HEADER_WORDS * layout.WORD)).cast("Q")
+        self.bytes = memoryview(b"")
+        self.path: str | None = None
+        self._full = False
+        self.queues = Room(self, layout.QUEUES, allocated=layout.STEP)
+        self.texts = Room(self, layout.TEXTS, allocated=layout.STEP, reserved=1)
+        self.exports = Room(self, layout.EXPORTS)
+        self.imports = Room(self, layout.IMPORTS)
+
+    def ready(self) -> bool:
+        """Whether there is a file; makes it when there is none yet."""
+        if self.path:
+            return True
+        if self.off or not self.lock.acquire(False):
+            return False
+        try:
+            self._make()
+        except (OSError, ValueError) as problem:
+            self.off = True
+            patches.take_all_out()
+            say(f"shim off in pid {os.getpid()}: {problem}")
+        finally:
+            self.lock.release()
+        return self.path is not None
+
+    def drop(self) -> None:
+        """Count a record that there is no room for."""
+        self.words[layout.DROPPED] += 1
+
+    def allocate(self, start: int, length: int) -> bool:
+        """Give a part of the file its pages; false when the file system has none left."""
+        if self._full or not self.path:
+            return False
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                os.posix_fallocate(descriptor, start, length)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            self._full = True
+        return not self._full
+
+    def _make(self) -> None:
+        folder = places.run_folder()
+        name = places.Name.own()
+        path = os.path.join(folder, name.file())
+        if os.path.exists(path):
+            # The same process before it became another program (execve(2)).
+            os.unlink(path)
+        places.thin_out(folder)
+        mapping = _make_file(path)
+        setattr(sys, KEPT, (*getattr(sys, KEPT, ()), mapping))
+        self.bytes = memoryview(mapping)
+        self.words = self.bytes.cast("Q")
+        self._write_header(name)
+        self.path = path
+
+    def _write_header(self, name: places.Name) -> None:
+        words = self.words
+        words[layout.PID] = name.pid
+        words[layout.START_TICKS] = name.start_ticks
+        words[layout.PPID] = os.getppid()
+        words[layout.PGID] = os.getpgrp()
+        words[layout.OPENED_AT] = monotonic_ns()
+        words[layout.IDENTITY_SEAL] = layout.seal(words[1 : layout.IDENTITY_SEAL])
+        words[0] = layout.MAGIC
+
+
+def _make_file(path: str) -> mmap:
+    """A new file with the pages that every process needs, mapped in full.
+
+    Raises:
+        OSError: as open(2), posix_fallocate(3) and mmap(2); then nothing is left of it.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.truncate(descriptor, layout.SIZE)
+        os.posix_fallocate(descriptor, 0, layout.QUEUES.start + layout.STEP)
+        os.posix_fallocate(descriptor, layout.TEXTS.start, layout.STEP)
+        return mmap(descriptor, layout.SIZE, **_TRACKS_NO_DESCRIPTOR)
+    except BaseException:
+        os.unlink(path)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def say(words: str) -> None:
+    """One line to standard error, if there is one."""
+    try:
+        sys.stderr.write(f"mpmon: {words}\n")
+    except Exception:
+        return
+
+
+WRITER = Writer()

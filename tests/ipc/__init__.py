@@ -1,0 +1,1 @@
+"""CUDA memory between processes, on machines without a GPU."""

@@ -1,0 +1,77 @@
+"""Rounds of the probe on a live job, with a clock that goes as fast as the test likes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+from mpmon.diagnosis import History
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.ipc import QueueView
+from mpmon.model import QueueState
+from mpmon.probes.files import Proc
+from mpmon.probes.ipc import IpcProbe
+from mpmon.probes.shim import ShimProbe
+from mpmon.session.sampler import Sampler
+
+STEP_S = 4.0
+"""Between two rounds: longer than any pause of the probe before it looks again."""
+
+TRIES = 600
+
+
+class Looking:
+    """The sampler as `--once` uses it, without stacks."""
+
+    def __init__(self, pid: int, *, eager: bool = True) -> None:
+        self._ahead_s = 0.0
+        proc = Proc()
+        beside = (IpcProbe(proc, eager=eager), ShimProbe(proc))
+        self._sampler = Sampler(
+            proc, pid, now=self._now, host="host", stacks="never", eager=eager, beside=beside
+        )  # fmt: skip
+        self.history = History()
+
+    def round(self, later_s: float = STEP_S) -> Case:
+        """What is found so many seconds after the round before."""
+        self._ahead_s += later_s
+        snapshot = self._sampler.round()
+        self.history = self.history.add(snapshot)
+        return Case(self.history, snapshot)
+
+    def until(self, fits: Callable[[Case], object]) -> Case:
+        """The first round of which that is true: what a job has just done may not be seen at once."""
+        for _ in range(TRIES):
+            case = self.round()
+            if fits(case):
+                return case
+            time.sleep(0.02)
+        raise AssertionError([case.snapshot.queues, case.ipc.exports, case.ipc.memory])
+
+    def close(self) -> None:
+        self._sampler.close()
+
+    def _now(self) -> float:
+        return time.time() + self._ahead_s
+
+
+@contextlib.contextmanager
+def looking_at(pid: int, *, eager: bool = True) -> Iterator[Looking]:
+    looking = Looking(pid, eager=eager)
+    try:
+        yield looking
+    finally:
+        looking.close()
+
+
+def state_of(case: Case, name: str) -> QueueState:
+    """The row of a queue by its id."""
+    (row,) = [row for row in case.snapshot.queues if row.object == name]
+    return row
+
+
+def view_of(case: Case, name: str) -> QueueView:
+    """The view of a queue by its id."""
+    (view,) = [view for view in case.ipc.queues if view.id == name]
+    return view

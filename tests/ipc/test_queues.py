@@ -1,0 +1,156 @@
+"""Queues as they are seen from outside, with nothing prepared in the job."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.ipc import LockView
+from tests.ipc.looking import looking_at, state_of, view_of
+from tests.ipc.running import Job, kill, stop
+from tests.live.interpreters import VERSIONS, interpreters
+
+pytestmark = pytest.mark.live
+
+METHODS = ("fork", "spawn", "forkserver")
+
+
+def begin(running: Job) -> tuple[int, dict[str, str]]:
+    """The child, and the ids of the queues by their names."""
+    heard = running.hear()
+    return heard["child"], heard["names"]
+
+
+def contents(case: Case, names: dict[str, str]) -> dict[str, tuple[int | None, int | None]]:
+    """Items and capacity of each queue."""
+    states = {name: state_of(case, pipe) for name, pipe in names.items()}
+    return {name: (state.items, state.capacity) for name, state in states.items()}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_how_many_items_are_in_a_queue(method: str, version: str) -> None:
+    python = interpreters().get(version)
+    if python is None:
+        pytest.skip(f"no Python {version} here")
+    with Job("queues.py", method, python=python) as running:
+        child, names = begin(running)
+        running.order("put bounded 5")
+        running.order("put unbounded 3")
+        running.order("put joinable 1")
+        running.order("put simple 2")
+        running.order("get bounded 2")
+        with looking_at(running.pid) as looking:
+            case = looking.round()
+        assert contents(case, names) == {
+            "bounded": (3, 7), "unbounded": (3, None), "joinable": (1, 3), "simple": (None, None),
+        }  # fmt: skip
+        bounded, simple = state_of(case, names["bounded"]), state_of(case, names["simple"])
+        assert (bounded.kind, simple.kind) == ("Queue", "SimpleQueue")
+        assert (bounded.putters, bounded.getters) == ((running.pid,), (child,))
+        assert simple.reasons["items"] == "a SimpleQueue does not count its items"
+        assert simple.unread_bytes
+
+
+def test_the_bytes_in_the_pipe() -> None:
+    with Job("queues.py", "fork") as running:
+        _, names = begin(running)
+        running.order("put simple 3")
+        with looking_at(running.pid) as looking:
+            before = state_of(looking.round(), names["simple"]).unread_bytes
+            running.order("get simple 3")
+            after = state_of(looking.round(), names["simple"]).unread_bytes
+    # A length of 4 bytes, and a small number pickled by protocol 4 or 5: 80 04 4B 00 2E.
+    assert (before, after) == (3 * (4 + 5), 0)
+
+
+def test_a_job_that_is_stopped_is_read_all_the_same() -> None:
+    with Job("queues.py", "spawn") as running:
+        child, names = begin(running)
+        running.order("put bounded 6")
+        running.order("get bounded 1")
+        stop(running.pid, child)
+        with looking_at(running.pid) as looking:
+            case = looking.round()
+        assert state_of(case, names["bounded"]).items == 5
+        assert {case.processes[pid].state for pid in (running.pid, child)} == {"T"}
+
+
+def test_a_screen_sees_the_same_some_rounds_later() -> None:
+    with Job("queues.py", "spawn") as running:
+        child, names = begin(running)
+        running.order("put bounded 5")
+
+        def bounded(case: Case) -> list[int | None]:
+            return [row.items for row in case.snapshot.queues if row.object == names["bounded"]]
+
+        with looking_at(running.pid, eager=False) as looking:
+            assert bounded(looking.round()) == []
+            looking.until(lambda case: bounded(case) == [5])
+            running.order("get bounded 2")
+            case = looking.until(lambda case: bounded(case) == [3] and state_of(case, names["bounded"]).getters)
+        state = state_of(case, names["bounded"])
+        assert (state.putters, state.getters) == ((running.pid,), (child,))
+
+
+def test_who_waits_for_room_and_who_for_an_item() -> None:
+    with Job("queues.py", "fork") as running:
+        child, names = begin(running)
+        running.order("put bounded 7")
+        running.order("fill")
+        with looking_at(running.pid) as looking:
+            case = looking.until(lambda case: view_of(case, names["bounded"]).blocked_put)
+        view = view_of(case, names["bounded"])
+        assert (view.depth, view.capacity, view.blocked_put, view.blocked_get) == (7, 7, (running.pid,), ())
+        assert view.producers == (running.pid,)
+        # Nobody got anything yet; both have the reading end since the fork.
+        assert view.consumers == tuple(sorted((running.pid, child)))
+        assert "consumers" in view.reasons
+
+
+def test_who_has_the_lock_of_the_readers_and_that_it_died_with_it() -> None:
+    with Job("queues.py", "fork") as running:
+        _, names = begin(running)
+        waiters = running.order("hold")["waiters"]
+
+        def lock(case: Case) -> LockView:
+            found = view_of(case, names["unbounded"]).read_lock
+            assert found
+            return found
+
+        with looking_at(running.pid) as looking:
+            case = looking.until(
+                lambda case: set(view_of(case, names["unbounded"]).blocked_get) == set(waiters) and lock(case).holders
+            )
+            (holder,) = lock(case).holders
+            assert holder in waiters
+            assert (lock(case).taken, lock(case).orphaned) == (True, False)
+            kill(holder)
+            case = looking.until(lambda case: not case.is_alive(holder) and lock(case).orphaned)
+        (left,) = set(waiters) - {holder}
+        assert lock(case).holders == ()
+        assert view_of(case, names["unbounded"]).blocked_get == (left,)
+
+
+def test_a_queue_that_is_gone_is_not_shown_and_its_successor_is_another_one() -> None:
+    with Job("queues.py", "spawn") as running:
+        _, names = begin(running)
+        with looking_at(running.pid) as looking:
+            state_of(looking.round(), names["joinable"])
+            successor = running.order("renew")["name"]
+            running.order("put unbounded 2")
+            case = looking.until(lambda case: successor in {row.object for row in case.snapshot.queues})
+        state = state_of(case, successor)
+        assert (state.items, state.capacity) == (2, 9)
+
+
+def test_rows_of_a_job_that_stands_still_are_the_very_same() -> None:
+    with Job("queues.py", "fork") as running:
+        child, _ = begin(running)
+        stop(running.pid, child)
+        with looking_at(running.pid) as looking:
+            looking.round()
+            first, second = looking.round().snapshot, looking.round().snapshot
+    for table in ("queues", "limits", "shared_files", "shared_uses", "unknowns"):
+        assert getattr(first, table) is getattr(second, table)
+    assert first.queues

@@ -1,0 +1,211 @@
+"""Tensors in shared memory, of both sharing strategies, and the /dev/shm they lie in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc import MemoryView, SharerView
+from mpmon.diagnosis.remarks import remarks
+from mpmon.model import SharedFile
+from mpmon.probes.ipc.storages import REFCOUNTER
+from tests.ipc.looking import looking_at
+from tests.ipc.running import PROGRAMS, Job, kill, stop
+
+pytestmark = pytest.mark.live
+
+TENSORS = str(PROGRAMS / "tensors.py")
+SIZE = 200_000
+PAGES = 200_704
+"""The same in whole pages."""
+
+
+def memory(case: Case) -> MemoryView:
+    assert case.ipc.memory
+    return case.ipc.memory
+
+
+def share(case: Case, pid: int) -> SharerView:
+    (row,) = [row for row in memory(case).by_process if row.pid == pid]
+    return row
+
+
+def told(case: Case, topic: str) -> Remark | None:
+    return next((remark for remark in remarks(case) if remark.topic == topic), None)
+
+
+def uses(case: Case) -> set[tuple[int, int, int]]:
+    """Pid, mappings and descriptors of the one file."""
+    return {(row.pid, row.maps, row.descriptors) for row in case.snapshot.shared_uses}
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_tensor_that_is_sent_with_its_descriptor(method: str) -> None:
+    with Job("tensors.py", "file_descriptor", method) as running:
+        child = running.hear()["child"]
+        with looking_at(running.pid) as looking:
+            assert looking.round().snapshot.shared_files == ()
+            running.order(f"send 1 {SIZE}")
+            case = looking.round()
+            (file,) = case.snapshot.shared_files
+            assert (file.kind, file.deleted, file.size_bytes, file.creator) == ("storage", True, PAGES, child)
+            assert file.creator_alive
+            # The producer keeps its own, and one for the receiver to take.
+            assert uses(case) == {(child, 1, 2)}
+            running.order("forget")
+            case = looking.round()
+            assert uses(case) == {(child, 0, 1)}
+            assert (memory(case).in_transit, memory(case).in_transit_bytes) == (1, PAGES)
+            running.order("take 1")
+            case = looking.round()
+            assert uses(case) == {(running.pid, 1, 1)}
+            assert memory(case).in_transit == 0
+            assert (share(case, running.pid).bytes, share(case, child).created_bytes) == (PAGES, PAGES)
+            running.order("drop")
+            assert looking.round().snapshot.shared_files == ()
+
+
+def test_a_tensor_that_is_sent_by_its_name() -> None:
+    with Job("tensors.py", "file_system", "fork") as running:
+        child = running.hear()["child"]
+        with looking_at(running.pid) as looking:
+            running.order(f"send 1 {SIZE}")
+            case = looking.round()
+            (file,) = case.snapshot.shared_files
+            assert (file.kind, file.deleted, file.size_bytes, file.creator) == ("storage", False, 64 + SIZE, child)
+            assert (uses(case), file.count) == ({(child, 1, 0)}, 2)
+            running.order("forget")
+            case = looking.round()
+            assert (uses(case), memory(case).in_transit) == (set(), 1)
+            running.order("take 1")
+            case = looking.round()
+            assert (uses(case), memory(case).in_transit) == ({(running.pid, 1, 0)}, 0)
+            running.order("drop")
+            assert looking.round().snapshot.shared_files == ()
+
+
+def test_what_the_dead_leave_behind(own_shm: str) -> None:
+    with Job(own_shm, "1g", TENSORS, "file_system", "fork") as running:
+        child = running.hear()["child"]
+        with looking_at(running.pid) as looking:
+            running.order("send 2 40000000")
+            running.order("forget")
+            case = looking.round()
+            assert (memory(case).in_transit, memory(case).orphans) == (2, ())
+            kill(child)
+            # Who may still receive them is alive, and so is the manager, which would remove them.
+            assert memory(looking.round()).orphans == ()
+            managers = [pid for pid, role in case.roles.items() if role.kind == "shm manager"]
+            assert managers
+            for pid in managers:
+                kill(pid)
+            case = looking.until(lambda case: memory(case).orphans)
+        orphans = memory(case).orphans
+        assert [(row.size_bytes, row.creator) for row in orphans] == [(64 + 40_000_000, child)] * 2
+        assert all(Path(f"/proc/{running.pid}/root{row.path}").exists() for row in orphans)
+        remark = told(case, "shm-orphans")
+        assert remark
+        assert remark.summary == "2 files 76 MiB in /dev/shm belong to dead processes"
+
+
+def test_a_dev_shm_that_is_nearly_full(own_shm: str) -> None:
+    with Job(own_shm, "2m", TENSORS, "file_descriptor", "fork") as running:
+        child = running.hear()["child"]
+        with looking_at(running.pid) as looking:
+            case = looking.round()
+            assert (memory(case).size_bytes, told(case, "shm-near-full")) == (2 << 20, None)
+            running.order(f"send 10 {SIZE}")
+            case = looking.round()
+            assert memory(case).used_bytes >= 10 * PAGES
+            remark = told(case, "shm-near-full")
+        assert remark
+        assert remark.summary.startswith("/dev/shm is 9")
+        assert remark.pids == (child,)
+
+
+def test_a_container_with_a_dev_shm_and_pids_of_its_own(own_shm: str) -> None:
+    with Job("two_rooms.py", own_shm, TENSORS, "file_system", "fork") as running:
+        inner = running.hear()["child"]
+        with looking_at(running.pid) as looking:
+            running.order(f"send 1 {SIZE}")
+            case = looking.round()
+            own, (other,) = memory(case), memory(case).others
+            (producer,) = [row for row in case.snapshot.processes if row.namespace_pid == inner]
+            assert running.pid not in other.pids
+            assert producer.pid in other.pids
+            assert own.device == os.stat("/dev/shm").st_dev
+            (file,) = case.snapshot.shared_files
+            # Its creator's name for itself, which is nobody's, or another one's, outside.
+            assert (file.creator, file.creator_alive, file.count) == (inner, True, 2)
+            assert share(case, producer.pid).created_bytes == 64 + SIZE
+
+
+def test_many_tensors_near_the_limit_of_open_files() -> None:
+    with Job("few_files.py", "64", TENSORS, "file_descriptor", "fork") as running:
+        child = running.hear()["child"]
+        with looking_at(running.pid) as looking:
+            running.order("send 1 10")
+            assert told(looking.round(), "descriptors-near-limit") is None
+            running.order("send 22 10")
+            case = looking.round()
+            remark = told(case, "descriptors-near-limit")
+        assert remark
+        (limits,) = [row for row in case.snapshot.limits if row.pid == child]
+        assert (limits.descriptors_limit, limits.storages, limits.storage_descriptors) == (64, 23, 46)
+        assert remark.pids == (child,)
+        assert f"has {limits.descriptors} of 64 files open, 46 of them tensors" in remark.summary
+
+
+# Reference counts
+
+
+def refcounter(case: Case) -> SharedFile:
+    (row,) = [row for row in case.snapshot.shared_files if row.kind == "refcounter"]
+    return row
+
+
+def test_counts_of_a_refcounter() -> None:
+    with Job("refcounter.py") as running:
+        name = running.hear()["name"]
+        with looking_at(running.pid) as looking:
+            assert (refcounter(looking.round()).slots, refcounter(looking.round()).mappings) == ((), 1)
+            for slot, count in ((0, 1), (1, 1), (9999, -1)):
+                running.order(f"set {slot} {count}")
+            row = refcounter(looking.round())
+            assert (row.path, row.size_bytes, row.creator) == (f"/dev/shm/{name}", REFCOUNTER, running.pid)
+            assert (row.slots, row.live_slots, row.released) == (((0, 1), (1, 1), (9999, -1)), 3, ())
+            running.order("set 1 0")
+            case = looking.round()
+            row = refcounter(case)
+            assert (row.slots, row.released) == (((0, 1), (9999, -1)), ((1, case.snapshot.taken_at),))
+            # A file that only looks like one is no reason to say anything.
+            assert told(case, "ipc-rebuilt-twice") is None
+            (view,) = case.ipc.exports
+            assert (view.state, view.exports, view.slot) == ("unknown", 2, None)
+            assert view.reasons["state"].startswith("probably a refcounter; ")
+
+
+def test_counts_of_a_refcounter_that_somebody_removed() -> None:
+    with Job("refcounter.py") as running:
+        running.hear()
+        running.order("set 5 1")
+        running.order("unlink")
+        with looking_at(running.pid) as looking:
+            row = refcounter(looking.round())
+            assert (row.deleted, row.slots) == (True, ((5, 1),))
+            running.order("set 6 1")
+            stop(running.pid)
+            assert refcounter(looking.round()).slots == ((5, 1), (6, 1))
+
+
+def test_a_tensor_of_the_same_size_is_no_refcounter() -> None:
+    with Job("tensors.py", "file_system", "fork") as running:
+        running.hear()
+        running.order("send 1 80000")
+        with looking_at(running.pid) as looking:
+            (file,) = looking.round().snapshot.shared_files
+        assert (file.size_bytes, file.kind) == (REFCOUNTER, "storage")

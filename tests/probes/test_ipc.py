@@ -1,0 +1,236 @@
+"""Looks at shared memory on a made-up /proc: what is read when, and what nonsense does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mpmon.model import Process, Snapshot
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter import queues
+from mpmon.probes.interpreter.layouts import TABLE, Layout
+from mpmon.probes.interpreter.objects import READS, Objects
+from mpmon.probes.interpreter.runtime import Runtime
+from mpmon.probes.ipc import IpcProbe, looks, probe
+from mpmon.probes.ipc.looks import look_at
+from mpmon.probes.ipc.storages import HEAD, REFCOUNTER, counts
+from tests.builders import process, snapshot
+from tests.probes.garbage import GarbageMemory
+from tests.probes.tree import Tree, TreeProc
+
+LIMITS = (
+    "Limit Soft Limit Hard Limit Units\nMax open files            1024                 4096                 files\n"
+)
+
+
+@pytest.fixture
+def proc(tree: Tree) -> Iterator[Proc]:
+    made = TreeProc(tree.root)
+    yield made
+    made.close()
+
+
+def born(tree: Tree, pid: int, **more: object) -> Process:
+    tree.add(pid)
+    home = tree.root / str(pid)
+    (home / "limits").write_text(LIMITS)
+    (home / "root" / "dev" / "shm").mkdir(parents=True)
+    return process(pid, **more)
+
+
+def moved(row: Process) -> Process:
+    return msgspec.structs.replace(row, cpu_s=row.cpu_s + 1)
+
+
+def share(tree: Tree, pid: int, name: str, content: bytes = b"\1" + bytes(99)) -> Path:
+    """A file of torch that lies in its /dev/shm."""
+    file = tree.root / str(pid) / "root" / "dev" / "shm" / name
+    file.write_bytes(content)
+    return file
+
+
+def line(file: Path, *, pages: int = 1, suffix: str = "") -> str:
+    info = file.stat()
+    device = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}"
+    return f"7f0000000000-{0x7F0000000000 + 4096 * pages:x} rw-s 00000000 {device} {info.st_ino} /dev/shm/{file.name}{suffix}\n"
+
+
+def maps(tree: Tree, pid: int, *lines: str) -> None:
+    (tree.root / str(pid) / "maps").write_text("".join(lines))
+
+
+def look(made: IpcProbe, *processes: Process, at: float = 0.0) -> Snapshot:
+    return made.add(snapshot(*processes, at=at, root=processes[0].pid))
+
+
+# When
+
+
+def test_a_screen_is_there_at_once(tree: Tree, proc: Proc) -> None:
+    made, first = IpcProbe(proc), born(tree, 10)
+    empty = snapshot(first, root=10)
+    assert made.add(empty) is empty
+    assert len(look(made, first, at=1.0).limits) == 1
+
+
+def test_first_looks_are_made_in_turns_and_at_once_for_a_report(tree: Tree, proc: Proc) -> None:
+    everybody = [born(tree, pid) for pid in range(10, 20)]
+    made = IpcProbe(proc)
+    known = [len(look(made, *everybody, at=at).limits) for at in range(5)]
+    assert known == [0, 4, 8, 10, 10]
+    assert probe.FIRST_PER_ROUND == 4
+    assert len(look(IpcProbe(proc, eager=True), *everybody).limits) == 10
+
+
+def test_a_process_that_stands_still_is_not_looked_at_again(tree: Tree, proc: Proc) -> None:
+    made, first = IpcProbe(proc, eager=True), born(tree, 10)
+    file = share(tree, 10, "torch_10_1_0")
+    before = look(made, first)
+    maps(tree, 10, line(file))
+    for at in (5.0, 500.0):
+        after = look(made, first, at=at)
+        assert after.shared_uses == ()
+        assert after.limits is before.limits
+    assert [row.maps for row in look(made, moved(first), at=501.0).shared_uses] == [1]
+
+
+def test_one_that_moves_is_looked_at_after_a_pause(tree: Tree, proc: Proc) -> None:
+    made, first = IpcProbe(proc, eager=True), born(tree, 10)
+    look(made, first)
+    maps(tree, 10, "\n" * 7)
+    assert [row.maps for row in look(made, moved(first), at=1.0).limits] == [0]
+    assert [row.maps for row in look(made, moved(first), at=probe.AGAIN_S).limits] == [7]
+
+
+def test_looking_again_is_paid_from_a_purse(tree: Tree, proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    everybody = [born(tree, pid) for pid in range(10, 14)]
+    made = IpcProbe(proc)
+    for at in range(3):
+        look(made, *everybody, at=at)
+    looked: list[int] = []
+
+    def noted(proc: Proc, pid: int, *arguments: object) -> looks.Look:
+        looked.append(pid)
+        return look_at(proc, pid, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(probe, "look_at", noted)
+    spent = iter(range(10_000))
+    # Each look at the clock costs as much as a second brings in.
+    monkeypatch.setattr(probe.time, "thread_time", lambda: next(spent) * probe.INCOME)
+    for at in range(10, 400):
+        look(made, *map(moved, everybody), at=at)
+    # Far fewer than once a round each, but nobody is forgotten.
+    assert set(looked) == {10, 11, 12, 13}
+    assert len(looked) < 390
+
+
+def test_what_ended_is_forgotten(tree: Tree, proc: Proc) -> None:
+    made, first, second = IpcProbe(proc, eager=True), born(tree, 10), born(tree, 11)
+    assert {row.pid for row in look(made, first, second).limits} == {10, 11}
+    assert {row.pid for row in look(made, first, at=1.0).limits} == {10}
+    # The same pid, another process.
+    again = look(made, first, msgspec.structs.replace(second, start_time=second.start_time + 50), at=2.0)
+    assert {row.pid for row in again.limits} == {10, 11}
+
+
+def test_zombies_have_nothing(tree: Tree, proc: Proc) -> None:
+    made, first, dead = IpcProbe(proc, eager=True), born(tree, 10), born(tree, 11, state="Z")
+    assert {row.pid for row in look(made, first, dead).limits} == {10}
+
+
+# What
+
+
+def test_what_one_process_uses_up(tree: Tree, proc: Proc) -> None:
+    first = born(tree, 10)
+    file = share(tree, 10, "torch_10_1_0")
+    maps(tree, 10, line(file, pages=3), "7f10-7f20 rw-p 0 00:00 0 [heap]\n", line(file, suffix=" (deleted)"))
+    for number in range(5):
+        (tree.root / "10" / "fd" / str(number)).symlink_to(file if number < 2 else "/dev/null")
+    (row,) = look(IpcProbe(proc, eager=True), first).limits
+    assert (row.maps, row.descriptors, row.descriptors_limit) == (3, 5, 1024)
+    assert (row.storages, row.storage_bytes, row.storage_descriptors) == (1, 2 * 3 * 4096, 2)
+
+
+def test_too_many_files_are_counted_in_full(tree: Tree, proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "MOST_FILES", 2)
+    first = born(tree, 10)
+    files = [share(tree, 10, f"torch_10_1_{number}") for number in range(5)]
+    maps(tree, 10, *(line(file, pages=number + 1) for number, file in enumerate(files)))
+    seen = look(IpcProbe(proc, eager=True), first)
+    assert [row.storages for row in seen.limits] == [5]
+    assert [row.storage_bytes for row in seen.limits] == [15 * 4096]
+    assert {row.path[-1] for row in seen.shared_files if row.id in {use.object for use in seen.shared_uses}} == {
+        "3",
+        "4",
+    }
+
+
+def test_a_file_that_is_another_one_now_is_not_read(tree: Tree, proc: Proc) -> None:
+    first = born(tree, 10)
+    file = share(tree, 10, "torch_10_1_0")
+    maps(tree, 10, line(file))
+    file.rename(file.with_name("old"))
+    share(tree, 10, "torch_10_1_0", b"\7" + bytes(99))
+    (row,) = [row for row in look(IpcProbe(proc, eager=True), first).shared_files if row.path.endswith("_0")][:1]
+    assert row.count is None
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(tree: Tree, proc: Proc) -> None:
+    first = born(tree, 10)
+    file = share(tree, 10, "torch_10_1_0")
+    secret = tree.root / "secret"
+    secret.write_bytes(b"\5" + bytes(99))
+    maps(tree, 10, line(secret).replace("secret", "torch_10_1_0"))
+    file.unlink()
+    file.symlink_to(secret)
+    assert [row.count for row in look(IpcProbe(proc, eager=True), first).shared_files] == [None]
+
+
+# Nonsense
+
+
+@given(st.binary(max_size=300), st.integers(0, REFCOUNTER))
+def test_any_bytes_are_a_refcounter_or_not(noise: bytes, at: int) -> None:
+    content = (b"\1" + bytes(REFCOUNTER))[:at] + noise
+    content = content[:REFCOUNTER].ljust(REFCOUNTER, b"\0")
+    found = counts(content)
+    words = memoryview(content)[HEAD:].cast("q")
+    assert found is None or found == {slot: words[slot] for slot in range(len(words)) if words[slot]}
+
+
+@given(st.lists(st.one_of(st.text(max_size=60), st.sampled_from([
+    "7f00-7f01 rw-s 0 00:1b 5 /dev/shm/torch_1_2_3", "7f00-7f01 rw-s 0 00:1b 5 /dev/shm/sem.mp-x (deleted)",
+    "/torch_1_2_3", "7f00 rw-s /torch_1_2_3", "x-y rw-s 0 00:1b 5 /sem.a", "7f00-7f01 rw-p 0 00:1b 5 /a/torch_1_2_3 (deleted)",
+])), max_size=8))  # fmt: skip
+def test_any_lines_of_maps_are_read(found: list[str]) -> None:
+    text = "\n".join(found).encode("utf-8", "surrogatepass")
+    areas = list(looks._named_areas(text))
+    assert all("/torch_" in area.path or "/sem." in area.path for area in areas)
+
+
+@given(st.binary(max_size=4000))
+def test_any_maps_and_limits_are_read(noise: bytes) -> None:
+    class Noise(Proc):
+        def read(self, *parts: str | int, limit: int = 0) -> bytes:
+            return noise
+
+    look = look_at(Noise(), os.getpid(), 0.0, None)
+    assert look.limits is not None
+
+
+@pytest.mark.parametrize("layout", TABLE.values(), ids=lambda layout: f"{layout.version[0]}.{layout.version[1]}")
+@given(seed=st.integers(0, 10_000), ends_after=st.one_of(st.none(), st.integers(0, 400)))
+@settings(max_examples=25)
+def test_queues_are_searched_in_any_memory(layout: Layout, seed: int, ends_after: int | None) -> None:
+    memory = GarbageMemory(seed, ends_after=ends_after, words=(0x10008,), most_reads=READS + 1000)
+    known = layout if layout.modules else msgspec.structs.replace(layout, modules=7656)
+    search = queues._Search(Objects(memory, known), Runtime(0x10000, known))  # type: ignore[arg-type]
+    search.run()
+    assert all(found.kind in ("Queue", "JoinableQueue", "SimpleQueue") for found in search.found.queues)

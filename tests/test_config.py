@@ -1,0 +1,143 @@
+"""Settings from a file: what it may say, what counts more, and what is told when it is wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mpmon.commands import options, settings
+from mpmon.errors import UsageError
+from mpmon.tui.app import MonitorApp
+from tests.test_cli import ENVIRONMENT, mpmon, one_sentence
+from tests.tui.fakes import FakeWatch
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the file would be."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "mpmon").mkdir()
+    return tmp_path / "mpmon" / "config.toml"
+
+
+def parsed(*arguments: str) -> dict[str, object]:
+    return vars(settings.parse(options.program(), list(arguments)))
+
+
+def environment(file: Path) -> dict[str, str]:
+    return {**ENVIRONMENT, "XDG_CONFIG_HOME": str(file.parent.parent)}
+
+
+def test_without_a_file_nothing_is_set(file: Path) -> None:
+    assert settings.read() == {}
+    assert parsed() == vars(options.program().parse_args([]))
+
+
+def test_every_setting_is_taken(file: Path) -> None:
+    file.write_text('interval = 2\nstacks = "never"\nreadonly = true\ncolor = "never"\ntheme = "nord"\nascii = true\n')
+    taken = parsed()
+    assert [taken[name] for name in ("interval", "stacks", "readonly", "color", "theme", "ascii")] == [
+        2.0, "never", True, "never", "nord", True,
+    ]  # fmt: skip
+    assert set(settings.read()) == {action.dest for action in settings.settable().values()}
+
+
+def test_the_command_line_counts_more(file: Path) -> None:
+    file.write_text('interval = 2\nreadonly = true\ncolor = "always"\n')
+    taken = parsed("--interval", "5", "--no-readonly", "--no-color")
+    assert (taken["interval"], taken["readonly"], taken["color"]) == (5.0, False, "never")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("intervall = 2", "'intervall', which is no setting. Settings are: ascii, color, interval"),
+        ("once = true", "'once', which is no setting"),
+        ("[interval]\nseconds = 2", "'interval' to {'seconds': 2}. It has to be as for --interval"),
+        ("interval = 0", "'interval' to 0. It has to be as for --interval"),
+        ("interval = true", "'interval' to True"),
+        ('stacks = "some"', "It has to be one of: auto, never"),
+        ("readonly = 1", "It has to be true or false"),
+        ("readonly: true", "is not TOML: "),
+        ("interval = 1\ninterval = 2", "is not TOML: "),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(file: Path, text: str, words: str) -> None:
+    file.write_text(text)
+    told = one_sentence(mpmon("7", "--once", env=environment(file)), 2)
+    assert str(file) in told
+    assert words in told
+
+
+def test_bytes_that_are_no_text(file: Path) -> None:
+    file.write_bytes(b"theme = '\xff'")
+    assert "is not TOML" in one_sentence(mpmon("7", env=environment(file)), 2)
+
+
+def test_a_file_that_may_not_be_read_is_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under sudo, when it is the file of somebody else."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuse)
+    assert settings.read() == {}
+
+
+def test_a_folder_in_its_place(file: Path) -> None:
+    file.mkdir()
+    assert "cannot be read: Is a directory" in one_sentence(mpmon("7", env=environment(file)), 2)
+
+
+def test_help_works_whatever_is_in_the_file(file: Path) -> None:
+    file.write_text("nonsense")
+    assert mpmon("--help", env=environment(file)).returncode == 0
+
+
+@pytest.mark.parametrize("place", ["", "relative/folder"])
+def test_a_place_that_is_not_absolute_is_ignored(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", place)
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert settings.location() == "/home/ada/.config/mpmon/config.toml"
+
+
+def test_python_3_10_needs_tomli(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("ascii = true")
+    monkeypatch.setitem(sys.modules, "tomllib", None)
+    monkeypatch.setitem(sys.modules, "tomli", None)
+    with pytest.raises(UsageError, match=r"cannot be read by Python 3\.10") as told:
+        settings.read()
+    assert "pip install tomli" in told.value.remedy
+
+
+def test_what_is_in_effect_and_where_it_comes_from(file: Path) -> None:
+    file.write_text('interval = 2\nstacks = "never"\n')
+    answer = mpmon("config", "--interval", "5", env=environment(file))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    first, *rows = answer.stdout.splitlines()
+    assert first == f"# {file}"
+    told = [row.replace(" ", "").partition("#") for row in rows]
+    assert [(what, source) for what, _, source in told] == [
+        ("ascii=false", "default"),
+        ('color="auto"', "default"),
+        ("interval=5.0", "commandline"),
+        ("readonly=false", "default"),
+        ('stacks="never"', "file"),
+        ('theme="ansi-dark"', "default"),
+    ]
+
+
+def test_what_is_printed_is_a_file_of_settings(file: Path) -> None:
+    printed = mpmon("config", "--interval", "5", "--ascii", env=environment(file)).stdout
+    assert "there is no such file" in printed
+    file.write_text(printed)
+    assert (parsed()["interval"], parsed()["ascii"]) == (5.0, True)
+
+
+def test_a_theme_that_does_not_exist() -> None:
+    with pytest.raises(UsageError, match="there is no theme 'mauve'") as told:
+        MonitorApp(FakeWatch(), theme="mauve")
+    assert "ansi-dark, ansi-light" in told.value.remedy
+    assert MonitorApp(FakeWatch(), theme="nord").theme == "nord"

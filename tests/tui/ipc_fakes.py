@@ -1,0 +1,331 @@
+"""Jobs that share queues and memory: a stuck DataLoader, a consumer that keeps what it gets, a queue that is full."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mpmon.diagnosis.findings import (
+    Certainty,
+    Diagnosis,
+    Event,
+    Finding,
+    Link,
+    Moment,
+    Observation,
+    Place,
+    ProcessView,
+    Remark,
+    Suspect,
+    Verdict,
+    Waiter,
+)
+from mpmon.diagnosis.remarks import ipc_leak_by_consumer, shm_near_full
+from mpmon.model import (
+    Blocked,
+    ExportRecord,
+    Handle,
+    ImportRecord,
+    Limits,
+    QueueRecord,
+    QueueState,
+    SharedFile,
+    SharedMemory,
+    SharedUse,
+    ShimProcess,
+    Snapshot,
+)
+from tests.tui.fakes import MIB, NOW, USER_FILE, frame, hung, process, stack
+from tests.tui.gpu_fakes import GIB, gpu, gpu_process, job, rank_pid
+
+MAIN, WORKERS = 4100, (4120, 4121, 4122, 4123)
+
+RESULTS = "pipe:900"
+INDICES = tuple(f"pipe:{901 + number}" for number in range(4))
+
+SHM = 64 * MIB
+
+
+def semaphores(number: int) -> dict[str, str]:
+    """The three semaphores of a queue, made in a row."""
+    return {part: f"semaphore:00:1b:{number + at}:0" for at, part in enumerate(("read_lock", "write_lock", "room"))}
+
+
+def queue(name: str, *, items: int | None, unread: int | None, **more: object) -> QueueState:
+    """A queue as it was found in its maker's memory."""
+    number = int(name.partition(":")[2])
+    row = QueueState(
+        object=name, pid=MAIN, items=items, unread_bytes=unread, read_locked=False, write_locked=False,
+        **semaphores(10 * number),
+    )  # fmt: skip
+    return msgspec.structs.replace(row, **more)
+
+
+def tensors(pid: int, count: int, size: int) -> list[SharedFile]:
+    """Storages that one process made."""
+    return [
+        SharedFile(
+            id=f"file:00:1b:{pid}{number:03}", kind="storage", path=f"/dev/shm/torch_{pid}_1_{number}", deleted=True,
+            size_bytes=size, creator=pid, creator_alive=True,
+        )
+        for number in range(count)
+    ]  # fmt: skip
+
+
+def limits(pid: int, **more: int) -> Limits:
+    return msgspec.structs.replace(
+        Limits(pid=pid, descriptors=38, descriptors_limit=1024, maps=412, maps_limit=65530), **more
+    )
+
+
+# A DataLoader
+
+
+def loader_queues(unread_by_stuck: int = 2) -> tuple[QueueState, ...]:
+    """Nothing in any of them but in that of worker 1."""
+    results = queue(RESULTS, items=0, unread=0, putters=WORKERS, getters=(MAIN,), read_locked=True)
+    return (
+        results,
+        *(
+            queue(
+                name, items=unread_by_stuck if pid == 4121 else 0, unread=30 * unread_by_stuck if pid == 4121 else 0,
+                putters=(MAIN,), getters=(pid,), read_locked=pid != 4121,
+            )
+            for name, pid in zip(INDICES, WORKERS, strict=True)
+        ),
+    )  # fmt: skip
+
+
+def loader(*, now: float = NOW) -> Observation:
+    """Worker 1 sleeps in a download, and so the batches that it was asked for are not read."""
+    before = hung(now=now)
+    made = [file for pid in WORKERS for file in tensors(pid, 3, 4 * MIB)]
+    waits = [
+        Blocked(pid=pid, tid=pid, state="S", syscall="poll", ran_at=now - 3.0, timeout_s=5.0, waits_on=(name,))
+        for pid, name in zip(WORKERS, INDICES, strict=True)
+        if pid != 4121
+    ]
+    snapshot = msgspec.structs.replace(
+        before.snapshot,
+        queues=loader_queues(),
+        blocked=(*before.snapshot.blocked, *waits),
+        shared_files=tuple(made),
+        shared_uses=tuple(SharedUse(pid=MAIN, object=file.id, maps=1, descriptors=1) for file in made),
+        shared_memory=(SharedMemory(device=27, pids=(MAIN, *WORKERS), size_bytes=SHM, used_bytes=49 * MIB),),
+        limits=(
+            limits(MAIN, storages=12, storage_bytes=48 * MIB, storage_descriptors=12),
+            *(limits(pid) for pid in WORKERS),
+        ),
+    )
+    return msgspec.structs.replace(before, snapshot=snapshot, events=events())
+
+
+def events() -> tuple[Event, ...]:
+    """How it came to that."""
+    return (
+        Event(at=NOW - 300, kind="watch", summary="mpmon watches pid 4100: 7 processes", pids=(4100,)),
+        Event(at=NOW - 298, kind="verdict", summary="healthy: main is running in train() at train.py:41"),
+        Event(
+            at=NOW - 290, kind="probe-failed", summary="gpus: no NVIDIA driver here", bad=True
+        ),
+        Event(
+            at=NOW - 270, kind="died", summary="dataloader worker 1 (pid 4119) was killed by SIGKILL (9)", pids=(4119,),
+            bad=True,
+        ),
+        Event(at=NOW - 268, kind="born", summary="dataloader worker 1 started again (pid 4121)", pids=(4121,)),
+        Event(at=NOW - 247, kind="hang-began", summary="the job hangs, for 5 s now", bad=True),
+        Event(
+            at=NOW - 247, kind="finding-began", pids=(4121,), bad=True,
+            summary="worker-stuck (likely): dataloader worker 1 sleeps in download() at dataset.py:88 and the training loop "
+            "waits for its batch",
+        ),
+        Event(at=NOW - 241, kind="finding-changed", summary="worker-stuck is now proved", pids=(4121,), bad=True),
+        Event(at=NOW - 100, kind="probe-works", summary="stacks: works again"),
+    )  # fmt: skip
+
+
+# CUDA memory
+
+PRODUCER, CONSUMER = rank_pid(0), rank_pid(1)
+WEIGHTS = "pipe:1489699"
+REFCOUNTER = f"torch_{PRODUCER}_77_0"
+KEPT, UNDER_WAY, RELEASED = 40, 2, 3
+BLOCK = 64 * MIB
+
+
+def leak(*, now: float = NOW) -> Observation:
+    """Rank 1 keeps what rank 0 sends, a block every 5 s; both have the shim."""
+    sent = [_export(slot, now - 5.0 * (KEPT + UNDER_WAY - slot)) for slot in range(KEPT + UNDER_WAY)]
+    sent += [
+        msgspec.structs.replace(_export(KEPT + UNDER_WAY + slot, now - 400.0), dropped_at=now - 390.0)
+        for slot in range(RELEASED)
+    ]
+    sent[0] = msgspec.structs.replace(sent[0], dropped_at=now - 200.0)
+    base = job(
+        [gpu(0), gpu(1)], [gpu_process(0), gpu_process(1)], ranks=2, now=now,
+        diagnosis=Diagnosis(
+            verdict=Verdict.HEALTHY, since=NOW - 640, because="every rank moves", remarks=(_keeps_more(now),)
+        ),
+    )  # fmt: skip
+    counted = tuple((slot, 1) for slot in range(KEPT + UNDER_WAY))
+    snapshot = msgspec.structs.replace(
+        base.snapshot,
+        queues=(
+            queue(
+                WEIGHTS, items=UNDER_WAY, unread=712, capacity=16, pid=PRODUCER, putters=(PRODUCER,), getters=(CONSUMER,)
+            ),
+        ),
+        queue_records=_records(now),
+        exports=tuple(sent),
+        imports=tuple(
+            ImportRecord(pid=CONSUMER, file=REFCOUNTER, slot=slot, received_at=row.sent_at + 0.1, object=WEIGHTS)
+            for slot, row in enumerate(sent[:KEPT])
+        ),
+        shims=tuple(ShimProcess(pid=pid, start_time=NOW - 600, alive=True) for pid in (PRODUCER, CONSUMER)),
+        handles=(
+            Handle(pid=PRODUCER, object=WEIGHTS, fd=20, reads=False),
+            Handle(pid=CONSUMER, object=WEIGHTS, fd=12, writes=False),
+        ),
+        shared_files=(
+            SharedFile(
+                id="file:00:1b:512", kind="refcounter", path=f"/dev/shm/{REFCOUNTER}", size_bytes=80_064,
+                creator=PRODUCER, creator_alive=True, mappings=1, slots=counted, live_slots=len(counted),
+                released=tuple((KEPT + UNDER_WAY + slot, now - 60.0) for slot in range(RELEASED)),
+            ),
+        ),
+        shared_uses=(SharedUse(pid=PRODUCER, object="file:00:1b:512", maps=1),),
+        shared_memory=(SharedMemory(device=27, pids=(PRODUCER, CONSUMER), size_bytes=16 * GIB, used_bytes=1 * MIB),),
+        limits=(limits(PRODUCER), limits(CONSUMER)),
+    )  # fmt: skip
+    watches = Event(at=NOW - 30, kind="watch", summary="mpmon watches pid 4300: 3 processes", pids=(4300,))
+    keeps = Event(at=NOW - 1, kind="remark-began", summary=_keeps_more(now).summary, pids=(CONSUMER, PRODUCER))
+    return msgspec.structs.replace(base, snapshot=snapshot, events=(watches, keeps))
+
+
+def _export(slot: int, at: float) -> ExportRecord:
+    return ExportRecord(
+        pid=PRODUCER, file=REFCOUNTER, slot=slot, size_bytes=BLOCK, device=0, sent_at=at, object=WEIGHTS,
+        site="train.py:16 in publish",
+    )  # fmt: skip
+
+
+def _records(now: float) -> tuple[QueueRecord, ...]:
+    """The queue as both sides wrote it down: an item every 5 s."""
+    count = KEPT + int(now - NOW) // 5
+    return (
+        QueueRecord(
+            pid=PRODUCER, object=WEIGHTS, made_at="train.py:9 in main", capacity=16, puts=count + UNDER_WAY,
+            sent=count + UNDER_WAY, sent_bytes=356 * count, lost=0, put_at=now - 5.0, put_site="train.py:16 in publish",
+        ),
+        QueueRecord(
+            pid=CONSUMER, object=WEIGHTS, capacity=16, gets=count, received_bytes=356 * count, get_at=now - 5.0,
+            get_site="train.py:31 in follow",
+        ),
+    )  # fmt: skip
+
+
+def _keeps_more(now: float) -> Remark:
+    return Remark(
+        topic=ipc_leak_by_consumer.TOPIC,
+        summary="rank 1 (pid 4302) keeps 40 blocks 2.5 GiB of CUDA memory of rank 0 (pid 4301), more and more for 3 min 30 s",
+        pids=(CONSUMER, PRODUCER),
+        since=now - 210.0,
+        evidence=("through queue pipe:1489699, made at train.py:9 in main, sent at train.py:16 in publish",),
+        advice=("Copy what is to be kept (.clone() or .cpu()), and del the received tensor before the next get().",),
+    )
+
+
+# A full queue
+
+READER, WRITERS = 4140, (4141, 4142)
+JOBS = "pipe:950"
+
+
+def full(*, now: float = NOW) -> Observation:
+    """Two processes put into a queue that its only reader does not empty any more; two items could not be sent."""
+    began = now - 252.0
+    rows = (process(MAIN, ppid=4000), process(READER), *(process(pid) for pid in WRITERS))
+    room = semaphores(9500)["room"]
+    snapshot = Snapshot(
+        taken_at=now,
+        root_pid=MAIN,
+        root_start_time=NOW - 600,
+        processes=rows,
+        stacks=(stack(READER, frame("upload", line=88), frame("run", line=12)),),
+        blocked=(
+            Blocked(pid=READER, tid=READER, state="S", syscall="clock_nanosleep", ran_at=began, wakes_at=began + 3600.0),
+            *(Blocked(pid=pid, tid=pid, state="S", syscall="futex", ran_at=began, waits_on=(room,)) for pid in WRITERS),
+        ),
+        queues=(
+            queue(JOBS, items=64, unread=5213, capacity=64, putters=WRITERS, getters=(READER,)),
+            queue("pipe:951", items=0, unread=0, capacity=64, putters=(READER,), getters=(MAIN,)),
+            queue("pipe:952", kind="SimpleQueue", items=None, unread=0, putters=(), getters=(), room=None,
+                  reasons={"items": "a SimpleQueue does not count its items"}),
+        ),
+        queue_records=tuple(
+            QueueRecord(
+                pid=pid, object=JOBS, made_at="job.py:9 in main" if pid == WRITERS[0] else None, capacity=64, puts=120,
+                sent=88, lost=pid - 4140, put_at=began, putting=True, put_site="job.py:40 in produce",
+            )
+            for pid in WRITERS
+        ),
+        shims=tuple(ShimProcess(pid=pid, start_time=NOW - 600, alive=True) for pid in WRITERS),
+        shared_memory=(SharedMemory(device=27, pids=(MAIN,), size_bytes=SHM, used_bytes=SHM - MIB),),
+        shared_files=(
+            *tensors(WRITERS[0], 2, 30 * MIB),
+            SharedFile(
+                id="file:00:1b:7", kind="storage", path="/dev/shm/torch_977_5_0", size_bytes=3 * MIB, creator=977,
+                creator_alive=False,
+            ),
+        ),
+        limits=tuple(limits(row.pid) for row in rows),
+    )  # fmt: skip
+    return Observation(snapshot=snapshot, diagnosis=_full_diagnosis(began), watched_s=300.0, trend=_trend(now))
+
+
+def _full_diagnosis(began: float) -> Diagnosis:
+    place = Place(function="upload", file=USER_FILE, line=88)
+    finding = Finding(
+        cause="queue-full",
+        certainty=Certainty.PROVED,
+        summary="process uploader sleeps in upload() at dataset.py:88 and does not empty the queue that two processes put into",
+        suspects=(Suspect(pid=READER, role="process uploader", tid=READER, frame=place),),
+        waiters=tuple(
+            Waiter(pid=pid, role=f"process Producer-{pid - 4140}", waits_for="room in a queue") for pid in WRITERS
+        ),
+        chain=(
+            Link(pid=WRITERS[0], role="process Producer-1", does="queue.put"),
+            Link(pid=READER, role="process uploader", does="time.sleep", place=place),
+        ),
+        evidence=("the queue has 64 of 64 items",),
+        advice=("Look at upload() in dataset.py: it has no timeout.",),
+        since=began,
+    )
+    views = (
+        ProcessView(pid=MAIN, role="main", mood="waiting", does="joins its children", cpu_percent=0.0),
+        ProcessView(pid=READER, role="process uploader", parent=MAIN, mood="suspect", does="asleep in upload()", cpu_percent=0),
+        *(
+            ProcessView(
+                pid=pid, role=f"process Producer-{pid - 4140}", parent=MAIN, mood="waiting", does="waiting for room in a queue",
+                cpu_percent=0.0,
+            )
+            for pid in WRITERS
+        ),
+    )  # fmt: skip
+    remark = Remark(
+        topic=shm_near_full.TOPIC, summary="/dev/shm is 98 % full: 63 MiB of 64 MiB", pids=(WRITERS[0],),
+        advice=("Give it more room: docker run --shm-size=8g",),
+    )  # fmt: skip
+    return Diagnosis(
+        verdict=Verdict.HUNG,
+        since=began,
+        because=finding.summary,
+        findings=(finding,),
+        remarks=(remark,),
+        processes=views,
+    )
+
+
+def _trend(now: float) -> tuple[Moment, ...]:
+    """The writers worked until the queue was full, the reader until it fell asleep."""
+    moments = (now - seconds for seconds in range(300, -1, -1))
+    return tuple(Moment(at, (), (), {pid: 60.0 for pid in (*WRITERS, READER) if at < now - 252}) for at in moments)

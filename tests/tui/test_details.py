@@ -1,0 +1,219 @@
+"""The page of everything known of one process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mpmon.diagnosis.findings import Diagnosis, ProcessView, Verdict
+from mpmon.model import (
+    Blocked,
+    Cgroup,
+    Handle,
+    KernelObject,
+    Limits,
+    LockUse,
+    SemaphoreUse,
+    SharedFile,
+    SharedUse,
+    Snapshot,
+    Thread,
+    Unknown,
+)
+from mpmon.tui.describe.details import details
+from mpmon.tui.line import text_of
+from mpmon.tui.scene import Scene
+from tests.tui.fakes import MIB, NOW, FakeWatch, frame, observe, process, stack
+from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from mpmon.diagnosis.findings import Observation
+
+SIZES = {"80x24": SMALL, "120x40": LARGE, "200x60": (200, 60)}
+
+RANK, PEER, WORKER, STRANGER = 4101, 4102, 4121, 99
+PIPE, UNREAD, SOCKET, PEER_SOCKET, SEMAPHORE = "pipe:900", "pipe:901", "socket:31", "socket:32", "semaphore:00:1b:77:0"
+LOG, LOCK = "file:08:01:512", "futex:4101:0x7f00aa"
+GROUP = "/slurm/job_1"
+
+
+def rank() -> Observation:
+    """Rank 1: its main thread waits for a lock that its writer thread holds, which waits for room in a pipe."""
+    rows = (
+        process(
+            RANK,
+            ppid=4100,
+            user="ada",
+            uid=1000,
+            exe="/opt/venv/bin/python3",
+            cwd="/home/ada/cats",
+            environment={"RANK": "1", "MASTER_PORT": "29500"},
+            cgroup=GROUP,
+        ),
+        process(PEER, ppid=4100),
+        process(WORKER, "pt_data_worker", ppid=RANK),
+    )
+    threads = (stack(RANK, frame("log", "/home/ada/cats/log.py", 12), frame("train", "/home/ada/cats/train.py", 40)),)
+    writer = stack(RANK, frame("write", "/home/ada/cats/log.py", 30), tid=4105, thread="writer")
+    handles = (
+        Handle(pid=RANK, object="device:/dev/null", fd=0, path="/dev/null"),
+        Handle(pid=RANK, object=LOG, fd=1, reads=False, path="/home/ada/cats/run.log"),
+        Handle(pid=PEER, object=LOG, fd=1, reads=False, path="/home/ada/cats/run.log"),
+        Handle(pid=RANK, object=PIPE, fd=7, reads=False),
+        Handle(pid=WORKER, object=PIPE, fd=5, writes=False),
+        Handle(pid=RANK, object=UNREAD, fd=8, writes=False),
+        Handle(pid=RANK, object="pipe:902", fd=9, writes=False),
+        Handle(pid=RANK, object="pipe:902", fd=10, reads=False),
+        Handle(pid=RANK, object="pipe:903", fd=12, reads=False),
+        Handle(pid=RANK, object=SOCKET, fd=11),
+        Handle(pid=PEER, object=PEER_SOCKET, fd=4),
+        Handle(pid=RANK, object=SEMAPHORE),
+        Handle(pid=WORKER, object=SEMAPHORE),
+    )
+    snapshot = Snapshot(
+        taken_at=NOW,
+        root_pid=RANK,
+        root_start_time=NOW - 600,
+        processes=rows,
+        threads=tuple(Thread(pid=RANK, tid=t, name="pt_autograd", run_ns=0, slices=0) for t in (4106, 4107)),
+        stacks=(*threads, writer),
+        blocked=(
+            Blocked(pid=RANK, tid=RANK, state="S", syscall="futex", ran_at=NOW - 20, waits_on=(LOCK,)),
+            Blocked(pid=RANK, tid=4105, state="S", syscall="write", ran_at=NOW - 21, waits_on=(PIPE,), writes=True),
+            *(
+                Blocked(pid=RANK, tid=t, state="S", syscall="futex", waits_on=(f"futex:{RANK}:{t:#x}",))
+                for t in (4106, 4107)
+            ),
+        ),
+        objects=(
+            KernelObject(id=LOCK, kind="futex"),
+            KernelObject(id=PIPE, kind="pipe", fill=65536, capacity=65536),
+            KernelObject(id=SOCKET, kind="socket", path="tcp 10.0.0.1:29500 to 10.0.0.2:41000", peer=PEER_SOCKET),
+        ),
+        handles=handles,
+        outsiders=(Handle(pid=STRANGER, object="pipe:903", fd=3, writes=False),),
+        semaphores=(SemaphoreUse(pid=WORKER, object=SEMAPHORE, count=1, max_value=1),),
+        locks=(
+            LockUse(pid=RANK, tid=RANK, object=LOCK, kind="Lock", holds=False, function="log", depth=1),
+            LockUse(pid=RANK, tid=4105, object=LOCK, kind="Lock", holds=True, function="write", depth=0),
+        ),
+        shared_files=(
+            SharedFile(id="file:1", kind="storage", path="/dev/shm/torch_7_1", size_bytes=12 * MIB, deleted=True),
+            SharedFile(
+                id="file:2",
+                kind="refcounter",
+                path="/dev/shm/torch_9_2",
+                size_bytes=80064,
+                creator=9,
+                creator_alive=False,
+            ),
+        ),
+        shared_uses=(
+            SharedUse(pid=RANK, object="file:1", maps=1, descriptors=1),
+            SharedUse(pid=WORKER, object="file:1", maps=1),
+            SharedUse(pid=RANK, object="file:2", maps=1),
+        ),
+        limits=(Limits(pid=RANK, descriptors=1000, descriptors_limit=1024, maps=700, maps_limit=65530),),
+        cgroups=(
+            Cgroup(
+                path=GROUP, limit_bytes=64 << 30, oom_kills=2, cpus=8.0, reasons={"peak_bytes": "kernel before 5.19"}
+            ),
+        ),
+    )
+    views = (
+        ProcessView(
+            pid=RANK, role="rank 1", rank=1, local_rank=1, world_size=4, mood="waiting", does="waits for a lock"
+        ),
+        ProcessView(pid=PEER, role="rank 2", rank=2),
+        ProcessView(pid=WORKER, role="dataloader worker 0", rank=1, parent=RANK),
+    )
+    return observe(snapshot, Diagnosis(verdict=Verdict.HEALTHY, processes=views))
+
+
+def said(observation: Observation, pid: int = RANK, width: int = 200) -> list[str]:
+    return [text_of(line).strip() for line in details(Scene(observation), pid, width)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_details_page(size: str) -> None:
+    drawn: list[str] = []
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("home", "enter")
+        await settle(pilot, lambda: "details" in screen_text_of(pilot))
+        drawn.append(screen_text_of(pilot))
+
+    play(FakeWatch(rank()), script, size=SIZES[size], first="rank 2")
+    check_golden(f"details-rank-{size}", drawn[0])
+
+
+def test_who_is_at_the_other_end_is_named() -> None:
+    lines = said(rank())
+    assert "1 -w /home/ada/cats/run.log · also rank 2" in lines
+    assert "7 -w pipe:900 · a thread waits for it · 65536 of 65536 bytes · read by dataloader worker 0 (4121)" in lines
+    assert "8 r- pipe:901 · nobody known writes it" in lines
+    assert "9 r- pipe:902 · writes it itself" in lines
+    assert "12 -w pipe:903 · process 99, not of the job, reads" in lines
+    assert "11 rw socket:31 · tcp 10.0.0.1:29500 to 10.0.0.2:41000 · to rank 2 (4102)" in lines
+    assert "map rw semaphore:00:1b:77:0 · held by dataloader worker 0 (4121) · also dataloader worker 0" in lines
+
+
+def test_a_thread_says_what_it_waits_for_and_what_it_holds() -> None:
+    lines = said(rank())
+    at = lines.index("MainThread (4101)")
+    assert lines[at + 1 : at + 6] == [
+        "in futex · asleep 20 s",
+        "waits for futex:4101:0x7f00aa · held by thread writer",
+        "log.py:12 in log",
+        "- waiting to lock Lock 0x7f00aa, held by thread writer",
+        "train.py:40 in train",
+    ]
+    assert lines[lines.index("writer (4105)") + 4] == "- holding Lock 0x7f00aa"
+
+
+def test_threads_without_frames_that_wait_alike_are_one_block() -> None:
+    lines = said(rank())
+    assert lines[lines.index("2 × pt_autograd · without Python frames") + 1] == "in futex"
+
+
+def test_limits_that_are_nearly_reached_stand_out() -> None:
+    styled = [line for line in details(Scene(rank()), RANK, 200) if "descriptors" in text_of(line)]
+    assert styled[0][-1] == ("1000 of 1024", "warn")
+    assert "mappings 700 of 65530" in said(rank())
+
+
+def test_the_control_group_and_its_kills() -> None:
+    assert "memory limit 64G · peak – (kernel before 5.19) · 8 CPUs · 2 killed for memory" in said(rank())
+
+
+def test_shared_memory_with_who_else_has_it() -> None:
+    lines = said(rank())
+    assert (
+        "12M /dev/shm/torch_7_1 (deleted) · storage · 1 mapped, 1 open · also dataloader worker 0 of rank 1 (4121)"
+        in lines
+    )
+    assert "78K /dev/shm/torch_9_2 · refcounter · 1 mapped, 0 open · made by 9, which is dead" in lines
+
+
+def test_what_is_not_known_has_a_reason() -> None:
+    snapshot = Snapshot(
+        taken_at=NOW,
+        root_pid=RANK,
+        root_start_time=NOW - 600,
+        processes=(process(RANK, ppid=1),),
+        unknowns=(
+            Unknown(table="handles", pid=RANK, reason="open files may not be read"),
+            Unknown(table="processes", pid=RANK, reason="belongs to another user"),
+        ),
+    )
+    lines = said(observe(snapshot, Diagnosis(verdict=Verdict.UNKNOWN)))
+    assert "open files may not be read" in lines
+    assert "not read: belongs to another user" in lines
+    assert "shared memory" not in lines
+
+
+def test_a_process_that_is_gone() -> None:
+    assert said(rank(), 77) == ["process 77 is gone"]

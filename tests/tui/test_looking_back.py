@@ -1,0 +1,67 @@
+"""The keys with which one looks back, on the screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from mpmon.session.watch import ReplayWatch
+from tests.session.hanging import HANGS, WORKS, record
+from tests.tui.fakes import NOW, FakeWatch, hung
+from tests.tui.screens import play, screen_text_of, settle
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+
+def shows(pilot: Pilot[int], *words: str) -> bool:
+    text = screen_text_of(pilot)
+    return all(word in text for word in words)
+
+
+@pytest.fixture
+def replay(tmp_path: Path) -> ReplayWatch:
+    return ReplayWatch(record(tmp_path / "hang.jsonl.gz"))
+
+
+def test_a_recording_is_read_on_to_the_hang_and_looked_at_around_it(replay: ReplayWatch) -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("b")
+        await settle(pilot, lambda: shows(pilot, f"{WORKS} of {WORKS + HANGS}", "[paused]", "HEALTHY"))
+        await pilot.press("comma", "comma")
+        await settle(pilot, lambda: shows(pilot, f"{WORKS - 2} of {WORKS + HANGS}"))
+        await pilot.press("full_stop")
+        await settle(pilot, lambda: shows(pilot, f"{WORKS - 1} of {WORKS + HANGS}"))
+
+    play(replay, script)
+
+
+def test_a_recording_that_has_ended_can_be_gone_back_in(replay: ReplayWatch) -> None:
+    replay.speed = 1e9
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "30 of 30", "end of the recording"))
+        await pilot.press("comma")
+        await settle(pilot, lambda: shows(pilot, "29 of 30") and not shows(pilot, "end of the recording"))
+        await pilot.press("p")
+        await settle(pilot, lambda: shows(pilot, "30 of 30", "end of the recording"))
+
+    play(replay, script)
+
+
+def test_the_past_of_a_live_job_is_a_key_away_and_p_returns_to_now() -> None:
+    watch = FakeWatch(*(msgspec.structs.replace(hung(now=NOW + 60 * n), number=n + 1) for n in range(3)))
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "HUNG 6 min 12 s"))
+        await pilot.press("comma")
+        await settle(pilot, lambda: shows(pilot, "HUNG 5 min 12 s", "2 of 3", "[paused]"))
+        await pilot.press("comma", "comma")
+        await settle(pilot, lambda: shows(pilot, "HUNG 4 min 12 s", "no earlier picture is kept"))
+        await pilot.press("p")
+        await settle(pilot, lambda: shows(pilot, "HUNG 6 min 12 s") and not shows(pilot, "[paused]"))
+
+    play(watch, script, first="HUNG")
