@@ -20,6 +20,7 @@ Tests that use it have "standin" in their names.  `install` comes before the shi
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from multiprocessing import reduction
@@ -167,7 +168,20 @@ def ipc_collect():
 
 
 def install():
-    """Put it in the place of torch's own."""
+    """Put it in the place of torch's own, below the hooks of a shim that is on already."""
+    shims = [name for name in ("mpmon.shim", "mpmon_shim") if f"{name}.patches" in sys.modules]
+    for name in shims:
+        patches = sys.modules[f"{name}.patches"]
+        patches.take_all_out()
+        patches.PATCHES.clear()
+    _replace()
+    for name in shims:
+        boot = sys.modules[f"{name}.boot"]
+        for hooked in filter(sys.modules.__contains__, boot.HOOKS):
+            boot._hook(hooked, sys.modules[hooked])
+
+
+def _replace():
     Storage._share_cuda_ = share_cuda
     Storage._new_shared_cuda = staticmethod(new_shared_cuda)
     Storage._release_ipc_counter_cuda = staticmethod(release)
