@@ -117,6 +117,24 @@ class Screen:
         while (left := deadline - time.monotonic()) > 0 and not self.ended:
             self._read(left)
 
+    def press(self, key: bytes) -> float:
+        """Send a key, and tell how many seconds passed until the program wrote something."""
+        sent = time.monotonic()
+        os.write(self._master, key)
+        while not self.ended and time.monotonic() < sent + END_S:
+            if (arrived := self._read(END_S)) is not None:
+                return arrived - sent
+        return END_S
+
+    def quit(self, key: bytes) -> tuple[float, int]:
+        """Send the key that ends the program: seconds until it is gone, and how many of its children are left then."""
+        children = _children(self.pid)
+        sent = time.monotonic()
+        os.write(self._master, key)
+        while not self._reaped(os.WNOHANG) and time.monotonic() < sent + END_S:
+            self._read(0.005)
+        return time.monotonic() - sent, sum(child.is_running() for child in children)
+
     @property
     def ended(self) -> bool:
         """The program is gone already, which no program on a terminal should be."""
