@@ -26,7 +26,8 @@ PARTS = {
     "shim": shim.measure,
 }
 SIZES = {
-    "look": (16, 64, 256), "live": (64, 256), "gpus": (64,), "keys": (64,), "start": (64,), "harm": (16,), "verdict": (50, 200), "shim": (),
+    "look": (16, 64, 256), "live": (64, 256), "gpus": (64,), "keys": (64,), "start": (64,), "harm": (16,),
+    "verdict": (50, 200), "shim": (),
 }  # fmt: skip
 
 
