@@ -122,7 +122,7 @@ def test_the_jobs_that_run_here() -> None:
         answer = mpmon("completion", "pids")
     assert (answer.returncode, answer.stderr) == (0, "")
     listed = dict(line.split("\t") for line in answer.stdout.splitlines())
-    assert "mpmon.demo.scenes.loader" in listed[str(running.pid)]
+    assert "mpmon.demo.sc" in listed[str(running.pid)]
 
 
 def test_an_unknown_shell() -> None:

@@ -12,7 +12,7 @@ Ways to turn it on:
 
 - `mpmon run -- CMD`: for CMD and everything it starts;
 - `import mpmon.shim; mpmon.shim.install()` at the top of the main program: for it and its `multiprocessing` children;
-- where mpmon is installed in the job's environment, `MPMON_RUN_DIR=FOLDER` in its environment variables is enough.
+- where mpmon is installed in the job's environment, `MPMON_SHIM=1` in its environment variables is enough.
 
 Rooms: `boot` waits for the modules to be hooked and `startup/` is how interpreters come to call it; `queues` and `storages`
 are the hooks, `patches` puts them in and takes them out; `sites`, `transfers` and `writer` make records of what the hooks

@@ -1,6 +1,6 @@
 """Building mpmon: `mpmon_shim.pth` goes beside the packages, where `site` runs its line at the start of every interpreter.
 
-While `MPMON_RUN_DIR` is not set, that line costs one look into the environment.
+While `MPMON_SHIM` is not set, that line costs one look into the environment.
 Named in pyproject.toml; used at build time only.
 """
 
