@@ -47,9 +47,11 @@ def test_an_interpreter_without_mpmon_finds_the_shim_and_nothing_else_of_it(tmp_
         f"import sys, multiprocessing.queues; print({LOADED}); import importlib.util as u; print(u.find_spec('mpmon'))"
     )
     # `-S`-like: the site-packages of this environment may have mpmon, so it is taken off the path.
-    said = python(
-        "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]; " + code, tmp_path
-    ).splitlines()
+    hidden = (
+        "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]; "
+        "sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f)]; "
+    )
+    said = python(hidden + code, tmp_path).splitlines()
     assert "mpmon_shim.queues" in said[0]
     assert "msgspec" not in said[0]
     assert said[1] == "None"
@@ -85,7 +87,10 @@ def test_the_line_in_site_packages_is_asleep_without_its_variable(tmp_path: Path
     code = f"import site, sys; site.addsitedir({str(STARTUP)!r}); print({LOADED})"
     more = {"PYTHONPATH": str(HOME)}
     assert python(code, **more) == "[]"
-    assert python(code, MPMON_SHIM="1", MPMON_RUN_DIR=str(tmp_path), **more) == "['mpmon', 'mpmon.shim', 'mpmon.shim.boot']"
+    assert (
+        python(code, MPMON_SHIM="1", MPMON_RUN_DIR=str(tmp_path), **more)
+        == "['mpmon', 'mpmon.shim', 'mpmon.shim.boot']"
+    )
 
 
 def test_one_shim_is_enough(tmp_path: Path) -> None:
