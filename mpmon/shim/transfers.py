@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import allocate_lock
 from collections import deque
 from struct import Struct
 from time import monotonic_ns
@@ -84,22 +85,47 @@ class Transfers:
     def __init__(self, region: layout.Region, storage_type: Any) -> None:
         self._room: Room = WRITER.exports if region is layout.EXPORTS else WRITER.imports
         self._start = region.start
+        self._lock = allocate_lock()
+        self._new: deque[tuple[bytes, int, int, int, int, int, int]] = deque()
+        """What is still to be written down, as `_write` takes it."""
         self._under_way: deque[Transfer] = deque()
         self._refcounters: dict[bytes, Refcounter] = {}
         self._noted = 0
         self._due = 0
+        self._asked = False
         self._is_expired = storage_type._expired
         self._free_weak_ref = storage_type._free_weak_ref
 
     def note(self, handle: bytes, slot: int, storage: Any, what: int, inode: int, site: int) -> None:  # noqa: PLR0917
         """Write down one transfer, when there is room; `storage` is `None` for one that was over at once."""
-        now = monotonic_ns()
-        if now > self._due:
-            self.check(2 * self._noted + SPARE_CHECKS)
-            self._noted = 0
-            self._due = now + CHECK_NS
+        weak = 0 if storage is None else storage._weak_ref()
+        self._new.append((handle, slot, weak, what, inode, site, monotonic_ns()))
+        self._work()
+
+    def check(self) -> None:
+        """Look at all of them, which are over."""
+        self._asked = True
+        self._work()
+
+    def _work(self) -> None:
+        """One thread works, and for all: nobody waits, and what comes meanwhile, also from here, it does afterwards."""
+        while (self._new or self._asked) and self._lock.acquire(False):
+            try:
+                now = monotonic_ns()
+                if self._asked or now > self._due:
+                    most = sys.maxsize if self._asked else 2 * self._noted + SPARE_CHECKS
+                    self._asked, self._noted, self._due = False, 0, now + CHECK_NS
+                    self._check(most)
+                while self._new:
+                    self._write(*self._new.popleft())
+            finally:
+                self._lock.release()
+
+    def _write(self, handle: bytes, slot: int, weak: int, what: int, inode: int, site: int, now: int) -> None:  # noqa: PLR0917
         number = self._room.take() if WRITER.path or WRITER.ready() else None
         if number is None:
+            if weak:
+                self._free_weak_ref(weak)
             return
         refcounter = self._refcounters.get(handle)
         if refcounter is None:
@@ -110,10 +136,10 @@ class Transfers:
         # The seal of layout.seal, without the call.
         STORE(WRITER.bytes, self._start + number * RECORD_BYTES, what, which, at, 0, what ^ which ^ at ^ MAGIC)
         self._room.changed()
-        self._under_way.append((number, refcounter, slot, 0 if storage is None else storage._weak_ref()))
+        self._under_way.append((number, refcounter, slot, weak))
         self._noted += 1
 
-    def check(self, most: int = sys.maxsize) -> None:
+    def _check(self, most: int) -> None:
         """Look which of those that were not looked at for longest are over."""
         raise NotImplementedError
 
@@ -136,7 +162,7 @@ class Transfers:
 class Imports(Transfers):
     """What this process received."""
 
-    def check(self, most: int = sys.maxsize) -> None:
+    def _check(self, most: int) -> None:
         """The consumer lets go of a storage by letting it end."""
         for _ in range(min(most, len(self._under_way))):
             transfer = self._under_way.popleft()
@@ -156,8 +182,11 @@ class Exports(Transfers):
         """With the number of occasions there had been when the slot was first seen at 0; 0 before."""
         self._occasions = 1
 
-    def check(self, most: int = sys.maxsize) -> None:
-        """The counts tell who is over; of the others, whether the producer has let go."""
+    def _check(self, most: int) -> None:
+        """The counts tell who is over; of the others, whether the producer has let go.
+
+        What is written down here was in its slot before the counts are read: a count of 0 is never one that is still to come.
+        """
         for refcounter in self._refcounters.values():
             refcounter.read()
         for _ in range(min(most, len(self._under_way))):

@@ -99,10 +99,10 @@ class Producer:
         self.refcounter = None
         self.limbo = []
         self.sent = 0
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     def send(self, memory):
-        with self._lock:
+        with self.lock:
             refcounter = self.refcounter or Refcounter()
             slot = refcounter.used
             refcounter.counts[slot] = 1
@@ -113,12 +113,12 @@ class Producer:
 
     def free(self, sendings):
         """The last reference in the producer is gone."""
-        with self._lock:
+        with self.lock:
             self.limbo += [sending for sending in sendings if sending.held]
             self.collect()
 
     def collect(self):
-        with self._lock:
+        with self.lock:
             self.limbo = [sending for sending in self.limbo if sending.held]
 
 
@@ -130,17 +130,18 @@ def counts_of(storage):
 
 
 def share_cuda(storage):
-    """THPStorage_shareCuda."""
-    if not hasattr(storage, "_sendings"):
-        storage._sendings = []
-        weakref.finalize(storage, PRODUCER.free, storage._sendings)
-        storage._memory = Storage(storage.nbytes())
-        manager, name, _ = storage._memory._share_filename_cpu_()
-        storage._handle = b"\2c" + manager.ljust(MANAGER_NAME, b"\0") + name.ljust(MEMORY_NAME, b"\0")
-    sending = PRODUCER.send(storage._memory)
-    storage._sendings.append(sending)
+    """THPStorage_shareCuda, which holds the GIL: the feeders of two queues do not mix."""
+    with PRODUCER.lock:
+        if not hasattr(storage, "_sendings"):
+            storage._sendings = []
+            weakref.finalize(storage, PRODUCER.free, storage._sendings)
+            storage._memory = Storage(storage.nbytes())
+            manager, name, _ = storage._memory._share_filename_cpu_()
+            storage._handle = b"\2c" + manager.ljust(MANAGER_NAME, b"\0") + name.ljust(MEMORY_NAME, b"\0")
+        sending = PRODUCER.send(storage._memory)
+        storage._sendings.append(sending)
+        has_event = PRODUCER.sent <= EVENTS
     refcounter = sending.refcounter.manager + b"|" + sending.refcounter.name
-    has_event = PRODUCER.sent <= EVENTS
     return 0, storage._handle, storage.nbytes(), 0, refcounter, sending.slot, b"\0" * 64, has_event
 
 

@@ -48,6 +48,13 @@ def sharing(folder: Path, method: str = "fork") -> Iterator[Sharing]:
         yield Sharing(job, looking, job.hear_pid())
 
 
+def test_what_another_thread_sends_while_the_counts_are_read_is_not_over_with_the_standin(tmp_path: Path) -> None:
+    with sharing(tmp_path) as both:
+        both.do("put", "meanwhile")
+
+        assert sorted(both.exports()) == [0, 1]
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_who_sent_what_from_where_and_who_has_it_with_the_standin(method: str, tmp_path: Path) -> None:
     with sharing(tmp_path, method) as both:

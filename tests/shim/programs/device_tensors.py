@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickletools
 import sys
+import threading
 from multiprocessing.reduction import ForkingPickler
 
 from common import say, wait_for_word
@@ -50,6 +51,22 @@ def consume(queue, answers):
         answers.put(len(kept))
 
 
+def share_while_counts_are_read(kept):
+    """The next time that the shim reads them, another thread shares before it can look at them."""
+    pread = os.pread
+    kept.append(standin.Tensor(64))
+
+    def read_and_wait(*arguments):
+        os.pread = pread
+        counts = pread(*arguments)
+        other = threading.Thread(target=kept[-1]._typed_storage()._share_cuda_)
+        other.start()
+        other.join()
+        return counts
+
+    os.pread = read_and_wait
+
+
 def produce(queue, answers):
     """By a word a line: `put` a new tensor, `again` the first one, `forget` all, `drop` at the consumer, `fill`, `collect`."""
     kept = []
@@ -67,6 +84,9 @@ def produce(queue, answers):
         elif word == "share":
             kept.append(standin.Tensor(64))
             kept[-1]._typed_storage()._share_cuda_()  # SHARE
+        elif word == "meanwhile":
+            share_while_counts_are_read(kept)
+            torch.cuda.ipc_collect()
         elif word == "many":
             one = standin.Tensor(1)
             for _ in range(standin.SLOTS + 50):
