@@ -264,9 +264,9 @@ def test_a_list_that_is_refused(looks: Looks) -> None:
 
 
 def test_no_sample_is_idle(looks: Looks) -> None:
-    looks.at(Scenario().process(gpu=0, pid=ROOT))
-    assert (looks.user(ROOT).sm_percent, looks.user(ROOT).sample_age_s) == (0.0, None)
-    assert looks.user(ROOT).reasons == {
+    looks.at(Scenario().process(gpu=0, pid=NOBODY))
+    assert (looks.user(NOBODY).sm_percent, looks.user(NOBODY).sample_age_s) == (0.0, None)
+    assert looks.user(NOBODY).reasons == {
         "sample_age_s": "the driver has no sample of it", "pid": NOT_VISIBLE, "name": NOT_VISIBLE,
     }  # fmt: skip
 
