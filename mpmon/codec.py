@@ -11,6 +11,7 @@ hung job does not change.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ TABLES = tuple(field.name for field in msgspec.structs.fields(Snapshot) if field
 """The tables of a snapshot that a recording may leave out when they did not change."""
 
 R = TypeVar("R", bound=msgspec.Struct)
+T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
 
@@ -68,7 +70,7 @@ def encode_round(snapshot: Snapshot, before: Snapshot | None) -> bytes:
 
 
 def decode_round(text: bytes | str, before: Snapshot | None) -> Snapshot:
-    """The inverse of `encode_round`; tables of `null` are taken from `before`.
+    """The inverse of `encode_round`; tables of `null` are taken from `before`, and rows that say the same as there.
 
     Raises:
         BadRecording: not JSON, not a snapshot, or a table is missing from the first round.
@@ -77,13 +79,22 @@ def decode_round(text: bytes | str, before: Snapshot | None) -> Snapshot:
         line = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise BadRecording(str(problem)) from problem
-    kept = {table: getattr(before, table) for table in TABLES if before and line.get(table, 0) is None}
     given = {name: value for name, value in line.items() if name not in TABLES or value is not None}
     try:
         snapshot = msgspec.convert(given, type=Snapshot)
     except msgspec.ValidationError as problem:
         raise BadRecording(str(problem)) from problem
-    return msgspec.structs.replace(snapshot, **kept) if kept else snapshot
+    if before is None:
+        return snapshot
+    kept = {table: getattr(before, table) for table in TABLES if line.get(table, 0) is None}
+    told = {table: shared(getattr(snapshot, table), getattr(before, table)) for table in TABLES if line.get(table)}
+    return msgspec.structs.replace(snapshot, **kept, **told)
+
+
+def shared(rows: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
+    """The rows, each as the object it was before in that place, if it says the same; the very table of before, if all do."""
+    table = tuple(old if old == new else new for old, new in zip_longest(before[: len(rows)], rows))
+    return before if same_rows(table, before) else table
 
 
 def same_rows(rows: tuple[object, ...], before: tuple[object, ...]) -> bool:

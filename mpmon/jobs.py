@@ -7,6 +7,7 @@ What may not be read (another user's process) counts as not seen.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mpmon.errors import CannotTell
+from mpmon.printable import written_out
 from mpmon.probes.rights import user_name
 
 PROC = Path("/proc")
@@ -250,8 +252,9 @@ def choose(jobs: Sequence[Job], stdin: TextIO, stderr: TextIO) -> Job:
     if len(jobs) == 1:
         print(f"watching the one job here: {describe(jobs[0])}", file=stderr)
         return jobs[0]
+    room = shutil.get_terminal_size().columns - len("  1  ")
     for number, job in enumerate(jobs, 1):
-        print(f"{number:>3}  {describe(job)}", file=stderr)
+        print(f"{number:>3}  {_cut(_name(job), room)}\n     {_cut(_facts(job), room)}", file=stderr)
     return jobs[_ask(len(jobs), stdin, stderr) - 1]
 
 
@@ -270,11 +273,20 @@ def _ask(highest: int, stdin: TextIO, stderr: TextIO) -> int:
 
 def describe(job: Job) -> str:
     """One line on a job."""
-    command = " ".join(job.cmdline)
-    shown = command if len(command) <= 60 else f"{command[:59]}…"
+    return f"{_cut(_name(job), 70)}  ({_facts(job)})"
+
+
+def _name(job: Job) -> str:
+    return f"pid {job.root_pid}  {written_out(' '.join(job.cmdline))}"
+
+
+def _facts(job: Job) -> str:
     plural = "process" if job.processes == 1 else "processes"
-    facts = f"{job.processes} {plural}, {age(job.age_s)} old, {job.user}; {', '.join(job.why)}"
-    return f"pid {job.root_pid}  {shown}  ({facts})"
+    return f"{job.processes} {plural}, {age(job.age_s)} old, {job.user}; {', '.join(job.why)}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def age(seconds: float) -> str:

@@ -131,9 +131,13 @@ class KernelObject(Row, frozen=True, kw_only=True):
     """Something processes share or wait on, by its identity in the kernel."""
 
     id: str
-    """`pipe:INODE`, `socket:INODE`, `semaphore:DEV:INODE`, `futex:PID:ADDRESS`, `file:DEV:INODE`, `eventfd:…`."""
+    """`pipe:INODE`, `socket:INODE`, `semaphore:DEV:INODE`, `futex:PID:ADDRESS`, `file:DEV:INODE`, `pty:NUMBER`,
+    `eventfd:…`.
+    """
     kind: str
-    """pipe, fifo, socket, semaphore, mutex, futex, file, terminal, eventfd, epoll, inotify, pidfd, timerfd, null, other."""
+    """pipe, fifo, socket, semaphore, mutex, futex, file, file lock, terminal, pty (the master side of one), eventfd, epoll,
+    inotify, pidfd, timerfd, null, other.
+    """
     path: str | None = None
     """File name, or for a socket its addresses."""
     fill: int | None = None
@@ -147,7 +151,7 @@ class KernelObject(Row, frozen=True, kw_only=True):
     owner_tid: int | None = None
     """Owner word of a native mutex: the thread that took it, dead or alive."""
     peer: str | None = None
-    """Id of the socket at the other end, when it is on this machine."""
+    """Id of the socket at the other end, when it is on this machine; of a pty's master side the terminal."""
     listens: bool = False
     """A socket that only takes connections."""
     listener: str | None = None
@@ -272,6 +276,9 @@ class Stack(Row, frozen=True, kw_only=True):
     owns_gil: bool = False
     exact: bool = True
     """False when the thread ran while it was read, so that frames of different moments may be mixed."""
+    turns: tuple[tuple[int, int], ...] = ()
+    """Of one that was found running twice on behalf of others: address and position of the iterators of its `for` loops
+    over lists, ranges, dictionaries; the position grows from turn to turn."""
 
 
 class Exit(Row, frozen=True, kw_only=True):
@@ -446,7 +453,7 @@ class SharedFile(Row, frozen=True, kw_only=True):
     """The pid in its name: of its creator, in the pid namespace of its creator."""
     creator_alive: bool | None = None
     count: int | None = None
-    """References of a storage of the strategy `file_system`, from its header."""
+    """References of a storage of the strategy `file_system`, from its header. With `deleted`: somebody removed its name."""
     mappings: int | None = None
     """Of a refcounter: how many have it mapped, from its header."""
     slots: tuple[tuple[int, int], ...] = ()
@@ -493,6 +500,12 @@ class Limits(Row, frozen=True, kw_only=True, omit_defaults=False):
     """What it maps of them, in whole pages."""
     storage_descriptors: int = 0
     """Its descriptors of such files."""
+    address_bytes: int | None = None
+    """Address space that is mapped or reserved, in whole GiB."""
+    address_limit: int | None = None
+    """Of RLIMIT_AS, or of the processor."""
+    torch: str | None = None
+    """The version of the torch that it has loaded: `2.13.0+cu126`; `None` without one, or where that could not be read."""
 
 
 class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -524,6 +537,8 @@ class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
     """Processes that were seen to have put more than they got."""
     getters: tuple[int, ...] = ()
     """Processes that were seen to have got more than they put."""
+    taken: int | None = None
+    """Items the getters have taken so far, less what they have put; `None` while not all of them are known to say."""
     reasons: dict[str, str] = {}
     """Why a field is `None`."""
 
@@ -538,6 +553,8 @@ class ShimProcess(Row, frozen=True, kw_only=True):
     """Records there was no room for."""
     collected_at: float | None = None
     """When it last called `torch.cuda.ipc_collect()`."""
+    received: int = 0
+    """Sendings of CUDA memory it ever received, those included that it had already."""
 
 
 class QueueRecord(Row, frozen=True, kw_only=True):
@@ -560,6 +577,10 @@ class QueueRecord(Row, frozen=True, kw_only=True):
     received_bytes: int = 0
     lost: int = 0
     """Objects the feeder could not send: put returned, nobody gets them."""
+    lost_site: str | None = None
+    """Where the last one of these was put."""
+    descriptors: int = 0
+    """Files that were sent along: only this process hands them out, so with its end they are lost."""
     put_at: float | None = None
     """When its last put began."""
     get_at: float | None = None

@@ -63,16 +63,27 @@ class Reel:
         return _place(kept, bisect_left(kept, moment, key=_taken_at))
 
     def hang(self) -> Observation | None:
-        """The one in which the latest hang began; `None` when none of those that are kept hangs."""
-        hung = next((row for row in reversed(self._kept) if row.diagnosis.verdict.value == "hung"), None)
-        if hung is None:
+        """The one in which the latest hang began; `None` when none of those that are kept hangs.
+
+        A hang older than all that are kept shows in none of them until it was found.
+        """
+        kept = self._kept
+        last = next((place for place in reversed(range(len(kept))) if _hangs(kept[place])), None)
+        if last is None:
             return None
-        since = hung.diagnosis.since
-        return hung if since is None else self.at(since)
+        since = kept[last].diagnosis.since
+        if since is not None and since >= _taken_at(kept[0]):
+            return self.at(since)
+        first = next((place + 1 for place in reversed(range(last)) if not _hangs(kept[place])), 0)
+        return kept[first]
 
 
 def _place(kept: list[Observation], place: int) -> Observation | None:
     return kept[place] if 0 <= place < len(kept) else None
+
+
+def _hangs(observation: Observation) -> bool:
+    return observation.diagnosis.verdict.value == "hung"
 
 
 def _number(observation: Observation) -> int:

@@ -64,6 +64,14 @@ def test_rows_that_are_only_equal_are_written_again() -> None:
     assert same_rows(one, (one[0],))
 
 
+def test_a_row_that_says_the_same_as_before_is_the_very_same() -> None:
+    first = snapshot(process(4100), process(4121, cpu_s=1.5))
+    now = snapshot(process(4100), process(4121, cpu_s=2.5), process(4122))
+    back = decode_round(encode_round(now, first), first)
+    assert facts(back) == facts(now)
+    assert back.processes[0] is first.processes[0]
+
+
 def test_fields_of_a_later_version_are_ignored() -> None:
     line = encode_round(snapshot(process()), None)
     later = msgspec.json.decode(line)

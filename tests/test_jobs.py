@@ -197,6 +197,20 @@ def test_choosing_by_number(answer: str, chosen: int) -> None:
     assert choose(jobs, io.StringIO(answer), io.StringIO()).root_pid == chosen
 
 
+def test_jobs_to_choose_from_fit_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    said = io.StringIO()
+    choose(
+        (job(cmdline=("python", "x" * 100)), job(cmdline=("python", "\x1b[31mred"), root_pid=4200)),
+        io.StringIO("1\n"),
+        said,
+    )
+    lines = said.getvalue().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[0].endswith("x…")
+    assert lines[2] == r"  2  pid 4200  python \x1b[31mred"
+
+
 def test_choosing_nothing() -> None:
     with pytest.raises(CannotTell, match="no job was chosen"):
         choose((job(), job()), io.StringIO(""), io.StringIO())

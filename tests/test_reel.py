@@ -72,6 +72,12 @@ def test_of_a_hang_that_is_over_the_beginning_is_still_known() -> None:
     assert number(reel.hang()) == 5
 
 
+def test_a_hang_older_than_all_that_is_kept_begins_where_it_is_first_told() -> None:
+    hung = [picture(number, Verdict.HUNG) for number in (9, 10, 11)]
+    assert number(filled(picture(6), picture(7), *hung).hang()) == 9
+    assert number(filled(*hung).hang()) == 9
+
+
 def test_without_a_hang_there_is_no_beginning() -> None:
     assert filled(picture(1), picture(2)).hang() is None
 

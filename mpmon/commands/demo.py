@@ -14,11 +14,14 @@ def run(arguments: list[str]) -> int:
     from mpmon import demo
 
     if given.list:
-        print("\n".join(f"{scene.name:<14} {scene.title}" for scene in demo.scenes()))
+        needs = {False: "", True: " (needs torch)"}
+        print("\n".join(f"{scene.name:<14} {scene.title}{needs[scene.needs_torch]}" for scene in demo.scenes()))
         return 0
     with demo.start(given.scene or demo.DEFAULT_SCENE) as running:
-        print(f"mpmon: started {running.label} (pid {running.pid})", file=sys.stderr)
-        return live.watch(given, running.pid)
+        print(f"mpmon: demo job {running.pid}: {running.label}", file=sys.stderr)
+        status = live.watch(given, running.pid)
+    print("mpmon: the demo job was ended", file=sys.stderr)
+    return status
 
 
 def parser() -> argparse.ArgumentParser:

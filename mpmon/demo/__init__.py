@@ -70,7 +70,7 @@ SCENES: tuple[Scene, ...] = (
     Scene(
         "dead",
         "a worker was killed, the main process waits for its result for ever",
-        "queue-empty",
+        "worker-dead",
         "mpmon.demo.scenes.dead",
     ),
     Scene(

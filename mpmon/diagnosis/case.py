@@ -13,7 +13,7 @@ from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.history import History, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
 from mpmon.diagnosis.memory import Memory
-from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion
+from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion, till_now
 from mpmon.diagnosis.numbers import Numbers
 from mpmon.diagnosis.roles import HELPERS, PROCESS_GROUP_THREADS, Role
 from mpmon.diagnosis.waits import Standing, Wait, in_own_code, standing
@@ -144,6 +144,11 @@ class Case:
         return self.memory.same("remembered ends", _ends_by_parent, self.snapshot.remembered)
 
     @cached_property
+    def ranks(self) -> list[int]:
+        """The living ranks."""
+        return [pid for pid in self.memory.same("ranks", _ranks, self.roles) if self.is_alive(pid)]
+
+    @cached_property
     def zombies(self) -> list[int]:
         """Processes of the job that ended and were not collected by their parent."""
         return [pid for pid, process in self.processes.items() if process.ended]
@@ -265,6 +270,8 @@ class Case:
                 found = Standing(Wait.COLLECTIVE, "an asynchronous operation", found.frame)
             elif found.kind is Wait.FUTEX and key[0] in self.in_rpc and self.is_native(key):
                 found = Standing(Wait.REMOTE_CALL, "an answer of another process", found.frame)
+            elif found.kind is Wait.SLEEP and self.polled_locks(key):
+                found = Standing(Wait.FILE_LOCK, "a file lock", found.frame)
             elif self._waits_for_signal(key, found):
                 found = Standing(Wait.SIGNAL, "a signal", found.frame)
             self._standings[key] = found
@@ -283,6 +290,32 @@ class Case:
             return False
         ends = [handle.pid for item in self.waits_on(key) if item.peer for handle in self.holders.get(item.peer, ())]
         return any(pid in self.store_servers for pid in ends)
+
+    def polled_locks(self, key: ThreadKey) -> list[KernelObject]:
+        """Locks of other processes on files for which a thread tries again and again: in the sleep of a library such as SQLite,
+        on a file that its process has open; in `acquire` of the filelock package, which closes the file meanwhile, on any.
+        """
+        if key not in self.stacks or not self.locked_files:
+            return []
+        if self._read(key).kind is Wait.FILE_LOCK:
+            return [item for item in self.locked_files if key[0] not in item.holders]
+        return self.locks_of_others(key[0]) if _sleeps_in_library(self.blocked.get(key)) else []
+
+    def locks_of_others(self, pid: int) -> list[KernelObject]:
+        """Locks of other processes on files that a process has open, and did not get from them by a fork."""
+        files = self.held_by.get(pid, frozenset())
+        locks = [item for item in self.locked_files if pid not in item.holders and item.id in files]
+        return [item for item in locks if not (self.is_forked(pid) and self._same_descriptor(pid, item))]
+
+    def _same_descriptor(self, pid: int, item: KernelObject) -> bool:
+        """It has the file under the number under which a holder has it."""
+        rows = self.holders.get(item.id, ())
+        return bool({row.fd for row in rows if row.pid == pid} & {row.fd for row in rows if row.pid in item.holders})
+
+    @cached_property
+    def locked_files(self) -> tuple[KernelObject, ...]:
+        """Files on which somebody has a lock."""
+        return tuple(item for item in self.objects.values() if item.kind == "file lock" and item.holders)
 
     def _waits_for_work(self, key: ThreadKey) -> bool:
         """A rank's main thread in a native wait that is no lock of Python's: `Work.wait()` of torch."""
@@ -347,9 +380,11 @@ class Case:
         """Whether a thread got anywhere lately."""
         if key not in self._motions:
             past = self.past(key)
-            runs = past is not None and not is_frozen(past, self.now)
-            found = self.memory.same(("motion", key), gets_on, past.looks) if past and runs else motion(past, self.now)
-            self._motions[key] = found
+            if past is None or is_frozen(past, self.now):
+                self._motions[key] = motion(past, self.now)
+            else:
+                found = self.memory.same(("motion", key), gets_on, past.looks)
+                self._motions[key] = till_now(found, past, self.now)
         return self._motions[key]
 
     def waits_on(self, key: ThreadKey) -> Iterator[KernelObject]:
@@ -391,6 +426,13 @@ class Case:
         return pid in self.processes and not self.processes[pid].ended
 
 
+def _sleeps_in_library(blocked: Blocked | None) -> bool:
+    """In usleep(3) or the like: `time.sleep` of Python has an absolute end, or is a `select` (Modules/timemodule.c)."""
+    if blocked is None or blocked.syscall not in ("nanosleep", "clock_nanosleep"):
+        return False
+    return blocked.syscall == "nanosleep" or blocked.args[1:2] == (0,)
+
+
 def _in_event(stack: Stack | None) -> bool:
     """`Event.wait`, which is `Condition.wait` once; a barrier or a condition with a test of its own is more."""
     zone = [bare(frame.function) for frame in inner_machinery(stack)] if stack else []
@@ -407,6 +449,10 @@ def _ticks(past: Past | None) -> bool:
 
 
 # Joins of one table, made again only when it has changed
+
+
+def _ranks(roles: Mapping[int, Role]) -> list[int]:
+    return [pid for pid, role in roles.items() if role.kind == "rank"]
 
 
 def _by_thread(rows: Iterable[Any]) -> dict[ThreadKey, Any]:

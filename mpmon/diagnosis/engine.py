@@ -7,6 +7,8 @@ little could be read to say so.
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 
 from mpmon.diagnosis.advice import further_advice
@@ -82,10 +84,10 @@ def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
         return False
     if any(isinstance(root, (Gone, Nobody)) for root in closed.roots):
         return False
-    known = {*closed.members, *rest}
     others = [(pid, pid) for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
-    strangers = [key for key in others if key not in known and not _is_server(case, key)]
-    return all(case.standing(key).idle or graph.closed(key) is None for key in strangers)
+    strangers = [key for key in others if key not in closed.members and not _is_server(case, key)]
+    busy = [key for key in strangers if case.standing(key).kind not in _ENDS and not case.standing(key).idle]
+    return all(graph.closed(key) is None for key in busy)
 
 
 def _is_server(case: Case, key: ThreadKey) -> bool:
@@ -165,7 +167,8 @@ def _hides_its_wait(case: Case, goals: list[ThreadKey]) -> str:
 
 def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
     """It has waited for a while for one that gets on. Waiting for an end is no slowness: ends take their time."""
-    if case.standing(goal).kind in (*_ENDS, Wait.SIGNAL) or graph.node(goal).status is not Status.WAITS:
+    waits_for_end = case.standing(goal).kind in (*_ENDS, Wait.SIGNAL)
+    if waits_for_end or _is_server(case, goal) or graph.node(goal).status is not Status.WAITS:
         return False
     stands = case.motion(goal) not in (Motion.MOVING, Motion.UNSEEN)
     return stands and case.now - stands_since(case, goal) >= SLOW_AFTER_S
@@ -269,8 +272,7 @@ def _goals(case: Case, graph: Graph) -> list[ThreadKey]:
         need = graph.node(goal).need
         if need and case.standing(goal).kind in _ENDS:
             goals += [target for target in need.targets if isinstance(target, tuple) and target not in goals]
-    ranks = [(pid, pid) for pid, role in case.roles.items() if role.kind == "rank" and case.is_alive(pid)]
-    return list(dict.fromkeys([*goals, *ranks]))
+    return list(dict.fromkeys([*goals, *((pid, pid) for pid in case.ranks)]))
 
 
 def _blind(case: Case) -> str:
@@ -334,7 +336,8 @@ def _healthy_words(case: Case, goals: list[ThreadKey]) -> str:
 
 
 def _slow_words(case: Case, graph: Graph, goal: ThreadKey) -> str:
-    helper = next((key for key in graph.reached(goal)[1:] if graph.node(key).status is Status.LIVE), None)
+    others = islice(graph.reached(goal), 1, None)
+    helper = next((key for key in others if graph.node(key).status is Status.LIVE), None)
     words = f"{case.role(goal[0]).name} has waited for {age(case.now - stands_since(case, goal))}"
     if helper is None:
         return words

@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 from mpmon.diagnosis.words import several
-from mpmon.model import Gpu, GpuProcess, Row, Snapshot
+from mpmon.model import Gpu, GpuProcess, QueueRecord, QueueState, Row, Snapshot
 
 MOST_CAUSES = 6
 """Causes that are named in one line for people."""
@@ -202,6 +202,11 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
     gpu_processes: tuple[GpuProcess, ...]
     cpu: dict[int, float]
     """Percent of one core by pid, of those that ran."""
+    received: dict[int, tuple[int, int]] = {}
+    """Of processes that receive CUDA memory, as far as they have the shim: sendings received so far, and bytes resident."""
+    queues: tuple[QueueState, ...] = ()
+    queue_records: tuple[QueueRecord, ...] = ()
+    """For how much goes through each."""
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -1,7 +1,7 @@
 """Reading a Python stack: whose code is it, and which library call encloses it.
 
 Three kinds of code: the *user's* (the training script and its packages), *libraries* (site-packages), and *machinery*
-(the standard library and torch), whose function names mpmon understands.
+(the standard library, torch, filelock), whose function names mpmon understands.
 Function names are qualified from Python 3.11 on and bare before, so they are compared by their last component, together
 with the end of the file's path.
 """
@@ -17,7 +17,7 @@ from mpmon.model import Frame, Stack
 
 _STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-packages/)")
 _PACKAGES = re.compile(r"/(site|dist)-packages/")
-_TORCH = re.compile(r"(^|/)torch/(?!.*/mpmon/)")
+_UNDERSTOOD = re.compile(r"(^|/)(torch|filelock)/(?!.*/mpmon/)")
 _DEMO = "/mpmon/demo/scenes/"
 _SHIM = "/mpmon/shim/"
 """Hooks of the queue shim: they stand between the user's line and the call of the library that it made."""
@@ -25,12 +25,14 @@ _SHIM = "/mpmon/shim/"
 
 @lru_cache(maxsize=4096)
 def is_machinery(file: str) -> bool:
-    """Standard library, torch, the shim, or code without a file."""
+    """Standard library, torch, filelock, the shim, or code without a file."""
     if file.startswith("<") or not file or _SHIM in file:
         return True
     if _DEMO in file:
         return False
-    return bool(_STANDARD.search(file)) or (bool(_PACKAGES.search(file)) and bool(_TORCH.search(_after_packages(file))))
+    return bool(_STANDARD.search(file)) or (
+        bool(_PACKAGES.search(file)) and bool(_UNDERSTOOD.search(_after_packages(file)))
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -117,17 +117,17 @@ class Graph:
             self._nodes[key] = self._look_up(key)
         return self._nodes[key]
 
-    def reached(self, goal: ThreadKey) -> list[ThreadKey]:
+    def reached(self, goal: ThreadKey) -> Iterator[ThreadKey]:
         """Every thread the goal depends on, itself first, nearest first."""
         order = [goal]
         seen = {goal}
         shared = _Shared()
         for key in order:
+            yield key
             for target in _threads(self.node(key)) if shared.is_new(self.node(key)) else ():
                 if target not in seen:
                     seen.add(target)
                     order.append(target)
-        return order
 
     def able(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
         """Of these, the ones that can still move."""
@@ -147,8 +147,9 @@ class Graph:
 
     def closed(self, goal: ThreadKey) -> Closed | None:
         """Why the goal cannot be reached; `None` while it can."""
-        reached = self.reached(goal)
-        able = self.able(reached)
+        if self._is_helped(self.node(goal)):
+            return None
+        able = self.able(self.reached(goal))
         if goal in able:
             return None
         members, paths = self._closed_from(goal, able)
@@ -157,6 +158,12 @@ class Graph:
         argument = dict.fromkeys((*path, *(root for root in roots if cycle and isinstance(root, tuple))))
         exact = all(need.exact for key in argument if (need := self.node(key).need))
         return Closed(goal, tuple(members), tuple(roots), cycle, path, exact)
+
+    def _is_helped(self, node: Node) -> bool:
+        """One who is enough moves already: of the others nobody need be thought about."""
+        if node.status is not Status.WAITS or node.need is None or node.need.every:
+            return False
+        return any(self.node(target).status is Status.LIVE for target in _threads(node))
 
     def _satisfied(self, node: Node, able: set[ThreadKey]) -> bool:
         if node.status is not Status.WAITS or node.need is None or not node.need.targets:

@@ -8,10 +8,12 @@ ran and its last looks; per process the counters at the beginning of the window.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import msgspec
 
 from mpmon.diagnosis.findings import Moment
+from mpmon.diagnosis.memory import others
 from mpmon.diagnosis.roles import Role, roles
 from mpmon.diagnosis.waits import Standing, standing
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
@@ -28,6 +30,8 @@ TREND_ROUNDS = 300
 ThreadKey = tuple[int, int]
 """(pid, tid)."""
 
+_Row = Process | Thread | Stack | Blocked
+
 
 class Look(msgspec.Struct, frozen=True, gc=False):
     """One thread as it was found at one moment."""
@@ -37,6 +41,8 @@ class Look(msgspec.Struct, frozen=True, gc=False):
     blocked: Blocked | None
     slices: int = 0
     """How often it had been put on a CPU by then."""
+    run_ns: int = 0
+    """How long it had run by then."""
     _standing: Standing | None = None
 
     @property
@@ -86,6 +92,12 @@ class History:
         self.snapshot: Snapshot | None = None
         self.pasts: dict[ThreadKey, Past] = {}
         self.lives: dict[tuple[int, float], Life] = {}
+        self.stirred: frozenset[int] | None = None
+        """Processes of which a row, a thread, a past or a life is another one than in the round before; `None` where that
+        may be so of all.
+        """
+        self._rates: dict[int, float | None] = {}
+        """Of processes, as far as they are not 0."""
         self.roles: dict[int, Role] = {}
         self.last_roles: dict[int, Role] = {}
         """Of those that ended while mpmon watched."""
@@ -110,12 +122,16 @@ class History:
         new.snapshot = snapshot
         new.rounds = self.rounds + 1
         new.first_at = self.first_at if self.rounds else snapshot.taken_at
-        new.pasts = self._pasts(snapshot)
-        new.lives = self._lives(snapshot)
-        new.births = self._births(snapshot)
-        new.roles = self._roles(snapshot)
+        changes = self._changes(snapshot)
+        stirred = new.stirred = None if changes is None else frozenset((*self._rates, *(row.pid for row in changes)))
+        again = [row for row in snapshot.processes if stirred is None or row.pid in stirred]
+        new.pasts = self._pasts(snapshot) if changes is None else self._later_pasts(changes, snapshot.taken_at)
+        new.lives = self._lives(snapshot, again)
+        new._rates = {row.pid: rate for row in again if (rate := new.lives[row.key].rate) != 0.0}
+        new.births = self._births(snapshot) if stirred is None else self._late_births(snapshot.taken_at)
+        new.roles = self._roles(snapshot, changes)
         new.last_roles = self._last_roles(snapshot)
-        new.trend = (*self.trend[-(TREND_ROUNDS - 1) :], _moment(snapshot, new.lives))
+        new.trend = (*self.trend[-(TREND_ROUNDS - 1) :], _moment(snapshot, new._rates))
         return new
 
     def past(self, pid: int, tid: int) -> Past | None:
@@ -126,22 +142,37 @@ class History:
         """What is remembered of a process."""
         return self.lives.get(process.key)
 
+    def _changes(self, snapshot: Snapshot) -> list[_Row] | None:
+        """The rows that are others than in the round before; `None` where that is not all: somebody came or went, or has
+        another name.
+        """
+        before = self.snapshot
+        changes: list[_Row] = []
+        for table in ("processes", "threads", "stacks", "blocked"):
+            pairs: list[tuple[_Row, _Row]] | None = others(getattr(before, table, ()), getattr(snapshot, table))
+            if before is None or pairs is None or any(_who(old) != _who(new) for old, new in pairs):
+                return None
+            changes += [new for _, new in pairs]
+        return changes
+
     def _pasts(self, snapshot: Snapshot) -> dict[ThreadKey, Past]:
-        before, at = self.snapshot, snapshot.taken_at
-        if before is not None and before.blocked is snapshot.blocked and before.stacks is snapshot.stacks:
-            return self._pasts_without_looks(before.threads, snapshot)
+        at = snapshot.taken_at
         stacks = {(row.pid, row.tid): row for row in snapshot.stacks}
         blocked = {(row.pid, row.tid): row for row in snapshot.blocked}
         keys = ((row, (row.pid, row.tid)) for row in snapshot.threads)
         return {key: _with_look(self._past(row, at), at, stacks.get(key), blocked.get(key)) for row, key in keys}
 
-    def _pasts_without_looks(self, before: tuple[Thread, ...], snapshot: Snapshot) -> dict[ThreadKey, Past]:
-        """Most threads have the very same row as in the round before, and the same past then."""
-        at = snapshot.taken_at
-        others = [new for old, new in zip(before, snapshot.threads, strict=False) if old is not new]
-        if len(before) != len(snapshot.threads) or any((row.pid, row.tid) not in self.pasts for row in others):
-            return {(row.pid, row.tid): self._past(row, at) for row in snapshot.threads}
-        return self.pasts | {(row.pid, row.tid): self._past(row, at) for row in others} if others else self.pasts
+    def _later_pasts(self, changes: list[_Row], at: float) -> dict[ThreadKey, Past]:
+        """Most threads have the very same rows as in the round before, and the same past then."""
+        pasts = dict(self.pasts)
+        pasts.update({(row.pid, row.tid): self._past(row, at) for row in changes if isinstance(row, Thread)})
+        stacks = {(row.pid, row.tid): row for row in changes if isinstance(row, Stack)}
+        blocked = {(row.pid, row.tid): row for row in changes if isinstance(row, Blocked)}
+        for key in (stacks.keys() | blocked.keys()) & pasts.keys():
+            past = pasts[key]
+            stack, call = (past.looks[-1].stack, past.looks[-1].blocked) if past.looks else (None, None)
+            pasts[key] = _with_look(past, at, stacks.get(key, stack), blocked.get(key, call))
+        return pasts
 
     def _past(self, thread: Thread, at: float) -> Past:
         """What is remembered of a thread, with how much it ran by now."""
@@ -152,12 +183,12 @@ class History:
             return past
         return msgspec.structs.replace(past, thread=thread, ran_at=at, changes=past.changes + 1)
 
-    def _lives(self, snapshot: Snapshot) -> dict[tuple[int, float], Life]:
+    def _lives(self, snapshot: Snapshot, again: list[Process]) -> dict[tuple[int, float], Life]:
         if self.snapshot is None:
             return {row.key: Life(row, row, snapshot.taken_at) for row in snapshot.processes}
         elapsed = max(1e-3, snapshot.taken_at - self.snapshot.taken_at)
-        lives: dict[tuple[int, float], Life] = {}
-        for process in snapshot.processes:
+        lives = dict(self.lives) if len(again) < len(snapshot.processes) else {}
+        for process in again:
             life = self.lives.get(process.key)
             if life is None:
                 life = Life(process, process, snapshot.taken_at)
@@ -169,11 +200,14 @@ class History:
         return lives
 
     def _births(self, snapshot: Snapshot) -> tuple[tuple[float, int], ...]:
-        kept = tuple(birth for birth in self.births if birth[0] > snapshot.taken_at - WINDOW_S)
+        kept = self._late_births(snapshot.taken_at)
         if self.snapshot is None or self.snapshot.processes is snapshot.processes:
             return kept
         known = {process.key for process in self.snapshot.processes}
         return kept + tuple((snapshot.taken_at, row.pid) for row in snapshot.processes if row.key not in known)
+
+    def _late_births(self, now: float) -> tuple[tuple[float, int], ...]:
+        return tuple(birth for birth in self.births if birth[0] > now - WINDOW_S)
 
     def _last_roles(self, snapshot: Snapshot) -> dict[int, Role]:
         if self.snapshot is None or self.snapshot.exits is snapshot.exits:
@@ -181,8 +215,10 @@ class History:
         known = self.last_roles | self.roles
         return {row.pid: known[row.pid] for row in snapshot.exits if row.pid in known}
 
-    def _roles(self, snapshot: Snapshot) -> dict[int, Role]:
+    def _roles(self, snapshot: Snapshot, changes: list[_Row] | None) -> dict[int, Role]:
         before = self.snapshot
+        if changes is not None and not any(isinstance(row, Stack) for row in changes):
+            return self.roles
         if before and before.stacks is snapshot.stacks and _same_names(before.processes, snapshot.processes):
             return self.roles
         stacks: dict[int, list[Stack]] = defaultdict(list)
@@ -198,9 +234,19 @@ class History:
         return self.roles if found == self.roles else found
 
 
-def _moment(snapshot: Snapshot, lives: dict[tuple[int, float], Life]) -> Moment:
-    cpu = {pid: round(100 * life.rate, 1) for (pid, _), life in lives.items() if life.rate}
-    return Moment(snapshot.taken_at, snapshot.gpus, snapshot.gpu_processes, cpu)
+def _moment(snapshot: Snapshot, rates: Mapping[int, float | None]) -> Moment:
+    cpu = {pid: round(100 * rate, 1) for pid, rate in rates.items() if rate}
+    receivers = {row.pid: row.received for row in snapshot.shims if row.alive and row.received}
+    resident = {row.pid: row.rss_bytes for row in snapshot.processes if row.pid in receivers} if receivers else {}
+    received = {pid: (receivers[pid], held) for pid, held in resident.items()}
+    return Moment(
+        snapshot.taken_at, snapshot.gpus, snapshot.gpu_processes, cpu, received, snapshot.queues, snapshot.queue_records
+    )
+
+
+def _who(row: _Row) -> tuple[object, ...]:
+    """Whom a row is about, by identity over time, and by name where roles depend on it."""
+    return (row.key, row.name) if isinstance(row, Process) else (row.pid, row.tid)
 
 
 def _same_names(before: tuple[Process, ...], now: tuple[Process, ...]) -> bool:
@@ -223,7 +269,7 @@ def _with_look(past: Past, at: float, stack: Stack | None, blocked: Blocked | No
     ran_at = past.ran_at
     if blocked and blocked.ran_at is not None and past.changes == 0:
         ran_at = min(ran_at, blocked.ran_at)
-    looks = (*past.looks[-(LOOKS - 1) :], Look(at, stack, blocked, past.thread.slices))
+    looks = (*past.looks[-(LOOKS - 1) :], Look(at, stack, blocked, past.thread.slices, past.thread.run_ns))
     return msgspec.structs.replace(past, looks=looks, ran_at=ran_at)
 
 

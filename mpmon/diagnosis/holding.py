@@ -31,7 +31,7 @@ def by_thread(snapshot: Snapshot, stack: Stack) -> tuple[str, ...]:
 
 
 def _of_thread(snapshot: Snapshot, stack: Stack) -> list[LockUse]:
-    return [use for use in snapshot.locks if (use.pid, use.tid) == (stack.pid, stack.tid)]
+    return [use for use in snapshot.locks if use.tid == stack.tid and use.pid == stack.pid]
 
 
 def _is_of(stack: Stack, ident: int | None) -> bool:

@@ -94,8 +94,11 @@ class Knot:
         waits = self.closed.path[self.closed.path.index(key) - 1] if key in self.closed.path[1:] else key
         started = self.case.processes[key[0]].ppid == waits[0] if key[0] in self.case.processes else False
         foreign = key not in self.case.stacks and self.case.role(key[0]).kind == "subprocess"
-        # One that is stopped has to be let go on itself, and one that may not be read may be Python after all.
-        foreign = foreign and self.standing(key).kind is not Wait.STOPPED and not hides_call(self.case, key)
+        # One that is stopped, or that a file system keeps waiting, has to be let go on itself, and one that may not be read
+        # may be Python after all.
+        foreign = (
+            foreign and self.standing(key).kind not in (Wait.STOPPED, Wait.FILE) and not hides_call(self.case, key)
+        )
         return waits if foreign and started and waits in self.case.stacks else key
 
     @property
@@ -272,7 +275,7 @@ def doing(case: Case, key: ThreadKey, since: str = "") -> str:
     if motion is Motion.SPINNING:
         return f"running without getting anywhere{at}"
     if standing.kind is Wait.SLEEP:
-        return ("asleep" if motion is not Motion.NAPPING else "sleeping again and again") + at + _until(case, key)
+        return ("asleep" if motion is not Motion.NAPPING else "sleeping again and again") + at + until(case, key)
     if standing.kind is Wait.RUNNING:
         return f"running{at}"
     if standing.kind is Wait.FILE:
@@ -290,7 +293,8 @@ def _at(where: Place) -> str:
     return f"{inside} at {where.file.rpartition('/')[2]}:{where.line}"
 
 
-def _until(case: Case, key: ThreadKey) -> str:
+def until(case: Case, key: ThreadKey) -> str:
+    """How much of a sleep is left, to be appended: `, 5 min to go`; empty where it has no end, or naps anyway."""
     blocked = case.blocked.get(key)
     if blocked is None or blocked.wakes_at is None or case.motion(key) is Motion.NAPPING:
         return ""

@@ -6,7 +6,7 @@ a second ago.  It is a memory of results only: with or without it a diagnosis is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from operator import is_
 from typing import Any, TypeVar
 
@@ -16,12 +16,20 @@ _Kept = tuple[tuple[object, ...], Any]
 """What something was made of, and what was made."""
 
 
+def others(before: Sequence[T], now: Sequence[T]) -> list[tuple[T, T]] | None:
+    """Rows that are other objects than in the round before, each with that one; `None` where there are more or fewer."""
+    if before is now or len(before) != len(now):
+        return [] if before is now else None
+    return [pair for pair in zip(before, now, strict=True) if pair[0] is not pair[1]]
+
+
 class Memory:
     """Of one stream of rounds."""
 
     def __init__(self) -> None:
         self._now: dict[Hashable, _Kept] = {}
         self._before: dict[Hashable, _Kept] = {}
+        self._notes: dict[str, Any] = {}
 
     def turn(self) -> None:
         """Another round begins: what nobody asked for in the last one is forgotten."""
@@ -37,3 +45,11 @@ class Memory:
             kept = (of, make(*of))
         self._now[name] = kept
         return kept[1]
+
+    def note(self, name: str, made: object) -> None:
+        """Keep what was made until another is noted by this name."""
+        self._notes[name] = made
+
+    def last(self, name: str) -> Any:
+        """What was noted last, `None` before."""
+        return self._notes.get(name)

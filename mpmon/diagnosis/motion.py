@@ -6,7 +6,8 @@ outermost frame inwards.  A frame is the *same call* as long as function and arg
 called the user's code and waits for it (a DataLoader its dataset, a pool its task, see `waits.Context`), returning from
 that call is progress, and anything inside of it is not: a worker whose `__getitem__` has another argument has moved on,
 one that walks through lines of the same call has not.  Code that nobody called on behalf of others (a training loop) is
-given the benefit of the doubt: any change in it counts.
+given the benefit of the doubt: any change in it counts.  And so is what has an end though it takes long: native code that
+computes without the GIL, and a loop over a list or a range that advances.
 """
 
 from __future__ import annotations
@@ -31,6 +32,15 @@ SPAN_AGAIN_S = 8.0
 SPAN_FEW_RUNS_S = 2.0
 """The same for one that hardly ran in that time."""
 
+FEWEST_TURNS, SURE_TURNS, RECENT_TURNS = 3, 5, 9
+"""So many looks in a row must find a loop going on, the second number where there are as many, among the last so many."""
+
+STALE_AFTER_S = 2.0
+"""When a look is so old, what the thread did since then counts too."""
+
+BUSY = 0.3
+"""Share of a CPU that shows that a thread computes."""
+
 TIMED_SLICES = 12
 """Runs that one timed re-poll may take; more in the same time means that it was woken."""
 
@@ -54,7 +64,7 @@ def motion(past: Past | None, now: float) -> Motion:
     """What a thread did lately."""
     if past is None:
         return Motion.UNSEEN
-    return Motion.FROZEN if is_frozen(past, now) else gets_on(past.looks)
+    return Motion.FROZEN if is_frozen(past, now) else till_now(gets_on(past.looks), past, now)
 
 
 def is_frozen(past: Past, now: float) -> bool:
@@ -71,8 +81,64 @@ def gets_on(found: tuple[Look, ...]) -> Motion:
     if len(still) < len(looks) and not _is_seen_well(still):
         return Motion.MOVING
     looks = still
-    busy = sum(1 for look in looks if _on_cpu(look))
-    return Motion.SPINNING if busy > len(looks) / 2 else Motion.NAPPING
+    if 2 * sum(1 for look in looks if _on_cpu(look)) <= len(looks):
+        return Motion.NAPPING
+    return Motion.MOVING if _computes(looks) else Motion.SPINNING
+
+
+def _computes(looks: list[Look]) -> bool:
+    """On behalf of others, in what has an end: native code that has given the GIL away, or a loop over a list or a range that
+    advances.  A loop that never ends is one of Python, and goes through nothing.
+    """
+    stacks = list({id(look.stack): look.stack for look in looks if look.stack}.values())
+    if context(stacks[-1]) is None:
+        return False
+    return not any(stack.owns_gil for stack in stacks) or _advances(stacks)
+
+
+def _advances(stacks: list[Stack]) -> bool:
+    """Lately the same iterator was found further and further on; one that begins again and again is found anywhere."""
+    turns = [dict(stack.turns) for stack in stacks if stack.turns][-RECENT_TURNS:]
+    run = max(FEWEST_TURNS, min(len(turns), SURE_TURNS))
+    return any(_grows(turns[at : at + run]) for at in range(len(turns) - run + 1))
+
+
+def _grows(turns: list[dict[int, int]]) -> bool:
+    """Never further back, and twice further on: a turn may take longer than the time between two looks."""
+    for name in set.intersection(*(set(row) for row in turns)):
+        steps = [after[name] - before[name] for before, after in pairwise(turns)]
+        if min(steps) >= 0 and sum(step > 0 for step in steps) >= 2:
+            return True
+    return False
+
+
+def till_now(found: Motion, past: Past, now: float) -> Motion:
+    """What the looks tell, corrected by how much the thread has run since the last of them."""
+    since_s = now - past.looks[-1].at if past.looks else 0.0
+    if since_s >= STALE_AFTER_S:
+        before = 0.0 if found is Motion.UNSEEN else _share(past.looks)
+        if found in (Motion.UNSEEN, Motion.NAPPING) and _share_since(past, since_s) >= before + BUSY:
+            return Motion.MOVING
+        if found is Motion.MOVING and _polled_again(past, since_s):
+            return Motion.NAPPING
+    return found
+
+
+def _share(looks: tuple[Look, ...]) -> float:
+    """Of a CPU, while it was looked at."""
+    return (looks[-1].run_ns - looks[0].run_ns) / 1e9 / max(looks[-1].at - looks[0].at, 1.0)
+
+
+def _share_since(past: Past, since_s: float) -> float:
+    """Of a CPU, since the last look: one that computes now is no longer where it was found."""
+    return (past.thread.run_ns - past.looks[-1].run_ns) / 1e9 / since_s
+
+
+def _polled_again(past: Past, since_s: float) -> bool:
+    """It was found in a wait with a time limit, and has not run more often than to take it up again."""
+    last = past.looks[-1]
+    limit = last.blocked.timeout_s if last.blocked and not _on_cpu(last) else None
+    return bool(last.stack and limit) and 0 < past.thread.slices - last.slices <= since_s / (limit or 1) + 1
 
 
 def same_since(past: Past) -> float:

@@ -2,28 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
+from operator import is_
+from sys import intern
+from typing import NamedTuple
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Finding, ProcessView
 from mpmon.diagnosis.graph import Graph, Status
-from mpmon.diagnosis.knot import doing, stands_since
+from mpmon.diagnosis.knot import doing, stands_since, until
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import death
+from mpmon.diagnosis.roles import Role
 from mpmon.model import Process
 
 LAST_S = 60.0
 """Of a job that has ended, those are shown that ended no longer before."""
 
 
+class _Known(NamedTuple):
+    """What was made in a round."""
+
+    round: int
+    suspects: set[int]
+    roles: dict[int, Role]
+    views: dict[int, tuple[tuple[object, ...], ProcessView]]
+    """By pid: all that it is made of, and the view."""
+    awake: set[int]
+    """Of whom time alone may change what is said: who runs no more is frozen some time later, and a sleep comes to its end."""
+
+
 def process_views(case: Case, graph: Graph, findings: tuple[Finding, ...]) -> tuple[ProcessView, ...]:
     """One view a process, by pid; a process of which nothing changed is not thought about again."""
     suspects = {suspect.pid for finding in findings[:1] for suspect in finding.suspects}
-    view = partial(_view, case, graph, suspects)
-    same = case.memory.same
-    views = (same(("view", row.pid), view, *_reasons(case, row, suspects)) for row in case.snapshot.processes)
-    return (*views, *_last(case))
+    before: _Known = case.memory.last("views") or _Known(0, suspects, case.roles, {}, set())
+    again = _to_think_about(case, before, suspects)
+    some = len(again) < len(case.processes)
+    now = _Known(case.history.rounds, suspects, case.roles, *((before.views, before.awake) if some else ({}, set())))
+    for process in again:
+        reasons = _reasons(case, process, suspects)
+        known = before.views.get(process.pid)
+        same = known is not None and all(map(is_, known[0], reasons))
+        now.views[process.pid] = known if known and same else (reasons, _view(case, graph, suspects, process))
+        key = (process.pid, process.pid)
+        if case.motion(key) is Motion.FROZEN and not until(case, key):
+            now.awake.discard(process.pid)
+        else:
+            now.awake.add(process.pid)
+    case.memory.note("views", now)
+    return (*(now.views[row.pid][1] for row in case.snapshot.processes), *_last(case))
+
+
+def _to_think_about(case: Case, before: _Known, suspects: set[int]) -> Sequence[Process]:
+    stirred = case.history.stirred
+    follows = before.round == case.history.rounds - 1 and before.roles is case.roles and before.suspects == suspects
+    if not follows or stirred is None:
+        return case.snapshot.processes
+    return [case.processes[pid] for pid in stirred | before.awake]
 
 
 def _last(case: Case) -> Iterator[ProcessView]:
@@ -50,6 +85,7 @@ def _reasons(case: Case, process: Process, suspects: set[int]) -> tuple[object, 
         case.blocked.get(key),
         case.stacks.get(key),
         case.motion(key),
+        intern(until(case, key)),
         case.roles.get(process.pid),
         process.pid in suspects,
         life is None or life.rate == 0.0,
@@ -57,7 +93,7 @@ def _reasons(case: Case, process: Process, suspects: set[int]) -> tuple[object, 
     )
 
 
-def _view(case: Case, graph: Graph, suspects: set[int], process: Process, *_: object) -> ProcessView:
+def _view(case: Case, graph: Graph, suspects: set[int], process: Process) -> ProcessView:
     role = case.role(process.pid)
     key = (process.pid, process.pid)
     mood = _mood(case, graph, process, suspects)

@@ -191,6 +191,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _row(Wait.QUEUE_GET, "multiprocessing/connection.py", "recv recv_bytes _recv _recv_bytes poll _poll wait", "a message"),
     _row(Wait.PIPE_WRITE, "multiprocessing/connection.py", "send send_bytes _send _send_bytes", "room in a pipe"),
     _row(Wait.SOCKET, "multiprocessing/connection.py", "accept Client SocketClient"),
+    _row(Wait.FILE_LOCK, "filelock/_api.py", "acquire __enter__", "a file lock"),
     _row(Wait.THREAD_QUEUE, "/queue.py", "get put join", "a queue between threads"),
     _row(Wait.CONDITION, "/threading.py", "wait wait_for acquire __enter__ _wait _enter", "an event between threads"),
 )  # fmt: skip
@@ -291,6 +292,8 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
         return Standing(Wait.DEBUGGER, "somebody to type")
     if name in _POLLS and blocked.timeout_s is not None:
         return Standing(Wait.POLL, "events")
+    if "pty" in kinds and not blocked.writes:
+        return Standing(Wait.PIPE_READ, "what is printed to a terminal")
     if "pipe" in kinds:
         return Standing(
             Wait.PIPE_WRITE if blocked.writes else Wait.PIPE_READ, "room in a pipe" if blocked.writes else "a pipe"

@@ -31,7 +31,9 @@ def several(names: list[str], most: int = 4) -> str:
 
 
 def size(count: float) -> str:
-    """`12 B`, `78 KiB`, `480 MiB`, `59.1 GiB`."""
+    """`12 B`, `78 KiB`, `480 MiB`, `59.1 GiB`, `1.5 TiB`."""
+    if count >= 1 << 40:
+        return f"{count / (1 << 40):.1f} TiB"
     if 0 < count < 1 << 20:
         return f"{count / (1 << 10):.0f} KiB" if count >= 1 << 10 else f"{count:.0f} B"
     return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.0f} MiB"

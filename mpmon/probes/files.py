@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,9 @@ CHUNK = 1 << 16
 
 SHORT = 1 << 12
 """The same of files that are read again and again: `stat`, `schedstat`, counters."""
+
+_SCHEDULED = 2
+"""CPUCLOCK_SCHED of linux/posix-timers.h, where a process's clock has the number `~pid << 3 | 2`."""
 
 SPARE_DESCRIPTORS = 64
 """Left free for pipes to py-spy, recordings and the terminal."""
@@ -29,6 +33,7 @@ class Proc:
     def __init__(self, root: str | Path = "/proc") -> None:
         self.root = str(root)
         self._kept: dict[str, int] = {}
+        self._has_clocks = self.root == "/proc" and _is_told_by_clocks()
         self._budget = _raise_descriptor_limit()
 
     def path(self, *parts: str | int) -> str:
@@ -100,6 +105,17 @@ class Proc:
         for path in list(self._kept):
             self.forget(path)
 
+    def clock(self, pid: int) -> int | None:
+        """How long all threads of a process together have run, nanoseconds; `None` where nobody can be asked.
+
+        It is one cheap system call (clock_getcpuclockid(3), which needs no rights), and as long as it tells the same none of
+        the threads has run.
+        """
+        try:
+            return time.clock_gettime_ns((~pid << 3) | _SCHEDULED) if self._has_clocks else None
+        except OSError:
+            return None
+
     def names(self) -> list[str]:
         """What is at the top of the tree: every pid there is now, and files."""
         return os.listdir(self.root)
@@ -115,6 +131,17 @@ class Proc:
             OSError: the process is gone.
         """
         return sorted(int(name) for name in os.listdir(self.path(pid, "task")) if name.isdigit())
+
+
+def _is_told_by_clocks() -> bool:
+    """The clocks of processes are those of /proc: a pid means the same in both, and the kernel counts every run.
+
+    One that has no `schedstat` (gVisor) may count by ticks, and a short run would be missed.
+    """
+    try:
+        return os.readlink("/proc/self") == str(os.getpid()) and os.path.exists("/proc/self/schedstat")
+    except OSError:
+        return False
 
 
 def _read_all(descriptor: int, limit: int) -> bytes:

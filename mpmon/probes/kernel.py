@@ -21,6 +21,7 @@ import struct
 import termios
 import threading
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from mpmon.model import Blocked, Handle, KernelObject, Unknown
 from mpmon.probes.files import Proc
@@ -58,11 +59,12 @@ class KernelLook:
         self._proc = proc
         self._now = now
         self._clocks = _Clocks(proc, now)
-        self._locks: dict[str, tuple[int, ...]] | None = None
         self._sockets = SocketTable(proc, now)
         self.blocked: dict[int, tuple[Blocked, ...]] = {}
         self.handles: dict[int, tuple[Handle, ...]] = {}
         self.objects: dict[str, KernelObject] = {}
+        self.locked: dict[int, tuple[str, ...]] = {}
+        """Ids of the files a process has open on which somebody has a lock."""
         self.unknowns: dict[int, Unknown] = {}
 
     def look(self, pids: Iterable[int]) -> None:
@@ -91,6 +93,17 @@ class KernelLook:
                 self.blocked[pid] = tuple(self._thread(pid, tid, ends, memory) for tid in self._proc.tids(pid))
         shared = [Handle(pid=pid, object=name, fd=None) for name in sorted(ends.shared_semaphores())]
         self.handles[pid] = (*ends.handles, *shared)
+        self._note_locked(pid, ends)
+
+    def _note_locked(self, pid: int, ends: _Ends) -> None:
+        """Who polls for a lock waits for it too, and no system call tells."""
+        locked = [row for row in ends.handles if row.object in self._file_locks]
+        for row in locked:
+            holders = self._file_locks[row.object]
+            self.objects.setdefault(
+                row.object, KernelObject(id=row.object, kind="file lock", path=row.path, holders=holders)
+            )
+        self.locked[pid] = tuple(row.object for row in locked)
 
     def _thread(self, pid: int, tid: int, ends: _Ends, memory: Memory | None) -> Blocked:
         stat = self._proc.read(pid, "task", tid, "stat")
@@ -161,6 +174,8 @@ class KernelLook:
             yield self._sockets.describe(pid, name)
         elif kind == "process":
             yield KernelObject(id=name, kind="process")
+        elif name.endswith("/ptmx"):
+            yield from _pseudoterminal(self._proc, pid, descriptor)
         elif kind == "pidfd":
             yield from _pidfd(self._proc, pid, descriptor, name)
         else:
@@ -202,13 +217,15 @@ class KernelLook:
             info = os.stat(self._proc.path(pid, "fd", descriptor))
         except OSError:
             return
-        if self._locks is None:
-            self._locks = file_locks(self._proc)
         device = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}"
         name = f"file:{device}:{info.st_ino}"
         yield KernelObject(
-            id=name, kind="file lock", path=ends.paths.get(descriptor), holders=self._locks.get(name, ())
+            id=name, kind="file lock", path=ends.paths.get(descriptor), holders=self._file_locks.get(name, ())
         )
+
+    @cached_property
+    def _file_locks(self) -> dict[str, tuple[int, ...]]:
+        return file_locks(self._proc)
 
 
 class _Call:
@@ -395,7 +412,8 @@ class _Clocks:
             match = _EXEC_START.search(self._proc.read(pid, "task", tid, "sched"))
         except OSError:
             return None
-        return float(match[1]) if match else None
+        # The scheduler sets it to 0 where it moves a task that sleeps to another CPU: when it ran is not known then.
+        return (float(match[1]) or None) if match else None
 
 
 def object_name(target: str, pid: int, descriptor: int, path: str) -> str:
@@ -450,6 +468,14 @@ def _children(call: _Call) -> Iterator[KernelObject]:
 def _pidfd(proc: Proc, pid: int, descriptor: int, name: str) -> Iterator[KernelObject]:
     target = _fdinfo(proc, pid, descriptor).get("Pid", "")
     yield KernelObject(id=f"process:{target}" if target.lstrip("-").isdigit() else name, kind="process")
+
+
+def _pseudoterminal(proc: Proc, pid: int, descriptor: int) -> Iterator[KernelObject]:
+    """The master side of pty(7): what programs at the other side of it print."""
+    number = _fdinfo(proc, pid, descriptor).get("tty-index", "")
+    if number.isdigit():
+        path = f"/dev/pts/{number}"
+        yield KernelObject(id=f"pty:{number}", kind="pty", path=path, peer=f"terminal:{path}")
 
 
 def _epoll_set(proc: Proc, pid: int, descriptor: int) -> Iterator[int]:

@@ -22,8 +22,8 @@ DEADLINE_S = 1.0
 AGAIN_S = 10.0
 """Between two rounds for the same objects."""
 
-SHARE = 0.01
-"""Of one CPU that may be spent on it."""
+SHARE, SHARE_AGAIN = 0.01, 0.001
+"""Of one CPU that may be spent on it, and on asking for the same objects again."""
 
 MOST_OBJECTS = 4096
 """Objects that are remembered."""
@@ -44,8 +44,7 @@ class Outsiders:
 
     def holders(self, names: frozenset[str], job: Collection[int], now: float) -> tuple[Handle, ...]:
         """The handles of processes outside of the job to these objects."""
-        affordable = self._cost_s / SHARE
-        pause = max(AGAIN_S, affordable) if names <= self._asked else affordable
+        pause = max(AGAIN_S, self._cost_s / SHARE_AGAIN) if names <= self._asked else self._cost_s / SHARE
         if names and now - self._asked_at >= pause:
             # Threads go from one object to the next and back: those of before are asked for too.
             self._asked = self._asked | names if len(self._asked) < MOST_OBJECTS else names

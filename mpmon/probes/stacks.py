@@ -8,7 +8,7 @@ be mixed, and the row says so.
 
 A job that was started with `mpmon run --dump-stacks` is asked to write its stacks down where py-spy fails.
 
-Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS`.
+Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS` and `KNOWN_WORDS`.
 Only a digest of the objects' identities is kept of the others: their values are the user's, not ours.
 
 A dump costs about 10 ms of CPU, so the sampler asks for one only when a process that stands still moved in between.
@@ -39,6 +39,11 @@ from mpmon.probes.shim.stacks import ask
 DEADLINE_S = 5.0
 """A dump that takes longer is given up."""
 
+TORN, ATTEMPTS = "Failed to get stack traces", 3
+"""What py-spy says of frames that changed while it followed them, as those of a loop of short calls do (measured: up to one
+dump of five); it is asked again at once, so often in all.
+"""
+
 PARALLEL = 2
 """Dumps at a time: more would take CPU from the job."""
 
@@ -60,6 +65,11 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
 }
 """Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
 torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""
+
+KNOWN_WORDS = {"init_process_group": "init_method"}
+"""The same of words: where the ranks meet, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`."""
+
+LONGEST_WORD = 200
 
 PLAIN_LENGTH, MOST_PLAIN = 60, 24
 """Length of a value that counts as plain, and how many of one frame are digested."""
@@ -140,8 +150,7 @@ class StackProbe:
         before = run_counters(self._proc, pid)
         if not before:
             return Unknown(table="stacks", pid=pid, reason="ended", gone=True)
-        taken_at = now()
-        status, output, words = self._run(pid)
+        taken_at, status, output, words = self._ask(pid, now)
         if status != 0:
             return ask(self._proc, pid, now) or self._refused(pid, words)
         try:
@@ -156,6 +165,13 @@ class StackProbe:
             msgspec.structs.replace(stack, exact=stack.tid not in moved) if stack.tid in moved else stack
             for stack in stacks
         )
+
+    def _ask(self, pid: int, now: Callable[[], float]) -> tuple[float, int | None, bytes, str]:
+        """When py-spy was asked, and what `_run` tells; again where frames changed too fast."""
+        attempt, taken_at, answer = 1, now(), self._run(pid)
+        while TORN in answer[2] and attempt < ATTEMPTS:
+            attempt, taken_at, answer = attempt + 1, now(), self._run(pid)
+        return taken_at, *answer
 
     def _run(self, pid: int) -> tuple[int | None, bytes, str]:
         """Exit status (`None` after the deadline), output, and what py-spy said."""
@@ -284,8 +300,13 @@ def _plain(frame: _DumpFrame) -> dict[str, int]:
 def _known(frame: _DumpFrame) -> dict[str, str]:
     if not frame.locals:
         return {}
-    wanted = KNOWN_LOCALS.get(frame.name.rpartition(".")[2], frozenset[str]()) | KNOWN_NUMBERS
-    return {item.name: item.repr for item in frame.locals if item.name in wanted and item.repr and item.repr.isdigit()}
+    function = frame.name.rpartition(".")[2]
+    wanted = KNOWN_LOCALS.get(function, frozenset[str]()) | KNOWN_NUMBERS
+    found = {item.name: item.repr for item in frame.locals if item.name in wanted and item.repr and item.repr.isdigit()}
+    return found | {
+        item.name: item.repr[1:-1] for item in frame.locals
+        if item.name == KNOWN_WORDS.get(function) and item.repr and item.repr[0] in "\"'" and len(item.repr) <= LONGEST_WORD
+    }  # fmt: skip
 
 
 def _digest(variables: list[_Local] | None, *, arguments: bool) -> int | None:

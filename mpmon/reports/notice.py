@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from mpmon.diagnosis.findings import Event, Finding, Observation, Suspect
+from mpmon.printable import written_out
 
 BEGAN, ENDED = "hang-began", "hang-ended"
 
 
 def lines(observation: Observation, *, ascii_only: bool = False) -> list[str]:
     """What to say about this observation: the finding when a hang begins, a line when it ends, else nothing."""
-    said = [_printable(line) for event in new(observation) for line in _event(event, observation)]
+    said = [written_out(line) for event in new(observation) for line in _event(event, observation)]
     return [line.encode("ascii", "replace").decode() for line in said] if ascii_only else said
 
 
@@ -39,8 +40,3 @@ def _finding(finding: Finding) -> Iterator[str]:
 def _suspect(suspect: Suspect) -> str:
     place = f" at {suspect.frame}" if suspect.frame else ""
     return f"{suspect.role} (pid {suspect.pid}){place}"
-
-
-def _printable(line: str) -> str:
-    """A process may call itself anything, and one line must stay one."""
-    return "".join(glyph if glyph.isprintable() else "?" for glyph in line)

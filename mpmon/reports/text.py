@@ -12,6 +12,7 @@ from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessVie
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.words import age
 from mpmon.model import Frame, Process, Snapshot
+from mpmon.printable import written_out
 from mpmon.reports import sharing
 
 MOST_FRAMES = 12
@@ -27,8 +28,8 @@ _PLAIN = str.maketrans({"▶": ">", "└": "`", "─": "-", "…": "~", "→": "
 
 def render(observation: Observation, *, ascii_only: bool = False) -> str:
     """The whole report as text, without a newline at the end."""
-    text = "\n".join(_lines(observation))
-    return text.translate(_PLAIN) if ascii_only else text
+    text = "\n".join(map(written_out, _lines(observation)))
+    return text.translate(_PLAIN).encode("ascii", "replace").decode() if ascii_only else text
 
 
 def _lines(observation: Observation) -> Iterator[str]:

@@ -19,11 +19,12 @@ Dumps come out of a purse that fills slowly, so a live screen costs little for e
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
+from mpmon.codec import shared
 from mpmon.model import (
     Awaited,
     Blocked,
@@ -80,8 +81,16 @@ FIRST_INTERVAL_S, WOKEN_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 4.0, 60.0
 KNOWN_CALLS = 8
 """System calls of a main thread that are remembered: a worker goes back and forth between a few."""
 
+TORN_FOR_S = 5.0
+"""So long the last frames stand for those of a process whose frames cannot be followed because it runs."""
+
 KEPT_RUNS = 1000
 """Frames are kept for so many runs of the main thread at most: who runs more may have been elsewhere in between."""
+
+SERVES = frozenset({"_worker_loop", "worker", "_process_worker", "_worker", "_next_index"})
+"""Functions in which a DataLoader, a pool or an executor calls the code of others and waits for it: one that runs on and on
+in there may be in a loop that never ends.
+"""
 
 FEEDER = "QueueFeederThread"
 """How multiprocessing names the threads that send what was put into a queue (multiprocessing/queues.py)."""
@@ -124,6 +133,7 @@ class Sampler:
         self._proc = proc
         self._now = now
         self._host = host
+        self._cpus = os.cpu_count() or 1
         self._eager = eager
         self._table = ProcessTable(proc, root_pid)
         self._cgroups = CgroupTable(proc)
@@ -134,7 +144,12 @@ class Sampler:
         self._beside = tuple(beside)
         self._looks: dict[int, _Look] = {}
         self._motion: dict[int, _Motion] = {}
-        self._parents: dict[int, int] = {}
+        self._moved: set[int] = set()
+        """Processes that have run since they were looked at, or were not looked at yet."""
+        self._awake: frozenset[int] = frozenset()
+        """Processes that do not stand."""
+        self._others_may_have: frozenset[str] | None = None
+        """Of what those that stand wait on: what processes outside of the job may have as well; `None` until asked for."""
         self._purse = PURSE
         self._last_round_at = now()
         self._attended: int | None = None
@@ -168,9 +183,8 @@ class Sampler:
             probe.begin()
         processes, threads = self._table.look(now)
         read_s = self._now() - now
-        self._note_motion(processes, now)
-        self._looks = {pid: look for pid, look in self._looks.items() if pid in self._motion}
-        due = self._due(processes, now)
+        self._note_motion(now)
+        due = self._due(now)
         reports = [ProbeReport(name="processes", ok=True, seconds=round(read_s, 4))]
         if due:
             reports += self._look_at(due, now)
@@ -192,36 +206,43 @@ class Sampler:
 
     # Who is due
 
-    def _note_motion(self, processes: tuple[Process, ...], now: float) -> None:
+    def _note_motion(self, now: float) -> None:
         elapsed = max(1e-3, now - self._last_round_at)
         self._purse = min(PURSE, self._purse + INCOME * elapsed)
         self._last_round_at = now
-        before = self._motion
-        self._motion = {}
-        self._parents = {process.pid: process.ppid for process in processes}
-        for process in processes:
-            threads = self._table.threads_of(process.pid)
-            motion = before.get(process.pid) or _Motion(threads, now)
-            motion.note(threads, process.pid, now, elapsed)
-            self._motion[process.pid] = motion
+        for pid in self._motion.keys() - self._table.pids:
+            del self._motion[pid]
+            self._looks.pop(pid, None)
+            self._moved.discard(pid)
+        for pid in self._table.stirred:
+            threads = self._table.threads_of(pid)
+            motion = self._motion.setdefault(pid, _Motion(threads, now))
+            motion.note(threads, pid, now, elapsed)
+            if pid not in self._looks or self._looks[pid].threads is not motion.threads:
+                self._moved.add(pid)
+        before, self._awake = self._awake, frozenset(
+            pid for pid in {*self._awake, *self._table.stirred} if pid in self._motion and not self._motion[pid].stands(now)
+        )  # fmt: skip
+        if before != self._awake:
+            self._others_may_have = None
 
-    def _due(self, processes: tuple[Process, ...], now: float) -> list[int]:
+    def _due(self, now: float) -> list[int]:
         """Pids to look at in this round, the most telling first."""
         self._rounds += 1
         if self._rounds == 1 and not self._eager:
             return []
         # A process only just born would be caught in its start-up.
-        candidates = [p for p in processes if not p.ended]
-        someone_stands = any(self._motion[p.pid].stands(now) for p in candidates)
+        candidates = sorted(self._moved & self._table.living)
+        someone_stands = not self._table.living <= self._awake
         self._note_new_standstills(candidates, now)
-        due = [p.pid for p in candidates if self._is_due(p.pid, now, someone_stands)]
+        due = [pid for pid in candidates if self._is_due(pid, now, someone_stands)]
         due.sort(key=self._urgency)
         urgent = [pid for pid in due if self._is_urgent(pid)]
         again = [pid for pid in due if not self._is_urgent(pid)]
         if self._eager:
             return urgent + again[:PER_ROUND]
         allowed = min(PER_ROUND, int(self._purse))
-        self.pending = len(urgent) > allowed and self._purse >= 1
+        self.pending = len(urgent) > allowed and self._purse - allowed >= 1
         self._all_due = self._all_due and self.pending
         return (urgent + (again[:AGAIN_PER_ROUND] if self._purse >= RESERVE else []))[:allowed]
 
@@ -251,23 +272,23 @@ class Sampler:
             return min(look.interval_s, ROOT_INTERVAL_S)
         return LONGEST_INTERVAL_S if pid in self._standing_again else look.interval_s
 
-    def _note_new_standstills(self, candidates: list[Process], now: float) -> None:
+    def _note_new_standstills(self, candidates: list[int], now: float) -> None:
         """Processes that went to stand in a call they were not seen in lately: one cheap read tells.
 
         With them something may have begun, so those that keep moving are soon looked at again too.
         """
         self._newly_standing, self._standing_again, self._standing_elsewhere = set(), set(), set()
-        for process in candidates:
-            look, motion = self._looks.get(process.pid), self._motion[process.pid]
+        for pid in candidates:
+            look, motion = self._looks.get(pid), self._motion[pid]
             if look is None or look.threads is motion.threads or not motion.rests(now):
                 continue
-            call = self._table.main_call(process.pid)
+            call = self._table.main_call(pid)
             if call not in look.known_calls:
-                self._newly_standing.add(process.pid)
+                self._newly_standing.add(pid)
             elif call == look.known_calls[0] or not motion.rests(now, RESTS_LONG_S):
-                self._standing_again.add(process.pid)
+                self._standing_again.add(pid)
             else:
-                self._standing_elsewhere.add(process.pid)
+                self._standing_elsewhere.add(pid)
         if self._newly_standing:
             for pid, look in self._looks.items():
                 if not self._motion[pid].rests(now):
@@ -308,7 +329,7 @@ class Sampler:
             stacks, unknowns = self._stack_probe.dump(dumped, self._now)
             for pid in dumped:
                 looks[pid].stacks = stacks.get(pid, ())
-                if pid in unknowns:
+                if pid in unknowns and not self._keeps_for_a_while(looks[pid], unknowns[pid]):
                     looks[pid].unknowns += (unknowns[pid],)
             problem = next((row.reason for row in unknowns.values() if not row.gone), None)
             seconds = round(self._now() - started, 4)
@@ -316,6 +337,8 @@ class Sampler:
         for pid, look in looks.items():
             look.follow(self._looks.get(pid))
             self._looks[pid] = look
+            self._moved.discard(pid)
+        self._others_may_have = None
         self._name_lock_holders()
         reports += self._search_ledgers()
         reports += self._look_inside(pids)
@@ -328,6 +351,18 @@ class Sampler:
         exempt = self._eager or look.pid == self._table.root_pid
         return not exempt and look.same_calls(before) and look.runs_since_dump(before) <= KEPT_RUNS
 
+    def _keeps_for_a_while(self, look: _Look, unknown: Unknown) -> bool:
+        """Where its frames changed too fast this time, those of a moment ago stay: it is known to run."""
+        from mpmon.probes.stacks import TORN
+
+        before = self._looks.get(look.pid)
+        if before is None or not before.stacks or TORN not in unknown.reason:
+            return False
+        if look.at - before.stacks[0].taken_at > TORN_FOR_S:
+            return False
+        look.stacks = None
+        return True
+
     def _worth_measuring(self, pids: list[int]) -> list[int]:
         """Whose shared memory is measured: the one the user looks at, or once for a report on a job of ordinary size."""
         if self._eager and len(self._motion) <= SMALL_JOB:
@@ -335,17 +370,21 @@ class Sampler:
         return [pid for pid in pids if pid == self._attended]
 
     def _name_lock_holders(self) -> None:
-        """Where somebody waits for the lock of a file, the processes whose open files have it."""
-        wanted = {item.id for look in self._looks.values() for item in look.objects if item.kind == "file lock"}
-        if not wanted:
+        """Where somebody waits for the lock of a file, or who took it has it no more: the processes whose open files have it."""
+        locks = {item.id: item for look in self._looks.values() for item in look.objects if item.kind == "file lock"}
+        if not locks:
             return
         from mpmon.probes.file_locks import has_lock
 
-        handles = [row for look in self._looks.values() for row in look.handles if row.object in wanted]
+        handles = [row for look in self._looks.values() for row in look.handles if row.object in locks]
+        openers = {(row.object, row.pid) for row in handles}
+        wanted = {name for look in self._looks.values() for row in look.blocked for name in row.waits_on}
+        wanted |= {item.id for item in locks.values() if any((item.id, pid) not in openers for pid in item.holders)}
         holders: dict[str, tuple[int, ...]] = {}
         for row in handles:
             if (
                 row.fd is not None
+                and row.object in wanted
                 and row.pid not in holders.get(row.object, ())
                 and has_lock(self._proc, row.pid, row.fd)
             ):
@@ -377,10 +416,12 @@ class Sampler:
         The parent of one that waits is asked for locks too: it may have forked while one of its threads had that lock.
         """
         asleep = [pid for pid in pids if self._looks[pid].sleepers()]
-        parents = {self._parents.get(pid, 0) for pid in asleep}
-        having_children = {self.root[0], *self._parents.values()}
+        above = self._table.parents
+        parents = {above.get(pid, 0) for pid in asleep}
+        having_children = {self.root[0], *above.values()}
         families = [pid for pid in pids if self._looks[pid].stacks and pid in having_children]
-        asked = list(dict.fromkeys((*asleep, *sorted(pid for pid in parents if pid in self._looks), *families)))
+        busy = [pid for pid in pids if self._looks[pid].runners]
+        asked = list(dict.fromkeys((*asleep, *sorted(pid for pid in parents if pid in self._looks), *families, *busy)))
         if not asked:
             return []
         from mpmon.probes.interpreter import look_inside
@@ -388,9 +429,14 @@ class Sampler:
         started = self._now()
         for pid in asked:
             look = self._looks[pid]
-            found = look_inside(self._proc, pid, look.sleepers(), is_parent=pid in having_children)
+            children = frozenset(child for child, parent in above.items() if parent == pid)
+            keeps = look.remembers(children)
+            is_parent = pid in having_children and not keeps
+            found = look_inside(self._proc, pid, look.sleepers(), runners=look.runners, is_parent=is_parent)
+            look.note_turns(found.turns)
             look.locks, look.awaited, look.lock_problem = found.locks, found.awaited, found.unknown
-            look.remembered = found.remembered
+            if not keeps:
+                look.remembered, look.children = found.remembered, children
         problem = next((row.reason for pid in asked if (row := self._looks[pid].lock_problem)), None)
         return [ProbeReport(name="locks", ok=problem is None, seconds=round(self._now() - started, 4), problem=problem)]
 
@@ -400,7 +446,7 @@ class Sampler:
         pid, start_time = self.root
         joined = self._joined.rows(self._looks, self._table.unknowns)
         return Snapshot(
-            taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, cpu_count=os.cpu_count() or 1,
+            taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, cpu_count=self._cpus,
             processes=processes, threads=threads, exits=self._table.exits, probes=reports,
             blocked=joined.blocked, objects=joined.objects, handles=joined.handles, outsiders=self._strangers(now),
             semaphores=joined.semaphores, locks=joined.locks, awaited=joined.awaited, remembered=joined.remembered,
@@ -410,8 +456,10 @@ class Sampler:
 
     def _strangers(self, now: float) -> tuple[Handle, ...]:
         """Processes outside of the job that have what somebody stands still for."""
-        still = (look.others_may_have for pid, look in self._looks.items() if self._motion[pid].stands(now))
-        return self._outsiders.holders(frozenset().union(*still), self._motion.keys(), now)
+        if self._others_may_have is None:
+            still = (look.others_may_have for pid, look in self._looks.items() if pid not in self._awake)
+            self._others_may_have = frozenset().union(*still)
+        return self._outsiders.holders(self._others_may_have, self._motion.keys(), now)
 
     def _with_numbers(self, snapshot: Snapshot, recorder: FlightRecorder) -> Snapshot:
         """The snapshot with what the Flight Recorders said last; they are read beside the loop."""
@@ -471,7 +519,7 @@ class _Look:
         """System calls the main thread was seen in lately, as the kernel prints them, the latest first."""
         self.blocked: tuple[Blocked, ...] = kernel.blocked.get(pid, ())
         self.handles: tuple[Handle, ...] = kernel.handles.get(pid, ())
-        names = {name for row in self.blocked for name in row.waits_on}
+        names = {*kernel.locked.get(pid, ()), *(name for row in self.blocked for name in row.waits_on)}
         self.objects: tuple[KernelObject, ...] = tuple(kernel.objects[name] for name in sorted(names))
         self.others_may_have = frozenset(
             item.id for item in self.objects if item.kind == "pipe" or (item.kind == "semaphore" and not item.value)
@@ -481,12 +529,16 @@ class _Look:
         self.stacks: tuple[Stack, ...] | None = None
         self.runs = next((row.slices for row in threads if row.tid == pid), 0)
         """How often the main thread had run when its frames were read."""
+        self.runners: frozenset[int] = frozenset()
+        """Threads found running now and at the look before, on behalf of others who wait."""
         self.semaphores: tuple[SemaphoreUse, ...] = ()
         self.ledger_of: frozenset[str] = frozenset()
         self.ledger_problem: Unknown | None = None
         self.locks: tuple[LockUse, ...] = ()
         self.awaited: tuple[Awaited, ...] = ()
         self.remembered: tuple[Remembered, ...] = ()
+        self.children: frozenset[int] = frozenset()
+        """Those it had when it was asked whom it remembers."""
         self.lock_problem: Unknown | None = None
 
     def sleepers(self) -> dict[int, str]:
@@ -500,9 +552,23 @@ class _Look:
             if name.startswith("futex:") and row.tid in python and not python[row.tid].startswith(FEEDER)
         }  # fmt: skip
 
+    def note_turns(self, turns: Mapping[int, tuple[tuple[int, int], ...]]) -> None:
+        """How far the loops of its runners are."""
+        if turns:
+            self.stacks = tuple(
+                msgspec.structs.replace(row, turns=turns[row.tid]) if row.tid in turns else row
+                for row in self.stacks or ()
+            )
+
     def needs_ledger(self, wanted: frozenset[str]) -> bool:
         """It maps one of these semaphores and was not asked for them since it last moved."""
         return not wanted <= self.ledger_of and any(handle.object in wanted for handle in self.handles)
+
+    def remembers(self, children: frozenset[int]) -> bool:
+        """It has the children that it had when it was asked for them, knew all of them, and how all others have ended."""
+        known = {row.child for row in self.remembered}
+        ended = (row.returncode for row in self.remembered if row.child not in children)
+        return bool(children) and children == self.children and children <= known and None not in ended
 
     def same_calls(self, before: _Look | None) -> bool:
         """Every thread is back in the very system call of the look before: same arguments, same stack pointer."""
@@ -524,7 +590,10 @@ class _Look:
         self.known_calls = tuple(dict.fromkeys((*self.known_calls, *before.known_calls)))[:KNOWN_CALLS]
         if self.stacks is None:
             self.stacks, self.runs = before.stacks, before.runs
+        self.remembered, self.children = before.remembered, before.children
         self.handles = before.handles if before.handles == self.handles else self.handles
+        serving = {row.tid for row in self.stacks or () if not SERVES.isdisjoint(_bare_names(row))}
+        self.runners = frozenset(serving & _running(self.blocked) & _running(before.blocked))
         if _functions(self.stacks) == _functions(before.stacks):
             self.interval_s = min(LONGEST_INTERVAL_S, before.interval_s * 1.7)
 
@@ -556,16 +625,16 @@ class _Joined:
     def _join(self, looks: Iterable[_Look], process_unknowns: tuple[Unknown, ...]) -> None:
         looks = list(looks)
         self.blocked = tuple(row for look in looks for row in look.blocked)
-        self.handles = tuple(row for look in looks for row in look.handles)
+        self.handles = shared(tuple(row for look in looks for row in look.handles), self.handles)
         self.stacks = tuple(row for look in looks for row in look.stacks or ())
-        self.semaphores = tuple(row for look in looks for row in look.semaphores)
-        self.locks = tuple(row for look in looks for row in look.locks)
-        self.awaited = tuple(row for look in looks for row in look.awaited)
-        self.remembered = tuple(row for look in looks for row in look.remembered)
+        self.semaphores = shared(tuple(row for look in looks for row in look.semaphores), self.semaphores)
+        self.locks = shared(tuple(row for look in looks for row in look.locks), self.locks)
+        self.awaited = shared(tuple(row for look in looks for row in look.awaited), self.awaited)
+        self.remembered = shared(tuple(row for look in looks for row in look.remembered), self.remembered)
         problems = [row for look in looks for row in (look.ledger_problem, look.lock_problem) if row]
         self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns), *problems)
         objects = {row.id: row for look in sorted(looks, key=lambda look: look.at) for row in look.objects}
-        self.objects = tuple(objects[name] for name in sorted(objects))
+        self.objects = shared(tuple(objects[name] for name in sorted(objects)), self.objects)
 
 
 def _with_holders(item: KernelObject, holders: tuple[int, ...]) -> KernelObject:
@@ -576,6 +645,14 @@ def _with_holders(item: KernelObject, holders: tuple[int, ...]) -> KernelObject:
 
 def _calls(rows: tuple[Blocked, ...]) -> list[tuple[int, str | None, tuple[int, ...], str]]:
     return [(row.tid, row.syscall, row.args, row.state) for row in rows]
+
+
+def _running(rows: tuple[Blocked, ...]) -> set[int]:
+    return {row.tid for row in rows if row.syscall == "running" or row.state == "R"}
+
+
+def _bare_names(stack: Stack) -> set[str]:
+    return {frame.function.rpartition(".")[2] for frame in stack.frames}
 
 
 def _functions(stacks: tuple[Stack, ...] | None) -> set[tuple[int, tuple[str, ...]]]:

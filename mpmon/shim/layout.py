@@ -34,6 +34,8 @@ DROPPED = 8
 """Records there was no room for."""
 COLLECTED_AT = 9
 """When torch.cuda.ipc_collect() was last called."""
+RECEIVED = 10
+"""Sendings of CUDA memory that were ever received."""
 HEADER_WORDS = 64
 
 
@@ -70,9 +72,9 @@ STEP = 8192
     QUEUE_SEAL, INODE, MADE,
     PUT, PUTS_BEGUN, PUTS, PUTS_FAILED,
     GET, GETS_BEGUN, GETS, GETS_FAILED,
-    SENT, SENT_BYTES, RECEIVED_BYTES, LOST,
-) = range(15)  # fmt: skip
-"""`INODE` of the pipe; `MADE` as `made`; `PUT`, `GET`: when and where the last one began; the others count."""
+    SENT, SENT_BYTES, RECEIVED_BYTES, LOST, DESCRIPTORS,
+) = range(16)  # fmt: skip
+"""`INODE` of the pipe; `MADE` as `made`; `PUT`, `GET`: when and where the last one began; the others count, `LOST` as `lost`."""
 
 KINDS = ("Queue", "JoinableQueue", "SimpleQueue")
 
@@ -85,6 +87,16 @@ def made(kind: int, site: int, capacity: int) -> int:
 def unmade(word: int) -> tuple[int, int, int]:
     """Kind, site and capacity."""
     return word & 0xFF, word >> 8 & 0xFFFF, word >> 24 & 0xFFFFFFFF
+
+
+def lost_more(word: int, site: int) -> int:
+    """One object more that could not be sent, and where it was put."""
+    return (word >> 16) + 1 << 16 | site
+
+
+def unlost(word: int) -> tuple[int, int]:
+    """How many could not be sent, and where the last one was put."""
+    return word >> 16, word & TEXT_BITS
 
 
 # A transfer: one sending or one receiving of CUDA memory

@@ -23,6 +23,7 @@ from weakref import KeyedRef
 
 from . import layout
 from .layout import (
+    DESCRIPTORS,
     GET,
     GETS,
     GETS_BEGUN,
@@ -83,8 +84,12 @@ class Record:
         self._sites[id(obj)] = self.site
 
     def site_of_pickled(self) -> int:
-        """Where the object was put that is being pickled; if that is not known, where the last one was."""
-        return self._sites.get(self.pickles) or self.words[PUT] & TEXT_BITS
+        """Where the object was put that is being pickled."""
+        return self.site_of(self.pickles)
+
+    def site_of(self, address: int) -> int:
+        """Where an object was put; if that is not known, where the last one was."""
+        return self._sites.get(address) or self.words[PUT] & TEXT_BITS
 
 
 class Here(local):
@@ -230,6 +235,8 @@ def hook(module: ModuleType) -> None:
     replace(queue, "_start_thread", _start_thread(queue._start_thread))
     replace(queue, "_on_queue_feeder_error", staticmethod(_on_error(queue._on_queue_feeder_error)))
     replace(module, "_ForkingPickler", _pickler(module._ForkingPickler))
+    reduction = module.context.reduction
+    replace(reduction, "DupFd", _dup_fd(reduction.DupFd))
 
 
 def _init(original: Callable[..., None]) -> Callable[..., None]:
@@ -347,10 +354,23 @@ def _on_error(original: Callable[[BaseException, Any], None]) -> Callable[[BaseE
     def _on_queue_feeder_error(e: BaseException, obj: Any) -> None:
         record = SENDERS.get(get_ident())
         if record is not None:
-            record.words[LOST] += 1
+            record.words[LOST] = layout.lost_more(record.words[LOST], record.site_of(id(obj)))
         original(e, obj)
 
     return _on_queue_feeder_error
+
+
+def _dup_fd(original: Callable[[int], Any]) -> Callable[[int], Any]:
+    """Of `multiprocessing.reduction`: what a file is pickled to, such as that of a tensor on the CPU."""
+
+    @wraps(original)
+    def DupFd(fd: int) -> Any:  # noqa: N802  its name
+        record = SENDERS.get(get_ident())
+        if record is not None and record.pickles:
+            record.words[DESCRIPTORS] += 1
+        return original(fd)
+
+    return DupFd
 
 
 def _pickler(original: Any) -> Any:

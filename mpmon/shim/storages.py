@@ -99,6 +99,7 @@ def _new_shared(original: Callable[..., Any], sides: Sides) -> Callable[..., Any
         try:
             record = HERE.gets_from
             sides.imports.note(args[4], args[5], storage, 0, record.inode if record is not None else 0, 0)
+            WRITER.words[layout.RECEIVED] += 1
         except Exception:
             return storage
         return storage
@@ -115,6 +116,7 @@ def _release(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
         try:
             record = HERE.gets_from
             sides.imports.note(args[0], args[1], None, AGAIN, record.inode if record is not None else 0, 0)
+            WRITER.words[layout.RECEIVED] += 1
         except Exception:
             return result
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -44,6 +45,9 @@ THEME = "ansi-dark"
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """They end mpmon as its user would, so that the terminal is left as it was."""
+
+GARBAGE = 10_000
+"""New objects after which it is worth to search the youngest ones for cycles."""
 
 SILENCE_S = 5.0
 """A live watch that says nothing for so long, or for so many rounds, is reported as silent."""
@@ -105,6 +109,9 @@ class MonitorApp(App[int]):
     def on_mount(self) -> None:
         """The first frame is there before the first observation."""
         self._show()
+        # What was imported stays, and what comes is seldom garbage that only a search would find.
+        gc.freeze()
+        gc.set_threshold(GARBAGE)
         self._feed.start()
         for number in ENDING_SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, self._told_to_end, number)
@@ -169,7 +176,7 @@ class MonitorApp(App[int]):
         """Hands scene and state to every screen that shows them."""
         shown = self._player.shown
         if shown is not None and (self._scene is None or self._scene.observation is not shown):
-            self._scene = Scene(shown)
+            self._scene = Scene(shown, self._scene)
         display = Display(self._watch.title, self._watch.live, self._marks(), self._news())
         for screen in self.screen_stack:
             if isinstance(screen, Framed):
@@ -190,7 +197,7 @@ class MonitorApp(App[int]):
         elif self._is_silent():
             parts.append(f"nothing new for {age(time.monotonic() - self._heard_at)}: a look at the job takes long")
         if self._scene is not None:
-            parts += [f"{p.name}: {p.problem}" for p in self._scene.snapshot.probes if not p.ok and p.problem]
+            parts += self._scene.complaints
         return " · ".join(parts)
 
     def _is_silent(self) -> bool:

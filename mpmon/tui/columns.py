@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 
+from mpmon.diagnosis.memory import others
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.crowd import in_short
 from mpmon.tui.line import Line, fit
@@ -111,12 +112,21 @@ def sorts(*, gpus: bool) -> tuple[Sort, ...]:
     return (Sort(ROLE, lambda r: natural(r.role), largest_first=False), *by_column)
 
 
+STATED = {"waiting": "waiting for ", "idle": "idle, "}
+"""How an action may begin with what the column of states says already."""
+
 DOES_AT_EASE = 28
 """Cells in which most actions are whole."""
 
 MARK = 2
 TAG = "*"
 ROLE_AT_LEAST, DOES_AT_LEAST = 12, 16
+ROLE_AT_EASE, DOES_AND_PLACE = 24, 22
+"""Cells in which a role keeps its number, and an action says more than the state does."""
+
+DISPENSABLE = 3
+"""Columns up to this `keep` give way to that."""
+
 NAME_AT_LEAST = 6
 """Of a name before its numbers."""
 
@@ -135,7 +145,7 @@ class Plan(NamedTuple):
 
 
 def plan(width: int, role: int, *, gpus: bool, history: bool = False) -> Plan:
-    """Leaves out the least important columns until role and action have room.
+    """Leaves out the least important columns until role and action have room: some for their ease, others for the least.
 
     Args:
         width: Cells of the panel.
@@ -146,11 +156,15 @@ def plan(width: int, role: int, *, gpus: bool, history: bool = False) -> Plan:
     columns = [c for c in COLUMNS if gpus or not c.gpu]
     while True:
         room = width - MARK - sum(c.width + 1 for c in columns) - 1
-        role_width = max(ROLE_AT_LEAST, min(role, room - DOES_AT_LEAST))
-        if not columns or room - role_width >= DOES_AT_LEAST:
-            found = Plan(tuple(columns), role_width, max(0, room - role_width))
-            return _with_history(found) if history else found
-        columns.remove(min(columns, key=lambda c: c.keep))
+        first = min(columns, key=lambda c: c.keep, default=None)
+        at_ease = first is not None and first.keep <= DISPENSABLE
+        wanted = min(role, ROLE_AT_EASE) + DOES_AND_PLACE if at_ease else ROLE_AT_LEAST + DOES_AT_LEAST
+        if first is None or room >= wanted:
+            break
+        columns.remove(first)
+    role_width = max(ROLE_AT_LEAST, min(role, room - DOES_AND_PLACE))
+    found = Plan(tuple(columns), role_width, max(0, room - role_width))
+    return _with_history(found) if history else found
 
 
 def _with_history(plan: Plan) -> Plan:
@@ -177,7 +191,8 @@ def line(row: Row, plan: Plan) -> Line:
         text = " " + fit(column.text(row), column.width, right=column.right)
         look = MOOD_STYLES.get(row.mood, "") if column.title == "state" else "dim" if column is HISTORY else style
         spans.append((text, look))
-    return (*spans, (" " + fit(row.does, plan.does), style))
+    said = STATED.get(row.mood, "") if any(column.title == "state" for column in plan.columns) else ""
+    return (*spans, (" " + fit(row.does.removeprefix(said), plan.does), style))
 
 
 def _named(row: Row, room: int) -> str:
@@ -231,23 +246,67 @@ class _Facts(NamedTuple):
         )
 
 
+class _Crowd(NamedTuple):
+    """Those that share a line."""
+
+    row: Row
+    """That of the line, but for what depends on time and place."""
+    rows: dict[int, Row]
+    """Of each, by pid."""
+    since: dict[int, float | None]
+    """Since when each stands still."""
+
+    def at(self, now: float, branch: Branch) -> Row:
+        """The row of this moment."""
+        known = [moment for moment in self.since.values() if moment is not None]
+        still = fmt.steady(now - max(known)) if len(known) == len(self.since) else None
+        return self.row._replace(prefix=branch.prefix, hidden=branch.hidden, still_s=still)
+
+
 class Rows:
-    """Makes rows, and keeps those of the scene before: a process of which nothing changed keeps its row."""
+    """Makes rows, and keeps those of the scene before: processes of which nothing changed keep their row."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[_Facts, Row]] = {}
+        self._crowds: dict[tuple[int, ...], _Crowd] = {}
+        self._scene: Scene | None = None
 
     def of(self, scene: Scene, branches: Iterable[Branch], tagged: Container[int] = ()) -> list[Row]:
         """The rows of these branches."""
+        changed = _changed(self._scene, scene)
+        self._scene = scene
         before, self._kept = self._kept, {}
+        crowds, self._crowds = self._crowds, {}
         rows: list[Row] = []
         for branch in branches:
-            members = [self._row(scene, pid, branch, before) for pid in branch.members or (branch.pid,)]
-            row = _together(scene, branch.members, members) if branch.members else members[0]
+            if branch.members:
+                row = self._crowd(
+                    scene, branch, None if changed is None else crowds.get(branch.members), changed or set()
+                )
+            else:
+                row = self._row(scene, branch.pid, branch, before)
             if tagged and any(pid in tagged for pid in branch.members or (branch.pid,)):
                 row = row._replace(tagged=True)
             rows.append(_with_gpu(scene, row) if scene.snapshot.gpus else row)
         return rows
+
+    def _crowd(self, scene: Scene, branch: Branch, known: _Crowd | None, changed: set[int]) -> Row:
+        """Several that share a line; where there is one from before, only those that changed since are thought about."""
+        pids = branch.members
+        again = pids if known is None else changed.intersection(pids)
+        rows = {pid: self._row(scene, pid, branch, {}) for pid in again}
+        since = {pid: scene.views[pid].still_since for pid in again}
+        if known is None:
+            crowd = _Crowd(_together(pids, rows.values(), in_short(scene, pids)), rows, since)
+        elif rows:
+            same = all(row.role == known.rows[pid].role for pid, row in rows.items())
+            name = known.row.role if same else in_short(scene, pids)
+            rows, since = known.rows | rows, known.since | since
+            crowd = _Crowd(_together(pids, rows.values(), name), rows, since)
+        else:
+            crowd = known
+        self._crowds[pids] = crowd
+        return crowd.at(scene.now, branch)
 
     def _row(self, scene: Scene, pid: int, branch: Branch, before: dict[int, tuple[_Facts, Row]]) -> Row:
         view = scene.views[pid]
@@ -263,19 +322,29 @@ class Rows:
         return kept[1]
 
 
-def _together(scene: Scene, pids: tuple[int, ...], rows: list[Row]) -> Row:
+def _changed(before: Scene | None, now: Scene) -> set[int] | None:
+    """Processes of which something else is known or said than before; `None` where that may be so of all."""
+    if before is None or before.snapshot.exits is not now.snapshot.exits:
+        return None
+    if before.suspects != now.suspects or before.waiters != now.waiters:
+        return None
+    rows = others(before.snapshot.processes, now.snapshot.processes)
+    views = others(before.diagnosis.processes, now.diagnosis.processes)
+    return None if rows is None or views is None else {row.pid for _, row in (*rows, *views)}
+
+
+def _together(pids: tuple[int, ...], members: Iterable[Row], name: str) -> Row:
     """One row for several: sums, which are unknown unless every part is known, and what they do, or how many do what."""
+    rows = list(members)
     moods, does = Counter(row.mood for row in rows), {row.does for row in rows}
     counted = ", ".join(f"{count} {mood or 'unknown'}" for mood, count in moods.most_common())
-    still = [row.still_s for row in rows if row.still_s is not None]
     return rows[0]._replace(
-        role=in_short(scene, pids),
+        role=name,
         members=pids,
         mood=rows[0].mood if len(moods) == 1 else MIXED,
         does=rows[0].does if len(does) == 1 else counted,
         cpu=_sum([row.cpu for row in rows]),
         rss=_sum([row.rss for row in rows]),
-        still_s=min(still) if len(still) == len(rows) else None,
     )
 
 
@@ -287,7 +356,8 @@ def _sum(parts: list[int | None]) -> int | None:
 def _with_gpu(scene: Scene, row: Row) -> Row:
     """Adds what it uses of GPUs, with those folded below it; sums are unknown unless every part is known."""
     found = scene.gpu_branches if row.hidden else scene.gpu_processes
-    parts = [part for pid in row.members or (row.pid,) for part in found.get(pid, ())]
+    pids = found.keys() & row.members if row.members else (row.pid,)
+    parts = [part for pid in pids for part in found.get(pid, ())]
     if not parts:
         return row
     memory = [p.memory_bytes for p in parts if p.memory_bytes is not None]

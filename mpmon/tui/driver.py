@@ -71,6 +71,23 @@ class PatientDriver(LinuxDriver):
         self._bell = _Bell()
         self.exit_event = self._bell
 
+    def _sigcont_application(self, *_: object) -> None:
+        """Takes the terminal back after Ctrl-Z only.
+
+        The kernel sends SIGCONT also where the terminal goes (`disassociate_ctty`), and anybody may.  Textual would start its
+        threads a second time: two would share the keys, and the first ones would never end.
+        """
+        if self._must_signal_resume:
+            super()._sigcont_application()
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """That of the terminal; COLUMNS and LINES, which Textual asks first, are as old as the shell that exported them."""
+        try:
+            width, height = os.get_terminal_size(self.fileno)
+        except OSError:
+            width = height = 0
+        return (width, height) if width and height else super()._get_terminal_size()
+
     def run_input_thread(self) -> None:
         """Turns input into messages until told to end."""
         parser = XTermParser(self._debug)

@@ -6,6 +6,7 @@ It shows what one cheap round knows: the processes of the job.  Textual's own fi
 from __future__ import annotations
 
 from mpmon.model import Process, Snapshot
+from mpmon.printable import in_place
 from mpmon.tui import format as fmt
 
 ALTERNATE_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J"
@@ -14,7 +15,6 @@ ALTERNATE_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J"
 LEAVE = "\x1b[?1049l\x1b[?25h"
 """Back to the normal screen, cursor shown."""
 
-_CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], "·")
 _PLAIN = str.maketrans({"·": "-", "├": "|", "└": "`", "─": "-", "…": "~", "–": "-"})
 
 
@@ -29,7 +29,7 @@ def _lines(snapshot: Snapshot, width: int, height: int) -> list[str]:
     title = f"{_command(snapshot.root)} · pid {snapshot.root_pid} · {count} · looking …"
     heading = f"  {'process':<16}{'pid':>8} {'rss':>6}  command"
     rows = [_row(process) for process in snapshot.processes[: max(0, height - 4)]]
-    return [line.translate(_CONTROLS)[:width] for line in (title, "", heading, *rows)]
+    return [in_place(line)[:width] for line in (title, "", heading, *rows)]
 
 
 def _row(process: Process) -> str:

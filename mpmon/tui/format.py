@@ -57,7 +57,7 @@ def short_age(seconds: float | None) -> str:
         return UNKNOWN
     whole = steady(seconds)
     if whole < MINUTE:
-        return f"{whole} s" if whole else "<10 s"
+        return f"{whole} s+" if whole else "<10 s"
     if whole < HOUR:
         return f"{whole // MINUTE} min"
     if whole < DAY:
@@ -115,6 +115,11 @@ def places(found: Iterable[tuple[int, int | None]]) -> str:
 def percent(value: float | None) -> str:
     """A percentage without its sign."""
     return UNKNOWN if value is None else f"{value:.0f}"
+
+
+def speed(per_second: float) -> str:
+    """How much a second, with two digits that count: "0.25", "3.4", "120"."""
+    return f"{per_second:.{2 if per_second < 1 else 1 if per_second < 100 else 0}f}"
 
 
 def number(value: float | None) -> str:

@@ -21,7 +21,7 @@ from mpmon.tui.describe.queues import has_shim, is_unread_by_suspect, name_of, w
 from mpmon.tui.line import Line, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mpmon.diagnosis.ipc import ExportView, MemoryView, QueueView
     from mpmon.tui.scene import Scene
@@ -84,9 +84,9 @@ def may_press(scene: Scene) -> bool:
     return any(row.topic.startswith(("ipc-", "items-", "shm-")) for row in scene.diagnosis.remarks)
 
 
-def ipc_rows(scene: Scene, rate: Callable[[str], float | None], *, folded: bool) -> list[IpcRow]:
+def ipc_rows(scene: Scene, *, folded: bool) -> list[IpcRow]:
     """Every queue, everybody's CUDA memory, and /dev/shm; what matters first."""
-    rows = [*_queues(scene, rate, folded=folded), *_memory_sent(scene)]
+    rows = [*_queues(scene, folded=folded), *_memory_sent(scene)]
     memory = scene.ipc.memory
     if memory and (_is_used(memory) or not rows):
         rows.append(_shared_memory(scene, memory))
@@ -96,11 +96,11 @@ def ipc_rows(scene: Scene, rate: Callable[[str], float | None], *, folded: bool)
 # Queues
 
 
-def _queues(scene: Scene, rate: Callable[[str], float | None], *, folded: bool) -> Iterator[IpcRow]:
+def _queues(scene: Scene, *, folded: bool) -> Iterator[IpcRow]:
     alike: dict[object, list[QueueView]] = {}
     for view in scene.ipc.queues:
         alike.setdefault(_likeness(scene, view) if folded else view.id, []).append(view)
-    return (_row_of_queues(scene, views, rate) for views in alike.values())
+    return (_row_of_queues(scene, views) for views in alike.values())
 
 
 def _likeness(scene: Scene, view: QueueView) -> object:
@@ -122,7 +122,7 @@ def _waiters(scene: Scene, view: QueueView) -> tuple[tuple[int, ...], tuple[int,
     return (view.blocked_put, view.blocked_get) if scene.diagnosis.verdict is Verdict.HUNG else ((), ())
 
 
-def _row_of_queues(scene: Scene, views: Sequence[QueueView], rate: Callable[[str], float | None]) -> IpcRow:
+def _row_of_queues(scene: Scene, views: Sequence[QueueView]) -> IpcRow:
     bounds = {view.capacity for view in views}
     bound = bounds.pop() if len(bounds) == 1 else None
     depths = [view.depth for view in views]
@@ -133,7 +133,7 @@ def _row_of_queues(scene: Scene, views: Sequence[QueueView], rate: Callable[[str
         amount=_range(depths) + (f"/{bound}" if bound else ""),
         full=min(100, round(100 * max(known) / bound)) if bound and known else None,
         size=fmt.size(_sum(unread)),
-        rate=_rates(scene, views, rate),
+        rate=_rates(scene, views),
         who=f"{_end(scene, views, 'producers')} → {_end(scene, views, 'consumers')}",
         notes=_joined(_queue_notes(scene, views)),
         suspect=is_unread_by_suspect(scene, views[0]),
@@ -158,10 +158,12 @@ def _end(scene: Scene, views: Sequence[QueueView], field: str) -> str:
     return f"({said})" if any(field in view.reasons for view in views) else said
 
 
-def _rates(scene: Scene, views: Sequence[QueueView], rate: Callable[[str], float | None]) -> str:
-    """The slowest and the fastest; known only where all who take items have the shim."""
-    found = [rate(view.id) if has_shim(scene, view.consumers) else None for view in views]
-    known = [f"{value:.1f}" for value in sorted(value for value in found if value is not None)]
+def _rates(scene: Scene, views: Sequence[QueueView]) -> str:
+    """The slowest and the fastest; known only where all who take items have the shim, or ledgers that can be read."""
+    told = {row.object for row in scene.snapshot.queues if row.taken is not None}
+    known_of = [view.id in told or has_shim(scene, view.consumers) for view in views]
+    found = [scene.rates.by_queue.get(view.id) if known else None for view, known in zip(views, known_of, strict=True)]
+    known = [fmt.speed(value) for value in sorted(value for value in found if value is not None)]
     return "" if len(known) < len(found) else "–".join(dict.fromkeys((known[0], known[-1])))
 
 

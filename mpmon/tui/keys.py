@@ -20,47 +20,58 @@ class Key(NamedTuple):
     """What it does, for the help page and the palette."""
     label: str = ""
     """One word for the line of keys; empty keeps it off that line."""
-    replay: bool = False
-    """On the line of keys only while a recording is replayed."""
+    place: int = 5
+    """On that line lower ones come first: what does not fit is left out at the end."""
+    replay: bool | None = None
+    """On that line only while a recording is replayed, or only while none is."""
     always: bool = False
     """Works whatever has the keyboard, also a text field."""
 
 
 APP_KEYS: tuple[Key, ...] = (
-    Key("q,Q,f10", "q F10", "quit", "quit mpmon; the job goes on and gets no signal", "quit"),
+    Key("q,Q,f10", "q F10", "quit", "quit mpmon; the job goes on and gets no signal", "quit", place=0),
     Key("ctrl+c", "Ctrl-C", "quit", "the same, from everywhere", always=True),
-    Key("h,question_mark,f1", "h ? F1", "help", "this page", "help"),
-    Key("p", "p", "pause", "pause the display, or back to now; of a recording: pause or play", "pause"),
-    Key("comma", ",", "look_back", "pause, and look at the picture before", "back", replay=True),
-    Key("full_stop", ".", "step", "pause, and look at the next picture", "step", replay=True),
-    Key("b", "b", "hang", "pause, and look at where the hang began", "began", replay=True),
+    Key("h,question_mark,f1", "h ? F1", "help", "this page", "help", place=0),
+    Key("p", "p", "pause", "pause the display, or back to now; of a recording: pause or play", "pause", place=2),
+    Key("comma", ",", "look_back", "pause, and look at the picture before", "back", place=2, replay=True),
+    Key("full_stop", ".", "step", "pause, and look at the next picture", "step", place=2, replay=True),
+    Key("b", "b", "hang", "pause, and look at where the hang began", "began", place=2, replay=True),
     Key("right_square_bracket", "]", "speed(2.0)", "of a recording: play twice as fast"),
     Key("left_square_bracket", "[", "speed(0.5)", "of a recording: play half as fast"),
     Key("r", "r", "look", "look at everything now"),
-    Key("x", "x", "export", "write what is on the screen to files here: text and SVG", "export"),
+    Key("x", "x", "export", "write what is on the screen to files here: text and SVG", "save"),
     Key(
         "y",
         "y",
         "copy",
         "copy the report, or the text of the page, to the terminal's clipboard; in tmux this needs "
         "`set -g set-clipboard on`",
+        "copy",
+        place=9,
     ),
 )
 """Work on every screen."""
 
 MAIN_KEYS: tuple[Key, ...] = (
-    Key("enter", "Enter", "details", "details: stacks, waits, files, environment, command line", "open"),
+    Key("enter", "Enter", "details", "details: stacks, waits, files, environment, command line", "open", place=4),
     Key("s", "s", "stacks", "stacks of the selected process", "stacks"),
     Key("S", "S", "groups", "stacks of all processes, equal ones together"),
-    Key("w", "w", "why", "why: the wait chain, the evidence, what to do", "why"),
-    Key("i", "i", "ipc", "queues, CUDA memory sent to others, shared memory: all of it"),
-    Key("l", "l", "events", "the log of what happened since mpmon came"),
-    Key("e", "e", "environment", "environment of the selected process, secrets masked"),
+    Key("w", "w", "why", "why: the wait chain, the evidence, what to do", "why", place=3),
+    Key("i", "i", "ipc", "queues, CUDA memory sent to others, shared memory: all of it", "queues", place=7),
+    Key("l", "l", "events", "the log of what happened since mpmon came", "log", place=7),
+    Key("e", "e", "environment", "environment of the selected process, secrets masked", "env", place=7),
     Key("slash", "/", "filter", "filter processes; Enter keeps the filter, Esc clears it", "filter"),
     Key("n", "n", "next_match", "next process that matches"),
     Key("N", "N", "previous_match", "previous process that matches"),
-    Key("t,f5", "t F5", "tree", "tree or list", "tree"),
-    Key("k,f9", "k F9", "signals", "signal to the tagged processes, or the selected one; asks first", "signal"),
+    Key("t,f5", "t F5", "tree", "tree or list", "tree", place=6),
+    Key(
+        "k,f9",
+        "k F9",
+        "signals",
+        "signal to the tagged processes, or the selected one; asks first",
+        "signal",
+        replay=False,
+    ),
     Key("space", "Space", "tag", "tag or untag the selected process"),
     Key("c", "c", "tag_branch", "tag it with all that works for it"),
     Key("U", "U", "untag", "untag all"),
@@ -77,15 +88,15 @@ MAIN_KEYS: tuple[Key, ...] = (
 )
 """Work on the main screen."""
 
-PAGE_KEYS: tuple[Key, ...] = (Key("escape,backspace", "Esc", "close", "back to the main screen", "back"),)
+PAGE_KEYS: tuple[Key, ...] = (Key("escape,backspace", "Esc", "close", "back to the main screen", "back", place=0),)
 """Work on a page of text."""
 
 ENVIRONMENT_KEYS: tuple[Key, ...] = (Key("v", "v", "unmask", "show masked values, or hide them again", "values"),)
 """Work on the page of an environment."""
 
 SIGNAL_KEYS: tuple[Key, ...] = (
-    Key("enter", "Enter", "choose", "choose", "choose"),
-    Key("escape,backspace", "Esc", "cancel", "cancel; nothing is sent", "cancel"),
+    Key("enter", "Enter", "choose", "choose", "choose", place=0),
+    Key("escape,backspace", "Esc", "cancel", "cancel; nothing is sent", "cancel", place=0),
 )
 """Work in the dialog of signals."""
 
@@ -116,6 +127,6 @@ def labels(table: tuple[Key, ...], *, replay: bool) -> tuple[Label, ...]:
     """The keys that are on the line of keys."""
     return tuple(
         Label(k.shown.split()[0], k.label, f"{'app' if k in APP_KEYS else 'screen'}.{k.action}")
-        for k in table
-        if k.label and (replay or not k.replay)
+        for k in sorted(table, key=lambda k: k.place)
+        if k.label and k.replay in (None, replay)
     )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 
+from mpmon.printable import in_place
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,18 +33,24 @@ def text_of(line: Line) -> str:
     return "".join(text for text, _ in line)
 
 
+def harmless(line: Line) -> Line:
+    """The line without anything that acts on a terminal."""
+    return tuple((in_place(text), style) for text, style in line)
+
+
 def text_of_lines(lines: Iterable[Line]) -> str:
-    """The same of several, each ended."""
-    return "".join(f"{text_of(line).rstrip()}\n" for line in lines)
+    """The text of several, each ended and harmless."""
+    return "".join(f"{text_of(harmless(line)).rstrip()}\n" for line in lines)
 
 
 def cells(line: Line) -> int:
     """How many terminal cells the line takes; a wide character takes two."""
-    return sum(cell_len(text) for text, _ in line)
+    return sum(cell_len(in_place(text)) for text, _ in line)
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
     """The text in exactly `width` cells: padded, or cut with an ellipsis."""
+    text = in_place(text)
     size = cell_len(text)
     if size > width:
         return set_cell_size(text, width - 1) + "…" if width > 0 else ""
@@ -52,6 +60,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
 
 def clip(line: Line, width: int) -> Line:
     """The line in at most `width` cells, an ellipsis where it was cut."""
+    line = harmless(line)
     if cells(line) <= width:
         return line
     kept: list[Span] = []
@@ -76,15 +85,25 @@ def justify(left: Line, right: Line, width: int) -> Line:
 
 def wrap(text: str, width: int, *, style: str = "", first: str = "", then: str = "") -> list[Line]:
     """The text broken at spaces, or inside a word longer than a line; `first` and `then` begin its lines."""
-    wrapped = textwrap.wrap(text, max(width, 20), initial_indent=first, subsequent_indent=then)
-    return [plain(part, style) for part in wrapped]
+    wrapped = textwrap.wrap(_widened(text), max(width, 20), initial_indent=first, subsequent_indent=then)
+    return [plain(part.replace(_SECOND_CELL, ""), style) for part in wrapped]
+
+
+_SECOND_CELL = "\0"
+
+
+def _widened(text: str) -> str:
+    """As many glyphs as cells, for one who counts glyphs."""
+    if text.isascii():
+        return text
+    return "".join(glyph + _SECOND_CELL * (cell_len(glyph) - 1) for glyph in in_place(text))
 
 
 def wrap_spans(spans: Iterable[Span], width: int, *, then: str = "  ") -> list[Line]:
     """Spans laid out in lines and broken only between spans."""
     lines: list[list[Span]] = [[]]
     used = 0
-    for text, style in spans:
+    for text, style in harmless(tuple(spans)):
         if lines[-1] and used + cell_len(text) > width:
             lines.append([(then, "")])
             used = len(then)

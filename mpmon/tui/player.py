@@ -5,12 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from mpmon.diagnosis.findings import Verdict
+
 if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Observation
     from mpmon.source import Watch
 
 SLOWEST, FASTEST = 1 / 8, 64.0
 """Bounds of the speed of a replay."""
+
+
+OLDER = "the hang is older than these pictures; this is the first that tells of it"
 
 
 class Player:
@@ -68,7 +73,9 @@ class Player:
         self._pause()
         began = self._watch.reel.hang()
         if began:
-            return self._look_at(began)
+            since = began.diagnosis.since
+            earlier = since is not None and since < began.snapshot.taken_at and began.diagnosis.verdict is Verdict.HUNG
+            return self._look_at(began) or (OLDER if earlier else "")
         if self._watch.live:
             return "no hang so far"
         self._asked = True

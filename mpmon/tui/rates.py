@@ -1,54 +1,83 @@
-"""How often items were taken from each queue, by the counts of the shim. Without the shim nobody counts, and there is none.
+"""How many items are taken each second: from each queue, and by each process. Pure.
 
+Who has the shim counts what it takes; of others the ledger tells, which they keep for a queue's bound.
 A count belongs to the moment of its snapshot, so a rate is over seconds in which mpmon looked, and is the more exact the
-longer that is.
+longer that is.  A DataLoader makes new queues for each epoch: seconds between the last look at one and the first look at the
+next count for nobody.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from typing import TYPE_CHECKING
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from mpmon.tui.scene import Scene
+    from collections.abc import Iterable, Sequence
+
+    from mpmon.diagnosis.findings import Moment
 
 SPAN_S = 30.0
 """How far back a rate goes."""
 
-LEAST_S = 5.0
+LEAST_S = 4.0
 """Over fewer seconds one item more or less would make a difference."""
 
+STEPS = 10
+"""Looks that are compared, of those within the span."""
 
-class Rates:
-    """Remembers the counts of the last scenes."""
+
+class Rates(NamedTuple):
+    """Items a second, as far as that is known."""
+
+    by_queue: dict[str, float]
+    by_taker: dict[int, float]
+
+
+def rates(moments: Sequence[Moment]) -> Rates:
+    """Of the last while of these, the oldest first."""
+    queues, takers = _Sums[str](), _Sums[int]()
+    counts = [(moment.taken_at, _taken(moment)) for moment in _last(moments)]
+    for (began, before), (ended, now) in pairwise(counts):
+        grown = {key: count - before[key] for key, count in now.items() if count >= before.get(key, count + 1)}
+        queues.add(((queue, items) for (queue, _), items in grown.items()), ended - began)
+        takers.add(((pids[0], items) for (_, pids), items in grown.items() if len(pids) == 1), ended - began)
+    return Rates(queues.rates(), takers.rates())
+
+
+KeyT = TypeVar("KeyT", str, int)
+
+
+class _Sums(Generic[KeyT]):
+    """Items, and the seconds in which they were counted."""
 
     def __init__(self) -> None:
-        self._counts: deque[tuple[float, dict[str, int]]] = deque()
+        self._items: Counter[KeyT] = Counter()
+        self._seconds: dict[KeyT, float] = {}
 
-    def take(self, scene: Scene) -> None:
-        """One more scene; an earlier one begins anew, for somebody looks back."""
-        last = self._counts[-1][0] if self._counts else 0.0
-        if scene.now == last:
-            return
-        if scene.now < last:
-            self._counts.clear()
-        while self._counts and scene.now - self._counts[0][0] > SPAN_S:
-            self._counts.popleft()
-        self._counts.append((scene.now, _gets(scene)))
+    def add(self, found: Iterable[tuple[KeyT, int]], seconds: float) -> None:
+        """What was counted in so many seconds."""
+        step: Counter[KeyT] = Counter()
+        for key, items in found:
+            step[key] += items
+        for key, items in step.items():
+            self._items[key] += items
+            self._seconds[key] = self._seconds.get(key, 0.0) + seconds
 
-    def of(self, queue: str) -> float | None:
-        """Items a second; `None` while that is not known."""
-        if not self._counts:
-            return None
-        now, counts = self._counts[-1]
-        began, before = next(((at, past) for at, past in self._counts if queue in past), (now, counts))
-        taken = counts.get(queue, 0) - before.get(queue, 0)
-        return None if now - began < LEAST_S or queue not in counts or taken < 0 else taken / (now - began)
+    def rates(self) -> dict[KeyT, float]:
+        """Items a second, where that was long enough."""
+        return {key: self._items[key] / spent for key, spent in self._seconds.items() if spent >= LEAST_S}
 
 
-def _gets(scene: Scene) -> dict[str, int]:
-    """Items taken from each queue so far, by those who have the shim."""
-    counted: Counter[str] = Counter()
-    for row in scene.snapshot.queue_records:
-        counted[row.object] += row.gets
-    return dict(counted)
+def _last(moments: Sequence[Moment]) -> list[Moment]:
+    """Some of the last while, the newest among them."""
+    within = [moment for moment in moments if moments[-1].taken_at - moment.taken_at <= SPAN_S]
+    return within[:: -max(1, len(within) // STEPS)][::-1]
+
+
+def _taken(moment: Moment) -> dict[tuple[str, tuple[int, ...]], int]:
+    """Items taken so far, by queue and who takes them."""
+    counted = {(row.object, (row.pid,)): row.gets for row in moment.queue_records if row.gets}
+    by_shim = {queue for queue, _ in counted}
+    told = {(row.object, row.getters): row.taken for row in moment.queues if row.taken is not None}
+    return counted | {key: taken for key, taken in told.items() if key[0] not in by_shim}

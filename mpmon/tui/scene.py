@@ -13,6 +13,7 @@ from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import ProcessView
 from mpmon.diagnosis.gpus import Ordinal, branches, device_of, ordinals
 from mpmon.diagnosis.gpus.shares import is_named, lineage
+from mpmon.tui.rates import Rates, rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,13 +24,21 @@ if TYPE_CHECKING:
     from mpmon.model import Blocked, GpuProcess, Handle, KernelObject, Process, Snapshot, Stack
 
 
+_JOINS = ("stacks", "blocked", "objects", "handles")
+"""Those that are made of the one table of that name."""
+
+
 class Scene:
     """What every panel shows. Compared by identity; never changed after it was made."""
 
-    def __init__(self, observation: Observation) -> None:
+    def __init__(self, observation: Observation, before: Scene | None = None) -> None:
+        """Joins of tables that are those of the scene `before` are taken over from it."""
         self.observation = observation
         self.snapshot: Snapshot = observation.snapshot
         self.diagnosis: Diagnosis = observation.diagnosis
+        if before is not None:
+            same = [name for name in _JOINS if getattr(before.snapshot, name) is getattr(self.snapshot, name)]
+            vars(self).update({name: vars(before)[name] for name in same if name in vars(before)})
 
     @property
     def now(self) -> float:
@@ -39,6 +48,11 @@ class Scene:
     def since(self, moment: float | None) -> float | None:
         """How long ago a moment was, seconds."""
         return None if moment is None else max(0.0, self.now - moment)
+
+    @cached_property
+    def over(self) -> bool:
+        """Every process of the job has ended."""
+        return bool(self.snapshot.exits) and all(row.ended for row in self.snapshot.processes)
 
     @property
     def finding(self) -> Finding | None:
@@ -72,8 +86,12 @@ class Scene:
 
     @property
     def first_suspect(self) -> int | None:
-        """Whom the selection starts at."""
-        return self.finding.suspects[0].pid if self.finding and self.finding.suspects else None
+        """Whom the selection starts at: who must move first; where that one is dead, who waits for it and has a stack."""
+        if self.finding is None:
+            return None
+        living = [suspect.pid for suspect in self.finding.suspects if not suspect.dead]
+        waiting = [waiter.pid for waiter in self.finding.waiters]
+        return next(iter((*living, *waiting, *(suspect.pid for suspect in self.finding.suspects))), None)
 
     @cached_property
     def stacks(self) -> dict[int, tuple[Stack, ...]]:
@@ -84,14 +102,16 @@ class Scene:
         return {pid: tuple(sorted(stacks, key=lambda s: (s.tid != pid, s.tid))) for pid, stacks in found.items()}
 
     @cached_property
-    def blocked(self) -> dict[tuple[int, int], Blocked]:
-        """What the kernel says, by (pid, thread id)."""
-        return {(b.pid, b.tid): b for b in self.snapshot.blocked}
+    def blocked(self) -> dict[int, dict[int, Blocked]]:
+        """What the kernel says, by pid and thread id."""
+        found: defaultdict[int, dict[int, Blocked]] = defaultdict(dict)
+        for row in self.snapshot.blocked:
+            found[row.pid][row.tid] = row
+        return dict(found)
 
     def stacks_of(self, pid: int) -> tuple[Stack, ...]:
-        """Stacks of one process, the main thread first; the panel that shows one process needs no others."""
-        own = [s for s in self.snapshot.stacks if s.pid == pid]
-        return tuple(sorted(own, key=lambda s: (s.tid != pid, s.tid)))
+        """Stacks of one process, the main thread first."""
+        return self.stacks.get(pid, ())
 
     def thread_name(self, pid: int, tid: int) -> str:
         """Python's name of a thread, else its number."""
@@ -100,7 +120,7 @@ class Scene:
 
     def blocked_of(self, pid: int) -> dict[int, Blocked]:
         """What the kernel says of one process, by thread id."""
-        return {b.tid: b for b in self.snapshot.blocked if b.pid == pid}
+        return self.blocked.get(pid, {})
 
     def handles_on(self, objects: tuple[str, ...]) -> list[Handle]:
         """Who holds one of a few objects open."""
@@ -169,6 +189,11 @@ class Scene:
         return ipc.of(self.observation)
 
     @cached_property
+    def rates(self) -> Rates:
+        """How much goes through the queues."""
+        return rates(self.observation.trend)
+
+    @cached_property
     def _ordinals(self) -> dict[tuple[int, Device], Ordinal]:
         return ordinals(self.snapshot)
 
@@ -193,6 +218,18 @@ class Scene:
     def problem_of(self, probe: str) -> str | None:
         """What a probe has to say of its last run."""
         return next((report.problem for report in self.snapshot.probes if report.name == probe), None)
+
+    @cached_property
+    def complaints(self) -> tuple[str, ...]:
+        """What probes complain of for longer than one look, as the events tell it."""
+        found: dict[str, str] = {}
+        for event in self.observation.events:
+            name = event.summary.partition(":")[0]
+            if event.kind == "probe-failed":
+                found[name] = event.summary
+            elif event.kind == "probe-works":
+                found.pop(name, None)
+        return tuple(found.values())
 
     def reasons(self, table: str, pid: int) -> list[str]:
         """Why rows of a table are missing for a process."""

@@ -21,7 +21,7 @@ STEPS_S = (1, 2, 5, 10, 20, 30, 60)
 """How much time a character may stand for."""
 
 SPAN_S = 120
-"""How far back a history goes at least."""
+"""How far back a history goes at least, once so much was seen; before that it is as short as what was."""
 
 ROUNDS_A_STEP = 1.5
 """At least so many rounds fall into a step on average: a late one leaves no gap."""
@@ -65,8 +65,9 @@ TRACKS: tuple[Track, ...] = (
 def step_for(trend: tuple[Moment, ...], width: int) -> int:
     """Seconds a character stands for, where a history has so many characters."""
     rounds = len(trend) - 1
-    mean_s = (trend[-1].taken_at - trend[0].taken_at) / rounds if rounds > 0 else 0.0
-    fitting = (step for step in STEPS_S if step >= ROUNDS_A_STEP * mean_s and step * width >= SPAN_S)
+    seen_s = trend[-1].taken_at - trend[0].taken_at if rounds > 0 else 0.0
+    shortest = ROUNDS_A_STEP * seen_s / rounds if rounds > 0 else 0.0
+    fitting = (step for step in STEPS_S if step >= shortest and step * width >= min(SPAN_S, seen_s))
     return next(fitting, STEPS_S[-1])
 
 

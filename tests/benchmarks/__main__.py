@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.benchmarks import gpus, harm, keys, live, look, machine, shim, start, tools, verdict
+from tests.benchmarks import gpus, harm, keys, live, look, machine, replay, shim, start, tools, verdict
 from tests.benchmarks.rig import Rig
 
 if TYPE_CHECKING:
@@ -20,14 +20,15 @@ PARTS = {
     "live": live.measure,
     "gpus": gpus.measure,
     "keys": keys.measure,
+    "replay": replay.measure,
     "start": start.measure,
     "harm": harm.measure,
     "verdict": verdict.measure,
     "shim": shim.measure,
 }
 SIZES = {
-    "look": (16, 64, 256), "live": (64, 256), "gpus": (64,), "keys": (64,), "start": (64,), "harm": (16,),
-    "verdict": (50, 200), "shim": (),
+    "look": (16, 64, 256), "live": (64, 256), "gpus": (64,), "keys": (64,), "replay": (512,), "start": (64,),
+    "harm": (16,), "verdict": (50, 200), "shim": (),
 }  # fmt: skip
 
 

@@ -51,10 +51,20 @@ def _table(rig: Rig, processes: int) -> Table:
 def _figures(job: Job, environment: dict[str, str]) -> list[str]:
     with Screen(tools.mpmon_live().command(job.root), environment) as screen:
         screen.run(SETTLING_S)
-        waits: list[float] = []
-        for _ in range(KEYS):
-            waits.append(screen.press(TREE_OR_LIST) * 1000)
-            screen.run(BETWEEN_S)
+        waits = press(screen)
         gone_s, left = screen.quit(b"q")
-    p95 = quantiles(waits, n=20)[-1]
-    return [middle(waits), f"{p95:.1f}", f"{gone_s * 1000:.0f}", str(left)]
+    return [middle(waits), f"{p95(waits):.1f}", f"{gone_s * 1000:.0f}", str(left)]
+
+
+def press(screen: Screen) -> list[float]:
+    """Milliseconds until each answer."""
+    waits: list[float] = []
+    for _ in range(KEYS):
+        waits.append(screen.press(TREE_OR_LIST) * 1000)
+        screen.run(BETWEEN_S)
+    return waits
+
+
+def p95(waits: list[float]) -> float:
+    """What 95 of 100 do not exceed."""
+    return quantiles(waits, n=20)[-1]

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis import Chronicle
-from mpmon.diagnosis.chronicle import LONGEST
+from mpmon.diagnosis.chronicle import LASTS_S, LONGEST
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Event, Finding, ProcessView, Remark, Suspect, Verdict
 from mpmon.model import NOT_PYTHON, Cgroup, Exit, Gpu, ProbeReport, Process, Remembered, Snapshot, Unknown, Xid
 from tests.builders import ROOT, START, process, snapshot
@@ -250,6 +250,24 @@ def probed(problem: str | None, *unknown: str) -> Round:
 def test_a_probe_fails_and_works_again() -> None:
     rounds = [job(), probed("permission denied"), job(), probed("permission denied"), probed(None)]
     assert told(*rounds) == [("probe-failed", "stacks: permission denied"), ("probe-works", "stacks: works again")]
+
+
+def test_what_fails_in_one_look_and_not_in_the_next_is_not_told() -> None:
+    assert told(job(), probed("the thread ran"), job(), probed(None), probed("the thread ran"), probed("gone")) == []
+
+
+def test_a_probe_that_is_not_asked_again_is_told_in_the_end() -> None:
+    rounds = [probed("permission denied"), *[job()] * int(LASTS_S)]
+    assert told(*rounds) == [("probe-failed", "stacks: permission denied")]
+
+
+def test_another_problem_does_not_mean_that_the_first_was_solved() -> None:
+    first, second = probed("permission denied"), probed("out of time")
+    assert told(first, first, second, second, probed(None)) == [
+        ("probe-failed", "stacks: permission denied"),
+        ("probe-failed", "stacks: out of time"),
+        ("probe-works", "stacks: works again"),
+    ]
 
 
 def test_a_good_look_at_one_process_is_no_good_look_at_another() -> None:

@@ -198,12 +198,12 @@ def test_sendings_that_wait_for_the_stream(waited: int, said: bool) -> None:
 
 
 def test_items_that_could_not_be_sent() -> None:
-    rows = (record(lost=2, put_site="job.py:4 in work", made_at="job.py:9 in main"), record(CONSUMER))
+    rows = (record(lost=2, lost_site="job.py:4 in work", made_at="job.py:9 in main"), record(CONSUMER))
     (remark,) = told(case_of(producer(), consumer(), *rows), "items-lost")
     assert remark.summary == (
         f"2 items were put into queue {PIPE}, made at job.py:9 in main and could not be sent: nobody will ever get them"
     )
-    assert remark.evidence == (f"{MAIN} lost 2; it put last at job.py:4 in work",)
+    assert remark.evidence == (f"{MAIN} lost 2; the last one was put at job.py:4 in work",)
     assert remark.pids == (ROOT,)
 
 

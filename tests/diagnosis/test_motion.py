@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mpmon.diagnosis.history import Look, Past
 from mpmon.diagnosis.motion import Motion, motion, same_since
 from mpmon.model import Blocked, Stack
@@ -11,12 +13,15 @@ WORKER_LOOP = "torch/utils/data/_utils/worker.py:374 _worker_loop"
 FETCH = "torch/utils/data/_utils/fetch.py:54 _MapDatasetFetcher.fetch"
 
 
-def item(line: int, *, index: int, at: float, inner: str = "pick_patch", exact: bool = True) -> Stack:
+def item(
+    line: int, *, index: int, at: float, inner: str = "pick_patch", exact: bool = True, owns_gil: bool = True
+) -> Stack:
     """A DataLoader worker inside `__getitem__(index)`, at some line of a function it called."""
-    return stack(
+    found = stack(
         "main", frame(f"job.py:{line} {inner}", arguments=index), frame("job.py:36 __getitem__", arguments=index),
         FETCH, WORKER_LOOP, at=at, exact=exact,
     )  # fmt: skip
+    return msgspec.structs.replace(found, owns_gil=owns_gil)
 
 
 def loop(line: int, *, at: float, others: int = 0) -> Stack:
@@ -57,6 +62,16 @@ def test_one_that_walks_around_inside_one_call_spins() -> None:
     assert of(*((at, item(28 + int(at) % 4, index=37, at=at), running()) for at in range(8))) is Motion.SPINNING
 
 
+def test_native_code_that_computes_without_the_gil_moves() -> None:
+    looks = ((float(at), item(28, index=37, at=at, owns_gil=False), running()) for at in range(8))
+    assert of(*looks) is Motion.MOVING
+
+
+def test_one_that_gives_the_gil_away_at_times_spins() -> None:
+    looks = ((float(at), item(28, index=37, at=at, owns_gil=at != 3), running()) for at in range(8))
+    assert of(*looks) is Motion.SPINNING
+
+
 def test_one_that_tries_again_and_again_naps() -> None:
     sleeping = blocked("clock_nanosleep", wakes_at=START)
     assert of(*((at, item(20, index=37, at=at, inner="download"), sleeping) for at in range(8))) is Motion.NAPPING
@@ -92,6 +107,37 @@ def test_one_that_ran_more_often_than_its_time_limit_explains_was_given_somethin
     every_five = blocked("poll", "pipe:7", timeout_s=5.0)
     slices = tuple(100 * n for n in range(8))
     assert of(*((at, loop(20, at=at), every_five) for at in range(8)), slices=slices) is Motion.MOVING
+
+
+def later(found: Past, *, ran_s: float, slices: int) -> Past:
+    """The same some time after its last look, having run so much since."""
+    last = found.looks[-1]
+    counters = thread(run_s=last.run_ns / 1e9 + ran_s, slices=last.slices + slices)
+    return msgspec.structs.replace(found, thread=counters, ran_at=START + 60)
+
+
+def test_one_that_computes_since_it_was_seen_twice_moves() -> None:
+    seen = past(*((at, loop(20, at=at), running()) for at in (0.0, 5.0)), ran_at=5)
+
+    assert motion(later(seen, ran_s=4.0, slices=4000), START + 10) is Motion.MOVING
+    assert motion(later(seen, ran_s=0.1, slices=4000), START + 10) is Motion.UNSEEN
+
+
+def test_one_that_computes_now_naps_no_more() -> None:
+    every_second = blocked("poll", "pipe:7", timeout_s=1.0)
+    seen = past(*((at, loop(20, at=at), every_second) for at in range(8)), ran_at=7, slices=tuple(range(8)))
+
+    assert motion(later(seen, ran_s=2.0, slices=20), START + 12) is Motion.MOVING
+    assert motion(later(seen, ran_s=0.0, slices=5), START + 12) is Motion.NAPPING
+
+
+def test_one_that_only_took_up_its_wait_again_since_it_was_seen_does_not_move() -> None:
+    every_five = blocked("poll", "pipe:7", timeout_s=5.0)
+    looks = [(float(at), loop(20 + at, at=at), running()) for at in range(6)]
+    seen = past(*looks, (6.0, loop(40, at=6), every_five), ran_at=6, slices=(*range(0, 60, 10), 60))
+
+    assert motion(later(seen, ran_s=0.0, slices=1), START + 10) is Motion.NAPPING
+    assert motion(later(seen, ran_s=0.0, slices=3), START + 10) is Motion.MOVING
 
 
 def test_a_stack_that_mixes_two_moments_does_not_count() -> None:

@@ -94,6 +94,8 @@ STACKS: list[tuple[Wait, str, tuple[str, ...]]] = [
                                                         "multiprocessing/synchronize.py:349 Event.wait", "job.py:5 main")),
     (Wait.PROCESS_EVENT, "an event between processes", ("multiprocessing/synchronize.py:261 Condition.wait",
                                                         "lib/threading.py:694 Barrier.wait", "job.py:5 main")),
+    (Wait.FILE_LOCK, "a file lock", ("site-packages/filelock/_api.py:340 BaseFileLock.acquire",
+                                     "site-packages/filelock/_api.py:383 BaseFileLock.__enter__", "job.py:5 main")),
     (Wait.THREAD_QUEUE, "a queue between threads", (CONDITION, "lib/queue.py:171 Queue.get", "job.py:5 main")),
     (Wait.CONDITION, "an event between threads", (CONDITION, "lib/threading.py:629 Event.wait", "job.py:5 main")),
     (Wait.COLLECTIVE, "all_reduce", (f"{C10D}:3252 all_reduce", LOGGED, "job.py:42 train")),

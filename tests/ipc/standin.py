@@ -13,7 +13,9 @@ What differs from CUDA, so that a test must not conclude it:
 - no stream is synchronized and no event is recorded, so a release takes no time;
 - torch's shared memory manager knows the refcounter and unlinks it after a `kill -9` of the producer; CUDA's has no manager;
 - no static destructor runs at the end of a producer;
-- the handle of the refcounter holds the manager's address too, because opening it here needs that.
+- the handle of the refcounter holds the manager's address too, because opening it here needs that;
+- what was received is a tensor on the CPU, so one that may not be sent on has to say so itself (`Tensor.received`);
+- an event that a receiver opens and never closes is so much memory as `EVENT` says; CUDA's takes what it takes.
 
 Tests that use it have "standin" in their names.  `install` comes before the shim's, whose hooks call what they find.
 """
@@ -35,6 +37,9 @@ EVENTS = 1000
 """CUDA_IPC_MAXIMUM_EVENTS_TO_USE."""
 MEMORY_NAME, MANAGER_NAME = 40, 64
 """Lengths that the names of the memory and of its manager are padded to, in the place of cudaIpcMemHandle."""
+EVENT = bytearray(1)
+"""What a receiver keeps a copy of for each sending."""
+OPENED = []
 
 
 class DeviceStorage(Storage):
@@ -57,6 +62,13 @@ class Tensor:
         self._size, self._stride = like.size(), like.stride()
         storage = DeviceStorage(like.untyped_storage().nbytes())
         self._storage = torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+    @classmethod
+    def received(cls, *size: int):
+        """One that came from another process."""
+        tensor = cls(*size)
+        tensor._storage._untyped_storage.received = True
+        return tensor
 
     def _typed_storage(self):
         return self._storage
@@ -131,6 +143,10 @@ def counts_of(storage):
 
 def share_cuda(storage):
     """THPStorage_shareCuda, which holds the GIL: the feeders of two queues do not mix."""
+    if getattr(storage, "received", False):
+        raise RuntimeError(
+            "Attempted to send CUDA tensor received from another process; this is not currently supported."
+        )
     with PRODUCER.lock:
         if not hasattr(storage, "_sendings"):
             storage._sendings = []
@@ -149,6 +165,7 @@ def new_shared_cuda(_device, handle, size, _offset, refcounter, slot, _event, _h
     """THPStorage_newSharedCuda."""
     names = handle[2:]
     manager, name = (part.rstrip(b"\0") for part in (names[:MANAGER_NAME], names[MANAGER_NAME:]))
+    OPENED.append(EVENT[:])
     storage = Storage._new_shared_filename_cpu(manager, name, size)
     weakref.finalize(storage, release, refcounter, slot)
     return storage

@@ -52,6 +52,22 @@ def test_how_many_items_are_in_a_queue(method: str, version: str) -> None:
         assert simple.unread_bytes
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_how_many_items_were_taken_so_far(method: str) -> None:
+    with Job("queues.py", method) as running:
+        child, names = begin(running)
+        running.order("put unbounded 5")
+        running.order("get unbounded 2")
+        with looking_at(running.pid) as looking:
+            looking.round()
+            first = state_of(looking.round(), names["unbounded"])
+            running.order("get unbounded 3")
+            second = state_of(looking.round(), names["unbounded"])
+            nobody = state_of(looking.round(), names["joinable"])
+        assert (first.getters, first.taken, second.taken) == ((child,), 2, 5)
+        assert nobody.taken is None
+
+
 def test_the_bytes_in_the_pipe() -> None:
     with Job("queues.py", "fork") as running:
         _, names = begin(running)

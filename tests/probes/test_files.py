@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,37 @@ def test_a_kept_descriptor_never_speaks_of_another_process() -> None:
     with pytest.raises(ProcessLookupError):
         proc.reread(path)
     proc.close()
+
+
+def test_the_clock_of_a_process_moves_when_it_runs() -> None:
+    proc = Proc()
+    first = proc.clock(os.getpid())
+    assert first is not None
+    ran_until = time.process_time() + 0.002
+    while time.process_time() < ran_until:
+        pass
+    assert (proc.clock(os.getpid()) or 0) >= first + 2_000_000
+
+
+def test_the_clock_of_one_that_is_gone_or_of_another_tree_tells_nothing(tmp_path: Path) -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert Proc().clock(child.pid) is None
+    assert Proc(tmp_path).clock(os.getpid()) is None
+
+
+@pytest.mark.parametrize("namespace", ["another", "own"])
+def test_the_clocks_of_another_namespace_are_not_asked(namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In /proc of another one, this process has another pid, or none."""
+    pid = os.getpid() + (namespace == "another")
+    monkeypatch.setattr(os, "readlink", lambda _path: str(pid))
+    assert (Proc().clock(os.getpid()) is None) == (namespace == "another")
+
+
+def test_a_kernel_without_counters_of_runs_is_not_asked_for_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    exists = os.path.exists
+    monkeypatch.setattr(os.path, "exists", lambda path: path != "/proc/self/schedstat" and exists(path))
+    assert Proc().clock(os.getpid()) is None
 
 
 def test_without_descriptors_to_spare_files_are_opened_each_time(tmp_path: Path) -> None:

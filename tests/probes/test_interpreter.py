@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
@@ -198,6 +198,79 @@ def test_a_block_that_gives_its_lock_back_by_hand_proves_nothing() -> None:
 
     with standing(work) as (tid,):
         assert [row.exact for row in held(look(), tid)] == [False]
+
+
+def test_a_call_of_the_block_that_gives_the_lock_back_proves_nothing_either() -> None:
+    lock = threading.Lock()
+
+    def gives_back(ready: threading.Event, end: threading.Event) -> None:
+        ready.set()
+        end.wait()
+        lock.release()
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        with lock:
+            gives_back(ready, end)
+            lock.acquire()
+
+    with standing(work) as (tid,):
+        assert [row.exact for row in held(look(), tid)] == [False]
+
+
+def test_another_thread_that_takes_locks_by_hand_may_have_it() -> None:
+    lock = threading.Lock()
+
+    def gives_back() -> None:
+        lock.release()
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        with lock:
+            gives_back()
+            ready.set()
+            end.wait()
+
+    def takes(ready: threading.Event, end: threading.Event) -> None:
+        lock.acquire()
+        ready.set()
+        end.wait()
+
+    with standing(work, takes) as (first, _):
+        assert [row.exact for row in held(look(), first)] == [False]
+
+
+@pytest.mark.parametrize("things", [range(5, 9), [5, 6, 7, 8], (5, 6, 7, 8), dict.fromkeys(range(5, 9))], ids=type)
+def test_how_far_a_loop_is(things: Collection[int]) -> None:
+    """It stands at the second turn, then at the third; the iterator is the same."""
+    onwards = threading.Semaphore(0)
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        for thing in things:
+            if thing > 5:
+                ready.set()
+                onwards.acquire()
+        end.wait()
+
+    with standing(work) as (tid,):
+        before = positions(tid)
+        onwards.release()
+        try:
+            assert 1 in steps(tid, before)
+        finally:
+            onwards.release(len(things))
+
+
+def positions(tid: int) -> dict[int, int]:
+    return dict(look_inside(Proc(), os.getpid(), {}, runners=[tid]).turns.get(tid, ()))
+
+
+def steps(tid: int, before: dict[int, int]) -> set[int]:
+    """How far the iterators of a thread have come that stood elsewhere before, once one has."""
+    for _ in range(2000):
+        now = positions(tid)
+        if found := {now[name] - at for name, at in before.items() if now.get(name, at) != at}:
+            return found
+        time.sleep(0.005)
+    raise AssertionError(before)
 
 
 def test_the_thread_that_is_joined() -> None:

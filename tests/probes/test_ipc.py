@@ -80,12 +80,12 @@ def test_a_screen_is_there_at_once(tree: Tree, proc: Proc) -> None:
 
 
 def test_first_looks_are_made_in_turns_and_at_once_for_a_report(tree: Tree, proc: Proc) -> None:
-    everybody = [born(tree, pid) for pid in range(10, 20)]
+    everybody = [born(tree, pid) for pid in range(10, 50)]
     made = IpcProbe(proc)
     known = [len(look(made, *everybody, at=at).limits) for at in range(5)]
-    assert known == [0, 4, 8, 10, 10]
-    assert probe.FIRST_PER_ROUND == 4
-    assert len(look(IpcProbe(proc, eager=True), *everybody).limits) == 10
+    assert known == [0, 16, 32, 40, 40]
+    assert probe.FIRST_PER_ROUND == 16
+    assert len(look(IpcProbe(proc, eager=True), *everybody).limits) == 40
 
 
 def test_a_process_that_stands_still_is_not_looked_at_again(tree: Tree, proc: Proc) -> None:

@@ -16,6 +16,7 @@ from mpmon.codec import decode, encode
 from mpmon.model import Blocked, KernelObject
 from mpmon.probes.files import Proc
 from mpmon.probes.kernel import KernelLook, file_locks, object_name
+from tests.sleepers import sleeper
 
 NOW = 1_767_002_000.0
 STACK = "0x7ffc00001000 0x7f0200000000"
@@ -110,6 +111,14 @@ def test_without_the_scheduler_s_clock_a_sleep_is_counted_from_now(recorded: Pro
     assert (row.syscall, row.ran_at, row.wakes_at) == ("clock_nanosleep", None, NOW + 2.5)
 
 
+def test_a_sleeper_that_was_moved_to_another_cpu_does_not_tell_when_it_ran(recorded: Proc) -> None:
+    own = Path(recorded.path(os.getpid(), "task", threading.get_native_id()))
+    own.mkdir(parents=True)
+    (own / "sched").write_text("se.exec_start : 501000.25\n")
+    Path(recorded.path(4140, "task", 4140, "sched")).write_text("se.exec_start : 0.000000\n")
+    assert look(recorded, 4140).blocked[4140][0].ran_at is None
+
+
 @pytest.mark.parametrize("text", ["running", "", "-1 0x7ffc 0x7f11"])
 def test_one_that_is_in_no_call(recorded: Proc, text: str) -> None:
     Path(recorded.path(4100, "task", 4100, "syscall")).write_text(f"{text}\n")
@@ -145,6 +154,30 @@ def test_a_lock_on_a_real_file() -> None:
             object_name(os.readlink(f"/proc/self/fd/{file.fileno()}"), 1, 3, f"/proc/self/fd/{file.fileno()}") == name
         )
         assert os.getpid() in file_locks(proc).get(name, ())
+
+
+def test_locks_on_the_files_a_process_has_open_are_noted_though_nobody_waits() -> None:
+    """Whoever tries again and again for one is in no call that names it."""
+    with tempfile.NamedTemporaryFile() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        found = look(Proc(), os.getpid())
+        items = [found.objects[name] for name in found.locked[os.getpid()]]
+        noted = [(item.kind, item.path) for item in items if os.getpid() in item.holders]
+        assert ("file lock", file.name) in noted
+        fcntl.flock(file, fcntl.LOCK_UN)
+        assert set(found.locked[os.getpid()]) - set(look(Proc(), os.getpid()).locked[os.getpid()])
+
+
+def test_the_other_side_of_a_terminal() -> None:
+    """A child reads its master side; who has the other side open may print."""
+    program = "import os, pty; master, slave = os.openpty(); print('ready', flush=True); os.read(master, 1)"
+    with sleeper(program) as child:
+        while not (names := look(Proc(), child.pid).blocked[child.pid][0].waits_on):
+            pass
+        found = look(Proc(), child.pid)
+        item = found.objects[names[0]]
+        assert (item.kind, f"terminal:{item.path}") == ("pty", item.peer)
+        assert item.peer in {row.object for row in found.handles[child.pid]}
 
 
 # Real descriptors of this very process

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +15,7 @@ from mpmon.model import Thread, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable, Stat, boot_time
 from tests.probes.tree import BOOTED_AT, TICKS, Tree, TreeProc, stat_line
+from tests.sleepers import sleeper
 
 LINE = stat_line(4100, name="python (train) 3.11", ppid=77, pgid=4100, sid=77, start=90000, utime=250, threads=2)
 NOW = BOOTED_AT + 2000.0
@@ -293,3 +297,97 @@ def test_a_user_has_a_name(tree: Tree, proc: Proc, monkeypatch: pytest.MonkeyPat
     tree.add(4100)
     row = job(proc).look(NOW)[0][0]
     assert (row.uid, row.user) == (1000, "ada")
+
+
+# Who has run, told by the clocks of real processes
+
+
+@pytest.fixture
+def real() -> Iterator[Proc]:
+    found = Proc()
+    yield found
+    found.close()
+
+
+ANSWERS = "import sys; print('ready', flush=True); [print('ready', flush=True) for line in sys.stdin]"
+"""Wakes for each line."""
+
+PARENT = """
+import subprocess, sys
+middle = subprocess.Popen(
+    [sys.executable, "-c", "import subprocess; child = subprocess.Popen(['sleep', '1000']); print(child.pid); child.wait()"],
+    stdout=subprocess.PIPE, text=True,
+)
+print(middle.pid, middle.stdout.readline(), end="", file=sys.stderr, flush=True)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_only_what_has_run_is_read_again(real: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sleeper(ANSWERS) as child:
+        table = ProcessTable(real, child.pid)
+        processes, threads = table.look(NOW)
+        read: list[str] = []
+        reread = real.reread
+        monkeypatch.setattr(real, "reread", lambda path: read.append(path) or reread(path))
+        after = table.look(NOW + 1)
+        assert (after[0][0], after[1][0], read, table.stirred) == (processes[0], threads[0], [], [])
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write("\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        while table.look(NOW + 2)[1][0].slices == threads[0].slices:
+            pass  # it may be on its CPU still
+        assert table.stirred == [child.pid]
+
+
+def test_a_stop_is_seen_at_once(real: Proc) -> None:
+    with sleeper() as child:
+        table = ProcessTable(real, child.pid)
+        assert table.look(NOW)[0][0].state == "S"
+        child.send_signal(signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+        assert table.look(NOW + 1)[0][0].state == "T"
+        child.send_signal(signal.SIGCONT)
+        os.waitpid(child.pid, os.WCONTINUED)
+        child.send_signal(signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+        assert table.look(NOW + 2)[0][0].state == "T"
+
+
+def test_an_end_is_seen_at_once_and_so_is_that_it_was_collected(real: Proc) -> None:
+    with sleeper() as child:
+        table = ProcessTable(real, child.pid)
+        table.look(NOW)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert [(row.state, row.exit_code) for row in table.look(NOW + 1)[0]] == [("Z", signal.SIGKILL)]
+        child.wait()
+        assert table.look(NOW + 2)[0] == ()
+        assert [row.process.exit_code for row in table.exits] == [signal.SIGKILL]
+
+
+def test_a_child_that_has_not_run_has_its_new_parent_at_once(real: Proc, capfd: pytest.CaptureFixture[str]) -> None:
+    with sleeper(PARENT) as root:
+        middle, child = map(int, capfd.readouterr().err.split())
+        table = ProcessTable(real, root.pid)
+        assert {row.pid: row.ppid for row in table.look(NOW)[0]}[child] == middle
+        pidfd = os.pidfd_open(middle)
+        os.kill(middle, signal.SIGKILL)
+        select.select([pidfd], [], [])
+        os.close(pidfd)
+        found = {row.pid: row for row in table.look(NOW + 1)[0]}
+        assert found[middle].state == "Z"
+        assert found[child].ppid not in (middle, root.pid)
+        os.kill(child, signal.SIGKILL)
+
+
+def test_where_clocks_do_not_tell_everything_is_read(real: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real, "clock", lambda _pid: None)
+    with sleeper() as child:
+        table = ProcessTable(real, child.pid)
+        first = table.look(NOW)
+        assert table.look(NOW + 1)[1][0] is first[1][0]
+        assert table.stirred == [child.pid]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mpmon.model import Stack
 from mpmon.probes.files import Proc
-from mpmon.probes.stacks import KNOWN_LOCALS, MAX_FRAMES, BadDump, StackProbe, parse_dump
+from mpmon.probes.stacks import ATTEMPTS, KNOWN_LOCALS, MAX_FRAMES, TORN, BadDump, StackProbe, parse_dump
 
 RECORDED = (Path(__file__).parent / "fixtures" / "pyspy" / "threads.json").read_bytes()
 AT = 7.0
@@ -110,6 +110,19 @@ def test_json_of_another_shape(text: bytes) -> None:
     rows_or_bad(text)
 
 
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [("'tcp://10.0.0.1:29500'", "tcp://10.0.0.1:29500"), ("None", None), (f"'{'x' * 300}'", None)],
+    ids=["an address", "none", "too long"],
+)
+def test_where_the_ranks_meet_is_kept(value: str, known: str | None) -> None:
+    frame = {"name": "init_process_group", "filename": "distributed_c10d.py", "line": 9,
+             "locals": [{"name": "init_method", "addr": 1, "arg": True, "repr": value}]}  # fmt: skip
+    text = json.dumps([{"thread_name": "MainThread", "os_thread_id": 7, "frames": [frame]}]).encode()
+    kept = parse_dump(text, 7, AT)[0].frames[0].known
+    assert (kept or {}).get("init_method") == known
+
+
 # A program in the place of py-spy
 
 
@@ -145,6 +158,21 @@ def told(probe: StackProbe) -> str:
 )
 def test_why_there_are_no_stacks(spy: Callable[[str], StackProbe], script: str, words: str) -> None:
     assert words in told(spy(script))
+
+
+@pytest.mark.parametrize(("times", "found"), [(1, True), (2, True), (3, False)])
+def test_frames_that_change_too_fast_are_asked_for_again(
+    spy: Callable[[str], StackProbe], tmp_path: Path, times: int, found: bool
+) -> None:
+    """The program leaves a letter for each time that it was asked."""
+    log = tmp_path / "asked"
+    answer = f'[{{"pid": {os.getpid()}, "thread_id": 1, "os_thread_id": {os.getpid()}, "frames": []}}]'
+    probe = spy(
+        f"printf x >> {log}; [ $(wc -c < {log}) -gt {times} ] && echo '{answer}' && exit; echo 'Error: {TORN}' >&2; exit 1"
+    )
+    stacks, unknowns = probe.dump([os.getpid()], lambda: AT)
+    assert (os.getpid() in stacks, os.getpid() in unknowns) == (found, not found)
+    assert log.read_text() == "x" * min(times + 1, ATTEMPTS)
 
 
 def test_without_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:

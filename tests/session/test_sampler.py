@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.model import Snapshot, Stack, Unknown
-from mpmon.probes import kernel, syscalls
+from mpmon.model import Remembered, Snapshot, Stack, Unknown
+from mpmon.probes import interpreter, kernel, syscalls
+from mpmon.probes.interpreter.locks import Findings
+from mpmon.probes.stacks import TORN
 from mpmon.session import sampler as module
-from mpmon.session.sampler import PER_ROUND, Sampler
-from tests.builders import stack
+from mpmon.session.sampler import PER_ROUND, TORN_FOR_S, Sampler
+from tests.builders import START, stack
 from tests.probes.tree import BOOTED_AT, Tree, TreeProc
 
 ROOT, WORKER = 4100, 4121
@@ -37,7 +39,7 @@ class Dumps:
             pid: Unknown(table="stacks", pid=pid, reason=self.refuses[pid]) for pid in wanted if pid in self.refuses
         }
         stacks = {
-            pid: (stack("main", f"job.py:3 f{self.lines.get(pid, 0)}", pid=pid),)
+            pid: (stack("main", f"job.py:3 f{self.lines.get(pid, 0)}", pid=pid, at=now() - START),)
             for pid in wanted
             if pid not in unknowns
         }
@@ -291,6 +293,18 @@ def test_why_there_is_no_stack_is_told(job: Watched) -> None:
     assert (report.ok, report.problem) == (False, "not allowed")
 
 
+def test_frames_that_change_too_fast_are_those_of_a_moment_ago(report: Watched) -> None:
+    """And those of long ago are none."""
+    report.round()
+    report.dumps.refuses[WORKER] = f"py-spy: {TORN}"
+    soon = report.round(ran=[WORKER])
+    assert [row.pid for row in soon.stacks] == [ROOT, WORKER]
+    assert not [row for row in soon.unknowns if row.table == "stacks"]
+    late = report.round(later=TORN_FOR_S + 1, ran=[WORKER])
+    assert [row.pid for row in late.stacks] == [ROOT]
+    assert [row.pid for row in late.unknowns if row.table == "stacks"] == [WORKER]
+
+
 def test_rows_of_one_that_ended_are_gone(job: Watched) -> None:
     for _ in range(2):
         job.round()
@@ -320,3 +334,32 @@ def test_stacks_never(tree: Tree) -> None:
     assert now.stacks == ()
     assert [row.pid for row in now.blocked] == [ROOT, WORKER]
     sampler.close()
+
+
+def test_a_parent_that_knows_its_children_is_not_searched_for_them_again(
+    report: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[bool] = []
+
+    def look_inside(_proc: object, pid: int, _sleepers: object, *, is_parent: bool, **_more: object) -> Findings:
+        if pid == ROOT:
+            searched.append(is_parent)
+        known = tuple(Remembered(pid=ROOT, child=child) for child in children) if is_parent else ()
+        return Findings(remembered=known)
+
+    def asked() -> list[bool]:
+        found = report.round(ran=[ROOT], later=2.0).remembered
+        assert [row.child for row in found] == children
+        taken = searched[:]
+        searched.clear()
+        return taken
+
+    monkeypatch.setattr(interpreter, "look_inside", look_inside)
+    children: list[int] = []
+    assert asked() == [True]
+    assert asked() == [True], "it did not know the worker"
+    children.append(WORKER)
+    assert asked() == [True]
+    assert asked() == [False], "it knows all"
+    report.tree.add(WORKER + 1, parent=ROOT)
+    assert asked() == [True], "there is another one"

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from queue import Empty, Queue
 from typing import NamedTuple, final
-
-import psutil
 
 from mpmon.launch import STARTUP
 from mpmon.model import Snapshot
@@ -25,10 +19,25 @@ from mpmon.probes.processes import ProcessTable
 from mpmon.probes.shim import ShimProbe
 from mpmon.probes.shim.file import Owner, ShimFile
 from mpmon.shim.places import RECORDS, Name
+from tests.talking import LONGEST_S, Talking
+
+__all__ = [
+    "HOME",
+    "LONGEST_S",
+    "PROGRAMS",
+    "STARTUP",
+    "Job",
+    "Look",
+    "environment",
+    "files",
+    "look",
+    "place",
+    "queue_of",
+    "run",
+]
 
 PROGRAMS = Path(__file__).parent / "programs"
 HOME = PROGRAMS.parent.parent.parent
-LONGEST_S = 60.0
 
 
 def environment(folder: Path | str | None, **more: str) -> dict[str, str]:
@@ -57,98 +66,13 @@ def run(program: str, *arguments: str, folder: Path | str | None, python: str = 
 
 
 @final
-class Job:
-    """A job that tells what it does, one JSON object a line, and goes on when told to."""
+class Job(Talking):
+    """One of `programs/`, with the shim that writes into a folder."""
 
     def __init__(
         self, program: str, *arguments: str, folder: Path | str | None, python: str = sys.executable, **more: str
     ) -> None:
-        self._temporary = tempfile.TemporaryDirectory(dir="/tmp")
-        self._process = subprocess.Popen(
-            [python, str(PROGRAMS / program), *arguments],
-            env=environment(folder, TMPDIR=self._temporary.name, **more),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
-        self._lines: Queue[str] = Queue()
-        self._everybody: dict[tuple[int, float], psutil.Process] = {}
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def __enter__(self) -> Job:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._remember()
-        for process in self._everybody.values():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if not _tidies_up(process):
-                    process.send_signal(signal.SIGKILL)
-        assert self._process.stdin
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        deadline = time.monotonic() + 5
-        while any(_runs(process) for process in self._everybody.values()) and time.monotonic() < deadline:
-            time.sleep(0.005)
-        for pid, _ in self._everybody:
-            for left in Path("/dev/shm").glob(f"torch_{pid}_*"):
-                left.unlink(missing_ok=True)
-        self._temporary.cleanup()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def hear(self) -> dict[str, object]:
-        """The next thing it says."""
-        try:
-            line = self._lines.get(timeout=LONGEST_S)
-        except Empty:
-            raise AssertionError("the job says nothing") from None
-        assert line, "the job has ended"
-        self._remember()
-        return json.loads(line)
-
-    def hear_pid(self, name: str = "child") -> int:
-        """A process it names."""
-        pid = self.hear()[name]
-        assert isinstance(pid, int)
-        return pid
-
-    def tell(self, word: str = "go") -> None:
-        """What it waits for."""
-        assert self._process.stdin
-        self._process.stdin.write(word + "\n")
-        self._process.stdin.flush()
-
-    def end(self) -> int:
-        """Its exit status, once it has ended by itself."""
-        return self._process.wait(LONGEST_S)
-
-    def _listen(self) -> None:
-        assert self._process.stdout
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                self._lines.put(line)
-        self._lines.put("")
-
-    def _remember(self) -> None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            root = psutil.Process(self.pid)
-            for process in (root, *root.children(recursive=True)):
-                self._everybody[process.pid, process.create_time()] = process
-
-
-def _tidies_up(process: psutil.Process) -> bool:
-    """It ends with the last of those it serves, and takes with it what they shared."""
-    words = " ".join(process.cmdline())
-    return "multiprocessing.resource_tracker" in words or "torch_shm_manager" in words
-
-
-def _runs(process: psutil.Process) -> bool:
-    """It is there and no zombie, which only init collects."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
+        super().__init__([python, str(PROGRAMS / program), *arguments], environment(folder, **more))
 
 
 def place(program: str, mark: str, function: str = "main") -> str:

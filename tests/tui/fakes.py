@@ -5,9 +5,12 @@ from __future__ import annotations
 import queue
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mpmon.diagnosis.findings import (
     Certainty,
     Diagnosis,
+    Event,
     Finding,
     Link,
     Observation,
@@ -19,6 +22,7 @@ from mpmon.diagnosis.findings import (
 )
 from mpmon.model import (
     Blocked,
+    Exit,
     Frame,
     Gpu,
     GpuProcess,
@@ -227,6 +231,41 @@ def hung_diagnosis(since: float) -> Diagnosis:
     return Diagnosis(
         verdict=Verdict.HUNG, since=since, because="one worker is stuck", findings=(finding, other), processes=views
     )
+
+
+def ended(*, now: float = NOW) -> Observation:
+    """One worker failed, then the program, and nobody is left."""
+    last = {4100: ("main", 5, now - 2), 4120: ("process w", 0, now - 9), 4121: ("process w", 3, now - 6)}
+    rows = {
+        pid: process(pid, ppid=4100 if pid > 4100 else 1, exit_code=code << 8) for pid, (_, code, _) in last.items()
+    }
+    snapshot = Snapshot(
+        taken_at=now,
+        root_pid=4100,
+        root_start_time=NOW - 600,
+        exits=tuple(
+            Exit(pid=pid, start_time=row.start_time, seen_at=last[pid][2], process=row) for pid, row in rows.items()
+        ),
+    )
+    views = tuple(
+        ProcessView(
+            pid=pid,
+            role=role,
+            parent=4100 if pid > 4100 else None,
+            mood="dead",
+            does=f"ended with exit status {code}",
+        )
+        for pid, (role, code, _) in last.items()
+    )
+    died = sorted(last.items(), key=lambda item: item[1][2])
+    events = tuple(
+        Event(
+            at=at, kind="died", summary=f"{role} (pid {pid}) ended with exit status {code}", pids=(pid,), bad=code > 0
+        )
+        for pid, (role, code, at) in died
+    )
+    diagnosis = Diagnosis(verdict=Verdict.UNKNOWN, because="the process has ended", processes=views)
+    return msgspec.structs.replace(observe(snapshot, diagnosis), events=events)
 
 
 def healthy(*, now: float = NOW, cpu: float = 97.0, gpus: bool = True) -> Observation:

@@ -124,9 +124,7 @@ def events() -> tuple[Event, ...]:
     return (
         Event(at=NOW - 300, kind="watch", summary="mpmon watches pid 4100: 7 processes", pids=(4100,)),
         Event(at=NOW - 298, kind="verdict", summary="healthy: main is running in train() at train.py:41"),
-        Event(
-            at=NOW - 290, kind="probe-failed", summary="gpus: no NVIDIA driver here", bad=True
-        ),
+        Event(at=NOW - 290, kind="probe-failed", summary="stacks: no answer of py-spy within 5 s"),
         Event(
             at=NOW - 270, kind="died", summary="dataloader worker 1 (pid 4119) was killed by SIGKILL (9)", pids=(4119,),
             bad=True,

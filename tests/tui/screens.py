@@ -20,6 +20,9 @@ GOLDENS = Path(__file__).parent / "goldens"
 
 SMALL = (80, 24)
 LARGE = (120, 40)
+WIDE = (200, 60)
+SIZES = {"80x24": SMALL, "120x40": LARGE, "200x60": WIDE}
+"""Every screen is drawn at the smallest size that must work, at a comfortable one, and in two columns."""
 
 
 def screen_text(app: MonitorApp) -> str:

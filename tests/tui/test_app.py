@@ -8,13 +8,15 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from mpmon.diagnosis.findings import Link
+import msgspec
+
+from mpmon.diagnosis.findings import Certainty, Event, Finding, Link, Waiter
 from mpmon.errors import CannotTell
-from mpmon.model import ProbeReport
 from mpmon.tui.app import MonitorApp
 from mpmon.tui.describe.finding import chain
 from mpmon.tui.line import text_of
 from mpmon.tui.panels.processes import ProcessesPanel
+from mpmon.tui.scene import Scene
 from tests.tui.fakes import NOW, BlockedWatch, FakeWatch, healthy, hung, many, observe
 from tests.tui.screens import play, screen_text, screen_text_of, settle
 
@@ -109,17 +111,22 @@ def test_a_defect_is_a_line_and_no_traceback() -> None:
     play(watch, script)
 
 
-def test_a_probe_problem_is_a_line() -> None:
-    before = hung()
-    report = ProbeReport(name="stacks", ok=False, seconds=0.1, problem="permission denied: run as the job's user")
-    snapshot = type(before.snapshot)(
-        taken_at=NOW, root_pid=4100, root_start_time=0, processes=before.snapshot.processes, probes=(report,)
-    )
+def complaining(*told: str) -> Observation:
+    """A job of whose probes this was told, the oldest first."""
+    kinds = {False: "probe-failed", True: "probe-works"}
+    events = [Event(at=NOW, kind=kinds[said.endswith("works again")], summary=said) for said in told]
+    return msgspec.structs.replace(hung(), events=tuple(events))
+
+
+def test_a_probe_problem_is_a_line_until_it_is_over() -> None:
+    watch = FakeWatch(complaining("stacks: out of time", "stacks: permission denied"))
 
     async def script(pilot: Pilot[int]) -> None:
-        await settle(pilot, lambda: shows(pilot, "stacks: permission denied"))
+        await settle(pilot, lambda: screen_text_of(pilot).splitlines()[1] == "stacks: permission denied")
+        watch.feed(complaining("stacks: permission denied", "stacks: works again"))
+        await settle(pilot, lambda: screen_text_of(pilot).splitlines()[1].startswith("Dataloader worker 1 sleeps"))
 
-    play(FakeWatch(observe(snapshot, before.diagnosis)), script)
+    play(watch, script)
 
 
 def test_the_selection_starts_at_the_suspect_and_the_watch_attends_to_it() -> None:
@@ -385,12 +392,38 @@ def test_the_palette_has_every_action() -> None:
 
 def test_a_long_chain_keeps_its_end() -> None:
     links = tuple(Link(pid=n, role=f"rank {n}", does="all_reduce over a long name") for n in range(8))
+    finding = Finding(cause="straggler", certainty=Certainty.LIKELY, summary="", suspects=(), chain=links)
 
-    lines = [text_of(line) for line in chain(links, 60, most=2)]
+    lines = [text_of(line) for line in chain(Scene(hung()), finding, 60, most=2)]
 
     assert len(lines) == 2
     assert lines[0].startswith("rank 0 → all_reduce")
     assert "… → rank 7" in " ".join(lines).replace("   ", " ").replace("  ", " ")
+
+
+def test_a_chain_that_cannot_fit_loses_its_beginning_and_says_so() -> None:
+    links = tuple(Link(pid=n, role=f"process with a long name {n}", does="a lock of the other") for n in range(2))
+    finding = Finding(cause="lock-cycle", certainty=Certainty.LIKELY, summary="", suspects=(), chain=links)
+
+    lines = [text_of(line) for line in chain(Scene(hung()), finding, 40, most=2)]
+
+    assert len(lines) == 2
+    assert lines[0].startswith("… → process with a long name 1")
+
+
+def test_all_who_wait_for_the_same_are_the_head_of_the_chain() -> None:
+    scene = Scene(healthy())
+    waits = tuple(
+        Waiter(pid=pid, role=f"rank {n}", waits_for="all_reduce of rank 7") for n, pid in ((0, 4201), (1, 4202))
+    )
+    links = (Link(pid=4201, role="rank 0", does="all_reduce"), Link(pid=9, role="rank 7", does="save"))
+    finding = Finding(
+        cause="straggler", certainty=Certainty.LIKELY, summary="", suspects=(), chain=links, waiters=waits
+    )
+
+    assert text_of(chain(scene, finding, 80, most=2)[0]).startswith("rank 0–1 → all_reduce → rank 7 → save")
+    alone = msgspec.structs.replace(finding, waiters=waits[:1])
+    assert text_of(chain(scene, alone, 80, most=2)[0]).startswith("rank 0 → all_reduce")
 
 
 def test_a_signal_to_end_leaves_as_a_quit_does() -> None:

@@ -25,14 +25,12 @@ from mpmon.tui.describe.details import details
 from mpmon.tui.line import text_of
 from mpmon.tui.scene import Scene
 from tests.tui.fakes import MIB, NOW, FakeWatch, frame, observe, process, stack
-from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.screens import SIZES, check_golden, play, screen_text_of, settle
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from mpmon.diagnosis.findings import Observation
-
-SIZES = {"80x24": SMALL, "120x40": LARGE, "200x60": (200, 60)}
 
 RANK, PEER, WORKER, STRANGER = 4101, 4102, 4121, 99
 PIPE, UNREAD, SOCKET, PEER_SOCKET, SEMAPHORE = "pipe:900", "pipe:901", "socket:31", "socket:32", "semaphore:00:1b:77:0"

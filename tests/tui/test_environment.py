@@ -13,14 +13,12 @@ from mpmon.tui.line import text_of
 from mpmon.tui.scene import Scene
 from tests.tui.fakes import FakeWatch, hung, observe
 from tests.tui.node_fakes import LAUNCHER, RANKS, STUCK, node
-from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.screens import LARGE, SIZES, check_golden, play, screen_text_of, settle
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from mpmon.model import Process
-
-SIZES = {"80x24": SMALL, "120x40": LARGE, "200x60": (200, 60)}
 
 NODE = Scene(node(hung=True))
 

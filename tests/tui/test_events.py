@@ -13,14 +13,12 @@ from mpmon.tui.line import cells, text_of, text_of_lines
 from mpmon.tui.scene import Scene
 from tests.tui.fakes import NOW, FakeWatch, hung
 from tests.tui.ipc_fakes import WORKERS, loader
-from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.screens import SIZES, check_golden, play, screen_text_of, settle
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from mpmon.diagnosis.findings import Observation
-
-SIZES = {"80x24": SMALL, "120x40": LARGE, "200x60": (200, 60)}
 
 
 def shows(pilot: Pilot[int], *words: str) -> bool:

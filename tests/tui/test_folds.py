@@ -14,7 +14,7 @@ from mpmon.tui.order import TROUBLE, Branch, Fold, Folding, Wish, fitting, tree
 from mpmon.tui.scene import Scene
 from tests.tui.fakes import FakeWatch, hung, many, observe
 from tests.tui.node_fakes import LAUNCHER, RANKS, STUCK, WORKERS, node
-from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.screens import SIZES, check_golden, play, screen_text_of, settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Observation
 
 WIDE = (200, 60)
-SIZES = {"80x24": SMALL, "120x40": LARGE, "200x60": WIDE}
-
 CALM, HANGS = Scene(node(hung=False)), Scene(node(hung=True))
 
 
@@ -179,7 +177,7 @@ def test_plus_takes_a_line_apart_and_minus_puts_it_together() -> None:
         await pilot.press("home", "down", "plus")
         await settle(pilot, lambda: shows(pilot, "41 in 11 lines", "rank 0 +4", "rank 1 +4"))
         await pilot.press("plus")
-        await settle(pilot, lambda: shows(pilot, "41 in 12 lines", "dataloader wor… 0–3"))
+        await settle(pilot, lambda: shows(pilot, "41 in 12 lines", "dataloader work… 0–3"))
         await pilot.press("minus")
         await settle(pilot, lambda: shows(pilot, "rank 0 +4", "rank 1 +4"))
         await pilot.press("minus")

@@ -38,15 +38,13 @@ from tests.tui.gpu_fakes import (
     uuid,
     without_driver,
 )
-from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.screens import SIZES, SMALL, check_golden, play, screen_text_of, settle
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from mpmon.diagnosis.findings import Observation
     from mpmon.tui.gpu_rows import GpuRow
-
-SIZES = {"80x24": SMALL, "120x40": LARGE, "200x60": (200, 60)}
 
 UTIL, POWER, MEMORY = TRACKS
 
@@ -103,10 +101,11 @@ def test_screen(name: str, size: str) -> None:
     check_golden(f"gpus-{name}-{size}", draw(made(), SIZES[size], *keys))
 
 
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", PAGES)
-def test_page(name: str) -> None:
+def test_page(name: str, size: str) -> None:
     made, keys = PAGES[name]
-    check_golden(f"gpus-{name}-80x24", draw(made(), SMALL, *keys))
+    check_golden(f"gpus-{name}-{size}", draw(made(), SIZES[size], *keys))
 
 
 def test_eight_gpus_and_eight_ranks_fit_a_small_screen() -> None:
@@ -323,9 +322,21 @@ def test_a_history_goes_back_with_the_picture() -> None:
     assert turned.history(uuid(0), UTIL) == fresh.history(uuid(0), UTIL)
 
 
-@pytest.mark.parametrize(("interval", "width", "step"), [(1.0, 10, 20), (1.0, 100, 2), (0.5, 150, 1), (5.0, 100, 10)])
-def test_a_character_stands_for_a_round_time(interval: float, width: int, step: int) -> None:
-    trend = tuple(Moment(100.0 + interval * n, (), (), {}) for n in range(20))
+@pytest.mark.parametrize(
+    ("interval", "rounds", "width", "step"),
+    [
+        (1.0, 10, 10, 2),
+        (1.0, 40, 10, 5),
+        (1.0, 240, 10, 20),
+        (1.0, 240, 100, 2),
+        (0.5, 240, 150, 1),
+        (5.0, 40, 100, 10),
+    ],
+)
+def test_a_character_stands_for_a_round_time_and_all_of_them_for_what_was_seen(
+    interval: float, rounds: int, width: int, step: int
+) -> None:
+    trend = tuple(Moment(100.0 + interval * n, (), (), {}) for n in range(rounds))
 
     assert step_for(trend, width) == step
 

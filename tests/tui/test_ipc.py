@@ -10,16 +10,17 @@ from rich.segment import Segment
 from textual.color import Color
 
 from mpmon.diagnosis import ipc
-from mpmon.diagnosis.findings import Verdict
-from mpmon.model import Blocked, Handle, SemaphoreUse, Unknown
+from mpmon.diagnosis.findings import Moment, Verdict
+from mpmon.model import Blocked, Handle, QueueState, SemaphoreUse, Unknown
 from mpmon.tui.ascii import AsciiFilter
 from mpmon.tui.describe.ipc import WHAT_IT_ADDS, everything, of_process
 from mpmon.tui.describe.queues import waits_since
+from mpmon.tui.describe.throughput import throughput
 from mpmon.tui.ipc_columns import line, plan
 from mpmon.tui.ipc_rows import IpcRow, ipc_rows
 from mpmon.tui.line import cells, text_of, text_of_lines
 from mpmon.tui.panels.queues import QueuesPanel
-from mpmon.tui.rates import Rates
+from mpmon.tui.rates import rates
 from mpmon.tui.scene import Scene
 from tests.tui.fakes import NOW, FakeWatch, healthy, observe
 from tests.tui.gpu_fakes import training
@@ -31,6 +32,7 @@ from tests.tui.ipc_fakes import (
     MAIN,
     PRODUCER,
     READER,
+    RESULTS,
     WEIGHTS,
     WORKERS,
     WRITERS,
@@ -41,14 +43,12 @@ from tests.tui.ipc_fakes import (
     semaphores,
 )
 from tests.tui.node_fakes import RANKS, STUCK, node
-from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.screens import LARGE, SIZES, SMALL, check_golden, play, screen_text_of, settle
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from mpmon.diagnosis.findings import Observation
-
-SIZES = {"80x24": SMALL, "120x40": LARGE, "200x60": (200, 60)}
 
 SCREENS = {
     "loader": (loader, ()),
@@ -82,7 +82,7 @@ def shows(pilot: Pilot[int], *words: str) -> bool:
 
 
 def rows_of(observation: Observation, *, folded: bool = True) -> list[IpcRow]:
-    return ipc_rows(Scene(observation), lambda queue: None, folded=folded)
+    return ipc_rows(Scene(observation), folded=folded)
 
 
 def row_of(observation: Observation, what: str) -> IpcRow:
@@ -365,32 +365,60 @@ def test_a_wait_to_get_is_no_wait_to_put() -> None:
 # How often items are taken
 
 
-def taken(*seconds: float) -> Rates:
-    rates = Rates()
-    for second in seconds:
-        rates.take(Scene(leak(now=NOW + second)))
-    return rates
+def looks(*seconds: float) -> list[Moment]:
+    """The counts of the shim, as they were at these moments."""
+    pictures = [(second, leak(now=NOW + second).snapshot) for second in seconds]
+    return [Moment(NOW + second, (), (), {}, queue_records=snapshot.queue_records) for second, snapshot in pictures]
+
+
+def counted(*counts: dict[str, int]) -> list[Moment]:
+    """What the ledgers of the trainer said at each second, of queues by their names."""
+    return [
+        Moment(NOW + second, (), (), {}, queues=tuple(
+            QueueState(object=name, pid=MAIN, getters=(MAIN,), taken=taken) for name, taken in each.items()
+        ))
+        for second, each in enumerate(counts)
+    ]  # fmt: skip
 
 
 def test_a_rate_is_items_taken_over_the_seconds_between_two_looks() -> None:
-    assert taken(0, 10, 20).of(WEIGHTS) == pytest.approx(0.2)
+    assert rates(looks(0, 10, 20)).by_queue[WEIGHTS] == pytest.approx(0.2)
 
 
-def test_over_few_seconds_there_is_none() -> None:
-    assert taken(0, 1, 4).of(WEIGHTS) is None
-    assert taken(0).of(WEIGHTS) is None
-    assert Rates().of(WEIGHTS) is None
+@pytest.mark.parametrize("seconds", [(0, 1, 3), (0,), ()])
+def test_over_few_seconds_there_is_none(seconds: tuple[float, ...]) -> None:
+    assert rates(looks(*seconds)).by_queue == {}
 
 
 def test_what_is_long_ago_does_not_count() -> None:
-    assert taken(0, 600, 605).of(WEIGHTS) == pytest.approx(0.2)
+    assert rates(looks(0, 600, 605)).by_queue[WEIGHTS] == pytest.approx(0.2)
 
 
-def test_looking_back_begins_anew() -> None:
-    rates = taken(60, 80)
-    rates.take(Scene(leak(now=NOW)))
+def test_the_ledgers_tell_it_where_there_is_no_shim() -> None:
+    found = rates(counted(*({"pipe:7": 3 * second} for second in range(8))))
 
-    assert rates.of(WEIGHTS) is None
+    assert found.by_queue == {"pipe:7": pytest.approx(3.0)}
+    assert found.by_taker == {MAIN: pytest.approx(3.0)}
+
+
+def test_a_new_queue_for_each_epoch_is_no_gap_in_what_the_trainer_takes() -> None:
+    first, second = ([{name: 10 + 2 * step} for step in range(4)] for name in ("pipe:7", "pipe:8"))
+
+    assert rates(counted(*first, {}, *second)).by_taker == {MAIN: pytest.approx(2.0)}
+
+
+def test_two_queues_of_one_trainer_count_together() -> None:
+    found = rates(counted(*({"pipe:7": step, "pipe:8": 2 * step} for step in range(6))))
+
+    assert found.by_taker == {MAIN: pytest.approx(3.0)}
+
+
+def test_a_healthy_job_shows_what_gets_through() -> None:
+    moments = counted(*({RESULTS: 2 * step} for step in range(8)))
+    observation = msgspec.structs.replace(loader(), trend=tuple(moments))
+    (said,) = throughput(Scene(observation), 80, most=2)
+
+    assert text_of(said) == "main gets 2.0 batches/s, 0 ready"
 
 
 def test_the_panel_shows_it_where_all_who_take_items_have_the_shim() -> None:
@@ -398,10 +426,11 @@ def test_the_panel_shows_it_where_all_who_take_items_have_the_shim() -> None:
 
     async def script(pilot: Pilot[int]) -> None:
         assert not shows(pilot, "gets/s")
-        watch.feed(leak(now=NOW + 20))
-        await settle(pilot, lambda: shows(pilot, "gets/s", " 0.2 "))
+        counts = tuple(looks(0, 10, 20))
+        watch.feed(msgspec.structs.replace(leak(now=NOW + 20), trend=counts))
+        await settle(pilot, lambda: shows(pilot, "gets/s", " 0.20 "))
         only_one = tuple(row for row in leak().snapshot.shims if row.pid == PRODUCER)
-        watch.feed(with_rows(leak(now=NOW + 25), shims=only_one))
+        watch.feed(msgspec.structs.replace(with_rows(leak(now=NOW + 25), shims=only_one), trend=counts))
         await settle(pilot, lambda: not shows(pilot, "gets/s"))
 
     play(watch, script, size=LARGE, first="queues and IPC")

@@ -11,13 +11,11 @@ from mpmon.tui.keys import APP_KEYS, ENVIRONMENT_KEYS, MAIN_KEYS, PAGE_KEYS, SIG
 from mpmon.tui.line import cells, text_of
 from tests.sleepers import row, sleeper
 from tests.tui.fakes import FakeWatch, hung
-from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.screens import SIZES, check_golden, play, screen_text_of, settle
 from tests.tui.test_signals import job
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
-
-SIZES = {"80x24": SMALL, "120x40": LARGE, "200x60": (200, 60)}
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])

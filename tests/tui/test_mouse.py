@@ -10,7 +10,7 @@ from mpmon.tui.keys import Label
 from mpmon.tui.panels.processes import ProcessesPanel
 from mpmon.tui.widgets.bars import KeyBar, label_at
 from tests.tui.fakes import FakeWatch, hung, many
-from tests.tui.screens import play, screen_text_of, settle
+from tests.tui.screens import LARGE, play, screen_text_of, settle
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -87,7 +87,7 @@ def test_a_click_on_a_heading_sorts_and_a_second_one_inverts() -> None:
         await click_word(pilot, "process   ")
         await settle(pilot, lambda: shows(pilot, "by role ─"))
 
-    play(FakeWatch(hung()), script, first="4121")
+    play(FakeWatch(hung()), script, size=LARGE, first="4121")
 
 
 def test_a_click_selects_a_process() -> None:

@@ -10,7 +10,7 @@ from mpmon.session.watch import ReplayWatch
 from mpmon.tui.ascii import AsciiFilter
 from mpmon.tui.describe.crowd import crowd, in_short
 from mpmon.tui.describe.finding import chain
-from mpmon.tui.describe.picture import MOST_BOXES, drawn_pids, picture, suspect_threads
+from mpmon.tui.describe.picture import MOST_BOXES, drawn_pids, picture
 from mpmon.tui.line import cells, text_of
 from mpmon.tui.scene import Scene
 from tests.hangs.expected import HOME
@@ -143,8 +143,8 @@ def test_ascii_knows_every_glyph_of_it() -> None:
 
 
 def test_the_chain_in_short_marks_the_suspects_wherever_they_are() -> None:
-    _, finding = last_finding("uneven-batches")
-    (line, *_) = chain(finding.chain, 80, most=2, suspects=suspect_threads(finding))
+    scene, finding = last_finding("uneven-batches")
+    (line, *_) = chain(scene, finding, 80, most=2)
     assert [text for text, style in line if style == "bad"] == ["rank 2 "]
 
 

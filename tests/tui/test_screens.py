@@ -1,7 +1,8 @@
-"""Every screen as text, at the smallest size that must work and at a comfortable one."""
+"""Every screen as text, of jobs made up and of recordings of real ones."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,19 +12,37 @@ from textual.color import Color
 from mpmon.session.watch import ReplayWatch
 from mpmon.tui.ascii import AsciiFilter
 from tests.hangs.expected import HOME
-from tests.tui.fakes import NOW, FakeWatch, healthy, hung, many
-from tests.tui.screens import LARGE, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.fakes import NOW, FakeWatch, ended, healthy, hung, many
+from tests.tui.screens import GOLDENS, LARGE, SIZES, SMALL, check_golden, play, screen_text_of, settle
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from mpmon.diagnosis.findings import Observation
 
-SIZES = {"80x24": SMALL, "120x40": LARGE}
-
-SCENES = {"hung": hung, "healthy": healthy, "many": lambda: many(256)}
+SCENES = {"hung": hung, "healthy": healthy, "ended": ended, "many": lambda: many(256)}
 
 PAGES = {"details": "enter", "stacks": "s", "groups": "S", "why": "w", "help": "h"}
+
+RECORDED = {
+    "recorded-loader": ("dl-getitem-sleep", ()),
+    "recorded-loader-why": ("dl-getitem-sleep", ("w",)),
+    "recorded-loader-details": ("dl-getitem-sleep", ("enter",)),
+    "recorded-loader-stacks": ("dl-getitem-sleep", ("s",)),
+    "recorded-loader-ipc": ("dl-getitem-sleep", ("i",)),
+    "recorded-loader-events": ("dl-getitem-sleep", ("l",)),
+    "recorded-ranks": ("rank-loader-worker", ()),
+    "recorded-ranks-groups": ("rank-loader-worker", ("S",)),
+    "recorded-collective": ("uneven-batches", ()),
+    "recorded-cycle": ("mp-lock-abba", ()),
+    "recorded-dead": ("pool-worker-killed", ()),
+    "recorded-queue": ("queue-join-undrained", ()),
+    "recorded-healthy": ("ok-dl-trainer-long-steps", ()),
+    "recorded-torchrun": ("ok-torchrun", ()),
+    "locks": ("threads-abba", ()),
+    "locks-why": ("threads-abba", ("w",)),
+}
+"""Recordings of `tests/hangs`, and the keys that lead to a screen."""
 
 
 def draw(
@@ -53,19 +72,28 @@ def test_page(name: str, size: str) -> None:
     check_golden(f"{name}-{size}", draw(hung(), SIZES[size], PAGES[name]))
 
 
+@cache
+def last_of(recording: str) -> Observation:
+    """The last picture of a recorded job."""
+    *_, last = ReplayWatch(HOME / recording / "recording.jsonl.gz", at_once=True)
+    return last
+
+
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("name", "keys"), [("locks", ()), ("locks-why", ("w",))])
-def test_locks_of_threads_in_a_recorded_deadlock(name: str, keys: tuple[str, ...], size: str) -> None:
-    recorded = list(ReplayWatch(HOME / "threads-abba" / "recording.jsonl.gz", at_once=True))[-1]
-    check_golden(f"{name}-{size}", draw(recorded, SIZES[size], *keys, first="job.py"))
+@pytest.mark.parametrize("name", RECORDED)
+def test_screen_of_a_real_job(name: str, size: str) -> None:
+    recording, keys = RECORDED[name]
+    check_golden(f"{name}-{size}", draw(last_of(recording), SIZES[size], *keys, first=" · pid "))
 
 
-def test_wide_screen_has_panels_side_by_side() -> None:
-    check_golden("hung-200x50", draw(hung(), (200, 50)))
+@pytest.mark.parametrize("size", SIZES)
+def test_list_sorted_by_memory(size: str) -> None:
+    check_golden(f"list-{size}", draw(hung(), SIZES[size], "t", *["f6"] * 4))
 
 
-def test_list_sorted_by_memory() -> None:
-    check_golden("list-80x24", draw(hung(), SMALL, "t", *["f6"] * 4))
+def test_every_picture_is_kept_at_every_size() -> None:
+    names = {file.stem.rpartition("-")[0] for file in GOLDENS.iterdir()}
+    assert {file.stem for file in GOLDENS.iterdir()} == {f"{name}-{size}" for name in names for size in SIZES}
 
 
 def test_a_resized_screen_looks_as_if_it_had_always_been_so_large() -> None:

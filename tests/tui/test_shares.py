@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpmon.tui.screens.shares import EVENTS_AT_MOST, PROCESSES_AT_LEAST, TITLED, Wants, heights, sides
+from mpmon.tui.screens.shares import (
+    EVENTS_AT_MOST,
+    PROCESSES_AT_LEAST,
+    TITLED,
+    Wants,
+    finding_lines,
+    heights,
+    sides,
+)
 
 LINES = st.integers(0, 60)
 
@@ -66,6 +74,25 @@ def test_queues_that_matter_leave_the_processes_some_lines(room: int, wants: Wan
 )
 def test_in_a_hang_the_stack_comes_before_queues_and_events(room: int, wants: Wants, said: tuple[int, ...]) -> None:
     assert tuple(heights(room, wants, calm=False)) == said
+
+
+@given(st.integers(0, 80), wishes(), st.integers(0, 20), st.booleans(), st.booleans())
+def test_the_finding_has_its_least_and_what_the_others_do_not_need(
+    room: int, wants: Wants, finding: int, wide: bool, calm: bool
+) -> None:
+    wants = wants._replace(finding=finding, finding_least=7)
+    found = finding_lines(room, wants, wide=wide, calm=calm)
+
+    assert min(room, finding, 7) <= found <= min(room, finding)
+    assert found <= finding_lines(room + 1, wants, wide=wide, calm=calm)
+    assert found >= finding_lines(room, wants._replace(processes=wants.processes + 1), wide=wide, calm=calm)
+
+
+def test_a_small_screen_tells_what_to_do_of_a_small_job_and_keeps_the_stack() -> None:
+    wants = Wants(processes=5, finding=11, finding_least=7)
+    lines = finding_lines(22, wants, wide=False, calm=False)
+
+    assert (lines, heights(22 - lines, wants, calm=False).stack) == (10, 7)
 
 
 def test_a_panel_of_too_few_lines_is_left_out() -> None:

@@ -21,7 +21,7 @@ from tests.tui.fakes import NOW, frame, hung, observe, stack
     [
         (None, "–", "–"),
         (0, "0 s", "<10 s"),
-        (59.9, "59 s", "50 s"),
+        (59.9, "59 s", "50 s+"),
         (252, "4 min 12 s", "4 min"),
         (3700, "1 h 01 min", "1 h 01"),
         (200000, "2 d 7 h", "2 d"),

@@ -1,10 +1,13 @@
 """What happened while mpmon watched, in order: a fold over diagnosed snapshots.
 
 `lives` tells who came and who ended, `changes` compares one round with the one before.
-What did not change is not told, so a job that hangs for hours adds one line.
+What did not change is not told, so a job that hangs for hours adds one line; nor is what a probe could not do in one look
+and could in the next.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from mpmon.diagnosis.chronicle.changes import CHANGES, Round
 from mpmon.diagnosis.chronicle.lives import Lives
@@ -15,6 +18,24 @@ LONGEST = 500
 """Events that are kept."""
 
 
+LASTS_S = 30.0
+"""So old a complaint of a probe is told though the probe was not asked again."""
+
+
+class _Complaint(NamedTuple):
+    """What one probe cannot do."""
+
+    problem: str
+    since: float
+    """Seconds since the epoch."""
+    looks: int = 1
+    """How many looks in a row ended so."""
+
+    def lasts(self, now: float) -> bool:
+        """It is more than a passing one."""
+        return self.looks > 1 or now - self.since >= LASTS_S
+
+
 class Chronicle:
     """All that happened so far. `add` returns a new one; the old one stays as it was."""
 
@@ -23,16 +44,21 @@ class Chronicle:
         """The oldest first."""
         self._before: Round | None = None
         self._lives = Lives()
-        self._problems: dict[str, str | None] = {}
-        """What each probe complains of."""
+        self._complaints: dict[str, _Complaint] = {}
+        """By probe."""
+        self._told: dict[str, str] = {}
+        """Problems that were told and are not over, by probe."""
 
     def add(self, snapshot: Snapshot, diagnosis: Diagnosis) -> Chronicle:
         """With one more round."""
         new = Chronicle()
         new._before = Round(snapshot, diagnosis)
         new._lives, came_and_went = self._lives.add(snapshot, diagnosis)
-        new._problems = self._problems | {row.name: self._problem(row, snapshot) for row in snapshot.probes}
-        happened = [*self._beginning(snapshot), *came_and_went, *self._changes(new._before), *self._complaints(new)]
+        new._complaints = self._heard(snapshot)
+        new._told = {name: told for name, told in self._told.items() if name in new._complaints}
+        new._told |= {name: row.problem for name, row in new._complaints.items() if row.lasts(snapshot.taken_at)}
+        probes = self._of_probes(new._told, snapshot.taken_at)
+        happened = [*self._beginning(snapshot), *came_and_went, *self._changes(new._before), *probes]
         new.log = (*self.log, *happened)[-LONGEST:] if happened else self.log
         return new
 
@@ -46,21 +72,31 @@ class Chronicle:
     def _changes(self, now: Round) -> list[Event]:
         return [event for change in CHANGES for event in change(self._before, now)]
 
-    def _problem(self, report: ProbeReport, snapshot: Snapshot) -> str | None:
-        """What is wrong with a probe now; a run in which all went well says nothing of processes it did not ask."""
-        if not report.ok and report.problem and report.problem != NOT_PYTHON:
-            return report.problem
-        before = self._problems.get(report.name)
-        return before if any(row.reason == before for row in snapshot.unknowns) else None
+    def _heard(self, snapshot: Snapshot) -> dict[str, _Complaint]:
+        """What probes complain of now; one that was not asked says what it said last."""
+        found = dict(self._complaints)
+        for report in snapshot.probes:
+            before = found.pop(report.name, None)
+            problem = _problem(report, before, snapshot)
+            if before and problem == before.problem:
+                found[report.name] = before._replace(looks=before.looks + 1)
+            elif problem:
+                found[report.name] = _Complaint(problem, snapshot.taken_at)
+        return found
 
-    def _complaints(self, new: Chronicle) -> list[Event]:
-        """Probes that began to complain, or ceased to."""
-        at = new._before.snapshot.taken_at if new._before else 0.0
-        events: list[Event] = []
-        for name, problem in new._problems.items():
-            before = self._problems.get(name)
-            if problem and problem != before:
-                events.append(Event(at=at, kind="probe-failed", summary=f"{name}: {problem}", bad=True))
-            elif before and not problem:
-                events.append(Event(at=at, kind="probe-works", summary=f"{name}: works again"))
-        return events
+    def _of_probes(self, told: dict[str, str], at: float) -> list[Event]:
+        """Probes that complain of another thing than before, or no longer. That is no trouble of the job."""
+        failed = [f"{name}: {problem}" for name, problem in told.items() if self._told.get(name) != problem]
+        works = [f"{name}: works again" for name in self._told if name not in told]
+        return [
+            *(Event(at=at, kind="probe-failed", summary=said) for said in failed),
+            *(Event(at=at, kind="probe-works", summary=said) for said in works),
+        ]
+
+
+def _problem(report: ProbeReport, before: _Complaint | None, snapshot: Snapshot) -> str | None:
+    """What is wrong with a probe; a look in which all went well says nothing of processes it did not ask."""
+    if not report.ok and report.problem and report.problem != NOT_PYTHON:
+        return report.problem
+    known = before is not None and any(row.reason == before.problem for row in snapshot.unknowns)
+    return before.problem if before and known else None

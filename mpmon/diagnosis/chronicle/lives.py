@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from mpmon.diagnosis.findings import Diagnosis, Event, ProcessView
+from mpmon.diagnosis.memory import others
 from mpmon.diagnosis.needs.dead import did, exit_words, returncode_words
 from mpmon.diagnosis.words import runs, several
 from mpmon.model import Process, Snapshot
@@ -55,12 +56,20 @@ class Lives:
 
     def __init__(self) -> None:
         self._known: dict[Key, Known] | None = None
+        self._seen: tuple[tuple[Process, ...], tuple[ProcessView, ...]] = ((), ())
+        """Processes and what was said of them in the last round."""
+        self._is_settled = False
+        """Everybody was told."""
         self._last_ranks: dict[str, int] = {}
         """Pid of the process that last had the role of a rank and ended."""
 
     def add(self, snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[Lives, list[Event]]:
         """With one more round, and what happened in it."""
         new = Lives()
+        new._seen = snapshot.processes, diagnosis.processes
+        if self._is_settled and _says_the_same(self._seen, new._seen):
+            new._known, new._last_ranks, new._is_settled = self._known, self._last_ranks, True
+            return new, []
         before = self._known or {}
         views = {view.pid: view for view in diagnosis.processes}
         new._known = {
@@ -74,7 +83,21 @@ class Lives:
         born = [who for who in new._known.values() if _is_news(who, snapshot.taken_at)]
         for key, who in new._known.items() if born or ends else ():
             new._known[key] = _told(who, {w.pid for w in born}, {e.who.pid for e in ends})
+        new._is_settled = all(who.told for who in new._known.values())
         return new, [*_ends(ends, snapshot.taken_at), *_births(born, new._last_ranks, snapshot.taken_at)]
+
+
+_Seen = tuple[tuple[Process, ...], tuple[ProcessView, ...]]
+
+
+def _says_the_same(before: _Seen, now: _Seen) -> bool:
+    """The same processes are there, as alive as before and with the same names."""
+    processes, views = others(before[0], now[0]), others(before[1], now[1])
+    if processes is None or views is None:
+        return False
+    return all((a.key, a.name, a.ended) == (b.key, b.name, b.ended) for a, b in processes) and all(
+        (a.pid, a.role, a.parent) == (b.pid, b.role, b.parent) for a, b in views
+    )
 
 
 def _updated(known: Known | None, process: Process, view: ProcessView | None, now: float, *, first: bool) -> Known:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice, takewhile
 
-from mpmon.diagnosis.gpus.shares import Device, Share, by_device, device_of, is_named, lineage
+from mpmon.diagnosis.gpus.shares import Device, Share, by_device, device_of, is_named
 from mpmon.diagnosis.gpus.visible import Ordinal, ordinals
 from mpmon.diagnosis.words import runs, several
 from mpmon.model import Gpu, GpuProcess
@@ -68,9 +68,7 @@ class Gpus:
     @cached_property
     def ranks(self) -> frozenset[int]:
         """The living ranks."""
-        return frozenset(
-            pid for pid, role in self._case.roles.items() if role.kind == "rank" and self._case.is_alive(pid)
-        )
+        return frozenset(self._case.ranks)
 
     @cached_property
     def heads(self) -> frozenset[int]:
@@ -79,16 +77,15 @@ class Gpus:
             return self.ranks
         return frozenset(row.pid for row in self.contexts if not self._case.role(row.pid).serves)
 
-    @cached_property
-    def parents(self) -> dict[int, int | None]:
-        """The job's tree: for whom each process works."""
-        case = self._case
-        above = {pid: case.role(pid).parent or row.ppid for pid, row in case.processes.items()}
-        return {pid: parent if parent in case.processes else None for pid, parent in above.items()}
-
     def head(self, pid: int) -> int | None:
-        """The nearest head at or above a process of the job."""
-        return next((above for above in lineage(pid, self.parents) if above in self.heads), None)
+        """The nearest head at or above a process of the job, by whom each works for."""
+        processes, seen = self._case.processes, set[int]()
+        while pid in processes and pid not in seen:
+            if pid in self.heads:
+                return pid
+            seen.add(pid)
+            pid = self._case.role(pid).parent or processes[pid].ppid
+        return None
 
     @cached_property
     def _of_heads(self) -> dict[int, list[GpuProcess]]:

@@ -4,6 +4,7 @@
 - `queues`, `names`: one view a queue: what is in it, who puts, who gets, who waits, who has its locks; what to call it;
 - `exports`, `lost`: one view for each sending of CUDA memory that is not given back, who holds how much of whom, and which
   of them nobody will receive any more;
+- `segments`: which processes share CUDA memory of expandable segments;
 - `memory`: /dev/shm, who uses it, what is left behind there;
 - `views`: the rows these are told in.
 

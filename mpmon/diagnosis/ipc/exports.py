@@ -151,8 +151,10 @@ def _untold(ground: Ground) -> Iterator[ExportView]:
 
 
 def _raw(ground: Ground, name: str, producer: int, counts: list[int], *, cut: int) -> ExportView:
-    """A tensor of the same size may look like a refcounter, so only of one with a CUDA context a count is believed."""
-    sure = producer in ground.with_context
+    """A tensor of the same size may look like a refcounter, so a count is believed only of one with a CUDA context, or where
+    a shim names that file.
+    """
+    sure = producer in ground.with_context or name in ground.named
     odd = [count for count in counts if count != 1]
     return ExportView(
         producer=producer, file=name, refcount=counts[0] if len(set(counts)) == 1 else None,

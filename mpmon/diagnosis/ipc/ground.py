@@ -126,6 +126,11 @@ class Ground:
         return found
 
     @cached_property
+    def named(self) -> frozenset[str]:
+        """Refcounters that a shim has written down."""
+        return frozenset(row.file for row in (*self.snapshot.exports, *self.snapshot.imports))
+
+    @cached_property
     def refcounters(self) -> dict[str, SharedFile]:
         """Files of reference counts by name."""
         rows = (row for row in self.snapshot.shared_files if row.kind == "refcounter")

@@ -63,7 +63,11 @@ def node(case: Case, key: ThreadKey) -> Node:
     if standing.kind is Wait.UNKNOWN and (hidden := hidden_wait(case, key)):
         return Node(key, Status.WAITS, hidden)
     if need_of is None:
-        return Node(key, _leaf(case, key, motion))
+        status = _leaf(case, key, motion)
+        polls = status is Status.LEAF and standing.kind is Wait.SLEEP and motion is Motion.NAPPING
+        # Whoever has the file open on which another one has a lock, and only naps, tries to get the lock.
+        need = file_lock(case, key) if polls and case.locks_of_others(key[0]) else None
+        return Node(key, Status.WAITS, need) if need else Node(key, status)
     if key not in case.stacks and standing.kind in _NEED_FRAMES and not case.is_foreign(key[0]):
         # A bare futex says nothing about who could release it.
         return Node(key, Status.LIVE)

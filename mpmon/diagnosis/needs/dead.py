@@ -6,6 +6,7 @@ That a SIGKILL came from the kernel for memory is not part of it; the counters o
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable
 from itertools import pairwise
@@ -150,12 +151,19 @@ def gone_children(case: Case, parent: int, kind: str) -> list[Gone]:
         for pid in case.children.get(parent, ())
         if not case.is_alive(pid) and case.role(pid).kind in (kind, "process", "subprocess")
     ]
-    seen = [
-        Gone(row.pid, death(case, row.pid).how)
-        for row in case.snapshot.exits
-        if row.process.ppid == parent and row.process.name == "pt_data_worker" and kind == "dataloader worker"
-    ]
-    return found or seen
+    if found or kind != "dataloader worker":
+        return found
+    working = [case.processes[pid].start_time for pid in case.clients.get(parent, ()) if case.role(pid).kind == kind]
+    seen = [row for row in case.snapshot.exits if row.process.ppid == parent and row.process.name == "pt_data_worker"]
+    # Those of an earlier epoch ended before these began.
+    return [
+        Gone(row.pid, death(case, row.pid).how) for row in seen
+        if not working or row.seen_at > min(working) + NOTICED_WITHIN_S
+    ]  # fmt: skip
+
+
+NOTICED_WITHIN_S = 1.5
+"""A process that ended is missed in the next round."""
 
 
 class Replaced(msgspec.Struct, frozen=True, gc=False):
@@ -196,6 +204,27 @@ def _latecomer(starts: list[float]) -> int | None:
     place = gaps.index(max(gaps))
     rest = gaps[:place] + gaps[place + 1 :]
     return place + 1 if not rest or max(gaps) > 4 * max(rest) else None
+
+
+_NUMBERED = re.compile(r"\w*Process-(?:\d+:)*(\d+)")
+"""How multiprocessing names what it was given no name for: `ForkProcess-2` is the second of its parent (process.py)."""
+
+
+def child_before(case: Case, pid: int) -> int | None:
+    """The pid of a sibling that was started before this process and has left no trace.
+
+    The name of this process tells how many there were, and one pid alone is missing between its parent's and its own.
+    """
+    row, parent = case.remembered.get(pid), case.processes[pid].ppid
+    number = _NUMBERED.fullmatch(row.name) if row else None
+    if row is None or number is None or row.pid != parent:
+        return None
+    siblings = [other for other in case.snapshot.remembered if other.pid == parent and other.child < pid]
+    taken = {*case.processes, *(thread.tid for thread in case.snapshot.threads), *(other.child for other in siblings)}
+    if pid - parent > len(taken) + 2:
+        return None
+    missing = [candidate for candidate in range(parent + 1, pid) if candidate not in taken]
+    return missing[0] if len(missing) == 1 and int(number[1]) - 1 - len(siblings) == 1 else None
 
 
 # Why

@@ -85,7 +85,8 @@ def other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) 
     if item.kind == "socket":
         yield from servers(case, item, key)
         return
-    for handle in case.holders.get(item.id, ()):
+    far = item.peer if item.kind == "pty" and item.peer else item.id
+    for handle in case.holders.get(far, ()):
         helps = handle.reads if writes else handle.writes
         if handle.pid != key[0] and helps and case.is_alive(handle.pid) and case.role(handle.pid).kind not in HELPERS:
             yield from _hands(case, key, handle.pid)
@@ -231,8 +232,9 @@ def queue_item(case: Case, key: ThreadKey) -> Need | None:
 
 def file_lock(case: Case, key: ThreadKey) -> Need | None:
     """flock(2) and fcntl(2): those whose open files have the lock."""
-    items = list(case.waits_on(key))
-    pids = [pid for item in items for pid in item.holders if pid != key[0]]
+    asked = list(case.waits_on(key))
+    items = asked or case.polled_locks(key) or case.locks_of_others(key[0])
+    pids = list(dict.fromkeys(pid for item in items for pid in item.holders if pid != key[0]))
     inside = [(pid, pid) for pid in pids if case.is_alive(pid)]
     path = next((item.path for item in items if item.path), "a file")
     words = f"the lock on {path}"
@@ -240,11 +242,18 @@ def file_lock(case: Case, key: ThreadKey) -> Need | None:
         evidence = f"{path} is locked by pid {', '.join(map(str, pids))}: /proc/locks, and `lock:` in /proc/PID/fdinfo"
         # An open file shared since a fork is one lock, which each process that has it may give back.
         others = {handle.pid for item in items for handle in case.holders.get(item.id, ())} - {key[0], *pids}
-        exact = not others and not any(case.others_at_work(owner) for owner in inside)
-        return Need(tuple(inside), every=True, exact=exact, held=True, words=words, evidence=evidence)
+        exact = bool(asked) and not others and not any(case.others_at_work(owner) for owner in inside)
+        return Need(tuple(inside), every=bool(asked), exact=exact, held=True, words=words, evidence=evidence)
     if pids:
         return Need((Outside(f"pid {pids[0]}, which is not of this job, holds {words}"),), exact=True, words=words)
-    return None
+    return None if asked else _unknown_file_lock(case, key)
+
+
+def _unknown_file_lock(case: Case, key: ThreadKey) -> Need:
+    """Between two attempts no call of the kernel names the file, and some locks are no more than a file that is there."""
+    others = [pid for pid in case.processes if pid != key[0] and _may_release(case, pid)]
+    working = tuple((pid, pid) for pid in others if not case.standing((pid, pid)).idle)
+    return Need((*case.others_at_work(key), *working, Outside("whoever has the lock")), words="the lock of a file")
 
 
 def _object_words(case: Case, items: list[KernelObject], *, writes: bool) -> str:

@@ -81,7 +81,7 @@ def _outside(target: Target) -> str:
 
 
 def _ranks_of_group(case: Case) -> list[int]:
-    return [pid for pid, role in case.roles.items() if role.kind == "rank" and case.is_alive(pid)]
+    return case.ranks
 
 
 def _in_collective(case: Case, pid: int) -> bool:

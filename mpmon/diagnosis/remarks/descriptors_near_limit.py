@@ -9,7 +9,7 @@ small ones; or torch.multiprocessing.set_sharing_strategy("file_system").
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
@@ -22,9 +22,15 @@ SHARE = 0.9
 
 def remarks(case: Case) -> Iterator[Remark]:
     """One for each process."""
-    for row in case.snapshot.limits:
-        if row.descriptors is not None and row.descriptors_limit and row.descriptors >= SHARE * row.descriptors_limit:
-            yield _remark(case, row)
+    for row in case.memory.same(TOPIC, _near, case.snapshot.limits):
+        yield _remark(case, row)
+
+
+def _near(rows: Iterable[Limits]) -> list[Limits]:
+    return [
+        row for row in rows
+        if row.descriptors is not None and row.descriptors_limit and row.descriptors >= SHARE * row.descriptors_limit
+    ]  # fmt: skip
 
 
 def _remark(case: Case, row: Limits) -> Remark:

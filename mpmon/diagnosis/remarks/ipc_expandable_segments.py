@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc import ExportView
+from mpmon.diagnosis.ipc.segments import are_expandable
 
 TOPIC = "ipc-expandable-segments"
-
-_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 
 def remarks(case: Case) -> Iterator[Remark]:
@@ -27,15 +26,8 @@ def remarks(case: Case) -> Iterator[Remark]:
         stuck.setdefault(view.producer, []).append(view)
     for producer in sorted({view.producer for view in case.ipc.exports}):
         strangers = _strangers(case, producer)
-        if is_on(case, producer) and (stuck.get(producer) or strangers):
+        if are_expandable(case.processes.get(producer)) and (stuck.get(producer) or strangers):
             yield _remark(case, producer, len(stuck.get(producer, ())), strangers)
-
-
-def is_on(case: Case, pid: int) -> bool:
-    """By its environment at its start."""
-    process = case.processes.get(pid)
-    settings = (process.environment or {}) if process else {}
-    return any("expandable_segments:true" in settings.get(name, "").lower().replace(" ", "") for name in _VARIABLES)
 
 
 def _strangers(case: Case, producer: int) -> list[int]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc import ExportView
-from mpmon.diagnosis.words import age, size
+from mpmon.diagnosis.words import age, between, size
 
 TOPIC = "ipc-not-collected"
 
@@ -22,6 +22,9 @@ PATIENCE_S = 30.0
 """The next free may collect it soon."""
 
 LEAST_BYTES = 16 << 20
+
+PAUSE_S = 1.0
+"""Between two sendings that belong to different rounds, as those of weights are."""
 
 
 def remarks(case: Case) -> Iterator[Remark]:
@@ -49,12 +52,27 @@ def _is_collected(case: Case, view: ExportView) -> bool:
 
 def _remark(case: Case, producer: int, views: list[ExportView]) -> Remark:
     longest = max(_released_s(case, view) for view in views)
+    rounds = _rounds(views)
     blocks = f"{len(views)} block{'s' if len(views) > 1 else ''} {size(sum(view.size_bytes or 0 for view in views))}"
     sites = dict.fromkeys(f"sent at {view.site}" for view in views if view.site)
     return Remark(
         topic=TOPIC, pids=(producer,), since=case.now - longest,
         summary=f"{blocks} of CUDA memory released, not collected: torch.cuda.ipc_collect() in {case.ipc.ground.who(producer)}",
         evidence=(f"their counts have been 0 for {age(longest)}, and nothing was collected since, as far as the shim saw",
+                  *((f"{between(size(min(rounds)), size(max(rounds)))} more with each of {len(rounds)} rounds of sending",)
+                    if len(rounds) > 1 else ()),
                   *list(sites)[:4]),
         advice=("Call torch.cuda.ipc_collect() in the producer once its consumers have let go; empty_cache() does not do it.",),
     )  # fmt: skip
+
+
+def _rounds(views: list[ExportView]) -> list[int]:
+    """Bytes that were sent shortly after one another, the earliest first."""
+    rounds: list[int] = []
+    last = float("-inf")
+    for at, held in sorted((view.sent_at or 0.0, view.size_bytes or 0) for view in views):
+        if at - last >= PAUSE_S:
+            rounds.append(0)
+        rounds[-1] += held
+        last = at
+    return rounds

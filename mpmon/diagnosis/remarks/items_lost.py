@@ -2,7 +2,7 @@
 
 What it looks like: put() came back, and nobody ever gets the item; the log has a traceback of QueueFeederThread.
 Why: the feeder thread pickles after put() has returned. What cannot be pickled, or finds no descriptor left, is dropped, with
-a traceback on standard error and nothing else.
+a traceback on standard error and nothing else; so is CUDA memory that came from another process, which torch does not pass on.
 What to do: search standard error for QueueFeederThread; make the item picklable; raise the limit of open files.
 """
 
@@ -33,13 +33,14 @@ def _remark(case: Case, view: QueueView) -> Remark:
     return Remark(
         topic=TOPIC, pids=tuple(row.pid for row in losers),
         summary=f"{count} put into {in_words(view)} and could not be sent: nobody will ever get {them}",
-        evidence=tuple(_line(case, row.pid, row.lost, row.put_site) for row in losers[:4]),
+        evidence=tuple(_line(case, row.pid, row.lost, row.lost_site) for row in losers[:4]),
         advice=(
             "Search the job's standard error for QueueFeederThread: the traceback names what could not be pickled or sent.",
             "Where it says 'Too many open files': raise ulimit -n, or set_sharing_strategy('file_system').",
+            "Where it says 'Attempted to send CUDA tensor received from another process': send a copy of it (.clone()).",
         ),
     )  # fmt: skip
 
 
 def _line(case: Case, pid: int, lost: int, site: str | None) -> str:
-    return f"{case.ipc.ground.who(pid)} lost {lost}" + (f"; it put last at {site}" if site else "")
+    return f"{case.ipc.ground.who(pid)} lost {lost}" + (f"; the last one was put at {site}" if site else "")

@@ -8,7 +8,7 @@ vm.max_map_count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
@@ -21,9 +21,15 @@ SHARE = 0.9
 
 def remarks(case: Case) -> Iterator[Remark]:
     """One for each process."""
-    for row in case.snapshot.limits:
-        if row.maps is not None and row.maps_limit and row.maps >= SHARE * row.maps_limit:
-            yield _remark(case, row)
+    for row in case.memory.same(TOPIC, _near, case.snapshot.limits):
+        yield _remark(case, row)
+
+
+def _near(rows: Iterable[Limits]) -> list[Limits]:
+    return [
+        row for row in rows
+        if row.maps is not None and row.maps_limit and row.maps >= SHARE * row.maps_limit
+    ]  # fmt: skip
 
 
 def _remark(case: Case, row: Limits) -> Remark:

@@ -1,8 +1,9 @@
-"""A file of reference counts was removed while it is in use.
+"""A file of shared memory was removed while it is in use.
 
-What it looks like: memory of the producer is never freed, without any error.
-Why: a cleaner, a script, or systemd at logout (RemoveIPC=yes) emptied /dev/shm.  Consumers cannot open the file any more, so
-what they give back is not counted.
+What it looks like: CUDA memory of the producer is never freed, without any error; or get() fails with "No such file or
+directory".
+Why: a cleaner, a script, or systemd at logout (RemoveIPC=yes) emptied /dev/shm.  Consumers cannot open a file of reference
+counts any more, so what they give back is not counted; nor a tensor of the sharing strategy file_system, so they never get it.
 What to do: set RemoveIPC=no in /etc/systemd/logind.conf for users who train, leave /dev/shm/torch_* alone while jobs run,
 and restart the producer.
 """
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.words import size
 from mpmon.model import SharedFile
 
 TOPIC = "shm-deleted"
@@ -24,7 +26,13 @@ _ADVICE = (
 
 
 def remarks(case: Case) -> Iterator[Remark]:
-    """One for each file, of those that are refcounters for certain."""
+    """One for each file of reference counts, and one for the tensors of each creator."""
+    yield from _counts(case)
+    yield from _tensors(case)
+
+
+def _counts(case: Case) -> Iterator[Remark]:
+    """Of those that are refcounters for certain."""
     named = {row.file for row in case.snapshot.exports}
     for row in case.snapshot.shared_files:
         name = row.path.rpartition("/")[2]
@@ -43,3 +51,21 @@ def _remark(case: Case, row: SharedFile, producer: int) -> Remark:
         f"{row.live_slots or 0} sendings of CUDA memory can never be given back",
         evidence=(f"/proc/{producer}/maps: {row.path} (deleted)",), advice=_ADVICE,
     )  # fmt: skip
+
+
+def _tensors(case: Case) -> Iterator[Remark]:
+    """Of files that were made with a name and have none."""
+    found: dict[int, list[SharedFile]] = {}
+    for row in case.snapshot.shared_files:
+        if row.kind == "storage" and row.deleted and row.count is not None and case.ipc.ground.users.get(row.id):
+            found.setdefault(row.creator or 0, []).append(row)
+    for creator, rows in sorted(found.items()):
+        users = list(dict.fromkeys(pid for row in rows for pid in case.ipc.ground.users[row.id]))
+        count = len(rows)
+        yield Remark(
+            topic=TOPIC, pids=tuple(users),
+            summary=f"{count} tensor{'s' if count > 1 else ''} {size(sum(row.size_bytes for row in rows))} made by pid {creator} "
+            f"{'were' if count > 1 else 'was'} removed from /dev/shm while in use: nobody who has not got them yet can open them",
+            evidence=(f"/proc/{users[0]}/maps: {rows[0].path} (deleted)",),
+            advice=("Put them again once nobody removes files: what was sent under these names is lost.", _ADVICE[1]),
+        )  # fmt: skip

@@ -1,7 +1,7 @@
 """A process waits for a disk, a network file system or a peer that does not answer.
 
 What it looks like: a thread in `recv`, `connect` or `read` without a time limit whose other end is not on this machine,
-or in state D (uninterruptible) in a file.
+or in state D (uninterruptible) in a file; or a program that others wrote stands in a file, say `cat` on a mount.
 Why: a server that is gone, NFS or FUSE that hangs, a socket without timeout.
 What to do: give the call a timeout (`socket.settimeout`, `requests.get(timeout=…)`); look at the mount.
 """
@@ -28,9 +28,11 @@ def claim(knot: Knot) -> Claim | None:
         Wait.EVENT_LOOP,
     )
     uninterruptible = knot.ending is Ending.LEAF and blocked.state == "D"
-    if not outside and not uninterruptible:
+    # What Python code does with a file the rules about its role tell; another program has nothing else to show.
+    in_file = knot.ending is Ending.LEAF and knot.standing().kind is Wait.FILE and knot.root not in knot.case.stacks
+    if not outside and not uninterruptible and not in_file:
         return None
-    what = knot.outside.who if knot.outside else f"{blocked.syscall} in state D (kernel: {blocked.wchan})"
+    what = knot.outside.who if knot.outside else f"{blocked.syscall} in state {blocked.state} (kernel: {blocked.wchan})"
     return Claim(
         summary=f"{knot.role()} has waited for {what} for {knot.for_how_long()}{knot.at()}",
         evidence=(

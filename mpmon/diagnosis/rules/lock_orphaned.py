@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.needs.dead import advice_on, death, did, evidence_of, replaced
+from mpmon.diagnosis.needs.dead import advice_on, child_before, death, did, evidence_of, replaced
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "lock-orphaned"
@@ -34,19 +34,21 @@ def claim(knot: Knot) -> Claim | None:
     siblings = knot.case.clients.get(knot.case.role(knot.root[0]).parent or 0, ())
     pool = [pid for pid in siblings if knot.case.role(pid).kind == "pool worker"]
     found = None if dead else replaced(knot.case, pool)
-    inferred = found.dead if found else ()
+    before = None if dead or pool else child_before(knot.case, knot.root[0])
+    inferred = found.dead if found else (before,) if before else ()
     dead = dead or tuple(map(knot.case.dead_suspect, inferred))
     pids = [suspect.pid for suspect in dead]
     who = "a process that has ended"
     if len(dead) == 1:
-        how = "was replaced by its pool" if inferred else did(death(knot.case, pids[0]).how)
-        who = f"{dead[0].role} (pid {pids[0]}), which {how},"
+        how = "was replaced by its pool" if found else "has ended" if before else did(death(knot.case, pids[0]).how)
+        who = f"{'a sibling' if before else dead[0].role} (pid {pids[0]}), which {how},"
     return Claim(
         summary=f"{knot.role()} waits for a lock that {who} took with it",
         evidence=(
             knot.nobody.why,
             *knot.edge_evidence(),
-            *(f"pid {pid} is missing between the pids of its pool: probably the holder's" for pid in inferred),
+            *(f"pid {pid} is missing between the pids of its {'pool' if found else 'family'}: probably the holder's"
+              for pid in inferred),
             *(evidence_of(knot.case, pids) if not inferred else ()),
         ),
         advice=(
@@ -56,4 +58,4 @@ def claim(knot: Knot) -> Claim | None:
         ),
         certainty=Certainty.LIKELY if inferred else Certainty.PROVED,
         suspects=dead,
-    )
+    )  # fmt: skip

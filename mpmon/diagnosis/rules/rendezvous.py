@@ -1,12 +1,13 @@
 """Fewer ranks came than the world size, or they look for each other in the wrong place.
 
 What it looks like: ranks stand in `init_process_group` or wait for a key of the store.
-Why: a rank was never started or died before, WORLD_SIZE is wrong, MASTER_ADDR or MASTER_PORT differ.
-What to do: count the ranks; compare MASTER_ADDR, MASTER_PORT and WORLD_SIZE in their environments.
+Why: a rank was never started or died before, WORLD_SIZE is wrong, MASTER_ADDR, MASTER_PORT or `init_method` differ.
+What to do: count the ranks; compare MASTER_ADDR, MASTER_PORT and WORLD_SIZE in their environments, and `init_method`.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from mpmon.diagnosis.findings import Certainty
@@ -18,6 +19,10 @@ CAUSE = "rendezvous"
 NEEDS = frozenset({"stacks", "processes"})
 
 
+_THIS_MACHINE = re.compile(r"\blocalhost\b|\[?::1\]?(?=:)")
+"""Other names of 127.0.0.1."""
+
+
 def claim(knot: Knot) -> Claim | None:
     """The chain ends in a rank that waits for others to come."""
     waiting = knot.members_in(Wait.RENDEZVOUS)
@@ -25,18 +30,28 @@ def claim(knot: Knot) -> Claim | None:
         return _key_never_set(knot)
     if knot.ending not in (Ending.NOBODY, Ending.OUTSIDE, Ending.OPEN, Ending.CYCLE):
         return None
-    if astray := _elsewhere(knot, waiting):
+    if astray := _elsewhere(knot, _gathering(knot) or waiting):
         return astray
     names = several([knot.case.role(key[0]).name for key in waiting])
     why = knot.nobody.why if knot.nobody else knot.outside.who if knot.outside else "the others"
     starters = tuple(knot.case.suspect((pid, pid)) for pid in (knot.nobody.blame if knot.nobody else ()))
     return Claim(
-        summary=f"{names} wait in {knot.standing(waiting[0]).words}: {why}",
+        summary=f"{names} wait{'s' if len(waiting) == 1 else ''} in {knot.standing(waiting[0]).words}: {why}",
         evidence=tuple(_environment(knot, key[0]) for key in waiting),
         advice=("Start the missing rank, or correct WORLD_SIZE.", "Compare MASTER_ADDR and MASTER_PORT of all ranks."),
         certainty=Certainty.LIKELY,
         suspects=starters or tuple(map(knot.case.suspect, waiting)),
     )
+
+
+def _gathering(knot: Knot) -> list[tuple[int, int]]:
+    """All ranks that have come to the rendezvous, whether they are known to wait for each other or not; none where two have
+    the same number, since these are of two jobs.
+    """
+    ranks = [(pid, pid) for pid, role in knot.case.roles.items() if role.kind == "rank" and knot.case.is_alive(pid)]
+    found = [key for key in ranks if knot.standing(key).kind is Wait.RENDEZVOUS]
+    numbers = [knot.case.role(pid).rank for pid, _ in found]
+    return found if len(set(numbers)) == len(numbers) and None not in numbers else []
 
 
 def _elsewhere(knot: Knot, waiting: list[tuple[int, int]]) -> Claim | None:
@@ -51,8 +66,8 @@ def _elsewhere(knot: Knot, waiting: list[tuple[int, int]]) -> Claim | None:
     names = several([knot.case.role(key[0]).name for key in odd])
     return Claim(
         summary=f"{names} look{'s' if len(odd) == 1 else ''} for the others at {addresses[odd[0]]}, the other ranks at {right}",
-        evidence=tuple(_environment(knot, key[0]) for key in waiting),
-        advice=("Give all ranks the same MASTER_ADDR and MASTER_PORT.",),
+        evidence=tuple(f"{knot.case.role(pid).name} (pid {pid}): {address}" for (pid, _), address in addresses.items()),
+        advice=("Give all ranks the same init_method, or the same MASTER_ADDR and MASTER_PORT.",),
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, odd)),
     )
@@ -64,8 +79,15 @@ def _rank(knot: Knot, key: tuple[int, int]) -> int:
 
 
 def _address(knot: Knot, pid: int) -> str | None:
+    """Where it looks for the others: the argument of `init_process_group`, else the environment."""
+    stack = knot.case.stacks.get((pid, pid))
+    given = (frame.known.get("init_method") for frame in stack.frames if frame.known) if stack else ()
+    if (method := next(filter(None, given), None)) and method != "env://":
+        return _THIS_MACHINE.sub("127.0.0.1", method)
     kept = knot.case.processes[pid].environment or {}
-    return f"{kept['MASTER_ADDR']}:{kept['MASTER_PORT']}" if {"MASTER_ADDR", "MASTER_PORT"} <= set(kept) else None
+    if not {"MASTER_ADDR", "MASTER_PORT"} <= set(kept):
+        return None
+    return _THIS_MACHINE.sub("127.0.0.1", f"{kept['MASTER_ADDR']}:{kept['MASTER_PORT']}")
 
 
 def _key_never_set(knot: Knot) -> Claim | None:

@@ -19,9 +19,9 @@ _RECEIVES = frozenset({"recv", "irecv", "recv_object_list"})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """Ranks that wait for each other are in point-to-point operations, all in the same direction."""
+    """Every rank is in a point-to-point operation, all in the same direction; or those that name each other are."""
     groups = operations(knot)
-    if knot.ending is Ending.CYCLE:
+    if knot.ending is Ending.CYCLE and all(len(knot.targets(key)) == 1 for key in knot.roots):
         groups = {name: found for name, keys in groups.items() if (found := [key for key in keys if key in knot.roots])}
     names = set(groups)
     if not names or not (names <= _SENDS or names <= _RECEIVES):

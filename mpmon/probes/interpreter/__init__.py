@@ -4,8 +4,11 @@ who waits for whom.
 Theory.  `with lock:` leaves the bound `__exit__` of the lock on the value stack of its frame until the block ends.  The
 exception table says how deep that stack must be at the instruction a frame stands at, so everything below that depth is
 alive, and a lock found there is held: no stale slots, no guess (Python 3.10 keeps the depths in the frame's block stack).
-`Condition.wait` gives its lock back meanwhile, and so may a function that looks up `release`: of the latter nothing is proved.
+`Condition.wait` gives its lock back meanwhile, and so may a function that looks up `release`: of the latter nothing is proved,
+and nothing of a lock that another thread may have taken by a bare `acquire()` since.
 An `RLock` names its owner itself.  A lock that was taken by a bare `acquire()` leaves no trace; of it nothing is said.
+
+A `for` loop keeps its iterator on the same stack: where it is found again further on, the loop gets on.
 
 A lock is known by the word its waiters sleep on, the same address the kernel shows for the system call, so that the facts
 of the two join.  From Python 3.14 on a lock is one byte and waiters sleep elsewhere; there the awaited lock is the one on

@@ -94,6 +94,11 @@ class FrameInMemory:
         """What lies above: operands of the call it is in, the last first, perhaps with remains of earlier ones."""
         return self._stack(self._kept_depth(), self._top())[::-1]
 
+    @cached_property
+    def slots(self) -> tuple[int, ...]:
+        """All of the value stack, with remains of what is over. Raises `Torn`."""
+        return self._stack(0, self._top())
+
     def _stack(self, start: int, end: int) -> tuple[int, ...]:
         if not 0 <= start < end <= DEEPEST:
             return ()

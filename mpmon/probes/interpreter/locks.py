@@ -1,8 +1,8 @@
-"""Who holds which lock and who waits for whom, from the frames of one process."""
+"""Who holds which lock, who waits for whom, and how far loops are, from the frames of one process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
 
@@ -29,7 +29,16 @@ BOUND_TO = 24
 """`m_self` of a built-in method and `im_self` of a bound one."""
 
 GIVES_BACK = frozenset({"release", "_release_save"})
-"""A function with a `with` block that looks up one of these may have given its lock back inside of the block."""
+"""A function with a `with` block, or one called in it, that looks up one of these may have given the lock back there."""
+
+TAKES = "acquire"
+"""What a function looks up that takes locks by hand."""
+
+POSITION_AT = {
+    b"list_iterator": 16, b"tuple_iterator": 16, b"range_iterator": 16, b"enumerate": 16, b"str_iterator": 16,
+    b"str_ascii_iterator": 16, b"dict_keyiterator": 32, b"dict_valueiterator": 32, b"dict_itemiterator": 32,
+}  # fmt: skip
+"""Iterators over what has an end, with the offset of the word that moves: listobject.c and the like in CPython's Objects."""
 
 Note = Callable[[int, list[FrameInMemory]], None]
 
@@ -42,10 +51,15 @@ class Findings(msgspec.Struct):
     remembered: tuple[Remembered, ...] = ()
     unknown: Unknown | None = None
     """Why it is not all."""
+    turns: Mapping[int, tuple[tuple[int, int], ...]] = {}
+    """`Stack.turns` of the runners, by thread."""
 
 
-def look_inside(proc: Proc, pid: int, sleepers: Mapping[int, str], *, is_parent: bool = True) -> Findings:
-    """Locks and awaited threads of one process, and, of a parent, the children it remembers.
+def look_inside(
+    proc: Proc, pid: int, sleepers: Mapping[int, str], *, runners: Collection[int] = (), is_parent: bool = True
+) -> Findings:
+    """Locks and awaited threads of one process, how far the loops of its `runners` are, and, of a parent, the children it
+    remembers.
 
     `sleepers` are the threads that wait in a private futex, with the id of the word they sleep on.
     """
@@ -55,6 +69,7 @@ def look_inside(proc: Proc, pid: int, sleepers: Mapping[int, str], *, is_parent:
             runtime = find_runtime(proc, pid, memory, areas(proc, pid))
             inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
+            turns = inside.turns(runners)
         moved = tids.moved()
     except NoInterpreter as reason:
         return Findings(unknown=Unknown(table="locks", pid=pid, reason=str(reason)))
@@ -66,6 +81,7 @@ def look_inside(proc: Proc, pid: int, sleepers: Mapping[int, str], *, is_parent:
         tuple(inside.awaited),
         inside.remembered,
         Unknown(table="locks", pid=pid, reason=inside.problem) if inside.problem else None,
+        turns,
     )
 
 
@@ -97,6 +113,8 @@ class _Inside:
         self._running: dict[int, int] = {}
         """Futures by address, with the thread that runs their task."""
         self.locks: list[LockUse] = []
+        self._ownerless: set[str] = set()
+        """Held locks that do not name who has them."""
         self.awaited: list[Awaited] = []
         self.remembered: tuple[Remembered, ...] = ()
         self.problem = ""
@@ -126,6 +144,21 @@ class _Inside:
             if tid in self._sleepers:
                 self._try(self._note_wanted, tid, frames)
                 self._try(self._note_awaited, tid, frames)
+        self.locks = [self._doubted(row) for row in self.locks]
+
+    def turns(self, tids: Collection[int]) -> dict[int, tuple[tuple[int, int], ...]]:
+        """Address and position of the iterators that the value stacks of these threads hold."""
+        found = {tid: dict(self._positions(self._stacks.get(tid, []))) for tid in tids}
+        return {tid: tuple(positions.items()) for tid, positions in found.items() if positions}
+
+    def _positions(self, frames: list[FrameInMemory]) -> Iterator[tuple[int, int]]:
+        for frame in frames:
+            try:
+                for value in frame.slots:
+                    if at := POSITION_AT.get(self._type(value)):
+                        yield value, self._objects.words("q", value + at)[0]
+            except Torn:
+                continue
 
     def _stack(self, thread: PythonThread) -> list[FrameInMemory]:
         try:
@@ -149,8 +182,21 @@ class _Inside:
                 named = not lock.owner or self._by_ident.get(lock.owner) == tid
                 if lock.locked and named and lock.address not in given_back:
                     row = self._use(tid, lock, holds=True, frame=frame, depth=depth)
-                    kept = bool(lock.owner) or not frame.code.names & GIVES_BACK
+                    self._ownerless |= set() if lock.owner else {lock.id}
+                    kept = bool(lock.owner) or not any(map(_gives_back, frames[: len(frames) - depth]))
                     self.locks.append(row if kept else msgspec.structs.replace(row, exact=False))
+
+    def _doubted(self, row: LockUse) -> LockUse:
+        """A lock that names no owner may have been given back by a call that is over, and taken by hand by another thread."""
+        if not row.holds or row.object not in self._ownerless:
+            return row
+        waiters = {use.tid for use in self.locks if not use.holds and use.object == row.object}
+        others = (frames for tid, frames in self._stacks.items() if tid != row.tid and tid not in waiters)
+        try:
+            by_hand = any(TAKES in frame.code.names for frames in others for frame in frames if not _is_standard(frame))
+        except Torn:
+            by_hand = True
+        return msgspec.structs.replace(row, exact=False) if by_hand else row
 
     def _given_back_in(self, frame: FrameInMemory) -> Iterator[_Lock]:
         """Within `Condition.wait` its lock is not held, although the `with` block around it has not ended."""
@@ -196,7 +242,7 @@ class _Inside:
 
     def _took_by_hand(self, tid: int) -> bool:
         """One of its calls takes locks by hand; else a thread that ended may have had the ident that the lock names."""
-        return any("acquire" in frame.code.names for frame in self._stacks.get(tid, ()))
+        return any(TAKES in frame.code.names for frame in self._stacks.get(tid, ()))
 
     def _awaits(self, tid: int, lock: _Lock) -> bool:
         """The word it sleeps on is the lock's; where locks have no such word, the lock is at least locked."""
@@ -282,3 +328,13 @@ class _Inside:
 
     def _function_name(self, value: int) -> str:
         return self._objects.text(self._objects.word(value + 32)) if self._type(value) == b"function" else ""
+
+
+def _gives_back(frame: FrameInMemory) -> bool:
+    """It may give back a lock that it did not take itself, which the standard library does not do."""
+    return not _is_standard(frame) and bool(frame.code.names & GIVES_BACK)
+
+
+def _is_standard(frame: FrameInMemory) -> bool:
+    file = frame.code.file
+    return file.startswith("<") or ("/lib/python" in file and "-packages/" not in file)

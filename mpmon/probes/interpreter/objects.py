@@ -41,6 +41,9 @@ _BLOCK = 2000
 
 _LONGEST_NAME = 48
 
+_PAGE, _MOST_PAGES = 4096, 1000
+"""Memory is mapped, and read here, in whole pages; so many are kept for the length of a look."""
+
 
 class Torn(Exception):
     """A pointer that leads nowhere, or too many of them: this part of the process cannot be read now."""
@@ -54,6 +57,9 @@ class Objects:
         self._layout = layout
         self._type_names: dict[int, bytes] = {}
         self._bases: dict[int, tuple[bytes, ...]] = {}
+        self._flags: dict[int, int] = {}
+        self._pages: dict[int, bytes | None] = {}
+        """What was read so far: objects lie close together, and a read costs more than a copy."""
         self._names: dict[int, bytes] = {}
         self._shared_keys: dict[int, tuple[tuple[int, int, int], ...]] = {}
         """Entries of tables that the instances of a class share."""
@@ -65,23 +71,29 @@ class Objects:
         Raises:
             Torn: they cannot be read.
         """
-        self._left -= 1
-        words = self._memory.unpack(fields, address) if self._left > 0 else None
-        if words is None:
-            raise Torn
-        return words
+        fields = f"={fields}"
+        return struct.unpack(fields, self.read(address, struct.calcsize(fields)))
 
     def word(self, address: int) -> int:
         """The pointer at an address. Raises `Torn`."""
         return int.from_bytes(self.read(address, 8), sys.byteorder)
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes at an address. Raises `Torn`."""
+        """Bytes at an address, as they are or were a moment ago. Raises `Torn`."""
         self._left -= 1
-        text = self._memory.read(address, size) if self._left > 0 else None
+        text = self._read(address, size) if self._left > 0 else None
         if text is None:
             raise Torn
         return text
+
+    def _read(self, address: int, size: int) -> bytes | None:
+        page, begin = divmod(address, _PAGE)
+        if not 0 < size <= _PAGE - begin or len(self._pages) >= _MOST_PAGES:
+            return self._memory.read(address, size)
+        if page not in self._pages:
+            self._pages[page] = self._memory.read(page * _PAGE, _PAGE)
+        block = self._pages[page]
+        return None if block is None else block[begin : begin + size]
 
     def type_name(self, thing: int) -> bytes:
         """`tp_name` of an object's type, `_thread.lock`. Raises `Torn`."""
@@ -159,7 +171,9 @@ class Objects:
     def _attribute_pairs(self, thing: int) -> Iterator[tuple[int, int]]:
         """(name, value) of every attribute of an instance."""
         kind = self.word(thing + TYPE)
-        flags = self.word(kind + TYPE_FLAGS)
+        if kind not in self._flags:
+            self._flags[kind] = self.word(kind + TYPE_FLAGS)
+        flags = self._flags[kind]
         if self._layout.version < (3, 11):
             offset = self.word(kind + DICT_OFFSET)
             dictionary, values = (self.word(thing + offset) if 0 < offset < 1 << 16 else 0), 0

@@ -24,6 +24,9 @@ from mpmon.probes.memory import Memory
 PIPE_AGAIN_S = 3.0
 """Between two looks into one pipe."""
 
+COUNTED_GETTERS = 4
+"""Where more processes get from a queue, nobody asks them how much."""
+
 VALUE = 2**31 - 1
 """Bits of a semaphore's value; musl keeps a mark for waiters in the one above."""
 
@@ -93,9 +96,10 @@ class Contents:
             if there:
                 queue.values = _values(place, memories.of(pid))
                 queue.problem = "" if queue.values else "the memory of those who have it may not be read"
+                queue.taken = _taken(queue, looks, processes, memories)
                 return
             self.lost.add(pid)
-        queue.values, queue.unread, queue.problem = {}, None, "its pipe may not be opened"
+        queue.values, queue.unread, queue.taken, queue.problem = {}, None, None, "its pipe may not be opened"
         if not refused:
             self.gone.append(queue.name)
 
@@ -167,11 +171,29 @@ def _read_ledgers(process: Process, look: Look, known: Mapping[str, Queue], memo
     for queue in known.values():
         if queue.ids.get("room") not in look.names or process.key in queue.users:
             continue
-        place = queue.places.get(process.key) or (queue.first if process.forked else None)
-        count = _ledger(place, queue, look, memories.of(process.pid))
+        count = _count(process, queue, look, memories)
         if count:
             (queue.putters if count > 0 else queue.getters).add(process.key)
             queue.renew()
+
+
+def _taken(
+    queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process], memories: _Memories
+) -> int | None:
+    """Items that were taken by those who get, as far as each of them says."""
+    known = [processes[pid] for pid, _ in queue.getters if pid in looks and pid in processes]
+    getters = [process for process in known if process.key in queue.getters]
+    if not 0 < len(getters) <= COUNTED_GETTERS:
+        return None
+    counts = [_count(process, queue, looks[process.pid], memories) for process in getters]
+    told = [count for count in counts if count is not None]
+    return -sum(told) if len(told) == len(counts) else None
+
+
+def _count(process: Process, queue: Queue, look: Look, memories: _Memories) -> int | None:
+    """What the ledger of one process says of a queue."""
+    place = queue.places.get(process.key) or (queue.first if process.forked else None)
+    return _ledger(place, queue, look, memories.of(process.pid))
 
 
 def _ledger(place: Place | None, queue: Queue, look: Look, memory: Memory | None) -> int | None:

@@ -32,6 +32,9 @@ MOST_ENTRIES = 4096
 AGAIN_S, EAGER_AGAIN_S = 20.0, 3.0
 """Between two looks into the folders."""
 
+SHARE = 0.0005
+"""Of one CPU that may be spent on asking every process of the machine again about the same files."""
+
 MANAGER = "torch_shm"
 """How the name of the manager begins."""
 
@@ -56,10 +59,14 @@ class Leftovers:
         self._proc = proc
         self._creators = creators
         self._again_s = EAGER_AGAIN_S if eager else AGAIN_S
-        self._slice_s = 1.0 if eager else 0.003
+        self._share = 1.0 if eager else SHARE
+        self._slice_s = 1.0 if eager else 0.001
         self._looked_at = float("-inf")
         self._boot = boot_time(proc)
         self._search: Iterator[None] | None = None
+        self._asked: set[str] = set()
+        self._asked_at, self._cost_s = float("-inf"), 0.0
+        """Of the last search: for which files, when it began, what it has cost so far."""
         self._dead: dict[str, _Found] = {}
         self._orphans: frozenset[str] = frozenset()
         self._sent: tuple[SharedFile, ...] = ()
@@ -73,12 +80,15 @@ class Leftovers:
             self._looked_at = now
             self._list(memories, mapped, processes)
             # Nobody has to be asked twice about files that were found to be left behind.
-            if self._dead.keys() - self._orphans:
+            unsettled = self._dead.keys() - self._orphans
+            if unsettled - self._asked or (unsettled and now - self._asked_at >= self._cost_s / self._share):
+                self._asked, self._asked_at, self._cost_s = unsettled, now, 0.0
                 self._search = self._ask_everybody()
-        deadline = time.monotonic() + self._slice_s
-        while self._search is not None and time.monotonic() < deadline:
+        started = time.monotonic()
+        while self._search is not None and time.monotonic() < started + self._slice_s:
             if next(self._search, self) is self:
                 self._search = None
+        self._cost_s += time.monotonic() - started
         left = tuple(found.row for name, found in self._dead.items() if name in self._orphans)
         rows = (*self._sent, *left)
         self.rows = kept(rows, self.rows)

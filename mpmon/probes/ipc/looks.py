@@ -1,4 +1,5 @@
-"""What one process maps and has open of shared memory: proc_pid_maps(5), proc_pid_fd(5), proc_pid_limits(5).
+"""What one process maps and has open of shared memory: proc_pid_maps(5), proc_pid_fd(5), and what that uses up of its limits:
+proc_pid_limits(5), proc_pid_statm(5).
 
 Files of torch are known by their name, `torch_PID_RANDOM_NUMBER` (NewProcessWideShmHandle of torch's c10 and ATen);
 semaphores by the name `sem.`, under which glibc makes them, also when that name is gone.
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import platform
 import re
 from collections.abc import Collection, Iterator
 
@@ -30,8 +32,18 @@ MOST_DESCRIPTORS = 4096
 MOST_FILES = 1024
 """Files of torch of one process that get rows of their own, those with a name and the largest first."""
 
+USER_SPACE = {"x86_64": 1 << 47, "aarch64": 1 << 48}
+"""Bytes of addresses that the kernel gives to a program that asks for no more: Documentation/arch/x86/x86_64/mm.rst and
+arch/arm64/memory.rst.
+"""
+
+VERSION_FILE_LIMIT = 4096
+
 _NAMES = (b"/torch_", b"/sem.")
+_LIBRARY = re.compile(rb" (/[^\n]*/torch)/lib/libtorch_cpu\.so\n")
+_VERSION = re.compile(rb"^__version__ = '([\w.+-]{1,60})'", re.MULTILINE)
 _OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
+_ADDRESSES = re.compile(r"^Max address space\s+(\d+)", re.MULTILINE)
 
 
 class Shared(msgspec.Struct):
@@ -65,6 +77,8 @@ class Look(msgspec.Struct):
     """Ids of semaphores by the address they are mapped at."""
     names: frozenset[str] = frozenset()
     """Ids of all of them."""
+    library: str = ""
+    """The folder of its torch."""
     limits: Limits | None = None
     uses: tuple[SharedUse, ...] = ()
     problem: Unknown | None = None
@@ -87,9 +101,11 @@ def look_at(proc: Proc, pid: int, now: float, maps_limit: int | None, before: Lo
             reason = f"{words} may not be read ({(problem.strerror or 'failed').lower()})"
             look.problem = Unknown(table="shared_uses", pid=pid, reason="ended" if gone else reason, gone=gone)
     look.names = frozenset(look.semaphores.values())
+    most_files, most_addresses = _limits(proc, pid)
     limits = Limits(
-        pid=pid, descriptors=counted["descriptors"], descriptors_limit=_max_descriptors(proc, pid),
-        maps=counted["maps"], maps_limit=maps_limit,
+        pid=pid, descriptors=counted["descriptors"], descriptors_limit=most_files, maps=counted["maps"],
+        maps_limit=maps_limit, address_bytes=_address_bytes(proc, pid), address_limit=most_addresses,
+        torch=_version(proc, look, before),
     )  # fmt: skip
     _fill_rows(look, limits)
     if before is not None:
@@ -114,6 +130,8 @@ def _read_maps(proc: Proc, look: Look) -> int:
             shared = _shared(look, f"file:{area.device}:{area.inode}", area.path, area.size)
             shared.maps += 1
             shared.address = shared.address or area.start
+    library = _LIBRARY.search(text)
+    look.library = library[1].decode("utf-8", "surrogateescape") if library else ""
     return text.count(b"\n")
 
 
@@ -177,13 +195,41 @@ def _fill_rows(look: Look, limits: Limits) -> None:
     )
 
 
-def _max_descriptors(proc: Proc, pid: int) -> int | None:
-    """The soft limit; `None` for none, or where it may not be read."""
+def _limits(proc: Proc, pid: int) -> tuple[int | None, int | None]:
+    """The soft limits of open files and of addresses; `None` for none, or where they may not be read."""
     try:
-        found = _OPEN_FILES.search(proc.text(pid, "limits"))
+        text = proc.text(pid, "limits")
+    except OSError:
+        return None, None
+    files, addresses = _OPEN_FILES.search(text), _ADDRESSES.search(text)
+    return int(files[1]) if files else None, int(addresses[1]) if addresses else USER_SPACE.get(platform.machine())
+
+
+def _address_bytes(proc: Proc, pid: int) -> int | None:
+    """Rounded, so that a row changes only when that matters."""
+    try:
+        pages = int(proc.text(pid, "statm").split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * mmap.PAGESIZE >> 30 << 30
+
+
+def _version(proc: Proc, look: Look, before: Look | None) -> str | None:
+    """Of torch, as its own version.py says."""
+    if before and before.limits and before.library == look.library:
+        return before.limits.torch
+    if not look.library:
+        return None
+    try:
+        path = proc.path(look.pid, "root", look.library.lstrip("/"), "version.py")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = _VERSION.search(os.pread(descriptor, VERSION_FILE_LIMIT, 0))
+        finally:
+            os.close(descriptor)
     except OSError:
         return None
-    return int(found[1]) if found else None
+    return found[1].decode() if found else None
 
 
 def _keep(look: Look, before: Look) -> None:

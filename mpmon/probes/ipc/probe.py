@@ -33,7 +33,7 @@ PURSE_S = 0.02
 EAGER_S = 0.05
 """The same for each round of a look for one report."""
 
-FIRST_PER_ROUND = 4
+FIRST_PER_ROUND = 16
 """Processes of one round that are looked at for the first time."""
 
 ASKED_PER_ROUND = 1
@@ -149,12 +149,14 @@ class IpcProbe:
 
     def _look_again(self, now: float) -> Iterator[Process]:
         """At those that moved, the one that was not looked at for longest first, as far as the purse goes."""
+        if self._purse <= 0:
+            return
         moved = [
             self._processes[pid] for pid, look in self._looks.items()
             if self._looked_at[pid] is not self._processes[pid] and now - look.at >= AGAIN_S
         ]  # fmt: skip
         moved.sort(key=lambda process: self._looks[process.pid].at)
-        deadline = time.thread_time() + max(0.0, self._purse)
+        deadline = time.thread_time() + self._purse
         for process in moved:
             if time.thread_time() >= deadline:
                 return

@@ -127,7 +127,9 @@ class Storages:
         shared = look.shared[file.id]
         if shared.deleted:
             if _may_be_refcounter(file, shared, process):
-                file.note(_from_memory(self._proc, process.pid, shared), now)
+                file.note(_from_memory(self._proc, process.pid, shared, REFCOUNTER), now)
+            elif shared.maps and not shared.descriptors:
+                file.note_lost_name(_from_memory(self._proc, process.pid, shared, HEAD))
             return
         path = self._proc.path(process.pid, "root", "dev", "shm", shared.name)
         # Not to be led elsewhere, nor to wait for the other end of a named pipe.
@@ -181,6 +183,7 @@ class _File:
         count = int.from_bytes(text[:4], "little", signed=True) if len(text) >= HEAD else None
         found = counts(text)
         if found is None:
+            count = None if self.shared.deleted else count
             changed = count != self.count or bool(self.text)
             self.text, self.counts = b"", {}
         else:
@@ -191,6 +194,15 @@ class _File:
         self.count = count
         if changed:
             self.row = None
+
+    def note_lost_name(self, head: bytes) -> None:
+        """It has no name and nobody's descriptor: a tensor sent with its descriptor has that, and one sent by its name
+        begins with the count of those who have it, who remove the name when that is 0.
+        """
+        count = int.from_bytes(head[:4], "little", signed=True) if len(head) == HEAD else 0
+        found = count if 0 < count <= MOST_MAPPINGS and not head[4:].strip(b"\0") else None
+        if found != self.count:
+            self.count, self.row = found, None
 
     def build(self, alive: bool | None) -> SharedFile:  # noqa: FBT001  a fact
         row = SharedFile(
@@ -230,12 +242,12 @@ def _may_be_refcounter(file: _File, shared: Shared, process: Process) -> bool:
     return bool(file.text) or (not shared.descriptors and inside(process) == shared.creator)
 
 
-def _from_memory(proc: Proc, pid: int, shared: Shared) -> bytes:
+def _from_memory(proc: Proc, pid: int, shared: Shared, length: int) -> bytes:
     """
     Raises:
         OSError: the memory may not be read.
     """
     with Memory(proc, pid) as memory:
-        first = memory.read(shared.address, READ_LIMIT)
-        rest = memory.read(shared.address + READ_LIMIT, REFCOUNTER - READ_LIMIT)
-    return (first or b"") + (rest or b"")
+        starts = range(0, length, READ_LIMIT)
+        parts = [memory.read(shared.address + at, min(READ_LIMIT, length - at)) for at in starts]
+    return b"".join(part or b"" for part in parts)

@@ -44,6 +44,7 @@ class ShimFile:
         """By the last call of `read`."""
         self.dropped = 0
         self.collected_at: float | None = None
+        self.received = 0
         self._descriptor: int | None = None
         self.forget()
 
@@ -83,6 +84,7 @@ class ShimFile:
         self._check(header)
         self.dropped = header[layout.DROPPED]
         self.collected_at = self.owner.moment(header[layout.COLLECTED_AT])
+        self.received = header[layout.RECEIVED]
         if self._texts.is_new(header):
             self._texts.update(header, self._region(descriptor, layout.TEXTS, header))
         self._queues.update(self._region(descriptor, layout.QUEUES, header))
@@ -144,6 +146,7 @@ class ShimFile:
             return None
         kind, made_at, capacity = layout.unmade(made)
         put, get = words[layout.PUT], words[layout.GET]
+        lost, lost_site = layout.unlost(words[layout.LOST])
         return QueueRecord(
             pid=self.owner.pid, object=f"pipe:{inode}", capacity=capacity or None, made_at=self._texts.find(made_at),
             kind=layout.KINDS[kind] if kind < len(layout.KINDS) else layout.KINDS[0],
@@ -152,7 +155,8 @@ class ShimFile:
             gets=words[layout.GETS], get_at=self.owner.moment(get), get_site=self._texts.find(get & layout.TEXT_BITS),
             getting=words[layout.GETS_BEGUN] > words[layout.GETS] + words[layout.GETS_FAILED],
             sent=words[layout.SENT], sent_bytes=words[layout.SENT_BYTES],
-            received_bytes=words[layout.RECEIVED_BYTES], lost=words[layout.LOST],
+            received_bytes=words[layout.RECEIVED_BYTES], lost=lost,
+            lost_site=self._texts.find(lost_site), descriptors=words[layout.DESCRIPTORS],
         )  # fmt: skip
 
     def _export(self, words: memoryview) -> ExportRecord | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -40,6 +40,7 @@ class ShimProbe:
         self._clock_zero = time.time() - time.monotonic()
         self._machine_start = boot_time(proc)
         self._homes: dict[tuple[int, float], tuple[Environment, Home]] = {}
+        self._processes: tuple[Process, ...] = ()
         self._members: dict[Key, Process] = {}
         self._files: dict[str, ShimFile] = {}
         self._final: set[str] = set()
@@ -80,7 +81,14 @@ class ShimProbe:
 
     # Whose files
 
-    def _note_members(self, processes: Iterable[Process]) -> None:
+    def _note_members(self, processes: tuple[Process, ...]) -> None:
+        before, self._processes = self._processes, processes
+        changed = [pair for pair in zip(before, processes, strict=False) if pair[0] is not pair[1]]
+        if len(before) == len(processes) and all(_is_same_program(*pair) for pair in changed):
+            for _, process in changed:
+                if known := self._homes.get(process.key):
+                    self._members[known[1].key] = process
+            return
         homes: dict[tuple[int, float], tuple[Environment, Home]] = {}
         self._members = {}
         for process in processes:
@@ -104,7 +112,7 @@ class ShimProbe:
         """Take up new files and let go of those that were removed; why a folder could not be listed."""
         listed: dict[str, Name] = {}
         problem: str | None = None
-        for folder in {folder: None for _, home in self._homes.values() for folder in home.folders}:
+        for folder in _distinct({folder: None for _, home in self._homes.values() for folder in home.folders}):
             try:
                 names = os.listdir(folder)
             except FileNotFoundError:
@@ -189,10 +197,32 @@ class ShimProbe:
             alive=member is not None and not member.ended,
             dropped=file.dropped,
             collected_at=file.collected_at,
+            received=file.received,
         )
         before = self._shims.get(file.path)
         self._shims[file.path] = row if before is None or before != row else before
         return self._shims[file.path]
+
+
+def _is_same_program(before: Process, now: Process) -> bool:
+    return before.key == now.key and before.environment is now.environment
+
+
+def _distinct(folders: Collection[str]) -> Iterator[str]:
+    """Each once: processes of one container see the same folder, each through its own root."""
+    seen: set[tuple[int, int]] = set()
+    for folder in folders:
+        if len(folders) > 1:
+            try:
+                info = os.stat(folder)
+            except OSError:
+                # Whoever lists it tells why not.
+                yield folder
+                continue
+            if (info.st_dev, info.st_ino) in seen:
+                continue
+            seen.add((info.st_dev, info.st_ino))
+        yield folder
 
 
 def _try_to_read(file: ShimFile) -> str:

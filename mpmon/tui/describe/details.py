@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mpmon.diagnosis.needs.dead import exit_words
 from mpmon.tui import format as fmt
 from mpmon.tui.describe import events, ipc
 from mpmon.tui.describe.files import files
@@ -11,7 +12,7 @@ from mpmon.tui.describe.gpus import gpus
 from mpmon.tui.describe.limits import limits, shared_memory
 from mpmon.tui.describe.stack import all_threads
 from mpmon.tui.describe.waits import STATES
-from mpmon.tui.line import BLANK, Line, clip, plain, wrap
+from mpmon.tui.line import BLANK, Line, clip, plain, wrap, wrap_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +35,9 @@ def details(scene: Scene, pid: int, width: int) -> list[Line]:
 
 def _process(scene: Scene, process: Process, width: int) -> list[Line]:
     """Identity, then numbers, then the command."""
-    facts = [_identity(scene, process), _numbers(scene, process), _memory(process)]
-    lines = [line for fact in facts for line in wrap(fact, width, then="  ")]
+    lines = wrap(_identity(scene, process), width, then="  ")
+    for facts in (_numbers(scene, process), _memory(process)):
+        lines += wrap_spans([(f"{fact} · ", "") for fact in facts[:-1]] + [(facts[-1], "")], width)
     lines += wrap("command " + " ".join(process.cmdline or (fmt.UNKNOWN,)), width, then="  ")
     for name, path in (("executable", process.exe), ("works in", process.cwd)):
         lines += wrap(f"{name} {path}", width, then="  ") if path else []
@@ -58,7 +60,7 @@ def _identity(scene: Scene, process: Process) -> str:
     return ", ".join(parts)
 
 
-def _numbers(scene: Scene, process: Process) -> str:
+def _numbers(scene: Scene, process: Process) -> list[str]:
     """How it is."""
     view = scene.views.get(process.pid)
     parts = [
@@ -71,17 +73,20 @@ def _numbers(scene: Scene, process: Process) -> str:
         parts.append(f"{fmt.percent(view.cpu_percent)} % now")
     if view and view.does:
         parts.append(view.does)
-    if process.exit_code is not None:
-        parts.append(f"wait status {process.exit_code}")
-    return " · ".join(parts)
+    elif process.exit_code is not None:
+        parts.append(exit_words(process.exit_code))
+    return parts
 
 
-def _memory(process: Process) -> str:
+def _memory(process: Process) -> list[str]:
     """What it uses."""
-    return (
-        f"memory {fmt.size(process.rss_bytes)} resident, {fmt.size(process.pss_bytes)} proportional"
-        f" · read {fmt.size(process.read_bytes)}, written {fmt.size(process.written_bytes)}"
+    share = (
+        "" if process.pss_bytes is None else f", {fmt.size(process.pss_bytes)} with shared pages divided by their users"
     )
+    return [
+        f"memory {fmt.size(process.rss_bytes)} resident{share}",
+        f"read {fmt.size(process.read_bytes)}, written {fmt.size(process.written_bytes)}",
+    ]
 
 
 def _threads(scene: Scene, process: Process, width: int) -> list[Line]:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.findings import Certainty, Finding, Link, by_reason
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.crowd import crowd
+from mpmon.tui.describe.crowd import crowd, kind_of
+from mpmon.tui.describe.crowd import in_short as crowd_in_short
 from mpmon.tui.describe.picture import drawn_pids, is_suspect, picture, suspect_threads
 from mpmon.tui.describe.remarks import MARK, first_remark, remark_count, remarks_in_full
-from mpmon.tui.line import BLANK, Line, Span, clip, plain, shorten, wrap, wrap_spans
+from mpmon.tui.describe.throughput import throughput
+from mpmon.tui.line import BLANK, Line, Span, clip, plain, shorten, text_of, wrap, wrap_spans
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -17,48 +19,101 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Suspect
     from mpmon.tui.scene import Scene
 
-SMALL = 6
-"""Where there are no more lines than these, a remark gets one."""
+SMALL = 7
+"""Lines of a finding on the smallest screen."""
 
-WITHOUT_FINDING = 4
+WHOLE_CHAIN = 4
+"""Lines for a chain of which nothing is left out."""
+
+FLOWS = 2
+"""Lines for how much gets through."""
+
+TO_DO = "to do: "
+
+MORE = " … (w)"
+
+WITHOUT_FINDING = 5
 """Lines at most while there is no finding: then the processes matter more."""
 
 CERTAINTY_STYLES = {Certainty.PROVED: "bold", Certainty.LIKELY: "", Certainty.POSSIBLE: "dim"}
 
 
 def in_short(scene: Scene, width: int, height: int) -> list[Line]:
-    """The strongest finding in at most `height` lines: summary, chain, certainty, then evidence as space allows."""
+    """The strongest finding in at most `height` lines: what is wrong, the chain, the cause, what to do, how that is known."""
     finding = scene.finding
     if finding is None:
-        lines = wrap(scene.diagnosis.because or "no finding yet", width)
-        lines += first_remark(scene, width, 1 if height <= SMALL else 2)
-        lines += [clip(plain(f"not checked: {line}", "dim"), width) for line in by_reason(scene.diagnosis.unchecked)]
-        return shorten(lines, min(height, WITHOUT_FINDING))
-    lines = shorten(wrap(finding.summary, width, style="bold"), 2)
-    lines += chain(finding.chain, width, most=2, suspects=suspect_threads(finding))
-    lines.append(certainty(scene, finding, width))
-    lines += [clip(plain(f"· {fact}"), width) for fact in finding.evidence]
-    return lines[:height]
+        if scene.over:
+            return shorten(_ends(scene, width), height)
+        whole = _without_finding(scene, width, remark=2)
+        return whole if len(whole) <= height else shorten(_without_finding(scene, width, remark=1), height)
+    summary = wrap(finding.summary, width, style="bold")
+    links = chain(scene, finding, width, most=WHOLE_CHAIN)
+    advice, *more_advice = [_to_do(step, width) for step in finding.advice] or [[]]
+    if len(summary) + len(links) + 1 + len(advice) > height:
+        summary = shorten(summary, 2)
+        links = chain(scene, finding, width, most=max(2, height - len(summary) - 1 - len(advice)))
+    lines = [*summary, *links, certainty(scene, finding, width), *advice]
+    for fact in finding.evidence:
+        lines += wrap(fact, width, first="· ", then="  ")
+    for step in more_advice:
+        lines += step
+    if len(lines) <= height:
+        return lines
+    last = clip(lines[height - 1], width - len(MORE))
+    return [*lines[: height - 1], (*last, (MORE.removeprefix(" …") if text_of(last).endswith("…") else MORE, "dim"))]
 
 
-def chain(
-    links: tuple[Link, ...], width: int, *, most: int, suspects: frozenset[tuple[int, str]] = frozenset()
-) -> list[Line]:
-    """`main → next batch → dataloader worker 1 → time.sleep dataset.py:88`.
+def _to_do(step: str, width: int) -> list[Line]:
+    """One piece of advice, as the cause is said."""
+    first, *rest = wrap(step, width, first=TO_DO, then="  ")
+    return [((TO_DO, "dim"), (text_of(first)[len(TO_DO) :], "")), *rest]
+
+
+def least_lines(scene: Scene, width: int) -> int:
+    """Lines there should be whatever else is to be shown: in trouble all that it can use."""
+    return SMALL if scene.finding or scene.over else len(_without_finding(scene, width, remark=1))
+
+
+def _without_finding(scene: Scene, width: int, *, remark: int) -> list[Line]:
+    """Why it is said to be healthy, slow or not known; how much gets through; what else to know, in so many lines."""
+    lines = wrap(scene.diagnosis.because or "no finding yet", width)
+    lines += throughput(scene, width, FLOWS)
+    lines += first_remark(scene, width, remark)
+    lines += [clip(plain(f"not checked: {line}", "dim"), width) for line in by_reason(scene.diagnosis.unchecked)]
+    return shorten(lines, WITHOUT_FINDING)
+
+
+def _ends(scene: Scene, width: int) -> list[Line]:
+    """Who failed first, and how the job's own process ended."""
+    died = [event for event in scene.observation.events if event.kind == "died"]
+    first = next((event for event in died if event.bad), None)
+    own = next((event for event in reversed(died) if scene.snapshot.root_pid in event.pids), None)
+    said = [f"first to fail: {first.summary}, at {fmt.clock(first.at)}"] if first and first is not own else []
+    said += [f"{own.summary}, at {fmt.clock(own.at)}"] if own else []
+    lines = [line for text in said for line in wrap(text, width, style="bad" if first else "")]
+    return lines or wrap(scene.diagnosis.because, width)
+
+
+def chain(scene: Scene, finding: Finding, width: int, *, most: int) -> list[Line]:
+    """`rank 0–6 → all_reduce → rank 7 → next batch → dataloader worker 1 → time.sleep dataset.py:88`.
 
     Links in the middle give way when it does not fit in `most` lines; the end is who must move, but in a cycle, where
     the suspects are somewhere on it.
     """
     left_out = 0
     while True:
-        lines = wrap_spans(_chain_spans(links, left_out, suspects), width)
-        if len(lines) <= most or left_out >= len(links) - 2:
-            return lines[-most:]
+        lines = wrap_spans(_chain_spans(scene, finding, left_out), width)
+        if len(lines) <= most:
+            return lines
+        if left_out >= len(finding.chain) - 2:
+            first, *rest = lines[-most:]
+            return [(("… ", "dim"), *first[1:]), *rest]
         left_out += 1
 
 
-def _chain_spans(links: tuple[Link, ...], left_out: int, suspects: frozenset[tuple[int, str]]) -> list[Span]:
+def _chain_spans(scene: Scene, finding: Finding, left_out: int) -> list[Span]:
     """The chain without so many links before the last one."""
+    links, suspects = finding.chain, suspect_threads(finding)
     last = len(links) - 1
     spans: list[Span] = []
     for index, link in enumerate(links):
@@ -66,7 +121,8 @@ def _chain_spans(links: tuple[Link, ...], left_out: int, suspects: frozenset[tup
             continue
         if index == last and left_out:
             spans.append(("→ … ", "dim"))
-        spans.append((f"{'→ ' if index else ''}{_who(link)} ", "bad" if is_suspect(link, suspects) else ""))
+        who = _who(link) if index else _head(scene, finding)
+        spans.append((f"{'→ ' if index else ''}{who} ", "bad" if is_suspect(link, suspects) else ""))
         if link.does:
             spans.append((f"→ {link.does} ", ""))
     if links and (place := links[last].place):
@@ -79,17 +135,29 @@ def _who(link: Link) -> str:
     return f"{link.role}, {link.thread}" if link.thread else link.role
 
 
+def _head(scene: Scene, finding: Finding) -> str:
+    """Who waits at the beginning of the chain, with all of its kind that wait for the same."""
+    link = finding.chain[0]
+    waits = {waiter.pid: (kind_of(waiter.role).name, waiter.waits_for) for waiter in finding.waiters}
+    alike = [pid for pid, what in waits.items() if what == waits.get(link.pid)]
+    return crowd_in_short(scene, sorted(alike)) if len(alike) > 1 and not link.thread else _who(link)
+
+
 def certainty(scene: Scene, finding: Finding, width: int) -> Line:
-    """How sure, since when, and how many more findings there are."""
-    spans: list[Span] = [(finding.certainty.value, CERTAINTY_STYLES[finding.certainty]), (f" · {finding.cause}", "")]
+    """The cause and how sure it is, since when, and how many more findings there are."""
+    spans: list[Span] = [("cause: ", "dim"), (finding.cause, ""), _sure(finding)]
     if finding.since is not None:
-        spans.append((f" · still for {fmt.age(scene.since(finding.since))}", ""))
+        spans.append((f" · since {fmt.clock(finding.since)}", ""))
     more = len(scene.diagnosis.findings) - 1
     if more:
         spans.append((f" · +{more} more (w)", "dim"))
     if scene.diagnosis.remarks:
         spans += [(" · ", ""), MARK, (remark_count(scene), "")]
     return clip(tuple(spans), width)
+
+
+def _sure(finding: Finding) -> Span:
+    return (f" ({finding.certainty.value})", CERTAINTY_STYLES[finding.certainty])
 
 
 def in_full(scene: Scene, width: int) -> list[Line]:

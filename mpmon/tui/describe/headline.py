@@ -51,6 +51,8 @@ def job_size(scene: Scene) -> str:
 def verdict(scene: Scene) -> Line:
     """The word, and for how long it has been so."""
     diagnosis = scene.diagnosis
+    if scene.over:
+        return (("ENDED", "bold"),)
     style = VERDICT_STYLES[diagnosis.verdict]
     word: Span = (diagnosis.verdict.value.upper(), style)
     if diagnosis.verdict is Verdict.UNKNOWN:

@@ -19,4 +19,4 @@ if TYPE_CHECKING:
     from mpmon.tui.widgets.panel import Panel
 
 PANELS: tuple[type[Panel[Any]], ...] = (GpusPanel, ProcessesPanel, QueuesPanel, StackPanel, EventsPanel)
-"""From top to bottom, below the finding, which is always there."""
+"""From top to bottom, below the finding, which is always there and is no place to go to."""

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from mpmon.tui.describe.finding import in_short
+from mpmon.tui.describe.finding import in_short, least_lines
 from mpmon.tui.line import Line, clip, plain
 from mpmon.tui.widgets.panel import Panel
 
-SMALL, LARGE = 6, 12
-"""Lines at most on a small and on a large terminal."""
+MOST = 16
+"""Lines at most, however many there are; the page of it has all."""
 
 
 class FindingPanel(Panel[Line], can_focus=False):
-    """As high as what it says, up to a quarter of the screen."""
+    """Says what it would like to say in `wanted`, and says of it what fits."""
 
     DEFAULT_CSS = """
-    FindingPanel { height: 1; overflow-y: hidden; }
+    FindingPanel { overflow-y: hidden; }
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted = 1
+        """Lines it would like to have."""
+        self.least = 1
+        """Lines it should have on the smallest screen, whatever the others want."""
 
     def repaint(self) -> None:
         """The finding in as many lines as there is room."""
         if self.scene is None:
             self.show_rows((plain("looking …", "dim"),))
             return
-        screen = self.screen.size
-        most = min(LARGE, max(SMALL, screen.height // 4))
-        lines = in_short(self.scene, self.size.width or screen.width, most)
-        if self.styles.height is None or self.styles.height.value != len(lines):
-            self.styles.height = len(lines)
-        self.show_rows(lines)
+        width = self.size.width or self.app.size.width
+        wanted, least = len(in_short(self.scene, width, MOST)), least_lines(self.scene, width)
+        if (wanted, least) != (self.wanted, self.least):
+            self.wanted, self.least = wanted, least
+            self.refresh(layout=True)
+        self.show_rows(in_short(self.scene, width, self.size.height or wanted))
 
     def draw_row(self, row: Line, width: int) -> Line:
         """The line as it is."""

@@ -14,7 +14,6 @@ from mpmon.tui import format as fmt
 from mpmon.tui.ipc_columns import Plan, heading, line, plan
 from mpmon.tui.ipc_rows import IpcRow, ipc_rows, is_shared, may_press
 from mpmon.tui.line import Line, plain
-from mpmon.tui.rates import Rates
 from mpmon.tui.widgets.panel import LOW, Panel, title_cells, title_over
 
 GUESSED = 3
@@ -42,7 +41,6 @@ class QueuesPanel(Panel[IpcRow]):
         self.pressing = 0
         """Lines for what a person should look at."""
         self._plan = Plan()
-        self._rates = Rates()
         self.set_absent(absent=True)
 
     # What is shown
@@ -53,12 +51,11 @@ class QueuesPanel(Panel[IpcRow]):
         if scene is None:
             return
         self.set_absent(absent=not is_shared(scene))
-        self._rates.take(scene)
         if self.absent or not (self.size.height or may_press(scene)):
             self._want(0 if self.absent else GUESSED, 0)
             self.show_rows(())
             return
-        rows = ipc_rows(scene, self._rates.of, folded=not self.has_class("-chosen"))
+        rows = ipc_rows(scene, folded=not self.has_class("-chosen"))
         planned = plan(self.size.width, rows)
         if planned != self._plan:
             self._plan = planned

@@ -81,6 +81,10 @@ class Framed(Screen[None]):
         del event
         self._show_head()
 
+    def on_key(self) -> None:
+        """Whoever presses a key has read the notice; what the key does may say another thing."""
+        self.keys.notice("")
+
     def copied(self) -> str:
         """The text a copy takes from here; empty for that of the report."""
         return ""

@@ -18,7 +18,6 @@ from mpmon.tui.screens.framed import Framed
 from mpmon.tui.screens.shares import Panels
 
 if TYPE_CHECKING:
-    from textual import events
     from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.widgets import Input
@@ -40,7 +39,7 @@ class MainScreen(Framed):
     ]
 
     def __init__(self, *, replay: bool) -> None:
-        super().__init__(labels((*APP_KEYS[:3], *MAIN_KEYS, *APP_KEYS[3:]), replay=replay))
+        super().__init__(labels((*APP_KEYS, *MAIN_KEYS), replay=replay))
         self.finding = FindingPanel()
         self.panels = tuple(panel() for panel in PANELS)
         self.selected: int | None = None
@@ -49,8 +48,8 @@ class MainScreen(Framed):
 
     def body(self) -> ComposeResult:
         """The finding, then the panels of the table."""
-        yield self.finding
         with Panels():
+            yield self.finding
             yield from self.panels
 
     @property
@@ -67,11 +66,6 @@ class MainScreen(Framed):
     def stack(self) -> StackPanel:
         """The stack of the selected process."""
         return self.query_exactly_one(StackPanel)
-
-    def on_resize(self, event: events.Resize) -> None:
-        """The finding is wrapped anew; Textual calls the frame's own handler as well."""
-        del event
-        self.finding.repaint()
 
     def show_scene(self) -> None:
         """Passes the scene on, and moves the selection when it follows somebody."""

@@ -1,6 +1,7 @@
 """How the panels of the main screen share its room: `heights` and `sides` are pure, and the layout asks them whenever it is
 laid out.
 
+The finding is on top and always there; what is to be done about it stands there wherever the others can spare the lines.
 GPUs, processes and, in a job in trouble, the stack come first.  Queues get lines where something in them matters, where they
 have the keys, and where lines are left; the last events only where lines are left.
 """
@@ -15,6 +16,7 @@ from textual.reactive import var
 from textual.widget import Widget
 
 from mpmon.tui.panels.events import EventsPanel
+from mpmon.tui.panels.finding import FindingPanel
 from mpmon.tui.panels.gpus import GpusPanel
 from mpmon.tui.panels.processes import VAST, ProcessesPanel
 from mpmon.tui.panels.queues import QueuesPanel
@@ -51,6 +53,10 @@ PRESSING_AT_MOST = 4
 
 EVENTS_AT_MOST = 9
 
+STACK_IN_HANG = 7
+"""Lines of a stack and its title that come before what else there is to say of the finding.  Not those of the selected
+process, or the panels would move with the cursor."""
+
 
 class Wants(NamedTuple):
     """Lines each panel would like to have; 0 for one that is not there."""
@@ -61,6 +67,9 @@ class Wants(NamedTuple):
     pressing: int = 0
     """Lines of the queues for what a person should look at."""
     events: int = 0
+    finding: int = 0
+    finding_least: int = 0
+    """Lines of the finding on the smallest screen, whatever the others want."""
 
 
 class Heights(NamedTuple):
@@ -71,6 +80,22 @@ class Heights(NamedTuple):
     queues: int
     stack: int
     events: int
+
+
+def finding_lines(room: int, wants: Wants, *, wide: bool, calm: bool) -> int:
+    """Lines of the finding: what it must have, and of what else it wants as much as the others do not need.
+
+    Args:
+        room: Lines there are for it and the others.
+        wants: Lines they want.
+        wide: Processes and stack are side by side.
+        calm: Nobody wants to read the stack.
+    """
+    least = min(wants.finding, max(wants.finding_least, 0 if calm else room // 4))
+    stack = STACK_WHILE_CALM if calm else STACK_IN_HANG
+    processes = max(wants.processes, ROW_AT_LEAST) + wants.pressing
+    others = wants.gpus + (max(processes, stack) if wide else processes + stack)
+    return min(room, wants.finding, max(least, room - others))
 
 
 def heights(room: int, wants: Wants, *, calm: bool) -> Heights:
@@ -116,7 +141,7 @@ def _or_none(lines: int) -> int:
 
 
 class Shared(Layout):
-    """GPUs on top; below them the others, in two columns where that is wide enough."""
+    """Finding and GPUs on top; below them the others, in two columns where that is wide enough."""
 
     name: ClassVar[str] = "shared"
 
@@ -130,27 +155,35 @@ class Shared(Layout):
         """Places the panels that are shown."""
         del greedy
         parent.pre_layout(self)
-        if len(children) == 1:
-            _tell_room(children, size.height)
-            return [_placed(children[0], size.region)]
         calm, found = (parent.calm, parent.found) if isinstance(parent, Panels) else (True, False)
-        wants = _wants(children, size.height)
+        wants, wide = _wants(children, size.height), size.width >= WIDE
+        panels = [child for child in children if not isinstance(child, FindingPanel)]
         all_processes = wants._replace(processes=size.height)
-        if size.width >= WIDE:
-            shares = sides(size.height, wants, calm=calm)
-            _tell_room(children, sides(size.height, all_processes, calm=calm).processes)
+        least = finding_lines(size.height, all_processes, wide=wide, calm=calm)
+        top, below = size.region.split_horizontal(finding_lines(size.height, wants, wide=wide, calm=calm))
+        if len(panels) == 1:
+            top, below = size.region.split_horizontal(least)
+            _tell_room(panels, below.height)
+            regions: dict[type[Widget], Region] = {type(panels[0]): below}
         else:
-            shares = heights(size.height, wants, calm=calm)
-            _tell_room(children, heights(size.height, all_processes, calm=not found).processes)
-        regions = _regions(size, shares)
-        return [_placed(child, regions[type(child)]) for child in children]
+            shares = sides if wide else heights
+            at_most = shares(size.height - least, all_processes, calm=calm if wide else not found)
+            _tell_room(panels, at_most.processes)
+            regions = _regions(below, shares(below.height, wants, calm=calm))
+        return [_placed(child, top if isinstance(child, FindingPanel) else regions[type(child)]) for child in children]
 
 
 def _wants(children: list[Widget], room: int) -> Wants:
     """What the panels that are shown ask for."""
     lines = {type(child): child.virtual_size.height for child in children}
     queues = next((child for child in children if isinstance(child, QueuesPanel)), None)
-    wants = Wants(lines.get(GpusPanel, 0), lines.get(ProcessesPanel, 0), events=lines.get(EventsPanel, 0))
+    finding, least = next(
+        ((child.wanted, child.least) for child in children if isinstance(child, FindingPanel)), (0, 0)
+    )
+    wants = Wants(
+        lines.get(GpusPanel, 0), lines.get(ProcessesPanel, 0), events=lines.get(EventsPanel, 0), finding=finding,
+        finding_least=least,
+    )  # fmt: skip
     if queues is None:
         return wants
     most = max(PRESSING_AT_MOST, room // 2) if queues.has_focus else PRESSING_AT_MOST
@@ -158,11 +191,11 @@ def _wants(children: list[Widget], room: int) -> Wants:
     return wants._replace(queues=queues.wanted, pressing=pressing)
 
 
-def _regions(size: Size, shares: Heights) -> dict[type[Widget], Region]:
+def _regions(room: Region, shares: Heights) -> dict[type[Widget], Region]:
     """Where each panel lies."""
-    top, below = size.region.split_horizontal(shares.gpus)
-    if size.width >= WIDE:
-        left, right = below.split_vertical(size.width * (LEFT_PERCENT if size.width >= VAST else 50) // 100)
+    top, below = room.split_horizontal(shares.gpus)
+    if room.width >= WIDE:
+        left, right = below.split_vertical(room.width * (LEFT_PERCENT if room.width >= VAST else 50) // 100)
         processes, queues = left.shrink(GUTTER).split_horizontal(shares.processes)
         stack, events = right.split_horizontal(shares.stack)
     else:

@@ -66,10 +66,13 @@ class KeyBar(Bar):
         self._show()
 
     def notice(self, text: str) -> None:
-        """Says something for a few seconds."""
+        """Says something for a few seconds, or until the next key; empty shows the keys again."""
+        if text == self._notice:
+            return
         self._notice = text
         self._show()
-        self.set_timer(self.NOTICE_S, lambda: self._forget(text))
+        if text:
+            self.set_timer(self.NOTICE_S, lambda: self._forget(text))
 
     def on_click(self, event: events.Click) -> None:
         """A click on a key does what the key does."""

@@ -30,9 +30,6 @@ RowT = TypeVar("RowT")
 
 _MISSING = object()
 
-_CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], "·")
-"""Names and arguments come from the watched job: nothing in them may reach the terminal as a command."""
-
 
 class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
     """Rows drawn one a line, with a heading that stays and, if wanted, a cursor.
@@ -332,12 +329,12 @@ class _Brush:
     def strip(self, line: Line) -> Strip:
         """What Textual draws for a line."""
         line = clip(line, self.width)
-        return self._filled([Segment(_harmless(text), self._style(word)) for text, word in line], self._base)
+        return self._filled([Segment(text, self._style(word)) for text, word in line], self._base)
 
     def bar(self, line: Line) -> Strip:
         """The line as one bar, in the style it ends with: a bar of patches would be hard to see."""
         style = self._style(line[-1][1] if line else "") + CURSOR
-        return self._filled([Segment(_harmless(text_of(clip(line, self.width))), style)], style)
+        return self._filled([Segment(text_of(clip(line, self.width)), style)], style)
 
     def _style(self, word: str) -> Style:
         """The style of a style word here."""
@@ -348,11 +345,6 @@ class _Brush:
 
     def _filled(self, segments: list[Segment], style: Style) -> Strip:
         return Strip(segments).adjust_cell_length(self.width, style)
-
-
-def _harmless(text: str) -> str:
-    """The text without control characters."""
-    return text if text.isprintable() else text.translate(_CONTROLS)
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,48 @@
+"""A process has used up nearly all of its addresses.
+
+What it looks like: "CUDA out of memory" or "Cannot allocate memory" although GPU and host have plenty.
+Why: receivers of CUDA memory of expandable segments reserve addresses for the whole GPU and an eighth more for each segment
+they receive (torch before 2.13, pytorch pull request 186218); or a limit was set (ulimit -v).
+What to do: switch expandable segments off where CUDA memory is shared, or drop what was received; raise ulimit -v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.words import size
+from mpmon.model import Limits
+
+TOPIC = "address-space-near-limit"
+
+SHARE = 0.8
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each process."""
+    for row in case.memory.same(TOPIC, _near, case.snapshot.limits):
+        yield _remark(case, row)
+
+
+def _near(rows: Iterable[Limits]) -> list[Limits]:
+    return [
+        row for row in rows
+        if row.address_bytes is not None and row.address_limit and row.address_bytes >= SHARE * row.address_limit
+    ]  # fmt: skip
+
+
+def _remark(case: Case, row: Limits) -> Remark:
+    shim = case.ipc.ground.shims.get(row.pid)
+    received = shim.received if shim else 0
+    return Remark(
+        topic=TOPIC, pids=(row.pid,),
+        summary=f"{case.ipc.ground.who(row.pid)} has used up {size(row.address_bytes or 0)} of {size(row.address_limit or 0)} of "
+        "addresses" + (f", and has received {received} sendings of CUDA memory" if received else ""),
+        evidence=(f"/proc/{row.pid}/statm, and 'Max address space' of /proc/{row.pid}/limits or what the processor has",),
+        advice=(
+            "Where CUDA memory is shared: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False in the sender.",
+            "Else look for reservations (mmap without use) that are repeated, and at ulimit -v.",
+        ),
+    )  # fmt: skip

@@ -1,0 +1,69 @@
+"""The memory of a process on the host grows with each CUDA tensor it receives.
+
+What it looks like: resident memory of a consumer rises for hours, although it keeps no tensor; in the end the kernel kills it.
+Why: torch opens an event for each sending that it receives and never closes it (pytorch issue 27975); or the program keeps
+something of each item.
+What to do: receive fewer and larger tensors (torch.cat before put); keep one shared buffer and send only its index; restart
+the consumer from time to time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Moment, Remark
+from mpmon.diagnosis.words import age, size
+
+TOPIC = "ipc-receiver-grows"
+
+SPAN_S = 120.0
+"""Growth over less time may be a beginning."""
+
+FEWEST_MOMENTS, FEWEST_RECEIVED = 12, 1000
+
+GROWTH_BYTES = 64 << 20
+
+EACH_THIRD = 0.15
+"""Of the growth happened in each third of the time at least."""
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each process."""
+    last = case.history.trend[-1] if case.history.trend else None
+    for pid in last.received if last else ():
+        moments = [moment for moment in case.history.trend if pid in moment.received]
+        if _is_long(moments) and _grows(values := [moment.received[pid] for moment in moments]):
+            yield _remark(case, pid, values, moments[-1].taken_at - moments[0].taken_at)
+
+
+def _is_long(moments: Sequence[Moment]) -> bool:
+    return len(moments) >= FEWEST_MOMENTS and moments[-1].taken_at - moments[0].taken_at >= SPAN_S
+
+
+def _grows(values: Sequence[tuple[int, int]]) -> bool:
+    """In each third of the time it received and grew."""
+    third = len(values) // 3
+    corners = (values[0], values[third], values[2 * third], values[-1])
+    received, growth = values[-1][0] - values[0][0], values[-1][1] - values[0][1]
+    parts = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(corners)]
+    return (
+        received >= FEWEST_RECEIVED
+        and growth >= GROWTH_BYTES
+        and all(got > 0 and grown >= EACH_THIRD * growth for got, grown in parts)
+    )
+
+
+def _remark(case: Case, pid: int, values: Sequence[tuple[int, int]], seconds: float) -> Remark:
+    received, growth = values[-1][0] - values[0][0], values[-1][1] - values[0][1]
+    return Remark(
+        topic=TOPIC, pids=(pid,),
+        summary=f"{case.ipc.ground.who(pid)} grows on the host by {size(growth / received)} with each sending of CUDA memory it "
+        f"receives: {size(growth)} in {age(seconds)}, {received} sendings",
+        evidence=(f"it has received {values[-1][0]} by its shim, and has {size(values[-1][1])} resident",),
+        advice=(
+            "torch opens an event for each sending it receives and never closes it: send fewer, larger tensors.",
+            "Or share one buffer once and send its index; or restart the consumer from time to time.",
+        ),
+    )  # fmt: skip

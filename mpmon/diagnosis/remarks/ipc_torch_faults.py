@@ -1,0 +1,98 @@
+"""This version of torch has a known fault in sharing CUDA memory, and the job meets it.
+
+What it looks like: "received sharable handle from a future version of torch", "pidfd_getfd: Bad file descriptor", sendings that
+never arrive, or a receiver that maps the same memory again and again.
+Why: what names CUDA memory in a message changed from version to version of torch, and some had faults with expandable
+segments; the evidence names the issue.
+What to do: the same version of torch in all processes that share CUDA memory, and one without the fault; or
+PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False in the sender.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc.segments import are_expandable
+
+TOPIC = "ipc-torch-faults"
+
+Version = tuple[int, int]
+
+
+class Fault(NamedTuple):
+    """Of senders with expandable segments."""
+
+    first: Version
+    before: Version
+    arrives: bool
+    """Whether what is sent arrives all the same."""
+    says: str
+    source: str
+
+
+FAULTS = (
+    Fault((2, 9), (2, 13), False, "receivers read fabric handles as descriptors (pidfd_getfd: Bad file descriptor)",
+          "pytorch issue 179220; mended by pull request 179618"),
+    Fault((2, 13), (2, 14), True, "each sending of one segment gets another handle, and its receiver maps it anew",
+          "pytorch issue 198305, a regression of pull request 179618"),
+)  # fmt: skip
+
+FEWEST_RECEIVED = 16
+"""Sendings that one receiver got; each of them may cost a mapping."""
+
+HANDLES_CHANGED = ((2, 13), "torch 2.13 writes handles of version 3, which earlier ones refuse")
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """Each fault for each sender; then senders and receivers of different versions."""
+    versions = {row.pid: row.torch for row in case.snapshot.limits if row.torch}
+    senders = sorted({row.pid for row in case.snapshot.exports})
+    for sender in senders:
+        number = _number(versions.get(sender))
+        for fault in FAULTS if number and are_expandable(case.processes.get(sender)) else ():
+            if number and fault.first <= number < fault.before and (count := _met(case, sender, fault)):
+                yield _of_fault(case, sender, versions[sender], fault, count)
+        yield from _of_versions(case, sender, versions)
+
+
+def _number(version: str | None) -> Version | None:
+    found = re.match(r"(\d+)\.(\d+)", version or "")
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _met(case: Case, sender: int, fault: Fault) -> int:
+    """In how many sendings the job met it."""
+    if not fault.arrives:
+        return sum(1 for view, _ in case.ipc.never_received if view.producer == sender)
+    takers = {pid for view in case.ipc.exports if view.producer == sender for pid in view.consumers}
+    received = max((shim.received for pid, shim in case.ipc.ground.shims.items() if pid in takers), default=0)
+    return received if received >= FEWEST_RECEIVED else 0
+
+
+def _of_fault(case: Case, sender: int, version: str, fault: Fault, count: int) -> Remark:
+    met = f"{count} of its sendings were received" if fault.arrives else f"{count} of its sendings never arrived"
+    return Remark(
+        topic=TOPIC, pids=(sender,),
+        summary=f"{case.ipc.ground.who(sender)} shares expandable segments with torch {version}, where {fault.says}; {met}",
+        evidence=(fault.source,),
+        advice=("Start it with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False, or with another version of torch.",),
+    )  # fmt: skip
+
+
+def _of_versions(case: Case, sender: int, versions: dict[int, str]) -> Iterator[Remark]:
+    own, (changed, why) = _number(versions.get(sender)), HANDLES_CHANGED
+    getters = {view.id: view.consumers for view in case.ipc.queues}
+    queues = {view.queue for view in case.ipc.exports if view.producer == sender and view.queue}
+    for receiver in sorted({pid for queue in queues for pid in getters.get(queue, ()) if pid != sender}):
+        other = _number(versions.get(receiver))
+        if own and other and other < changed <= own:
+            yield Remark(
+                topic=TOPIC, pids=(sender, receiver),
+                summary=f"{case.ipc.ground.who(sender)} sends CUDA memory with torch {versions[sender]} to "
+                f"{case.ipc.ground.who(receiver)} with torch {versions[receiver]}, which cannot read its handles",
+                evidence=(why,), advice=("Use one version of torch in all processes that share CUDA memory.",),
+            )  # fmt: skip

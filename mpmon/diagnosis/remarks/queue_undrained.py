@@ -1,0 +1,85 @@
+"""A process is done but cannot end: what it has put into a queue is not read.
+
+What it looks like: a worker stays after its work; its main thread is in an exit function and joins QueueFeederThread, which is
+blocked in write(2).
+Why: at its end a process waits until its feeder threads have sent everything that was put, and a pipe takes 64 KiB; nobody
+calls get() any more.
+What to do: get() everything that was put; or cancel_join_thread() in the producer if the items may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.ipc import QueueView
+from mpmon.diagnosis.ipc.names import in_words
+from mpmon.diagnosis.ipc.queues import QUEUES_FILE
+from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import age, several
+
+TOPIC = "queue-undrained"
+
+PATIENCE_S = 5.0
+"""So long neither the feeder nor the main thread of a reader has run."""
+
+_JOINS = (Wait.JOIN_PROCESS, Wait.CHILD)
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each process and queue; whoever joins such a process is a hang of its own, `queue-join`."""
+    for view in case.ipc.queues if case.blocked else ():
+        readers = _readers(case, view)
+        if not view.blocked_put or any(_rested_s(case, (pid, pid)) < PATIENCE_S for pid in readers):
+            continue
+        if any(case.standing((pid, pid)).kind in _JOINS for pid in readers):
+            continue
+        for row in case.ipc.ground.waiting.get(view.id, ()):
+            feeder = (row.pid, row.tid)
+            for_s = _rested_s(case, feeder)
+            if row.writes and for_s >= PATIENCE_S and _is_feeder(case, feeder) and _is_ending(case, row.pid):
+                yield _remark(case, view, row.pid, readers, for_s)
+
+
+def _readers(case: Case, view: QueueView) -> list[int]:
+    """Who was seen to read; where nobody was, who could: they have that end, or the queue in their program."""
+    owners = [row.pid for row in case.snapshot.queues if row.object == view.id] if "consumers" in view.reasons else []
+    return [
+        pid for pid in dict.fromkeys((*view.consumers, *owners)) if pid not in view.blocked_put and case.is_alive(pid)
+    ]
+
+
+def _rested_s(case: Case, key: tuple[int, int]) -> float:
+    past = case.past(key)
+    return case.now - past.ran_at if past else 0.0
+
+
+def _is_feeder(case: Case, key: tuple[int, int]) -> bool:
+    stack = case.stacks.get(key)
+    return stack is not None and has(stack, QUEUES_FILE, ("_feed",))
+
+
+def _is_ending(case: Case, pid: int) -> bool:
+    stack = case.stacks.get((pid, pid))
+    return stack is not None and has(stack, QUEUES_FILE, ("_finalize_join",))
+
+
+def _remark(case: Case, view: QueueView, pid: int, readers: list[int], for_s: float) -> Remark:
+    ground = case.ipc.ground
+    places = ((reader, case.place((reader, reader))) for reader in readers[:4])
+    who = f"{several([ground.who(reader) for reader in readers])} reads nothing of" if readers else "nobody reads"
+    return Remark(
+        topic=TOPIC, pids=(*readers, pid), since=case.now - for_s,
+        summary=f"{ground.who(pid)} cannot end: its feeder has been blocked in write for {age(for_s)}, and {who} "
+        f"{in_words(view)}",
+        evidence=(
+            *((f"{view.bytes_unread} bytes of it are unread",) if view.bytes_unread else ()),
+            *(f"{ground.who(reader)} stands at {place}" for reader, place in places if place),
+        ),
+        advice=(
+            "Call get() for everything that was put, before the producer is to end.",
+            "Or queue.cancel_join_thread() in the producer, if the items may be lost.",
+        ),
+    )  # fmt: skip

@@ -1,0 +1,312 @@
+"""Waits that look like hangs and are none: for a signal, for a child that works, in native code, in torch's RPC; and what
+looks the same and does hang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from mpmon.diagnosis.findings import Diagnosis, Verdict
+from mpmon.model import NOT_PYTHON, Process, Row, Unknown
+from tests.builders import (
+    ROOT,
+    START,
+    blocked,
+    diagnosed,
+    frame,
+    kernel_object,
+    process,
+    running,
+    snapshot,
+    stack,
+    thread,
+    wants,
+)
+
+CHILD, OTHER, NATIVE = 4121, 4122, 4190
+SEGV = 11
+IN_EVENT = ("lib/threading.py:327 Condition.wait", "lib/threading.py:629 Event.wait", "job.py:40 <module>")
+SERVES = ("lib/selectors.py:415 select", "lib/socketserver.py:232 BaseServer.serve_forever", "serve.py:4 serve")
+
+Rows = tuple[Row, ...]
+
+
+def seen(rows: Callable[[int], Rows], seconds: int = 12) -> Diagnosis:
+    """What is said of a job that looked like this in each second."""
+    return diagnosed([snapshot(*rows(second), at=float(second)) for second in range(seconds)])
+
+
+def sleeper(pid: int, second: int, line: int = 30, *, wakes: bool = True, state: str = "S") -> Rows:
+    """A Python process that sleeps a moment at that line; it wakes between two looks."""
+    return (
+        process(pid, parent=1 if pid == ROOT else ROOT, cmdline=("python", f"{pid}.py"), state=state),
+        thread(pid, slices=second if wakes else 1),
+        stack("main", f"{pid}.py:{line} main", pid=pid, at=second),
+        blocked("clock_nanosleep", pid=pid, wakes_at=START + second + 0.5 if wakes else None, ran_at=START if wakes else 0.0),
+    )  # fmt: skip
+
+
+def zombie(code: int) -> Process:
+    return process(OTHER, parent=ROOT, state="Z", exit_code=code)
+
+
+def suspects(found: Diagnosis) -> list[int]:
+    return [suspect.pid for suspect in found.findings[0].suspects]
+
+
+# Polls
+
+
+def test_whoever_polls_for_a_child_that_gets_on_gets_on() -> None:
+    assert seen(lambda at: (*sleeper(ROOT, at), *sleeper(CHILD, at, 30 + at))).verdict is not Verdict.HUNG
+
+
+def test_nobody_gets_on_where_all_only_poll() -> None:
+    found = seen(lambda at: (*sleeper(ROOT, at), *sleeper(CHILD, at)))
+    assert (found.verdict, suspects(found)) == (Verdict.HUNG, [ROOT])
+
+
+@pytest.mark.parametrize(("share", "hung"), [(0.5, False), (0.001, True)])
+def test_a_child_that_is_no_python_works_when_it_uses_a_cpu(*, share: float, hung: bool) -> None:
+    def rows(at: int) -> Rows:
+        child = process(CHILD, parent=ROOT, cmdline=("ffmpeg",), cpu_s=1 + share * at)
+        unread = Unknown(table="stacks", pid=CHILD, reason=NOT_PYTHON)
+        return (*sleeper(ROOT, at), child, thread(CHILD, slices=at), running(CHILD), unread)
+
+    assert (seen(rows).verdict is Verdict.HUNG) is hung
+
+
+def test_whoever_polls_beside_one_that_crashed_waits_for_that() -> None:
+    found = seen(lambda at: (*sleeper(ROOT, at), *sleeper(CHILD, at), zombie(SEGV)))
+    assert (found.findings[0].cause, suspects(found)) == ("worker-dead", [OTHER])
+
+
+@pytest.mark.parametrize("code", [0, 15])
+def test_one_that_is_done_or_was_told_to_end_is_not_to_blame(code: int) -> None:
+    found = seen(lambda at: (*sleeper(ROOT, at), *sleeper(CHILD, at), zombie(code)))
+    assert (found.findings[0].cause, suspects(found)) == ("main-stuck", [ROOT])
+
+
+# Signals
+
+
+def waits_for_signal(*frames: str, syscall: str = "futex", catches_term: bool = True) -> Rows:
+    return (
+        process(catches_term=catches_term), thread(), stack("main", *frames),
+        blocked(syscall, *(["futex:4100:0x70"] if syscall == "futex" else []), ran_at=0.0),
+    )  # fmt: skip
+
+
+def test_an_event_that_a_handler_may_set_while_children_work() -> None:
+    found = seen(lambda at: (*waits_for_signal(*IN_EVENT), *sleeper(CHILD, at, at + 1)))
+    assert (found.verdict, found.because) == (Verdict.HEALTHY, "main is waiting for a signal at job.py:40")
+
+
+def test_an_event_without_a_handler_has_to_be_set_by_a_thread() -> None:
+    found = seen(lambda at: (*waits_for_signal(*IN_EVENT, catches_term=False), *sleeper(CHILD, at, at + 1)))
+    assert found.findings[0].cause == "thread-dead"
+
+
+def test_a_handler_brings_no_item_of_a_queue() -> None:
+    frames = ("lib/threading.py:327 Condition.wait", "lib/queue.py:171 Queue.get", "job.py:40 <module>")
+    found = seen(lambda at: (*waits_for_signal(*frames), *sleeper(CHILD, at, at + 1)))
+    assert found.findings[0].cause == "thread-dead"
+
+
+def test_a_pause_while_children_work() -> None:
+    found = seen(lambda at: (*waits_for_signal("job.py:40 <module>", syscall="pause"), *sleeper(CHILD, at, at + 1)))
+    assert found.verdict is Verdict.HEALTHY
+
+
+def test_a_pause_for_which_nobody_works() -> None:
+    found = seen(lambda at: waits_for_signal("job.py:40 <module>", syscall="pause"))
+    assert (found.verdict, suspects(found)) == (Verdict.HUNG, [ROOT])
+
+
+def test_a_pause_while_a_child_stands_still() -> None:
+    found = seen(
+        lambda at: (*waits_for_signal("job.py:40 <module>", syscall="pause"), *sleeper(CHILD, at, wakes=False))
+    )
+    assert (found.verdict, suspects(found)) == (Verdict.HUNG, [CHILD])
+
+
+# Servers
+
+
+def joins_server(*more: Row) -> Rows:
+    return (
+        process(), thread(), stack("main", "multiprocessing/process.py:149 BaseProcess.join", "job.py:9 <module>"),
+        blocked("wait4", f"process:{CHILD}", ran_at=0.0), kernel_object(f"process:{CHILD}"),
+        process(CHILD, parent=ROOT), thread(CHILD), stack("main", *SERVES, pid=CHILD), blocked(pid=CHILD, ran_at=0.0),
+        *more,
+    )  # fmt: skip
+
+
+def test_a_server_whom_nobody_asks_is_joined() -> None:
+    assert seen(lambda _: joins_server()).verdict is Verdict.HEALTHY
+
+
+def test_beside_the_server_somebody_is_stuck() -> None:
+    assert seen(lambda at: joins_server(*sleeper(OTHER, at, wakes=False))).verdict is Verdict.HUNG
+
+
+def listens(pid: int = ROOT) -> Rows:
+    return (
+        process(pid, parent=1 if pid == ROOT else ROOT, cmdline=("python", f"{pid}.py")), thread(pid),
+        stack("main", "serve.py:3 serve", pid=pid), blocked("accept4", "socket:5", pid=pid, ran_at=0.0),
+        kernel_object("socket:5", listens=True, fill=0),
+    )  # fmt: skip
+
+
+def test_a_server_that_waits_for_connections() -> None:
+    found = seen(lambda _: listens())
+    assert (found.verdict, found.because) == (Verdict.HEALTHY, "main is waiting for a socket in serve() at serve.py:3")
+
+
+def test_a_worker_that_waits_for_a_connection_keeps_its_pool_waiting() -> None:
+    task = (
+        *listens(CHILD)[3:],
+        process(CHILD, parent=ROOT),
+        thread(CHILD),
+        stack("main", "rpdb.py:8 accept", *IN_TASK, pid=CHILD),
+    )
+    found = seen(lambda _: (*waits_for_result(), *task))
+    assert (found.verdict, suspects(found)) == (Verdict.HUNG, [CHILD])
+
+
+# Tasks of a pool, items of a DataLoader
+
+IN_TASK = ("job.py:4 task", "concurrent/futures/process.py:261 _process_worker",
+           "multiprocessing/process.py:314 BaseProcess._bootstrap")  # fmt: skip
+IN_LOADER = ("lib/selectors.py:415 select", "torch/utils/data/dataloader.py:1291 _try_get_data", "job.py:9 main")
+IN_ITEM = ("data.py:4 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop",
+           "multiprocessing/process.py:314 BaseProcess._bootstrap")  # fmt: skip
+
+
+def waits_for_result(*frames: str) -> Rows:
+    frames = frames or (
+        "lib/threading.py:327 Condition.wait",
+        "concurrent/futures/_base.py:451 Future.result",
+        "job.py:9 main",
+    )
+    return process(), thread(), stack("main", *frames), blocked("futex", "futex:4100:0x70", ran_at=0.0)
+
+
+def at_work(
+    at: int, *frames: str, turns: tuple[tuple[int, int], ...] = (), owns_gil: bool = True, sleeps: bool = False
+) -> Rows:
+    """It is always in the same call, whose innermost frame has other locals each time."""
+    inner = frame(frames[0], arguments=1, others=at)
+    found = stack("main", inner, *frames[1:], pid=CHILD, at=at)
+    found = msgspec.structs.replace(found, owns_gil=owns_gil and not sleeps, turns=turns)
+    rests = blocked("clock_nanosleep", pid=CHILD, wakes_at=START + at + 0.5)
+    return process(CHILD, parent=ROOT), thread(CHILD, slices=at), found, rests if sleeps else running(CHILD)
+
+
+WAYS = {"a task": ((), IN_TASK), "an item": (IN_LOADER, IN_ITEM)}
+
+
+@pytest.mark.parametrize(("waits", "frames"), WAYS.values(), ids=WAYS)
+def test_what_has_an_end_may_compute_for_minutes(waits: tuple[str, ...], frames: tuple[str, ...]) -> None:
+    """A loop over a list gets on, beside what a loop inside of it left behind; or one whose turns take longer than the time
+    between two looks; or native code computes without the GIL.
+    """
+    for way in (
+        lambda at: {"turns": ((0x70, 9 * at), (0x80, at % 3))}, lambda at: {"turns": ((0x70, at // 2),)},
+        lambda _: {"owns_gil": False},
+    ):  # fmt: skip
+        found = seen(lambda at, way=way: (*waits_for_result(*waits), *at_work(at, *frames, **way(at))))
+        assert found.verdict is Verdict.SLOW
+
+
+@pytest.mark.parametrize(("waits", "frames"), WAYS.values(), ids=WAYS)
+def test_a_loop_that_goes_through_nothing_never_ends(waits: tuple[str, ...], frames: tuple[str, ...]) -> None:
+    """One inside of it begins again and again; or there is none; or it only wakes and tries again."""
+    for way in (lambda at: {"turns": ((0x70, 5 * at % 7),)}, lambda _: {}, lambda _: {"sleeps": True}):
+        found = seen(lambda at, way=way: (*waits_for_result(*waits), *at_work(at, *frames, **way(at))))
+        assert (found.findings[0].cause, suspects(found)) == ("worker-stuck", [CHILD])
+
+
+# Native code
+
+
+def in_native_code(at: int, *more: Row, timed: bool = False, native_runs: bool = True) -> Rows:
+    limit = START + at + 0.2 if timed else None
+    return (
+        process(), thread(), stack("main", "job.py:12 collect"), blocked("futex", "futex:4100:0x70", ran_at=0.0),
+        thread(ROOT, NATIVE, slices=at if native_runs else 1, name="rayon"),
+        blocked("futex", tid=NATIVE, wakes_at=limit, ran_at=START if native_runs else 0.0), *more,
+    )  # fmt: skip
+
+
+def test_the_threads_of_a_library_work_for_the_one_that_waits() -> None:
+    assert seen(in_native_code).verdict is Verdict.HEALTHY
+
+
+@pytest.mark.parametrize("kind", [{"timed": True}, {"native_runs": False}], ids=str)
+def test_a_native_thread_that_only_looks_in_or_stands_still_does_not(kind: dict[str, bool]) -> None:
+    found = seen(lambda at: in_native_code(at, **kind))
+    assert (found.findings[0].cause, suspects(found)) == ("native-hang", [ROOT])
+
+
+def test_a_lock_of_python_is_no_native_wait() -> None:
+    found = seen(lambda at: in_native_code(at, wants(0x70, "collect", tid=ROOT), native_runs=False))
+    assert found.findings[0].cause == "self-deadlock"
+
+
+# torch.distributed.rpc
+
+IN_SHUTDOWN = (
+    "lib/threading.py:327 Condition.wait", "lib/threading.py:629 Event.wait",
+    "torch/distributed/rpc/api.py:257 _all_gather", "torch/distributed/rpc/api.py:320 _wait_all_workers",
+    "torch/distributed/rpc/api.py:382 shutdown", "job.py:61 run",
+)  # fmt: skip
+IN_CALL = ("torch/distributed/rpc/api.py:842 rpc_sync", "job.py:60 sample")
+NESTED = ("torch/distributed/rpc/api.py:842 rpc_sync", "job.py:49 expand",
+          "torch/distributed/rpc/internal.py:209 _run_function")  # fmt: skip
+
+
+def in_rpc(pid: int, *frames: str, serving: tuple[str, ...] = ()) -> Rows:
+    serves = (
+        thread(pid, pid + 50), stack("", *serving, pid=pid, tid=pid + 50), blocked("futex", pid=pid, tid=pid + 50, ran_at=0.0)
+    )  # fmt: skip
+    return (
+        process(pid, parent=ROOT), thread(pid), stack("main", *frames, pid=pid),
+        blocked("futex", f"futex:{pid}:0x70", pid=pid, ran_at=0.0), thread(pid, pid + 60, name="TP_UV_loop"),
+        *(serves if serving else ()),
+    )  # fmt: skip
+
+
+def starter() -> Rows:
+    return (
+        process(), thread(), stack("main", "torch/multiprocessing/spawn.py:140 ProcessContext.join", "job.py:68 <module>"),
+        blocked(ran_at=0.0),
+    )  # fmt: skip
+
+
+def test_a_server_in_shutdown_serves_until_the_others_come() -> None:
+    trainer = thread(OTHER, OTHER + 60, name="TP_UV_loop")
+    found = seen(lambda at: (*starter(), *in_rpc(CHILD, *IN_SHUTDOWN), *sleeper(OTHER, at, at + 1), trainer))
+    assert found.verdict is Verdict.HEALTHY
+
+
+def test_one_that_never_comes_to_the_shutdown() -> None:
+    trainer = thread(OTHER, OTHER + 60, name="TP_UV_loop")
+    found = seen(lambda at: (*starter(), *in_rpc(CHILD, *IN_SHUTDOWN), *sleeper(OTHER, at, wakes=False), trainer))
+    assert (found.verdict, suspects(found)) == (Verdict.HUNG, [OTHER])
+
+
+@pytest.mark.parametrize("frames", [IN_CALL, ("job.py:60 to_here",)])
+def test_an_answer_may_be_on_its_way(frames: tuple[str, ...]) -> None:
+    found = seen(lambda _: (*starter(), *in_rpc(CHILD, *IN_SHUTDOWN), *in_rpc(OTHER, *frames)))
+    assert found.verdict is not Verdict.HUNG
+
+
+def test_the_only_threads_that_serve_call_each_other() -> None:
+    found = seen(
+        lambda _: (*starter(), *in_rpc(CHILD, *IN_CALL, serving=NESTED), *in_rpc(OTHER, *IN_CALL, serving=NESTED))
+    )
+    assert (found.findings[0].cause, sorted(suspects(found))) == ("lock-cycle", [CHILD, OTHER])

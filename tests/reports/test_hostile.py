@@ -1,0 +1,91 @@
+"""A job may call itself, its threads and its files anything; what mpmon says of it stays lines of text."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mpmon.printable import in_place, written_out
+from tests.tui.tmux import Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NAME = "\x1b]0;mine\x07\x9b2J\nnext\u202eright\u200f中文e\u0301"
+"""A title for the terminal, a command to clear it, two lines, marks that turn the writing, wide and combining glyphs."""
+
+PROGRAM = f"""
+import sys, threading
+go = threading.Event()
+def hold():
+    print("ready", flush=True)
+    go.wait()
+thread = threading.Thread(target=hold, name={NAME!r})
+thread.start()
+thread.join()
+"""
+
+TURNING = "\u202e\u200f"
+
+
+@pytest.mark.parametrize(
+    ("text", "longer", "as_long"),
+    [
+        ("plain", "plain", "plain"),
+        ("中文 é", "中文 é", "中文 é"),
+        ("\x1b[31mred", r"\x1b[31mred", "·[31mred"),
+        ("one\ntwo\ttab", r"one\ntwo\ttab", "one·two·tab"),
+        ("a\u202eb", r"a\u202eb", "a·b"),
+        ("\x9b2J", r"\x9b2J", "·2J"),
+        ("\udc80", r"\udc80", "·"),
+    ],
+)
+def test_what_does_not_print_is_written_out(text: str, longer: str, as_long: str) -> None:
+    assert (written_out(text), in_place(text)) == (longer, as_long)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Iterator[int]:
+    """The pid of a program whose file, arguments and thread are called so."""
+    script = tmp_path / f"job{NAME.replace('/', '')}.py"
+    script.write_text(PROGRAM, encoding="utf-8")
+    with subprocess.Popen([sys.executable, str(script), NAME], stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "ready\n"
+        yield job.pid
+        job.kill()
+
+
+@pytest.mark.parametrize("options", [("--once",), ("--once", "--ascii")])
+def test_the_report_is_lines_of_text(hostile: int, options: tuple[str, ...]) -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "mpmon", str(hostile), "--for", "8", *options],
+        cwd=ROOT, env={**os.environ, "LC_ALL": "C.UTF-8"}, capture_output=True, check=False,
+    )  # fmt: skip
+    text = said.stdout.decode()
+
+    assert said.returncode == 3
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert r"\x1b]0;mine\x07" in text
+    assert r"\nnext\u202eright" in text
+    assert text.isascii() == ("--ascii" in options)
+
+
+def test_the_screen_shows_it_and_does_not_obey(hostile: int) -> None:
+    with Terminal(str(hostile), size=(120, 40)) as terminal:
+        text = terminal.shows("HUNG", "·]0;mine··2J·next·right·中文")
+        terminal.press("y")
+        terminal.shows("set-clipboard")
+        codes = terminal.with_codes()
+        terminal.press("q")
+        assert terminal.exit_status() == 0
+    assert re.search(r"HUNG \d+ s$", text.splitlines()[0])
+    assert not [glyph for glyph in codes if glyph in TURNING or glyph == "\x9b" or "\x1b]0" in codes]

@@ -1,0 +1,75 @@
+"""Rows that are kept from scene to scene are those that would be made anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mpmon.tui.columns import Rows
+from mpmon.tui.order import Fold, Folding, tree
+from mpmon.tui.scene import Scene
+from tests.tui.node_fakes import RANKS, node
+
+if TYPE_CHECKING:
+    from mpmon.diagnosis.findings import Observation, ProcessView
+    from mpmon.model import Process
+    from mpmon.tui.columns import Row
+
+MIB = 1 << 20
+
+
+def later(now: Observation, seconds: float = 1.0) -> Observation:
+    """The same picture some time later."""
+    snapshot = msgspec.structs.replace(now.snapshot, taken_at=now.snapshot.taken_at + seconds)
+    return msgspec.structs.replace(now, snapshot=snapshot)
+
+
+def with_row(now: Observation, pid: int, **more: object) -> Observation:
+    rows: list[Process] = list(now.snapshot.processes)
+    at = next(at for at, row in enumerate(rows) if row.pid == pid)
+    rows[at] = msgspec.structs.replace(rows[at], **more)
+    return msgspec.structs.replace(now, snapshot=msgspec.structs.replace(now.snapshot, processes=tuple(rows)))
+
+
+def with_view(now: Observation, pid: int, **more: object) -> Observation:
+    views: list[ProcessView] = list(now.diagnosis.processes)
+    at = next(at for at, row in enumerate(views) if row.pid == pid)
+    views[at] = msgspec.structs.replace(views[at], **more)
+    return msgspec.structs.replace(now, diagnosis=msgspec.structs.replace(now.diagnosis, processes=tuple(views)))
+
+
+def rows(made: Rows, now: Observation, fold: Fold) -> list[Row]:
+    scene = Scene(now)
+    return made.of(scene, tree(scene.views, Folding(hung=scene.diagnosis.verdict.value == "hung"), fold))
+
+
+def pictures() -> list[Observation]:
+    """A node that trains, changes of which each shows somewhere, and one that hangs."""
+    worker = RANKS[2] + 1
+    first = node(hung=False)
+    busy = with_view(later(first), worker, cpu_percent=90.0, mood="working")
+    large = with_row(later(busy), worker, rss_bytes=900 * MIB)
+    renamed = with_view(later(large), worker, role="dataloader worker 77")
+    still = with_view(later(renamed), worker, mood="idle", still_since=renamed.snapshot.taken_at)
+    hangs = node(hung=True)
+    return [
+        first,
+        later(first),
+        busy,
+        large,
+        renamed,
+        still,
+        later(still, 65),
+        hangs,
+        later(hangs),
+        later(hangs, 30),
+        first,
+    ]
+
+
+def test_kept_rows_are_the_rows_of_now() -> None:
+    for fold in Fold:
+        kept = Rows()
+        for now in pictures():
+            assert rows(kept, now, fold) == rows(Rows(), now, fold)

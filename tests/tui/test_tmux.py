@@ -1,0 +1,125 @@
+"""From the command line to the picture in a real terminal: attach, keys, resize, quit, and what the terminal is left as."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.hangs.expected import HOME
+from tests.sleepers import sleeper
+from tests.tui.tmux import PATIENCE_S, Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here")
+
+RECORDING = str(HOME / "dl-getitem-sleep" / "recording.jsonl.gz")
+
+PAGES = {
+    "h": "q F10",
+    "w": "── why",
+    "Enter": "── details",
+    "s": "── stacks",
+    "S": "── equal stacks",
+    "i": "── queues and IPC",
+    "l": "── events",
+    "e": "── environment",
+}
+"""Keys of the main screen, and what the page they open is called."""
+
+
+@pytest.fixture
+def watching() -> Iterator[tuple[Terminal, int]]:
+    """A live screen on a job of one process, and the pid of that; sizes of another time are in the environment."""
+    with sleeper() as process, Terminal(str(process.pid), size=(80, 24), COLUMNS="100", LINES="30") as terminal:
+        terminal.shows(f"pid {process.pid}", "q quit")
+        yield terminal, process.pid
+
+
+def test_attach_open_every_page_and_quit(watching: tuple[Terminal, int]) -> None:
+    terminal, pid = watching
+    for key, title in PAGES.items():
+        terminal.press(key)
+        terminal.shows(title, "Esc back")
+        terminal.press("Escape")
+        terminal.shows("── processes 1", "Enter open")
+    terminal.press("k")
+    terminal.shows("which signal", "Cancel", f"pid {pid}")
+    terminal.press("Enter")
+    terminal.shows("── processes 1", "Enter open")
+    os.kill(pid, 0)
+
+    terminal.press("q")
+    assert terminal.exit_status() == 0
+    os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("key", ["C-c", "F10", "q"])
+def test_every_way_out_leaves_the_job_alone(watching: tuple[Terminal, int], key: str) -> None:
+    terminal, pid = watching
+    terminal.press(key)
+    assert terminal.exit_status() == 0
+    os.kill(pid, 0)
+
+
+def test_the_picture_fits_whatever_the_window_becomes(watching: tuple[Terminal, int]) -> None:
+    terminal, _ = watching
+    for width, height in ((60, 15), (200, 60), (40, 10), (120, 40)):
+        terminal.resize(width, height)
+        text = terminal.until(lambda text, height=height: is_drawn(text, height))
+        assert max(map(len, text.splitlines())) <= width
+    terminal.press("q")
+    assert terminal.exit_status() == 0
+
+
+def is_drawn(text: str, height: int) -> bool:
+    """The first and the last line are where they belong."""
+    lines = text.split("\n")
+    return len(lines) >= height and lines[0].startswith("-c import sys") and lines[height - 1].startswith("q quit")
+
+
+def test_a_terminal_that_goes_takes_mpmon_with_it(watching: tuple[Terminal, int]) -> None:
+    terminal, pid = watching
+    program = os.pidfd_open(terminal.program())
+    terminal.hang_up()
+    ended, _, _ = select.select([program], [], [], PATIENCE_S)
+    os.close(program)
+    assert ended
+    os.kill(pid, 0)
+
+
+def test_a_wish_to_go_on_changes_nothing_while_it_goes_on(watching: tuple[Terminal, int]) -> None:
+    terminal, _ = watching
+    for _ in range(3):
+        os.kill(terminal.program(), signal.SIGCONT)
+    terminal.press("h")
+    terminal.shows("── keys")
+    terminal.press("q")
+    assert terminal.exit_status() == 0
+
+
+def test_a_recording_goes_to_its_hang_and_says_what_to_do() -> None:
+    with Terminal("--replay", RECORDING, size=(80, 24)) as terminal:
+        terminal.shows("[", "p pause  , back  . step  b began")
+        terminal.press("b")
+        text = terminal.shows("HUNG", "cause: worker-stuck")
+        assert "to do: Look at that line" in text
+        terminal.press("q")
+        assert terminal.exit_status() == 0
+
+
+@pytest.mark.parametrize(("option", "environment"), [("--no-color", {}), (None, {"NO_COLOR": "1"})])
+def test_without_colours_no_colour_is_sent(option: str | None, environment: dict[str, str]) -> None:
+    arguments = ["--replay", RECORDING, *filter(None, [option])]
+    with Terminal(*arguments, size=(80, 24), **environment) as terminal:
+        terminal.shows("[")
+        terminal.press("b")
+        terminal.shows("cause: worker-stuck")
+        coloured = terminal.with_codes()
+        assert not [code for code in ("\x1b[31m", "\x1b[91m", "\x1b[32m", "[38;", "[48;") if code in coloured]

@@ -1,0 +1,92 @@
+"""A terminal that a person could sit at: tmux on a socket of its own, with nobody's settings."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PATIENCE_S = 30.0
+GLANCE_S = 0.05
+
+NUMBERS = count()
+"""For the names of sockets: a server that ends keeps its own for a while."""
+
+
+class Terminal:
+    """One program in one pane; the server ends with the `with` block."""
+
+    def __init__(self, *arguments: str, size: tuple[int, int], **environment: str) -> None:
+        """Runs `python -m mpmon` with these arguments."""
+        self._socket = f"mpmon-test-{os.getpid()}-{next(NUMBERS)}"
+        width, height = map(str, size)
+        told = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **environment}
+        settings = [part for name, value in told.items() for part in ("-e", f"{name}={value}")]
+        program = shlex.join([sys.executable, "-m", "mpmon", *arguments]) + "; echo ended with $?; read -r line"
+        self._tmux(
+            "new-session", "-d", "-x", width, "-y", height, *settings, program,
+            ";", "set", "-g", "status", "off", ";", "resize-window", "-x", width, "-y", height,
+        )  # fmt: skip
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["tmux", "-L", self._socket, "kill-server"], check=False, capture_output=True)
+
+    def _tmux(self, *words: str) -> str:
+        command = ["tmux", "-L", self._socket, "-f", "/dev/null", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
+
+    def text(self) -> str:
+        """What is on the screen."""
+        return self._tmux("capture-pane", "-p")
+
+    def with_codes(self) -> str:
+        """The same with the escape codes of its looks."""
+        return self._tmux("capture-pane", "-p", "-e")
+
+    def press(self, *keys: str) -> None:
+        """Keys by tmux's names."""
+        self._tmux("send-keys", *keys)
+
+    def resize(self, width: int, height: int) -> None:
+        """The window is drawn larger or smaller."""
+        self._tmux("resize-window", "-x", str(width), "-y", str(height))
+
+    def until(self, holds: Callable[[str], bool]) -> str:
+        """Waits for the screen to be so."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds(text := self.text()):
+            assert time.monotonic() < deadline, text
+            time.sleep(GLANCE_S)
+        return text
+
+    def shows(self, *words: str) -> str:
+        """Waits for all of these words."""
+        return self.until(lambda text: all(word in text for word in words))
+
+    def exit_status(self) -> int:
+        """Waits for the program's end; the shell says how it ended."""
+        text = self.shows("ended with ")
+        return int(text.rpartition("ended with ")[2].split()[0])
+
+    def program(self) -> int:
+        """The pid of mpmon."""
+        shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
+        (found,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        return int(found)
+
+    def hang_up(self) -> None:
+        """The terminal is gone, as after a lost connection."""
+        self._tmux("kill-server")
