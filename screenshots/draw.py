@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 from rich.text import Text
@@ -24,7 +24,8 @@ from rich.text import Text
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from mpmon.reports import text as report  # noqa: E402  found by the line above
+from mpmon.reel import Reel  # noqa: E402  found by the line above
+from mpmon.reports import text as report  # noqa: E402
 from mpmon.session.watch import ReplayWatch  # noqa: E402
 from mpmon.tui.app import MonitorApp  # noqa: E402
 
@@ -37,23 +38,38 @@ HANGS = HERE.parent / "tests" / "hangs"
 
 SMALL, LARGE = (80, 24), (120, 40)
 
-SCREENS: dict[str, tuple[str, tuple[int, int]]] = {
-    "hung-dataloader-120x40": ("dl-getitem-sleep", LARGE),
-    "hung-dataloader-80x24": ("dl-getitem-sleep", SMALL),
-    "spinning-worker": ("dl-getitem-spin", (120, 30)),
-    "stopped-worker": ("dl-worker-stopped", (120, 30)),
-    "healthy-loader": ("ok-trainer-computes", (120, 24)),
-    "hung-ranks": ("rank-loader-worker", (120, 32)),
-    "hung-threads": ("threads-abba", (120, 30)),
-    "collective-mismatch": ("two-groups-order", (120, 32)),
-    "ddp-hung": ("ddp", (120, 40)),
-    "ddp-hung-80x24": ("ddp", SMALL),
-    "ddp-healthy": ("ddp", (120, 40)),
-}
-"""Pictures of the live screen: name of the file, recorded case, columns and lines."""
+class Picture(NamedTuple):
+    """One picture of the screen."""
 
-UNTIL_S = {"ddp-healthy": 28.0}
-"""Pictures of another moment than the end: seconds after the beginning."""
+    recording: str
+    size: tuple[int, int]
+    """Columns and lines."""
+    until_s: float = math.inf
+    """Seconds after the beginning; else the end of the recording."""
+    keys: tuple[str, ...] = ()
+    """What was pressed then."""
+    live: bool = True
+    """As the job was seen when it ran, else as `mpmon --replay` shows it."""
+
+
+SCREENS: dict[str, Picture] = {
+    "hung-dataloader-120x40": Picture("dl-getitem-sleep", LARGE),
+    "hung-dataloader-80x24": Picture("dl-getitem-sleep", SMALL),
+    "spinning-worker": Picture("dl-getitem-spin", (120, 30)),
+    "stopped-worker": Picture("dl-worker-stopped", (120, 30)),
+    "healthy-loader": Picture("ok-trainer-computes", (120, 24)),
+    "hung-ranks": Picture("rank-loader-worker", (120, 32)),
+    "hung-threads": Picture("threads-abba", (120, 30)),
+    "collective-mismatch": Picture("two-groups-order", (120, 32)),
+    "ddp-hung": Picture("ddp", LARGE),
+    "ddp-hung-80x24": Picture("ddp", SMALL),
+    "ddp-healthy": Picture("ddp", LARGE, until_s=28.0),
+    "ddp-why": Picture("ddp", (120, 32), keys=("w",)),
+    "ddp-replay": Picture("ddp", LARGE, keys=("b", *["full_stop"] * 6), live=False),
+    "ipc-leak": Picture("weights", LARGE),
+    "ipc-leak-shares": Picture("weights", LARGE, keys=("i",)),
+}
+"""By name of the file."""
 
 REPORTS = {"report": "dl-getitem-sleep"}
 """Pictures of the report as text."""
@@ -79,21 +95,24 @@ FONT = '"Fira Code", "DejaVu Sans Mono", Menlo, Consolas, monospace'
 class LastPicture(ReplayWatch):
     """A recording played to its end, where it stays as a live job would."""
 
-    live = True
-
-    def __init__(self, case: str, until_s: float) -> None:
-        super().__init__(recording(case), at_once=True)
-        self.until_s = until_s
+    def __init__(self, picture: Picture) -> None:
+        super().__init__(recording(picture.recording), at_once=True)
+        self.live = picture.live
+        self.until_s = picture.until_s
         self.last: Observation | None = None
         self.complete = threading.Event()
         self._left = threading.Event()
 
     def __iter__(self) -> Iterator[Observation]:
+        seen = Reel()
         for observation in super().__iter__():
             if observation.watched_s > self.until_s:
                 break
             self.last = observation
+            seen.add(observation)
             yield observation
+        self.reel = seen
+        self.length = None if self.live or self.last is None else self.last.number
         self.complete.set()
         self._left.wait()
 
@@ -103,22 +122,24 @@ class LastPicture(ReplayWatch):
         self._left.set()
 
 
-def draw_screen(case: str, size: tuple[int, int], until_s: float) -> str:
-    """The live screen as SVG."""
-    watch = LastPicture(case, until_s)
+def draw_screen(picture: Picture) -> str:
+    """The screen as SVG."""
+    watch = LastPicture(picture)
     app = MonitorApp(watch, export=report.render)
 
     async def session() -> str:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=picture.size) as pilot:
             deadline = time.monotonic() + PATIENCE_S
             while not (watch.complete.is_set() and watch.last and app._scene and app._scene.observation is watch.last):
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"{case}: the screen did not show the end of the recording")
+                    raise TimeoutError(f"{picture.recording}: the screen did not show the end of the recording")
                 await pilot.pause(0.02)
+            await pilot.press(*picture.keys)
             await pilot.pause()
-            picture = app.export_screenshot(title=command(watch.last))
+            file = f"mpmon --replay {picture.recording}.jsonl.gz"
+            svg = app.export_screenshot(title=command(watch.last) if picture.live else file)
             app.stop_feed()
-            return picture
+            return svg
 
     return tidy(asyncio.run(session()))
 
@@ -171,7 +192,7 @@ def main() -> None:
     os.environ["TZ"] = "UTC"
     time.tzset()
     os.environ.pop("NO_COLOR", None)
-    pictures = {name: draw_screen(*what, UNTIL_S.get(name, math.inf)) for name, what in SCREENS.items()}
+    pictures = {name: draw_screen(picture) for name, picture in SCREENS.items()}
     pictures |= {name: draw_report(case) for name, case in REPORTS.items()}
     for name, svg in pictures.items():
         file = folder / f"{name}.svg"

@@ -13,6 +13,7 @@ import pytest
 
 from mpmon import cli
 from mpmon.commands.show import EXIT_STATUS
+from mpmon.diagnosis.remarks import TOPICS
 from mpmon.diagnosis.rules import RULES
 
 HOME = Path(__file__).parents[1]
@@ -75,7 +76,7 @@ def test_a_command_parses(arguments: list[str], monkeypatch: pytest.MonkeyPatch)
     options = understood(arguments, monkeypatch)
 
     if arguments[:1] == ["explain"] and options.cause:
-        assert options.cause in {rule.CAUSE for rule in RULES}
+        assert options.cause in {rule.CAUSE for rule in RULES} | {topic.TOPIC for topic in TOPICS}
 
 
 def test_an_option_in_the_prose_exists(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,13 +102,21 @@ def test_a_link_leads_to_a_file(target: str) -> None:
     assert (HOME / target).is_file()
 
 
-def test_every_cause_is_told_as_explain_tells_it() -> None:
-    """`MPMON_UPDATE_GOLDENS=1` writes the table anew."""
-    head = "| cause | what it is |\n|---|---|\n"
-    rows = {rule.CAUSE: (rule.__doc__ or "").strip().splitlines()[0] for rule in RULES}
-    table = head + "".join(f"| {cause} | {page} |\n" for cause, page in sorted(rows.items()))
+TABLES = {
+    "| cause | what it is |\n|---|---|\n": {rule.CAUSE: rule.__doc__ or "" for rule in RULES},
+    "| remark | what it is |\n|---|---|\n": {topic.TOPIC: topic.__doc__ or "" for topic in TOPICS},
+}
+"""What `mpmon explain` lists, by the heads of the tables here."""
+
+
+@pytest.mark.parametrize("head", TABLES)
+def test_every_cause_and_remark_is_told_as_explain_tells_it(head: str) -> None:
+    """`MPMON_UPDATE_GOLDENS=1` writes the tables anew."""
+    rows = {name: page.strip().splitlines()[0] for name, page in TABLES[head].items()}
+    table = head + "".join(f"| {name} | {page} |\n" for name, page in sorted(rows.items()))
     if os.environ.get("MPMON_UPDATE_GOLDENS") == "1":
-        written = re.sub(re.escape(head) + r"(?:\|.*\n)*", lambda _: table, README)
+        written = (HOME / "README.md").read_text(encoding="utf-8")
+        written = re.sub(re.escape(head) + r"(?:\|.*\n)*", lambda _: table, written)
         (HOME / "README.md").write_text(written, encoding="utf-8")
 
     assert f"\n{table}\n" in (HOME / "README.md").read_text(encoding="utf-8")
