@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.ipc import ExportView
     from mpmon.tui.scene import Scene
 
-MOST = 24
+MOST = 100
 """Blocks of one kind that are listed, the oldest first."""
 
 STATES: dict[str, Span] = {

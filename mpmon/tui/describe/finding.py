@@ -52,13 +52,14 @@ def in_short(scene: Scene, width: int, height: int) -> list[Line]:
     if len(summary) + len(links) + 1 + len(advice) > height:
         summary = shorten(summary, 2)
         links = chain(scene, finding, width, most=max(2, height - len(summary) - 1 - len(advice)))
-    lines = [*summary, *links, certainty(scene, finding, width), *advice]
-    for fact in finding.evidence:
-        lines += wrap(fact, width, first="· ", then="  ")
-    for step in more_advice:
-        lines += step
+    head = [*summary, *links, certainty(scene, finding, width)]
+    facts = [line for fact in finding.evidence for line in wrap(fact, width, first="· ", then="  ")]
+    others = [line for step in more_advice for line in step]
+    lines = [*head, *facts, *advice, *others]
     if len(lines) <= height:
         return lines
+    # Where not all has room, what to do first comes before how it is known.
+    lines = [*head, *advice, *facts, *others]
     last = clip(lines[height - 1], width - len(MORE))
     return [*lines[: height - 1], (*last, (MORE.removeprefix(" …") if text_of(last).endswith("…") else MORE, "dim"))]
 
