@@ -65,6 +65,23 @@ def test_somebody_outside_of_the_job_may_read_it() -> None:
     assert f"pid {OUTSIDER}" in finding.chain[-1].does
 
 
+def reads_input(*more: Row, outsiders: tuple[Handle, ...] = ()) -> Finding:
+    """The main thread reads its standard input, and a child of it was killed."""
+    rows = (
+        process(), thread(), stack("main", "job.py:9 main"), blocked("read", PIPE, ran_at=0.0),
+        kernel_object(PIPE, fill=0, capacity=65536), holds(ROOT, PIPE, writes=False),
+        process(WRITER, parent=ROOT, state="Z", exit_code=9),
+    )  # fmt: skip
+    return watched(msgspec.structs.replace(snapshot(*rows, *more), outsiders=outsiders)).findings[0]
+
+
+def test_a_dead_child_could_not_bring_what_only_somebody_outside_can() -> None:
+    stranger = Handle(pid=OUTSIDER, object=PIPE, fd=1, reads=False)
+
+    assert [suspect.pid for suspect in reads_input().suspects] == [WRITER]
+    assert f"pid {OUTSIDER}" in reads_input(outsiders=(stranger,)).chain[-1].does
+
+
 def waits_for_lock(*more: Row, outsiders: tuple[Handle, ...] = ()) -> Finding:
     """The main thread waits for a lock between processes that has no permit left."""
     rows = (

@@ -14,7 +14,7 @@ from itertools import pairwise
 import msgspec
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import Gone, Need
+from mpmon.diagnosis.graph import Gone, Need, Outside
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.model import Cgroup, Process
 
@@ -111,6 +111,8 @@ def with_crashed(case: Case, key: ThreadKey, need: Need) -> Need:
     if need.every or need.held or (need.exact and len(need.targets) == 1):
         return need
     if not case.zombies and not case.remembered_ends:
+        return need
+    if need.targets and all(isinstance(target, Outside) for target in need.targets):
         return need
     crashed = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
     crashed = crashed or [gone for gone in remembered_dead(case, key[0]) if gone.how != returncode_words(0)]

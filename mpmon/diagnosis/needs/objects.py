@@ -31,10 +31,11 @@ def message(case: Case, key: ThreadKey) -> Need | None:
     words, evidence = case.standing(key).words, _object_words(case, objects, writes=writes)
     pipe = next((item for item in objects if item.kind == "pipe"), None)
     mute = pipe or (objects and all(_is_left_alone(case, key, item) for item in objects))
-    dead = lost_relatives(case, key[0], certain=not ends) if mute else []
+    strangers = _strangers(case, objects, writes=writes)
+    # What only strangers can bring was never for a relative to bring.
+    dead = lost_relatives(case, key[0], certain=not ends) if mute and (ends or not strangers) else []
     if case.standing(key).kind is Wait.SOCKET and ends and not writes:
         words = f"an answer from {several(list(dict.fromkeys(case.role(pid).name for pid, _ in _threads(ends))))}"
-    strangers = _strangers(case, objects, writes=writes)
     if ends or dead or strangers:
         exact = not strangers and _is_named(case, key, objects, list(ends))
         return Need((*ends, *dead, *strangers), exact=exact, words=words, evidence=evidence)
