@@ -296,9 +296,9 @@ class _Member:
             stat = Stat(text)
             if stat.start_ticks != self.start_ticks:
                 return False
-            if stat.name != self.row.name or (
-                stat.state != self.row.state and {stat.state, self.row.state} & set("Tt")
-            ):
+            in_exec = not any(self.row.cmdline) and stat.state not in "ZX"
+            stopped = stat.state != self.row.state and {stat.state, self.row.state} & set("Tt")
+            if stat.name != self.row.name or in_exec or stopped:
                 self._fixed = {**self._fixed, **self._read_fixed()}
             self._read_io()
             self._stat_text = text

@@ -346,7 +346,8 @@ def test_only_what_has_run_is_read_again(real: Proc, monkeypatch: pytest.MonkeyP
 def test_a_stop_is_seen_at_once(real: Proc) -> None:
     with sleeper() as child:
         table = ProcessTable(real, child.pid)
-        assert table.look(NOW)[0][0].state == "S"
+        while table.look(NOW)[0][0].state != "S":
+            pass
         child.send_signal(signal.SIGSTOP)
         os.waitpid(child.pid, os.WUNTRACED)
         assert table.look(NOW + 1)[0][0].state == "T"
