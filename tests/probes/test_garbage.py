@@ -378,12 +378,14 @@ def test_a_process_may_end_before_any_read_of_a_search(nursery: Nursery) -> None
     whole, reads = looked_into(child := nursery.child(), dies_before=-1)
     kill(child)
     assert [(row.count, row.max_value) for row in whole[0]] == [(1, 1)]
-    for number in range(reads + 1):
+    # What lies in the memory of a child differs a little from one to the next.
+    for number in range(2 * reads):
         (rows, _), again = looked_into(child := nursery.child(), dies_before=number)
-        assert again <= reads
         assert {(row.pid, row.count) for row in rows} <= {(child, 1)}
-        if number == reads:
+        if again <= number:
             kill(child)
+            return
+    pytest.fail("it goes on reading what is dead")
 
 
 @pytest.mark.parametrize("step", [lambda _: None, lambda pid: areas(Proc(), pid)], ids=["before", "after its maps"])

@@ -129,6 +129,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
 
 def test_standin_a_consumer_of_cuda_memory_is_killed_while_blocks_come_and_go(tmp_path: Path) -> None:
     """Its producer goes on; what the dead had is known, and gone from the folder when both are."""
+    pytest.importorskip("torch")
     shim = {"MPMON_RUN_DIR": str(tmp_path), "PYTHONPATH": str(STARTUP)}
     with AnyJob(str(IPC_PROGRAMS / "blocks.py"), "fork", **shim) as job, look(job.pid) as looking:
         child = job.hear()["child"]
