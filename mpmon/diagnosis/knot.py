@@ -259,6 +259,9 @@ def crashed(gone: Gone) -> bool:
 def stands_since(case: Case, key: ThreadKey) -> float:
     """Since when a thread stands, seconds since the epoch."""
     past = case.past(key)
+    if past is not None and case.standing(key).kind is Wait.STOPPED:
+        # It may have been found at the same place before, in a loop that got on.
+        return past.ran_at
     return case.now if past is None else case.memory.same(("stands", key), same_since, past)
 
 

@@ -310,3 +310,15 @@ def test_the_only_threads_that_serve_call_each_other() -> None:
         lambda _: (*starter(), *in_rpc(CHILD, *IN_CALL, serving=NESTED), *in_rpc(OTHER, *IN_CALL, serving=NESTED))
     )
     assert (found.findings[0].cause, sorted(suspects(found))) == ("lock-cycle", [CHILD, OTHER])
+
+
+# Stopped in a loop that got on
+
+
+def test_a_stopped_process_stands_since_it_last_ran() -> None:
+    def rows(at: int) -> Rows:
+        runs = sleeper(ROOT, min(at, 5))
+        return runs if at <= 5 else (*runs[:-1], blocked("clock_nanosleep", state="T", ran_at=START + 5))
+
+    found = seen(rows, seconds=14)
+    assert (found.verdict, found.findings[0].cause, found.since) == (Verdict.HUNG, "stopped", START + 5)
