@@ -296,7 +296,8 @@ class _Member:
             stat = Stat(text)
             if stat.start_ticks != self.start_ticks:
                 return False
-            in_exec = not any(self.row.cmdline) and stat.state not in "ZX"
+            words = self.row.cmdline
+            in_exec = words is not None and not any(words) and stat.state not in "ZX"
             stopped = stat.state != self.row.state and {stat.state, self.row.state} & set("Tt")
             if stat.name != self.row.name or in_exec or stopped:
                 self._fixed = {**self._fixed, **self._read_fixed()}

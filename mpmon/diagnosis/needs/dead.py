@@ -16,7 +16,7 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Gone, Need, Outside
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.model import Cgroup, Process
+from mpmon.model import Cgroup, Process, Remembered
 
 STARTED_TOGETHER_S = 0.1
 """Workers of one pool start one after the other, closer than this or at least evenly."""
@@ -100,10 +100,15 @@ def dead_relatives(case: Case, pid: int, *, certain: bool) -> list[Gone]:
     ]
 
 
+_TOLD = (signal.SIGTERM, signal.SIGINT)
+"""Signals that ask a process to end."""
+
+
 def crashed_relatives(case: Case, pid: int) -> list[int]:
-    """Children and siblings that crashed and were not collected; not those that somebody told to end."""
+    """Children and siblings that crashed, those that were collected if there are no others; not those that were told to end."""
     codes = {gone.pid: case.processes[gone.pid].exit_code for gone in dead_relatives(case, pid, certain=False)}
-    return [other for other, code in codes.items() if code and code & 0x7F not in (signal.SIGTERM, signal.SIGINT)]
+    crashed = [other for other, code in codes.items() if code and code & 0x7F not in _TOLD]
+    return crashed or [row.child for row in _remembered(case, pid) if row.returncode and -row.returncode not in _TOLD]
 
 
 def with_crashed(case: Case, key: ThreadKey, need: Need) -> Need:
@@ -134,11 +139,16 @@ def remembered_dead(case: Case, pid: int) -> list[Gone]:
 
     Where some of them crashed, these.
     """
-    parent = case.processes[pid].ppid
-    known = (*case.remembered_ends.get(pid, ()), *case.remembered_ends.get(parent, ()))
-    rows = [row for row in known if row.child not in case.processes]
+    rows = _remembered(case, pid)
     crashed = [row for row in rows if row.returncode]
     return [Gone(row.child, returncode_words(row.returncode or 0), certain=False) for row in crashed or rows]
+
+
+def _remembered(case: Case, pid: int) -> list[Remembered]:
+    """Children and siblings that were collected."""
+    parent = case.processes[pid].ppid
+    known = (*case.remembered_ends.get(pid, ()), *case.remembered_ends.get(parent, ()))
+    return [row for row in known if row.child not in case.processes]
 
 
 def returncode_words(code: int) -> str:

@@ -11,7 +11,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls, those_who_only_wait
-from mpmon.diagnosis.needs.dead import advice_on, evidence_of
+from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, death, evidence_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -31,8 +31,7 @@ def claim(knot: Knot) -> Claim | None:
         # Others are left; one was killed at its work, and the queue is only where that shows.
         return None
     pids = [gone.pid for gone in knot.gone]
-    names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid}, {gone.how})" for gone in knot.gone])
-    who = f"its producer {names} is gone" if names else "nobody is left who could put anything"
+    who = f"its producer {_dead_names(knot, pids)} is gone" if pids else "nobody is left who could put anything"
     return Claim(
         summary=f"{knot.role()} waits for {knot.standing().words}{knot.at()}, but {who}",
         evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
@@ -77,11 +76,17 @@ def _awaited_by_writers(knot: Knot) -> Claim | None:
         return None
     names = several([knot.case.role(key[0]).name for key in readers])
     waits = several([f"{knot.case.role(key[0]).name} waits for {knot.standing(key).words}" for key in others])
+    crashed = crashed_relatives(knot.case, readers[0][0])
+    left = f"but its producer {_dead_names(knot, crashed)} is gone, and nobody else" if crashed else "and nobody is left who"
     return Claim(
         summary=f"{names} wait{'s' if len(readers) == 1 else ''} for {knot.standing(readers[0]).words}"
-        f"{knot.at(readers[0])}, and nobody is left who would put anything: {waits}",
-        evidence=knot.edge_evidence(),
-        advice=("Put a sentinel (None) for each consumer before waiting for its end.",),
+        f"{knot.at(readers[0])}, {left} would put anything: {waits}",
+        evidence=(*evidence_of(knot.case, crashed), *knot.edge_evidence()),
+        advice=(*advice_on(knot.case, crashed), "Put a sentinel (None) for each consumer before waiting for its end."),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.suspect, readers)),
+        suspects=tuple(map(knot.case.dead_suspect, crashed)) or tuple(map(knot.case.suspect, readers)),
     )
+
+
+def _dead_names(knot: Knot, pids: list[int]) -> str:
+    return several([f"{knot.case.role(pid).name} (pid {pid}, {death(knot.case, pid).how})" for pid in pids])
