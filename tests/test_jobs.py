@@ -15,7 +15,8 @@ import pytest
 
 from mpmon import demo
 from mpmon.errors import CannotTell
-from mpmon.jobs import Job, age, choose, climb, describe, running_jobs
+from mpmon.jobs import Job, age, choose, describe, running_jobs
+from mpmon.probes.machine import Machine
 from mpmon.probes.rights import user_name
 
 WAIT = "print('ready', flush=True); import sys; sys.stdin.read()"
@@ -115,7 +116,7 @@ def test_the_newest_comes_first() -> None:
 
 def test_a_job_is_named_by_the_python_that_started_it() -> None:
     with started(sys.executable, "-c", PARENT, sys.executable, "-c", TORCH_THREAD) as (parent, child):
-        assert climb(int(child)) == parent
+        assert Machine().top(int(child)) == parent
         seen = found(parent)
         assert seen is not None
         assert seen.processes == 2
@@ -126,7 +127,7 @@ def test_climbing_stops_at_a_shell() -> None:
     shell = 'echo $$; "$0" -c "$1"; true'
     with started("/bin/sh", "-c", shell, sys.executable, TORCH_THREAD) as (_, said):
         child = wait_for_child(int(said))
-        assert climb(child) == child
+        assert Machine().top(child) == child
 
 
 def wait_for_child(pid: int) -> int:
@@ -139,8 +140,7 @@ def wait_for_child(pid: int) -> int:
 
 
 def test_climbing_from_nowhere() -> None:
-    with pytest.raises(CannotTell, match="no process with pid 99999999"):
-        climb(99999999)
+    assert Machine().top(99999999) == 99999999
 
 
 def fake_process(proc: Path, pid: int, ppid: int, command: str) -> Path:
@@ -158,16 +158,16 @@ def test_what_may_not_be_read_is_tolerated(tmp_path: Path) -> None:
     fake_process(tmp_path, 11, 10, "/usr/bin/python3 -u train.py")
     fake_process(tmp_path, 12, 1, "")
     (tmp_path / "13").mkdir()
-    (seen,) = running_jobs(tmp_path)
+    (seen,) = running_jobs(str(tmp_path))
     assert (seen.root_pid, seen.processes, seen.why) == (10, 2, ("torchrun",))
     assert seen.start_time == 1000 + 500 / os.sysconf("SC_CLK_TCK")
-    assert climb(11, tmp_path) == 10
+    assert Machine(str(tmp_path)).top(11) == 10
 
 
 def test_a_notebook_server_is_not_part_of_the_job(tmp_path: Path) -> None:
     fake_process(tmp_path, 10, 1, "/usr/bin/python3 /usr/bin/jupyter-lab")
     fake_process(tmp_path, 11, 10, "/usr/bin/python3 -m ipykernel_launcher")
-    assert climb(11, tmp_path) == 11
+    assert Machine(str(tmp_path)).top(11) == 11
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_notebook_server_is_not_part_of_the_job(tmp_path: Path) -> None:
 def test_mpmon_is_not_part_of_the_job(tmp_path: Path, command: str) -> None:
     fake_process(tmp_path, 10, 1, command)
     fake_process(tmp_path, 11, 10, "python3 train.py")
-    assert climb(11, tmp_path) == 11
+    assert Machine(str(tmp_path)).top(11) == 11
 
 
 def test_choosing_from_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from mpmon.commands import show
 from mpmon.errors import CannotTell
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 def watch(given: Namespace, pid: int) -> int:
     """Watch the job under a pid as the options say; the exit status."""
     sink = show.sink(given)
-    with opened(given, pid, sink) as source:
-        if sink == "screen" and not show.in_browser():
-            return show.screen_at_once(given, source)
+    on_terminal = sink == "screen" and not show.in_browser()
+    with show.first_frame(given, pid) if on_terminal else nullcontext(), opened(given, pid, sink) as source:
         return show.show(given, source, sink)
 
 

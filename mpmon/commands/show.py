@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 
 from mpmon.errors import CannotTell, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Generator
     from typing import Literal
 
     from mpmon.diagnosis.findings import Observation
     from mpmon.probes.environment import EnvironmentReader
-    from mpmon.session.watch import LiveWatch
     from mpmon.signals import SignalSender
     from mpmon.source import Watch
 
@@ -53,20 +54,30 @@ def show(given: Namespace, watch: Watch, sink: Sink) -> int:
     return {"report": _report, "documents": _documents, "lines": _lines, "screen": _screen}[sink](given, watch)
 
 
-def screen_at_once(given: Namespace, watch: LiveWatch) -> int:
-    """Show the processes before the screen is imported, which takes ten times as long as the first look."""
-    from mpmon.tui.first_frame import LEAVE, first_frame
+@contextmanager
+def first_frame(given: Namespace, pid: int) -> Generator[None, None, None]:
+    """Show the processes before anything else is imported or read; the screen takes the place of that."""
+    from mpmon.probes.files import Proc
+    from mpmon.probes.glance import Glance
+    from mpmon.tui import first_frame
 
+    job = Glance(Proc(), pid)
+    if not job.processes:
+        yield
+        return
     size = os.get_terminal_size(sys.stdout.fileno())
-    sys.stdout.write(first_frame(watch.first_snapshot(), size.columns, size.lines, ascii_only=given.ascii))
-    sys.stdout.flush()
+    _send(first_frame.first_frame(job, size.columns, size.lines, ascii_only=given.ascii))
     try:
-        return _screen(given, watch)
+        yield
     except BaseException:
         # The screen did not come up to leave the terminal as it was.
-        sys.stdout.write(LEAVE)
-        sys.stdout.flush()
+        _send(first_frame.LEAVE)
         raise
+
+
+def _send(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def _report(given: Namespace, watch: Watch) -> int:

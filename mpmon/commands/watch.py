@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from mpmon.commands import live, options, settings, show
-from mpmon.errors import UsageError
+from mpmon.errors import CannotTell, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def root_pid(given: Namespace) -> int:
     Raises:
         MpmonError: there is none, or several and nobody to ask.
     """
+    if given.pid is not None:
+        return _named_root(given)
     from mpmon import jobs
 
-    if given.pid is not None:
-        return _named_root(given, jobs.climb(given.pid))
     found = jobs.running_jobs()
     if not sys.stdin.isatty() and len(found) > 1:
         listed = "\n".join(f"  {jobs.describe(job)}" for job in found)
@@ -51,7 +51,13 @@ def root_pid(given: Namespace) -> int:
     return jobs.choose(found, sys.stdin, sys.stderr).root_pid
 
 
-def _named_root(given: Namespace, top: int) -> int:
+def _named_root(given: Namespace) -> int:
+    from mpmon.probes.machine import Machine
+
+    machine = Machine()
+    if machine.process(given.pid) is None:
+        raise CannotTell(f"there is no process {given.pid}.", "List the running jobs with: mpmon")
+    top = machine.top(given.pid)
     if given.up or top == given.pid:
         return top
     print(f"mpmon: pid {given.pid} is a part of the job under pid {top}; --up shows it all.", file=sys.stderr)

@@ -14,7 +14,7 @@ import msgspec
 
 from mpmon.diagnosis.findings import Moment
 from mpmon.diagnosis.memory import others
-from mpmon.diagnosis.roles import Role, roles
+from mpmon.diagnosis.roles import Role, roles, still_hold
 from mpmon.diagnosis.waits import Standing, standing
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
 
@@ -217,7 +217,7 @@ class History:
 
     def _roles(self, snapshot: Snapshot, changes: list[_Row] | None) -> dict[int, Role]:
         before = self.snapshot
-        if changes is not None and not any(isinstance(row, Stack) for row in changes):
+        if changes is not None and self._still_hold(snapshot, {row.pid for row in changes if isinstance(row, Stack)}):
             return self.roles
         if before and before.stacks is snapshot.stacks and _same_names(before.processes, snapshot.processes):
             return self.roles
@@ -233,6 +233,14 @@ class History:
         found = roles(snapshot.processes, stacks, snapshot.root_pid, known, frozen)
         return self.roles if found == self.roles else found
 
+    def _still_hold(self, snapshot: Snapshot, pids: set[int]) -> bool:
+        """Whether these processes, the only ones with new frames, are what they were."""
+        if not pids:
+            return True
+        stacks = {pid: [row for row in snapshot.stacks if row.pid == pid] for pid in pids}
+        names = {pid: frozenset(row.name for row in snapshot.threads if row.pid == pid) for pid in pids}
+        return still_hold(self.roles, snapshot.processes, stacks, snapshot.root_pid, names)
+
 
 def _moment(snapshot: Snapshot, rates: Mapping[int, float | None]) -> Moment:
     cpu = {pid: round(100 * rate, 1) for pid, rate in rates.items() if rate}
@@ -245,8 +253,10 @@ def _moment(snapshot: Snapshot, rates: Mapping[int, float | None]) -> Moment:
 
 
 def _who(row: _Row) -> tuple[object, ...]:
-    """Whom a row is about, by identity over time, and by name where roles depend on it."""
-    return (row.key, row.name) if isinstance(row, Process) else (row.pid, row.tid)
+    """Whom a row is about, by identity over time, and what roles depend on."""
+    if isinstance(row, Process):
+        return row.key, row.name, row.ppid, row.ended, row.exe, row.cmdline, row.environment
+    return (row.pid, row.tid, row.name) if isinstance(row, Thread) else (row.pid, row.tid)
 
 
 def _same_names(before: tuple[Process, ...], now: tuple[Process, ...]) -> bool:

@@ -68,13 +68,46 @@ def roles(
     by_pid = {process.pid: process for process in processes}
     found: dict[int, Role] = {}
     for process in sorted(processes, key=lambda row: (row.start_time, row.pid)):
-        main = next((stack for stack in stacks.get(process.pid, ()) if stack.tid == process.pid), None)
-        parent = _client(process, by_pid, found)
         names = thread_names.get(process.pid, frozenset())
-        role = _Reader(process, main, by_pid.get(parent or 0), found, names).role(root_pid)
+        role = _role(process, by_pid, stacks.get(process.pid, ()), root_pid, found, names=names)
         before = known.get(process.pid)
-        found[process.pid] = before if before and (before == role or _surer(before, role)) else role
+        found[process.pid] = before if before and _holds(before, role) else role
     return found
+
+
+def still_hold(
+    known: Mapping[int, Role],
+    processes: Sequence[Process],
+    stacks: Mapping[int, Sequence[Stack]],
+    root_pid: int,
+    thread_names: Mapping[int, frozenset[str]],
+) -> bool:
+    """Whether those with new `stacks` are what they were; then so is everybody else."""
+    by_pid = {process.pid: process for process in processes}
+    return all(
+        pid in known
+        and pid in by_pid
+        and _holds(known[pid], _role(by_pid[pid], by_pid, rows, root_pid, known, names=thread_names[pid]))
+        for pid, rows in stacks.items()
+    )
+
+
+def _role(
+    process: Process,
+    by_pid: Mapping[int, Process],
+    stacks: Sequence[Stack],
+    root_pid: int,
+    others: Mapping[int, Role],
+    *,
+    names: frozenset[str],
+) -> Role:
+    main = next((stack for stack in stacks if stack.tid == process.pid), None)
+    parent = _client(process, by_pid, others)
+    return _Reader(process, main, by_pid.get(parent or 0), others, names).role(root_pid)
+
+
+def _holds(before: Role, now: Role) -> bool:
+    return before == now or _surer(before, now)
 
 
 def _surer(before: Role, now: Role) -> bool:

@@ -11,8 +11,11 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 CHUNK = 1 << 16
 """One read, bytes. Files of /proc are cut at this size unless a reader asks for more."""
@@ -34,6 +37,7 @@ class Proc:
         self.root = str(root)
         self._kept: dict[str, int] = {}
         self._has_clocks = self.root == "/proc" and _is_told_by_clocks()
+        self._has_census = self._has_clocks and _has_own_loadavg()
         self._budget = _raise_descriptor_limit()
 
     def path(self, *parts: str | int) -> str:
@@ -62,7 +66,8 @@ class Proc:
         Raises:
             OSError: as readlink(2).
         """
-        return os.readlink(os.fsencode(self.path(*parts))).decode("utf-8", "replace")
+        target = os.readlink(self.path(*parts))
+        return target if target.isascii() else os.fsencode(target).decode("utf-8", "replace")
 
     def reread(self, path: str) -> bytes:
         """The bytes of a short file, through a descriptor kept from the last time.
@@ -116,6 +121,16 @@ class Proc:
         except OSError:
             return None
 
+    def census(self) -> bytes | None:
+        """How many threads the machine has, and the pid given last (proc_loadavg(5)); `None` where nobody can be asked.
+
+        While both are the same no process has come or gone.
+        """
+        try:
+            return self.reread("/proc/loadavg").partition(b"/")[2] if self._has_census else None
+        except OSError:
+            return None
+
     def names(self) -> list[str]:
         """What is at the top of the tree: every pid there is now, and files."""
         return os.listdir(self.root)
@@ -140,6 +155,14 @@ def _is_told_by_clocks() -> bool:
     """
     try:
         return os.readlink("/proc/self") == str(os.getpid()) and os.path.exists("/proc/self/schedstat")
+    except OSError:
+        return False
+
+
+def _has_own_loadavg() -> bool:
+    """The file is the kernel's, not put over it by a container (LXCFS), which may tell what was true some seconds ago."""
+    try:
+        return os.stat("/proc/loadavg").st_dev == os.stat("/proc").st_dev
     except OSError:
         return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpmon.model import Process
 from mpmon.probes.files import Proc
-from mpmon.probes.processes import Stat, boot_time
+from mpmon.probes.stat import Stat, boot_time
 
 
 class Identity:

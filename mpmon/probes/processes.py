@@ -5,16 +5,15 @@ A process that was seen in the tree stays in it when its parent dies and it is r
 Processes that were re-parented before mpmon came are taken in when they lead nowhere else: same process group as the
 root, started after it, and their parent is a reaper in another session (init or a subreaper).
 
-Only new pids of /proc are examined, and only processes that have run since the last round are read again, as their clocks
-tell.  So a round costs one directory listing, one clock a process, and of those that ran one `stat` and one `schedstat` a
-thread (measured: 0.8 µs, 4.5 µs and 0.9 µs).
+/proc is listed only when the kernel tells that somebody has come or gone, only new pids are examined, and only processes
+that have run since the last round are read again, as their clocks tell.  So a round costs one clock a process, and of those
+that ran one `stat` and one `schedstat` a thread (measured: 0.8 µs, 4.5 µs and 0.9 µs).
 Everything that does not change during a process's life is read once.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import signal
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from itertools import chain
@@ -25,6 +24,8 @@ import msgspec
 from mpmon.model import Exit, Process, Thread, Unknown
 from mpmon.probes.ends import Ends
 from mpmon.probes.files import Proc
+from mpmon.probes.stat import Stat, boot_time
+from mpmon.probes.tree import Tree
 from mpmon.probes.users import user_names
 
 KEPT_ENVIRONMENT = frozenset(
@@ -58,19 +59,11 @@ KEPT_ENVIRONMENT = frozenset(
 )
 """The only names ever kept of a process's environment: the rest may hold secrets."""
 
-OWN_HELPERS = frozenset({"py-spy"})
-"""Programs mpmon itself starts; never part of a job, even where mpmon runs inside of it."""
-
 TURNS = 10
 """A process that has not run is read every tenth round all the same: memory may have been taken from it."""
 
 _ENVIRONMENT_LIMIT = 1 << 18
 _COMMAND_LIMIT = 1 << 14
-_FORKNOEXEC = 0x40
-"""PF_FORKNOEXEC in the flags of proc_pid_stat(5): linux/sched.h."""
-
-_TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessTable:
@@ -88,6 +81,8 @@ class ProcessTable:
         self._ends = Ends(proc)
         self._known: set[str] = set()
         """What of /proc was looked at: the job's pids, others', and files."""
+        self._census: bytes | None = None
+        """Of the machine, when /proc was listed last."""
         self._members: dict[int, _Member] = {}
         self.living: set[int] = set()
         """Pids of those that have not ended."""
@@ -100,8 +95,7 @@ class ProcessTable:
         if stat is None:
             raise ProcessLookupError(errno.ESRCH, "no such process", str(root_pid))
         self.root_start_time = stat.started_at(self._boot)
-        self._root_pgid = stat.pgid
-        self._root_start_ticks = stat.start_ticks
+        self._tree = Tree(proc, root_pid, stat)
 
     def look(self, now: float) -> tuple[tuple[Process, ...], tuple[Thread, ...]]:
         """One round: all processes of the job by pid, and all their threads."""
@@ -168,30 +162,16 @@ class ProcessTable:
             member.close()
 
     def _find_new(self) -> None:
+        before, self._census = self._census, self._proc.census()
+        if before is not None and before == self._census:
+            return
         names = set(self._proc.names())
         self._known &= names
         unseen = sorted(int(name) for name in names - self._known if name.isdigit())
         stats = {pid: stat for pid in unseen if (stat := Stat.read(self._proc, pid))}
         self._known |= names.difference(str(pid) for pid in unseen if pid not in stats)
-        joined = True
-        while joined:
-            joined = {pid for pid, stat in stats.items() if self._belongs(pid, stat)}
-            for pid in sorted(joined):
-                self._adopt(pid, stats.pop(pid))
-
-    def _belongs(self, pid: int, stat: Stat) -> bool:
-        if pid == os.getpid() or stat.name in OWN_HELPERS:
-            return False
-        if pid == self.root_pid or stat.ppid in self._members:
-            return True
-        return stat.pgid == self._root_pgid and self._is_orphan(stat)
-
-    def _is_orphan(self, stat: Stat) -> bool:
-        """Its parent is a reaper (init or a subreaper): a process of another session that did not start it."""
-        if stat.start_ticks <= self._root_start_ticks:
-            return False
-        parent = Stat.read(self._proc, stat.ppid)
-        return stat.ppid == 1 or parent is None or parent.sid != stat.sid
+        for pid in self._tree.joining(stats, self._members):
+            self._adopt(pid, stats[pid])
 
     def _adopt(self, pid: int, stat: Stat) -> None:
         member = _Member(self._proc, pid, stat, self._boot, self._users)
@@ -219,40 +199,6 @@ class ProcessTable:
         self.exits = (
             *self.exits[-255:], Exit(pid=last.pid, start_time=last.start_time, seen_at=now, process=last),
         )  # fmt: skip
-
-
-class Stat:
-    """The fields of proc_pid_stat(5) that mpmon uses."""
-
-    __slots__ = (
-        "cpu_s", "exit_code", "forked", "name", "pgid", "ppid", "rss_bytes", "sid", "start_ticks", "state", "threads",
-    )  # fmt: skip
-
-    def __init__(self, text: bytes) -> None:
-        # The name may hold spaces and parentheses, so the fields are counted from the last parenthesis.
-        end = text.rindex(b")")
-        self.name = text[text.index(b"(") + 1 : end].decode("utf-8", "replace")
-        fields = text[end + 2 :].split()
-        self.state = fields[0].decode()
-        self.ppid, self.pgid, self.sid = int(fields[1]), int(fields[2]), int(fields[3])
-        self.forked = bool(int(fields[6]) & _FORKNOEXEC)
-        self.cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
-        self.threads = int(fields[17])
-        self.start_ticks = int(fields[19])
-        self.rss_bytes = int(fields[21]) * _PAGE
-        self.exit_code = int(fields[49]) if len(fields) > 49 else None
-
-    def started_at(self, boot: float) -> float:
-        """When the process began, seconds since the epoch, given when the machine did."""
-        return boot + self.start_ticks / _TICKS
-
-    @classmethod
-    def read(cls, proc: Proc, pid: int) -> Stat | None:
-        """The process's fields, `None` when it is gone or the file is cut."""
-        try:
-            return cls(proc.read(pid, "stat"))
-        except (OSError, ValueError, IndexError):
-            return None
 
 
 class _Member:
@@ -502,15 +448,6 @@ def proportional_size(pid: int) -> int | None:
         return int(psutil.Process(pid).memory_full_info().pss)
     except (psutil.Error, OSError, AttributeError):
         return None
-
-
-def boot_time(proc: Proc) -> float:
-    """When the machine started, seconds since the epoch (`btime` of proc_stat(5)); 0 if it cannot be read."""
-    try:
-        lines = proc.read("stat", limit=1 << 20).splitlines()
-    except OSError:
-        return 0.0
-    return next((float(line.split()[1]) for line in lines if line.startswith(b"btime ")), 0.0)
 
 
 def _kept_pairs(text: bytes) -> Iterator[tuple[str, str]]:

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 import msgspec
 
-from mpmon.codec import shared
+from mpmon.codec import same_rows, shared
 from mpmon.model import (
     Awaited,
     Blocked,
@@ -305,7 +306,7 @@ class Sampler:
     # Looking
 
     def _look_at(self, pids: list[int], now: float) -> list[ProbeReport]:
-        # Imported at the first look: the first frame shows processes only and should not wait for the rest.
+        # Imported at the first look: the first round, which shows processes only, should not wait for the rest.
         from mpmon.probes.kernel import KernelLook
         from mpmon.probes.stacks import StackProbe
 
@@ -608,6 +609,8 @@ class _Joined:
         self.blocked: tuple[Blocked, ...] = ()
         self.objects: tuple[KernelObject, ...] = ()
         self.handles: tuple[Handle, ...] = ()
+        self._handles: tuple[tuple[Handle, ...], ...] = ()
+        """The same by process: most of a large job's rows, and after most looks the same ones."""
         self.stacks: tuple[Stack, ...] = ()
         self.semaphores: tuple[SemaphoreUse, ...] = ()
         self.locks: tuple[LockUse, ...] = ()
@@ -625,7 +628,9 @@ class _Joined:
     def _join(self, looks: Iterable[_Look], process_unknowns: tuple[Unknown, ...]) -> None:
         looks = list(looks)
         self.blocked = tuple(row for look in looks for row in look.blocked)
-        self.handles = shared(tuple(row for look in looks for row in look.handles), self.handles)
+        handles = tuple(look.handles for look in looks)
+        if not same_rows(handles, self._handles):
+            self._handles, self.handles = handles, shared(tuple(chain.from_iterable(handles)), self.handles)
         self.stacks = tuple(row for look in looks for row in look.stacks or ())
         self.semaphores = shared(tuple(row for look in looks for row in look.semaphores), self.semaphores)
         self.locks = shared(tuple(row for look in looks for row in look.locks), self.locks)

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from mpmon.diagnosis import Chronicle, History, Memory, diagnose
+from mpmon.diagnosis.findings import Observation
 from mpmon.errors import CannotTell, MpmonError
 from mpmon.model import Snapshot
 from mpmon.reel import Reel
@@ -14,7 +16,6 @@ from mpmon.session.clock import LiveClock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mpmon.diagnosis.findings import Observation
     from mpmon.session.recording import Recorder
     from mpmon.session.sampler import Sampler
 
@@ -27,9 +28,6 @@ class Observer:
     """The fold all modes share: snapshots in, observations out."""
 
     def __init__(self) -> None:
-        # Imported here: the first frame of the screen needs no diagnosis and should not wait for it.
-        from mpmon.diagnosis import Chronicle, History, Memory
-
         self._history = History()
         self._chronicle = Chronicle()
         self._memory = Memory()
@@ -38,9 +36,6 @@ class Observer:
 
     def see(self, snapshot: Snapshot) -> Observation:
         """The next snapshot with its diagnosis."""
-        from mpmon.diagnosis import diagnose
-        from mpmon.diagnosis.findings import Observation
-
         if self._first_at is None:
             self._first_at = snapshot.taken_at
         self._history = self._history.add(snapshot)
@@ -85,18 +80,11 @@ class LiveWatch:
         self._recorder = recorder
         self.reel = reel or Reel(0)
         self._stopped = threading.Event()
-        self._first: Snapshot | None = None
-
-    def first_snapshot(self) -> Snapshot:
-        """The first round, ahead of the iteration, which begins with it."""
-        if self._first is None:
-            self._first = self._sampler.round()
-        return self._first
 
     def __iter__(self) -> Iterator[Observation]:
         observer = Observer()
         try:
-            snapshot = self.first_snapshot()
+            snapshot = self._sampler.round()
             while not self._stopped.is_set():
                 if self._recorder:
                     self._recorder.write(snapshot)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

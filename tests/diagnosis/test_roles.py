@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpmon.diagnosis.roles import Role, roles
+from mpmon.diagnosis.roles import Role, roles, still_hold
 from mpmon.model import Frame, Process, Stack
 from tests.builders import ROOT, frame, process, stack
 
@@ -137,3 +137,18 @@ def test_a_number_once_seen_is_not_guessed_anew() -> None:
     worker = process(7, parent=ROOT, name="pt_data_worker")
     before = named(process(), worker, stack("main", worker_frame(3), *BOOTSTRAP, pid=7))
     assert named(process(), worker, known=before)[7].name == "dataloader worker 3"
+
+
+def test_new_frames_of_one_process_leave_all_roles_as_they_are_or_not() -> None:
+    rows = [process(), process(7, parent=ROOT), process(8, parent=ROOT)]
+    known = named(*rows, stack("main", worker_frame(3), *BOOTSTRAP, pid=7), stack("main", pid=ROOT))
+
+    def hold(*now: Stack) -> bool:
+        stacks = {row.pid: [row] for row in now}
+        return still_hold(known, rows, stacks, ROOT, {row.pid: frozenset() for row in now})
+
+    assert hold(stack("train.py:9 step", pid=ROOT))
+    assert hold(stack("train.py:2 collate", worker_frame(3), *BOOTSTRAP, pid=7))
+    assert not hold(stack("main", worker_frame(4), *BOOTSTRAP, pid=7))
+    assert not hold(stack("main", worker_frame(5), *BOOTSTRAP, pid=8))
+    assert not hold(stack("main", pid=9))

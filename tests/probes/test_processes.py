@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from mpmon.model import Thread, Unknown
 from mpmon.probes.files import Proc
-from mpmon.probes.processes import ProcessTable, Stat, boot_time
+from mpmon.probes.processes import ProcessTable
+from mpmon.probes.stat import Stat, boot_time
 from tests.probes.tree import BOOTED_AT, TICKS, Tree, TreeProc, stat_line
 from tests.sleepers import sleeper
 
@@ -324,6 +325,17 @@ sys.stdin.read()
 """
 
 
+FORKS = """
+import os, sys
+print("ready", flush=True)
+sys.stdin.readline()
+child = os.fork()
+if child:
+    print(child, flush=True)
+sys.stdin.read()
+"""
+
+
 def test_only_what_has_run_is_read_again(real: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
     with sleeper(ANSWERS) as child:
         table = ProcessTable(real, child.pid)
@@ -332,7 +344,8 @@ def test_only_what_has_run_is_read_again(real: Proc, monkeypatch: pytest.MonkeyP
         reread = real.reread
         monkeypatch.setattr(real, "reread", lambda path: read.append(path) or reread(path))
         after = table.look(NOW + 1)
-        assert (after[0][0], after[1][0], read, table.stirred) == (processes[0], threads[0], [], [])
+        assert (after[0][0], after[1][0], table.stirred) == (processes[0], threads[0], [])
+        assert read == ["/proc/loadavg"]
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write("\n")
@@ -343,11 +356,28 @@ def test_only_what_has_run_is_read_again(real: Proc, monkeypatch: pytest.MonkeyP
         assert table.stirred == [child.pid]
 
 
+def test_a_child_is_seen_at_once_though_the_machine_is_not_listed_each_round(
+    real: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sleeper(FORKS) as root:
+        monkeypatch.setattr(real, "census", lambda: b"403 12345\n")
+        table = ProcessTable(real, root.pid)
+        assert pids(table) == [root.pid]
+        assert root.stdin is not None
+        assert root.stdout is not None
+        root.stdin.write("\n")
+        root.stdin.flush()
+        child = int(root.stdout.readline())
+        assert pids(table) == [root.pid]
+        monkeypatch.undo()
+        assert pids(table) == [root.pid, child]
+
+
 def test_a_stop_is_seen_at_once(real: Proc) -> None:
     with sleeper() as child:
         table = ProcessTable(real, child.pid)
         while table.look(NOW)[0][0].state != "S":
-            pass
+            pass  # it may be on its CPU still
         child.send_signal(signal.SIGSTOP)
         os.waitpid(child.pid, os.WUNTRACED)
         assert table.look(NOW + 1)[0][0].state == "T"

@@ -77,7 +77,11 @@ def _awaited_by_writers(knot: Knot) -> Claim | None:
     names = several([knot.case.role(key[0]).name for key in readers])
     waits = several([f"{knot.case.role(key[0]).name} waits for {knot.standing(key).words}" for key in others])
     crashed = crashed_relatives(knot.case, readers[0][0])
-    left = f"but its producer {_dead_names(knot, crashed)} is gone, and nobody else" if crashed else "and nobody is left who"
+    left = (
+        f"but its producer {_dead_names(knot, crashed)} is gone, and nobody else"
+        if crashed
+        else "and nobody is left who"
+    )
     return Claim(
         summary=f"{names} wait{'s' if len(readers) == 1 else ''} for {knot.standing(readers[0]).words}"
         f"{knot.at(readers[0])}, {left} would put anything: {waits}",

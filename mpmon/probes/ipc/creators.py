@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from mpmon.model import Process
 from mpmon.probes.files import Proc
-from mpmon.probes.processes import Stat, boot_time
+from mpmon.probes.stat import Stat, boot_time
 
 _NEVER, _LATEST = float("inf"), float(1 << 60)
 

@@ -24,7 +24,7 @@ from mpmon.probes.ipc.rows import kept
 from mpmon.probes.ipc.storages import REFCOUNTER
 from mpmon.probes.ipc.tmpfs import folder
 from mpmon.probes.maps import MAPS_LIMIT
-from mpmon.probes.processes import Stat, boot_time
+from mpmon.probes.stat import Stat, boot_time
 
 MOST_ENTRIES = 4096
 """Files of one folder that are looked at."""

@@ -10,9 +10,9 @@ import msgspec
 
 from mpmon.model import ProbeReport, Process, ShimProcess, Snapshot, Unknown
 from mpmon.probes.files import Proc
-from mpmon.probes.processes import Stat, boot_time
 from mpmon.probes.shim.file import BadFile, Owner, ShimFile
 from mpmon.probes.shim.folders import Home, home_of
+from mpmon.probes.stat import Stat, boot_time
 from mpmon.shim.places import RECORDS, Name
 
 MOST_FILES = 1024

@@ -1,0 +1,58 @@
+"""What proc_pid_stat(5) says of one process: the file that is read of every process of the machine."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.probes.files import Proc
+
+_FORKNOEXEC = 0x40
+"""PF_FORKNOEXEC in the flags of proc_pid_stat(5): linux/sched.h."""
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Stat:
+    """The fields of proc_pid_stat(5) that mpmon uses."""
+
+    __slots__ = (
+        "cpu_s", "exit_code", "forked", "name", "pgid", "ppid", "rss_bytes", "sid", "start_ticks", "state", "threads",
+    )  # fmt: skip
+
+    def __init__(self, text: bytes) -> None:
+        # The name may hold spaces and parentheses, so the fields are counted from the last parenthesis.
+        end = text.rindex(b")")
+        self.name = text[text.index(b"(") + 1 : end].decode("utf-8", "replace")
+        fields = text[end + 2 :].split()
+        self.state = fields[0].decode()
+        self.ppid, self.pgid, self.sid = int(fields[1]), int(fields[2]), int(fields[3])
+        self.forked = bool(int(fields[6]) & _FORKNOEXEC)
+        self.cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
+        self.threads = int(fields[17])
+        self.start_ticks = int(fields[19])
+        self.rss_bytes = int(fields[21]) * _PAGE
+        self.exit_code = int(fields[49]) if len(fields) > 49 else None
+
+    def started_at(self, boot: float) -> float:
+        """When the process began, seconds since the epoch, given when the machine did."""
+        return boot + self.start_ticks / _TICKS
+
+    @classmethod
+    def read(cls, proc: Proc, pid: int) -> Stat | None:
+        """The process's fields, `None` when it is gone or the file is cut."""
+        try:
+            return cls(proc.read(pid, "stat"))
+        except (OSError, ValueError, IndexError):
+            return None
+
+
+def boot_time(proc: Proc) -> float:
+    """When the machine started, seconds since the epoch (`btime` of proc_stat(5)); 0 if it cannot be read."""
+    try:
+        lines = proc.read("stat", limit=1 << 20).splitlines()
+    except OSError:
+        return 0.0
+    return next((float(line.split()[1]) for line in lines if line.startswith(b"btime ")), 0.0)

@@ -1,0 +1,50 @@
+"""Who belongs to a job: its root, all below it, and those that were re-parented and lead nowhere else."""
+
+from __future__ import annotations
+
+import os
+
+from mpmon.probes.stat import Stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from mpmon.probes.files import Proc
+
+OWN_HELPERS = frozenset({"py-spy"})
+"""Programs mpmon itself starts; never part of a job, even where mpmon runs inside of it."""
+
+
+class Tree:
+    """The tree of one job."""
+
+    def __init__(self, proc: Proc, root_pid: int, root: Stat) -> None:
+        self._proc = proc
+        self._root_pid = root_pid
+        self._root_pgid = root.pgid
+        self._root_start_ticks = root.start_ticks
+
+    def joining(self, stats: Mapping[int, Stat], members: Container[int]) -> list[int]:
+        """Of these processes the ones that belong to the job, given who does already: parents before their children."""
+        left, found = dict(stats), dict[int, Stat]()
+        while joined := [
+            pid for pid, stat in left.items()
+            if self._belongs(pid, stat, is_child=stat.ppid in found or stat.ppid in members)
+        ]:  # fmt: skip
+            found.update((pid, left.pop(pid)) for pid in sorted(joined))
+        return list(found)
+
+    def _belongs(self, pid: int, stat: Stat, *, is_child: bool) -> bool:
+        if pid == os.getpid() or stat.name in OWN_HELPERS:
+            return False
+        if pid == self._root_pid or is_child:
+            return True
+        return stat.pgid == self._root_pgid and self._is_orphan(stat)
+
+    def _is_orphan(self, stat: Stat) -> bool:
+        """Its parent is a reaper (init or a subreaper): a process of another session that did not start it."""
+        if stat.start_ticks <= self._root_start_ticks:
+            return False
+        parent = Stat.read(self._proc, stat.ppid)
+        return stat.ppid == 1 or parent is None or parent.sid != stat.sid
