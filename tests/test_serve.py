@@ -103,7 +103,7 @@ async def hear(socket: Any, words: str) -> str:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)

@@ -298,7 +298,7 @@ def nothing(running: Job, heard: dict[str, Any]) -> dict[str, int]:
     ("word", "bring", "lines"),
     [
         ("readers", killed_reader, (
-            "process take waits for a lock that process Process-", "(pid {dead}), which was killed by SIGKILL (9), took with it",
+            "process take waits for a lock that process ", "(pid {dead}), which was killed by SIGKILL (9), took with it",
             "process take (pid {left}): a lock that nobody alive holds", "Restart: the lock is lost",
         )),
         ("undrained", nothing, (

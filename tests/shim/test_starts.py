@@ -17,9 +17,16 @@ def same_with_and_without(program: str, *arguments: str, folder: Path, python: s
     """What it says and how it ends; with the shim it complains of nothing it did not complain of before."""
     without = run(program, *arguments, folder=None, python=python)
     with_it = run(program, *arguments, folder=folder, python=python)
-    assert with_it == without
+    assert with_it[:2] == without[:2]
+    assert _complaints(with_it) == _complaints(without)
     assert with_it.status == 0
     return with_it
+
+
+def _complaints(done: Done) -> list[str]:
+    """Without those of the resource tracker, with which a DataLoader's end is at times in a race: semaphores go twice."""
+    lines = done.complained.splitlines()
+    return [line for line in lines if "resource_tracker" not in line and not line.startswith("  warnings.warn(")]
 
 
 @pytest.mark.parametrize("method", METHODS)
