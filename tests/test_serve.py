@@ -103,7 +103,7 @@ async def hear(socket: Any, words: str) -> str:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 20
     while not holds():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
@@ -268,17 +268,24 @@ def test_without_the_library(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def tools(tmp_path: Path) -> Iterator[str]:
+def profile() -> Iterator[Path]:
+    """A folder whose name is short: Chromium makes a socket in it, and a socket's name takes 107 bytes at most."""
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as made:
+        yield Path(made)
+
+
+@pytest.fixture
+def tools(profile: Path) -> Iterator[str]:
     """The address of the developer tools of a Chromium."""
     program = next((name for name in ("chromium", "chromium-browser", "google-chrome") if shutil.which(name)), None)
     if program is None:
         pytest.skip("needs Chromium")
     command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"]
     browser = subprocess.Popen(
-        [*command, f"--user-data-dir={tmp_path}", "about:blank"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        start_new_session=True, env=os.environ | dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "TMPDIR"), str(tmp_path)),
+        [*command, f"--user-data-dir={profile}", "about:blank"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        start_new_session=True, env=os.environ | dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "TMPDIR"), str(profile)),
     )  # fmt: skip
-    told = tmp_path / "DevToolsActivePort"
+    told = profile / "DevToolsActivePort"
     try:
         run(until(lambda: told.exists() and len(told.read_text().splitlines()) == 2))
         yield f"http://127.0.0.1:{told.read_text().splitlines()[0]}"
