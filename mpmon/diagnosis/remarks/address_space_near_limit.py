@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc.near import is_near
 from mpmon.diagnosis.words import size
 from mpmon.model import Limits
 
@@ -27,10 +28,7 @@ def remarks(case: Case) -> Iterator[Remark]:
 
 
 def _near(rows: Iterable[Limits]) -> list[Limits]:
-    return [
-        row for row in rows
-        if row.address_bytes is not None and row.address_limit and row.address_bytes >= SHARE * row.address_limit
-    ]  # fmt: skip
+    return [row for row in rows if is_near(row.address_bytes, row.address_limit, SHARE)]
 
 
 def _remark(case: Case, row: Limits) -> Remark:

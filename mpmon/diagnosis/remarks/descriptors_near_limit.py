@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc.near import is_near
 from mpmon.model import Limits
 
 TOPIC = "descriptors-near-limit"
-
-SHARE = 0.9
 
 
 def remarks(case: Case) -> Iterator[Remark]:
@@ -27,10 +26,7 @@ def remarks(case: Case) -> Iterator[Remark]:
 
 
 def _near(rows: Iterable[Limits]) -> list[Limits]:
-    return [
-        row for row in rows
-        if row.descriptors is not None and row.descriptors_limit and row.descriptors >= SHARE * row.descriptors_limit
-    ]  # fmt: skip
+    return [row for row in rows if is_near(row.descriptors, row.descriptors_limit)]
 
 
 def _remark(case: Case, row: Limits) -> Remark:

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.ipc.near import is_near
 from mpmon.model import Limits
 
 TOPIC = "maps-near-limit"
-
-SHARE = 0.9
 
 
 def remarks(case: Case) -> Iterator[Remark]:
@@ -26,10 +25,7 @@ def remarks(case: Case) -> Iterator[Remark]:
 
 
 def _near(rows: Iterable[Limits]) -> list[Limits]:
-    return [
-        row for row in rows
-        if row.maps is not None and row.maps_limit and row.maps >= SHARE * row.maps_limit
-    ]  # fmt: skip
+    return [row for row in rows if is_near(row.maps, row.maps_limit)]
 
 
 def _remark(case: Case, row: Limits) -> Remark:
