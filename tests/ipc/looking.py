@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from mpmon.diagnosis import History
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.ipc import QueueView
-from mpmon.model import QueueState
+from mpmon.model import QueueState, SharedFile
 from mpmon.probes.files import Proc
 from mpmon.probes.ipc import IpcProbe
 from mpmon.probes.shim import ShimProbe
@@ -75,3 +75,10 @@ def view_of(case: Case, name: str) -> QueueView:
     """The view of a queue by its id."""
     (view,) = [view for view in case.ipc.queues if view.id == name]
     return view
+
+
+def files_of(case: Case) -> list[SharedFile]:
+    """The files in shared memory that the job made or uses: /dev/shm also shows what the dead of other jobs left."""
+    pids = {row.pid for row in case.snapshot.processes} | {row.namespace_pid for row in case.snapshot.processes}
+    used = {row.object for row in case.snapshot.shared_uses}
+    return [row for row in case.snapshot.shared_files if row.creator in pids or row.id in used]

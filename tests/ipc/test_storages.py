@@ -14,7 +14,7 @@ from mpmon.diagnosis.ipc import MemoryView, SharerView
 from mpmon.diagnosis.remarks import remarks
 from mpmon.model import SharedFile
 from mpmon.probes.ipc.storages import REFCOUNTER
-from tests.ipc.looking import looking_at
+from tests.ipc.looking import files_of, looking_at
 from tests.ipc.running import PROGRAMS, Job, kill, stop
 
 pytestmark = pytest.mark.live
@@ -49,10 +49,10 @@ def test_a_tensor_that_is_sent_with_its_descriptor(method: str) -> None:
     with Job("tensors.py", "file_descriptor", method) as running:
         child = running.hear()["child"]
         with looking_at(running.pid) as looking:
-            assert looking.round().snapshot.shared_files == ()
+            assert files_of(looking.round()) == []
             running.order(f"send 1 {SIZE}")
             case = looking.round()
-            (file,) = case.snapshot.shared_files
+            (file,) = files_of(case)
             assert (file.kind, file.deleted, file.size_bytes, file.creator) == ("storage", True, PAGES, child)
             assert file.creator_alive
             # The producer keeps its own, and one for the receiver to take.
@@ -67,7 +67,7 @@ def test_a_tensor_that_is_sent_with_its_descriptor(method: str) -> None:
             assert memory(case).in_transit == 0
             assert (share(case, running.pid).bytes, share(case, child).created_bytes) == (PAGES, PAGES)
             running.order("drop")
-            assert looking.round().snapshot.shared_files == ()
+            assert files_of(looking.round()) == []
 
 
 def test_a_tensor_that_is_sent_by_its_name() -> None:
@@ -76,8 +76,7 @@ def test_a_tensor_that_is_sent_by_its_name() -> None:
         with looking_at(running.pid) as looking:
             running.order(f"send 1 {SIZE}")
             case = looking.round()
-            # What other jobs left behind is there too.
-            (file,) = (row for row in case.snapshot.shared_files if row.creator == child)
+            (file,) = files_of(case)
             assert (file.kind, file.deleted, file.size_bytes, file.creator) == ("storage", False, 64 + SIZE, child)
             assert (uses(case), file.count) == ({(child, 1, 0)}, 2)
             assert {row.torch for row in case.snapshot.limits if row.pid in (running.pid, child)} == {version("torch")}
@@ -88,7 +87,7 @@ def test_a_tensor_that_is_sent_by_its_name() -> None:
             case = looking.round()
             assert (uses(case), memory(case).in_transit) == ({(running.pid, 1, 0)}, 0)
             running.order("drop")
-            assert looking.round().snapshot.shared_files == ()
+            assert files_of(looking.round()) == []
 
 
 def test_what_the_dead_leave_behind(own_shm: str) -> None:
@@ -126,7 +125,7 @@ def test_a_container_with_a_dev_shm_and_pids_of_its_own(own_shm: str) -> None:
             assert running.pid not in other.pids
             assert producer.pid in other.pids
             assert own.device == os.stat("/dev/shm").st_dev
-            (file,) = case.snapshot.shared_files
+            (file,) = files_of(case)
             # Its creator's name for itself, which is nobody's, or another one's, outside.
             assert (file.creator, file.creator_alive, file.count) == (inner, True, 2)
             assert share(case, producer.pid).created_bytes == 64 + SIZE
@@ -136,7 +135,7 @@ def test_a_container_with_a_dev_shm_and_pids_of_its_own(own_shm: str) -> None:
 
 
 def refcounter(case: Case) -> SharedFile:
-    (row,) = [row for row in case.snapshot.shared_files if row.kind == "refcounter"]
+    (row,) = [row for row in files_of(case) if row.kind == "refcounter"]
     return row
 
 
@@ -179,5 +178,5 @@ def test_a_tensor_of_the_same_size_is_no_refcounter() -> None:
         running.hear()
         running.order("send 1 80000")
         with looking_at(running.pid) as looking:
-            (file,) = looking.round().snapshot.shared_files
+            (file,) = files_of(looking.round())
         assert (file.size_bytes, file.kind) == (REFCOUNTER, "storage")
