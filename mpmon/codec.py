@@ -11,12 +11,12 @@ hung job does not change.
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import Any, TypeVar
 
 import msgspec
 
 from mpmon.model import Row, Snapshot
+from mpmon.rows import same_rows, shared
 
 RECORDING_SCHEMA = "mpmon.recording/1"
 REPORT_SCHEMA = "mpmon.report/1"
@@ -25,7 +25,6 @@ TABLES = tuple(field.name for field in msgspec.structs.fields(Snapshot) if field
 """The tables of a snapshot that a recording may leave out when they did not change."""
 
 R = TypeVar("R", bound=msgspec.Struct)
-T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
 
@@ -89,14 +88,3 @@ def decode_round(text: bytes | str, before: Snapshot | None) -> Snapshot:
     kept = {table: getattr(before, table) for table in TABLES if line.get(table, 0) is None}
     told = {table: shared(getattr(snapshot, table), getattr(before, table)) for table in TABLES if line.get(table)}
     return msgspec.structs.replace(snapshot, **kept, **told)
-
-
-def shared(rows: tuple[T, ...], before: tuple[T, ...]) -> tuple[T, ...]:
-    """The rows, each as the object it was before in that place, if it says the same; the very table of before, if all do."""
-    table = tuple(old if old == new else new for old, new in zip_longest(before[: len(rows)], rows))
-    return before if same_rows(table, before) else table
-
-
-def same_rows(rows: tuple[object, ...], before: tuple[object, ...]) -> bool:
-    """Whether both hold the very same objects in the same order."""
-    return rows is before or (len(rows) == len(before) and all(a is b for a, b in zip(rows, before, strict=True)))

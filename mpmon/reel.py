@@ -1,6 +1,6 @@
-"""The pictures that are kept, so that a view can look back: all of the last while, ever fewer of the time before.
+"""Past observations, so that a view can look back: all of the last while, ever fewer of the time before.
 
-Rows that did not change are the same objects in both pictures, so a job that hangs costs little to keep.
+Rows that did not change are the same objects in both observations, so a job that hangs costs little to keep.
 Around a change of the verdict none is dropped as long as others can be.
 """
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpmon.codec import TABLES, BadRecording, decode, decode_round, encode, encode_round, same_rows
+from mpmon.codec import TABLES, BadRecording, decode, decode_round, encode, encode_round
 from mpmon.model import Process, Row, Snapshot
+from mpmon.rows import same_rows
 from tests.builders import process, snapshot, stack
 from tests.strategies import rows, snapshots
 

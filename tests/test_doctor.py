@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mpmon import doctor
-from mpmon.doctor import Check, check_py_spy, checkup, exit_status, render
+from mpmon.doctor import Check, checkup, exit_status, machine, render
+from mpmon.doctor.tools import check_py_spy
 from mpmon.probes.nvml.wire import Look
 from mpmon.probes.rights import why_unreadable
 from mpmon.probes.stacks import find_py_spy
@@ -67,7 +67,7 @@ class FakeProc:
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProc:
     """A made /proc, and no driver to ask."""
-    monkeypatch.setattr(doctor, "look_once", lambda _: Look(problem="none", harmless=True))
+    monkeypatch.setattr(machine, "look_once", lambda _: Look(problem="none", harmless=True))
     return FakeProc(tmp_path)
 
 
@@ -179,7 +179,7 @@ def test_private_files_that_are_missing(fake: FakeProc) -> None:
 
 
 def test_an_empty_proc_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "look_once", lambda _: Look(problem="none", harmless=True))
+    monkeypatch.setattr(machine, "look_once", lambda _: Look(problem="none", harmless=True))
     checks = checkup(42, tmp_path)
     assert named(checks, "own rights").ok is None
     assert exit_status(checks) == 1
@@ -287,29 +287,31 @@ def test_no_py_spy(path: str | None) -> None:
 
 
 def test_no_driver_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "look_once", lambda _: Look(problem="no NVIDIA driver here", harmless=True, final=True))
-    assert doctor.check_gpu() == Check(
+    monkeypatch.setattr(
+        machine, "look_once", lambda _: Look(problem="no NVIDIA driver here", harmless=True, final=True)
+    )
+    assert machine.check_gpu() == Check(
         "NVIDIA driver", ok=None, because="no NVIDIA driver here; GPU columns stay empty, all else works"
     )
 
 
 def test_a_driver_that_answers(nvml: Standin) -> None:
     nvml.say(Scenario(gpus=2))
-    check = doctor.check_gpu()
+    check = machine.check_gpu()
     assert (check.ok, check.because.partition(", asked")[0]) == (True, "2 GPUs, driver 580.95.05")
 
 
 def test_a_lost_gpu(nvml: Standin) -> None:
     nvml.say(Scenario(gpus=2).lost(1))
-    check = doctor.check_gpu()
+    check = machine.check_gpu()
     assert check.ok is False
     assert check.because.startswith("GPU 1: the GPU is lost")
 
 
 def test_a_driver_that_blocks(nvml: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "DEADLINE_S", 0.5)
+    monkeypatch.setattr(machine, "DEADLINE_S", 0.5)
     nvml.say(Scenario().hangs("nvmlInitWithFlags"))
-    check = doctor.check_gpu()
+    check = machine.check_gpu()
     assert (check.ok, check.because) == (False, "the NVIDIA driver did not answer within 0.5 s")
 
 

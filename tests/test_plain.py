@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Event, Observation, Verdict
-from mpmon.probes import ends
+from mpmon.probes import pidfds
 from mpmon.reports import plain
 from mpmon.session.watch import ReplayWatch
 from tests.builders import START, process, snapshot
@@ -90,6 +90,6 @@ def test_a_live_job_that_ends() -> None:
         told += rest.splitlines()
     assert (watcher.returncode, problems) == (0, "")
     assert "mpmon watches pid" in told[0]
-    if ends._kernel() >= ends.SINCE:
+    if pidfds._kernel() >= pidfds.SINCE:
         assert any("killed by SIGKILL (9)" in line for line in told), told
     assert told[-1].endswith("the job ended")

@@ -4,7 +4,8 @@
 
 - `frames`, `waits`: what one thread waits in (a table of frames, refined by the kernel's facts);
 - `history`, `motion`: since when it has not changed, and whether running means getting anywhere;
-- `roles`, `case`: who is who, and who holds the other end; `memory`: what of it is that of the round before;
+- `roles`, `tables`: who is who, and who holds the other end; `memory`: what of it is that of the round before;
+- `case`: what each thread waits for and whether it moves, judged from those tables and the past;
 - `needs`, `graph`: whom it waits for, and which set can never move;
 - `knot`, `rules`: why, in the words of one cause; `collectives`, `numbers` and `managers` are ground that rules share;
 - `advice`, `gaps`, `holding`: what else to say: best practices, what could not be looked at, the locks of each frame;

@@ -11,20 +11,19 @@ dropped when the rank has been seen to run since.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
 from math import prod
 
 import msgspec
 
 from mpmon.diagnosis.graph import Outside, Target
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import same_since
-from mpmon.diagnosis.waits import BACKWARD
+from mpmon.diagnosis.tables import Tables
+from mpmon.diagnosis.waits import BACKWARD, Standing
 from mpmon.diagnosis.words import several
 from mpmon.model import Collective, FlightRecord, GroupProgress
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from mpmon.diagnosis.case import Case
 
 DEFAULT_GROUP = "default_pg"
 """How torch describes the group of all ranks."""
@@ -78,16 +77,18 @@ class Clash(msgspec.Struct, frozen=True):
 class Numbers:
     """What the Flight Recorders say, by the pids of the ranks."""
 
-    def __init__(self, case: Case) -> None:
-        self._case = case
+    def __init__(self, tables: Tables, standing: Callable[[ThreadKey], Standing]) -> None:
+        """`standing` tells what a thread waits in."""
+        self._tables = tables
+        self._standing = standing
         self._lags: dict[int, Lag | None] = {}
 
     @cached_property
     def _pids(self) -> dict[int, int]:
         """The process of each rank; a number that two claim is nobody's."""
         found: dict[int, list[int]] = defaultdict(list)
-        for pid, role in self._case.roles.items():
-            if role.kind == "rank" and role.rank is not None and self._case.is_alive(pid):
+        for pid, role in self._tables.roles.items():
+            if role.kind == "rank" and role.rank is not None and self._tables.is_alive(pid):
                 found[role.rank].append(pid)
         return {rank: pids[0] for rank, pids in found.items() if len(pids) == 1}
 
@@ -95,7 +96,7 @@ class Numbers:
     def _records(self) -> dict[int, tuple[FlightRecord, bool]]:
         """By rank, those that still hold, and whether that is sure."""
         found: dict[int, tuple[FlightRecord, bool]] = {}
-        for record in self._case.snapshot.flight_records:
+        for record in self._tables.snapshot.flight_records:
             rank = self._rank(record.rank, record.pid)
             sure = self._holds(rank, record)
             if rank is not None and sure is not None:
@@ -104,20 +105,20 @@ class Numbers:
 
     @cached_property
     def _calls(self) -> dict[tuple[int, str, str, int], Collective]:
-        rows = self._case.snapshot.collectives
+        rows = self._tables.snapshot.collectives
         ranked = ((self._rank(row.rank, row.pid), row) for row in rows)
         return {(rank, row.backend, row.group, row.number): row for rank, row in ranked if rank is not None}
 
     def _rank(self, rank: int | None, pid: int | None) -> int | None:
-        return rank if rank is not None else self._case.role(pid).rank if pid in self._pids.values() and pid else None
+        return rank if rank is not None else self._tables.role(pid).rank if pid in self._pids.values() and pid else None
 
     def _holds(self, rank: int | None, record: FlightRecord) -> bool | None:
         """True: read while the rank stood. False: nobody saw it run since. `None`: it has run since."""
         pid = self._pids.get(-1 if rank is None else rank)
         if pid is None:
             return False
-        past = self._case.past((pid, pid))
-        if past is None or record.read_at < self._case.processes[pid].start_time:
+        past = self._tables.past((pid, pid))
+        if past is None or record.read_at < self._tables.processes[pid].start_time:
             return None
         if record.read_at >= same_since(past):
             return record.read_at >= self._ran_at.get(pid, 0.0)
@@ -127,8 +128,8 @@ class Numbers:
     def _ran_at(self) -> dict[int, float]:
         """When one of the threads of a process last ran that may put collectives on a queue: Python's, and autograd's."""
         found: dict[int, float] = {}
-        for (pid, tid), past in self._case.history.pasts.items():
-            if (pid, tid) in self._case.stacks or past.thread.name.startswith(_AUTOGRAD):
+        for (pid, tid), past in self._tables.history.pasts.items():
+            if (pid, tid) in self._tables.stacks or past.thread.name.startswith(_AUTOGRAD):
                 found[pid] = max(found.get(pid, 0.0), past.ran_at)
         return found
 
@@ -137,7 +138,7 @@ class Numbers:
     def lag(self, pid: int) -> Lag | None:
         """Who is behind the collective that this rank waits in; `None` where nobody is, or where it is not known."""
         if pid not in self._lags:
-            self._lags[pid] = self._find_lag(pid) if self._case.snapshot.flight_records else None
+            self._lags[pid] = self._find_lag(pid) if self._tables.snapshot.flight_records else None
         return self._lags[pid]
 
     def _find_lag(self, pid: int) -> Lag | None:
@@ -159,8 +160,8 @@ class Numbers:
 
     def _waits_in(self, pid: int) -> tuple[GroupProgress, int, bool] | None:
         """Group and number of the one collective this rank has not finished, and whether it surely waits in that."""
-        rank = self._case.role(pid).rank
-        words = self._case.standing((pid, pid)).words
+        rank = self._tables.role(pid).rank
+        words = self._standing((pid, pid)).words
         if rank is None or self._pids.get(rank) != pid or rank not in self._records or words in _POINT_TO_POINT:
             return None
         record, sure = self._records[rank]
@@ -188,7 +189,7 @@ class Numbers:
         if group.ranks is not None:
             return list(group.ranks)
         if group.description == DEFAULT_GROUP:
-            sizes = [role.world_size for role in self._case.roles.values() if role.world_size]
+            sizes = [role.world_size for role in self._tables.roles.values() if role.world_size]
             return sorted({*range(max(sizes, default=0)), *self._pids})
         return sorted(rank for rank, (record, _) in self._records.items() if _same(record, group))
 
@@ -203,7 +204,7 @@ class Numbers:
         return Outside(f"rank {rank}, which does not run here") if pid is None else (pid, pid)
 
     def _operation(self, pid: int, group: GroupProgress, number: int) -> str:
-        call = self._calls.get((self._case.role(pid).rank or 0, group.backend, group.name, number))
+        call = self._calls.get((self._tables.role(pid).rank or 0, group.backend, group.name, number))
         return call.operation if call else ""
 
     def _lag_words(self, group: GroupProgress, number: int, operation: str, behind: dict[int, GroupProgress]) -> str:
@@ -228,7 +229,7 @@ class Numbers:
 
     def clash(self, pid: int) -> Clash | None:
         """What the ranks called that have all come to the number this one waits in, if it is not the same."""
-        found = self._waits_in(pid) if self._case.snapshot.flight_records else None
+        found = self._waits_in(pid) if self._tables.snapshot.flight_records else None
         if found is None:
             return None
         group, number, sure = found

@@ -1,7 +1,7 @@
 """All variables a process was started with, for one who asks to see them now.
 
 They may hold secrets: they go to the screen of the one who asked and are kept nowhere, neither in snapshots nor in
-recordings (`mpmon.probes.processes.KEPT_ENVIRONMENT` names the few that are).
+recordings (`mpmon.probes.processes.traits.KEPT_ENVIRONMENT` names the few that are).
 """
 
 from __future__ import annotations

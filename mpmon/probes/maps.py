@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from mpmon.probes.files import Proc
@@ -52,6 +53,11 @@ class Area:
     def object_at(self, address: int) -> str:
         """The id all processes agree on for a word in shared memory."""
         return f"semaphore:{self.device}:{self.inode}:{address - self.start + self.offset:x}"
+
+
+def file_id(info: os.stat_result) -> str:
+    """The identity of a file, with device and inode as this file writes them: `file:DEV:INODE`."""
+    return f"file:{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
 
 
 def areas(proc: Proc, pid: int) -> list[Area]:

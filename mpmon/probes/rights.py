@@ -13,6 +13,8 @@ import pwd
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mpmon.probes.status import status_fields
+
 CAP_SYS_PTRACE = 19
 """<linux/capability.h>."""
 
@@ -60,7 +62,7 @@ def read_credentials(pid: int | str, proc: Path) -> Credentials | None:
 
 def parse_status(text: str) -> Credentials:
     """The text of proc_pid_status(5)."""
-    fields = {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    fields = status_fields(text)
     return Credentials(
         name=fields.get("Name", ""),
         state=fields.get("State", "")[:1],

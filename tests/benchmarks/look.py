@@ -18,7 +18,8 @@ import psutil
 
 from mpmon.probes.files import Proc
 from mpmon.session.clock import LiveClock
-from mpmon.session.sampler import Sampler, StackMode
+from mpmon.session.sampler import Sampler
+from mpmon.session.thorough import StackMode
 from tests.benchmarks import tools
 from tests.benchmarks.job import Job
 from tests.benchmarks.table import Table, middle, ratio

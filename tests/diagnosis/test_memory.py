@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mpmon.codec import TABLES, decode, encode, same_rows
+from mpmon.codec import TABLES, decode, encode
 from mpmon.diagnosis import Chronicle, History, Memory, diagnose
 from mpmon.diagnosis.memory import others
 from mpmon.model import Snapshot
+from mpmon.rows import same_rows
 from mpmon.session.recording import read_recording
 from tests.builders import process, snapshot, stack, thread
 from tests.hangs.expected import cases

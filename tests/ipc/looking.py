@@ -29,7 +29,7 @@ class Looking:
         proc = Proc()
         beside = (IpcProbe(proc, eager=eager), ShimProbe(proc))
         self._sampler = Sampler(
-            proc, pid, now=self._now, host="host", stacks="never", eager=eager, beside=beside
+            proc, pid, now=self._now, host="host", stacks="never", eager=eager, side_probes=beside
         )  # fmt: skip
         self.history = History()
 

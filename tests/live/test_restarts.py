@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpmon.diagnosis.findings import Observation
-from mpmon.probes import ends
+from mpmon.probes import pidfds
 from mpmon.probes.files import Proc
 from mpmon.session.sampler import Sampler
 from mpmon.session.watch import LiveWatch
@@ -43,6 +43,6 @@ def test_ranks_that_are_started_again(tmp_path: Path) -> None:
         assert ranks(last) == {f"rank {n}": program.pids[f"again{n}"] for n in (0, 1)}
         told = {event.kind: event for event in last.events}
         assert set(told["restarted"].pids) <= set(ranks(last).values())
-        if ends._kernel() >= ends.SINCE:
+        if pidfds._kernel() >= pidfds.SINCE:
             died = [event.summary for event in last.events if event.kind == "died"]
             assert f"rank 1 (pid {program.pids['first1']}) ended with exit status 3" in died

@@ -16,7 +16,8 @@ from tests.nvml import NoCompiler, Scenario, build, environment
 class Standin:
     """A machine whose driver says what the test says."""
 
-    library: Path
+    folder: Path
+    """Of the stand-in for NVML."""
     scenario: Path
 
     def say(self, scenario: Scenario) -> Scenario:
@@ -26,12 +27,12 @@ class Standin:
     @property
     def environment(self) -> dict[str, str]:
         """For programs that are to see this machine."""
-        return environment(self.scenario, self.library)
+        return environment(self.scenario, self.folder)
 
 
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the library, without which these tests cannot run."""
+    """The folder of the stand-in for NVML, without which these tests cannot run."""
     try:
         return build(tmp_path_factory.mktemp("nvml"))
     except NoCompiler as problem:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.probes import kernel, syscalls
+from mpmon.probes import syscalls
 from mpmon.probes.files import Proc
+from mpmon.probes.kernel import threads
 from tests.probes.tree import FIXTURE, Tree
 
 
@@ -20,7 +21,7 @@ def tree(tmp_path: Path) -> Tree:
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proc]:
     """A copy of the recorded tree, with the system calls of the machine it was recorded on."""
-    monkeypatch.setattr(kernel, "SYSCALLS", syscalls._X86_64)
+    monkeypatch.setattr(threads, "SYSCALLS", syscalls._X86_64)
     proc = Proc(shutil.copytree(FIXTURE, tmp_path / "recorded", symlinks=True))
     yield proc
     proc.close()

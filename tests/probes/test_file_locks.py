@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 from mpmon.model import KernelObject, Snapshot
-from mpmon.probes.file_locks import has_lock
+from mpmon.probes.file_locks import file_locks, has_lock
 from mpmon.probes.files import Proc
-from mpmon.probes.kernel import file_locks, object_name
+from mpmon.probes.kernel.holdings import object_name
 from mpmon.session.sampler import Sampler
 from tests.sleepers import SLEEP, sleeper
 

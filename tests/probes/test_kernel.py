@@ -14,8 +14,10 @@ import pytest
 
 from mpmon.codec import decode, encode
 from mpmon.model import Blocked, KernelObject
+from mpmon.probes.file_locks import file_locks
 from mpmon.probes.files import Proc
-from mpmon.probes.kernel import KernelLook, file_locks, object_name
+from mpmon.probes.kernel import KernelLook
+from mpmon.probes.kernel.holdings import object_name
 from tests.sleepers import sleeper
 
 NOW = 1_767_002_000.0

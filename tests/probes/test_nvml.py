@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from mpmon.model import Handle as OpenFile
-from mpmon.probes.nvml.library import Handle
+from mpmon.probes.nvml.calls import Handle
 from mpmon.probes.nvml.pids import NOT_VISIBLE, OTHER_NAMESPACE
 from mpmon.probes.nvml.processes import SAMPLE, Samples
 from mpmon.probes.nvml.wire import Settings

@@ -294,7 +294,7 @@ def test_where_a_process_works_is_read_again_when_it_is_looked_at(tree: Tree, pr
 
 
 def test_a_user_has_a_name(tree: Tree, proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mpmon.probes.processes.user_names", lambda: {1000: "ada"})
+    monkeypatch.setattr("mpmon.probes.processes.table.user_names", lambda: {1000: "ada"})
     tree.add(4100)
     row = job(proc).look(NOW)[0][0]
     assert (row.uid, row.user) == (1000, "ada")
@@ -344,7 +344,7 @@ def test_only_what_has_run_is_read_again(real: Proc, monkeypatch: pytest.MonkeyP
         reread = real.reread
         monkeypatch.setattr(real, "reread", lambda path: read.append(path) or reread(path))
         after = table.look(NOW + 1)
-        assert (after[0][0], after[1][0], table.stirred) == (processes[0], threads[0], [])
+        assert (after[0][0], after[1][0], table.may_have_run) == (processes[0], threads[0], [])
         assert read == ["/proc/loadavg"]
         assert child.stdin is not None
         assert child.stdout is not None
@@ -353,7 +353,7 @@ def test_only_what_has_run_is_read_again(real: Proc, monkeypatch: pytest.MonkeyP
         child.stdout.readline()
         while table.look(NOW + 2)[1][0].slices == threads[0].slices:
             pass  # it may be on its CPU still
-        assert table.stirred == [child.pid]
+        assert table.may_have_run == [child.pid]
 
 
 def test_a_child_is_seen_at_once_though_the_machine_is_not_listed_each_round(
@@ -421,4 +421,4 @@ def test_where_clocks_do_not_tell_everything_is_read(real: Proc, monkeypatch: py
         table = ProcessTable(real, child.pid)
         first = table.look(NOW)
         assert table.look(NOW + 1)[1][0] is first[1][0]
-        assert table.stirred == [child.pid]
+        assert table.may_have_run == [child.pid]

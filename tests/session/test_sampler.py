@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from mpmon.model import Remembered, Snapshot, Stack, Unknown
-from mpmon.probes import interpreter, kernel, syscalls
+from mpmon.probes import interpreter, syscalls
 from mpmon.probes.interpreter.locks import Findings
+from mpmon.probes.kernel import threads
 from mpmon.probes.stacks import TORN
-from mpmon.session import sampler as module
-from mpmon.session.sampler import PER_ROUND, TORN_FOR_S, Sampler
+from mpmon.session import budget, look
+from mpmon.session.sampler import Sampler
+from mpmon.session.schedule import PER_ROUND, RESTS_LONG_S
+from mpmon.session.thorough import TORN_FOR_S
 from tests.builders import START, stack
 from tests.probes.tree import BOOTED_AT, Tree, TreeProc
 
@@ -83,7 +86,7 @@ class Watched:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
-    monkeypatch.setattr(kernel, "SYSCALLS", syscalls._X86_64)
+    monkeypatch.setattr(threads, "SYSCALLS", syscalls._X86_64)
     found = Tree(tmp_path / "proc")
     found.add(ROOT)
     found.add(WORKER, parent=ROOT)
@@ -160,7 +163,7 @@ def test_looks_at_one_that_runs_but_stays_the_same_become_rare(job: Watched) -> 
     gaps = [after - before for before, after in itertools.pairwise(moments)]
     assert gaps == sorted(gaps)
     assert 4 <= len(moments) <= 12
-    assert gaps[-1] <= module.LONGEST_INTERVAL_S
+    assert gaps[-1] <= look.LONGEST_INTERVAL_S
 
 
 def test_looks_become_frequent_again_when_they_differ(job: Watched) -> None:
@@ -197,7 +200,7 @@ def test_rest_in_a_known_call_other_than_that_of_the_last_look_is_looked_at_afte
     job.tree.calls(WORKER, sleeps if seen_in == waits else waits)
     job.round(ran=[WORKER])
     asked = [job.dumps.taken() for _ in range(10) if job.round()]
-    assert asked.index([WORKER]) == module.RESTS_LONG_S - 1
+    assert asked.index([WORKER]) == RESTS_LONG_S - 1
     assert asked.count([WORKER]) == 1
 
 
@@ -257,23 +260,23 @@ def test_the_root_comes_first(job: Watched) -> None:
     assert ROOT in job.dumps.taken()
 
 
-def test_the_purse_bounds_what_is_spent(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PURSE", 5.0)
+def test_the_budget_bounds_what_is_spent(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MOST_DUMPS", 5.0)
     for pid in range(5000, 5030):
         tree.add(pid, parent=ROOT)
     job = Watched(tree)
     for _ in range(11):
         job.round(later=1.0)
     spent = len(job.dumps.taken())
-    assert 5 <= spent <= 5 + 11 * module.INCOME
+    assert 5 <= spent <= 5 + 11 * budget.DUMPS_PER_S
     for _ in range(300):
         job.round(later=1.0)
     assert len(job.dumps.taken()) + spent == 32
     job.sampler.close()
 
 
-def test_an_empty_purse_does_not_make_the_loop_hurry(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PURSE", 1.0)
+def test_an_empty_budget_does_not_make_the_loop_hurry(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MOST_DUMPS", 1.0)
     job = Watched(tree)
     for _ in range(3):
         job.round(later=0.1)

@@ -1,4 +1,4 @@
-"""Who is on which device, over a case: the ground that the topics about GPUs share."""
+"""Who is on which device: the ground that the topics about GPUs share."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from itertools import islice, takewhile
 
 from mpmon.diagnosis.gpus.shares import Device, Share, by_device, device_of, is_named
 from mpmon.diagnosis.gpus.visible import Ordinal, ordinals
+from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.words import runs, several
 from mpmon.model import Gpu, GpuProcess
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from mpmon.diagnosis.case import Case
 
 FRESH_S = 10.0
 """Values of a device that are older say nothing about the present."""
@@ -24,11 +21,11 @@ _ENVIRONMENT = ("LOCAL_RANK", "CUDA_VISIBLE_DEVICES")
 
 
 class Gpus:
-    """The joins over one case. Everything is computed when first asked for."""
+    """The joins over the tables of one moment. Everything is computed when first asked for."""
 
-    def __init__(self, case: Case) -> None:
-        self._case = case
-        self._snapshot = case.snapshot
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._snapshot = tables.snapshot
 
     @property
     def seen(self) -> bool:
@@ -43,18 +40,18 @@ class Gpus:
     @cached_property
     def fresh(self) -> tuple[Gpu, ...]:
         """The devices whose values are those of now."""
-        return tuple(gpu for gpu in self._snapshot.gpus if is_fresh(gpu, self._case.now))
+        return tuple(gpu for gpu in self._snapshot.gpus if is_fresh(gpu, self._tables.now))
 
     @cached_property
     def contexts(self) -> tuple[GpuProcess, ...]:
         """What the driver attributes to processes of the job."""
-        return tuple(row for row in self._snapshot.gpu_processes if is_named(row) and row.pid in self._case.processes)
+        return tuple(row for row in self._snapshot.gpu_processes if is_named(row) and row.pid in self._tables.processes)
 
     @cached_property
     def strangers(self) -> tuple[GpuProcess, ...]:
         """What it attributes to others."""
         return tuple(
-            row for row in self._snapshot.gpu_processes if is_named(row) and row.pid not in self._case.processes
+            row for row in self._snapshot.gpu_processes if is_named(row) and row.pid not in self._tables.processes
         )
 
     @cached_property
@@ -68,23 +65,23 @@ class Gpus:
     @cached_property
     def ranks(self) -> frozenset[int]:
         """The living ranks."""
-        return frozenset(self._case.ranks)
+        return frozenset(self._tables.ranks)
 
     @cached_property
     def heads(self) -> frozenset[int]:
         """Whose use is told apart: the ranks; without any, those with a context who do not work on request."""
         if self.ranks:
             return self.ranks
-        return frozenset(row.pid for row in self.contexts if not self._case.role(row.pid).serves)
+        return frozenset(row.pid for row in self.contexts if not self._tables.role(row.pid).serves)
 
     def head(self, pid: int) -> int | None:
         """The nearest head at or above a process of the job, by whom each works for."""
-        processes, seen = self._case.processes, set[int]()
+        processes, seen = self._tables.processes, set[int]()
         while pid in processes and pid not in seen:
             if pid in self.heads:
                 return pid
             seen.add(pid)
-            pid = self._case.role(pid).parent or processes[pid].ppid
+            pid = self._tables.role(pid).parent or processes[pid].ppid
         return None
 
     @cached_property
@@ -122,7 +119,7 @@ class Gpus:
         sizes = sorted((share.memory_bytes, share.device) for share in shares if share.memory_bytes is not None)
         if len(sizes) == len(shares) and sizes[-1][0] >= 2 * sizes[-2][0]:
             return sizes[-1][1]
-        local = self._case.role(head).local_rank
+        local = self._tables.role(head).local_rank
         if local is None:
             return None
         numbers = {share.device: self._ordinals.get((head, share.device)) for share in shares}
@@ -159,7 +156,7 @@ class Gpus:
     def _back(self, gpu_uuid: str) -> Iterator[Gpu]:
         """What the history remembers of a device, each reading once, the newest first."""
         read_at = float("inf")
-        for moment in reversed(self._case.history.trend):
+        for moment in reversed(self._tables.history.trend):
             for gpu in moment.gpus:
                 if gpu.uuid == gpu_uuid and gpu.read_at < read_at and is_fresh(gpu, moment.taken_at):
                     read_at = gpu.read_at
@@ -167,7 +164,7 @@ class Gpus:
 
     def last_use(self, pid: int) -> tuple[GpuProcess, ...]:
         """What a process used when it was last seen on a GPU; empty if it never was."""
-        for moment in reversed(self._case.history.trend):
+        for moment in reversed(self._tables.history.trend):
             if rows := [row for row in moment.gpu_processes if row.pid == pid and is_named(row)]:
                 return tuple(rows)
         return ()
@@ -175,8 +172,8 @@ class Gpus:
     @cached_property
     def used(self) -> frozenset[str]:
         """UUIDs of the GPUs on which a process of the job has a context, or had one lately."""
-        pids = {*self._case.processes, *(row.pid for row in self._snapshot.exits)}
-        rows = (row for moment in self._case.history.trend for row in moment.gpu_processes)
+        pids = {*self._tables.processes, *(row.pid for row in self._snapshot.exits)}
+        rows = (row for moment in self._tables.history.trend for row in moment.gpu_processes)
         return frozenset(row.gpu_uuid for row in rows if row.pid in pids and is_named(row))
 
     @cached_property
@@ -218,15 +215,15 @@ class Gpus:
         """`rank 3`, `ranks 0 and 4-7`, `main (pid 41)`."""
         pids = list(heads)
         numbers = sorted(
-            role.rank for pid in pids if (role := self._case.role(pid)).kind == "rank" and role.rank is not None
+            role.rank for pid in pids if (role := self._tables.role(pid)).kind == "rank" and role.rank is not None
         )
-        unnumbered = [pid for pid in pids if (role := self._case.role(pid)).kind != "rank" or role.rank is None]
+        unnumbered = [pid for pid in pids if (role := self._tables.role(pid)).kind != "rank" or role.rank is None]
         ranks = [f"rank{'s' if len(numbers) > 1 else ''} {runs(numbers)}"] if numbers else []
-        return several([*ranks, *(f"{self._case.role(pid).name} (pid {pid})" for pid in unnumbered)])
+        return several([*ranks, *(f"{self._tables.role(pid).name} (pid {pid})" for pid in unnumbered)])
 
     def environment(self, pid: int) -> str:
         """What its environment says of devices, to be appended: `; LOCAL_RANK=1, CUDA_VISIBLE_DEVICES is not set`."""
-        process = self._case.processes.get(pid)
+        process = self._tables.processes.get(pid)
         if process is None or process.environment is None:
             return ""
         named = [f"{name}={value}" for name in _ENVIRONMENT if (value := process.environment.get(name)) is not None]

@@ -16,7 +16,8 @@ top of the waiter's value stack.
 
 Rooms: `runtime` finds the interpreter in a process, `layouts` holds where its fields lie (tables for 3.10 to 3.12; what
 the interpreter publishes from 3.13 on, checked, with the rest from a table), `objects` reads Python objects, `frames`
-walks threads and frames, `locks` makes the rows; `children` and `queues` find objects of multiprocessing.
+walks threads and frames, `locks` makes the rows; `children` and `queues` find objects of multiprocessing
+among those that are `reachable` from variables.
 
 Nothing is stopped or written.  Every pointer is distrusted: a read that fails or a type that does not fit ends the search
 of that thread, reads are counted, and a clock bounds the whole.  A thread that ran meanwhile is reported as not exact.

@@ -12,21 +12,14 @@ from collections.abc import Iterable
 
 from mpmon.model import Remembered
 from mpmon.probes.interpreter.frames import FrameInMemory
-from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.reachable import Reachable
 
 KEEPERS = frozenset({b"_pool", b"_processes", b"_workers", b"processes", b"procs", b"workers", b"children"})
 """Attributes that hold processes: Pool, ProcessPoolExecutor, DataLoader, ProcessContext, and what people call theirs."""
 
-CONTAINERS = frozenset({b"list", b"tuple", b"dict"})
-
-CELL_AT = 16
-"""PyCellObject.ob_ref: where a variable lies that a nested function uses too."""
-
 MOST_OBJECTS = 3000
 """Objects of one process that are looked at."""
-
-DEEPEST = 3
-"""From a variable over an attribute and a container to the process."""
 
 
 class Children:
@@ -35,7 +28,7 @@ class Children:
     def __init__(self, objects: Objects, pid: int) -> None:
         self._objects = objects
         self._pid = pid
-        self._seen: set[int] = set()
+        self._reachable = Reachable(objects, MOST_OBJECTS, self._visit)
         self._found: dict[int, Remembered] = {}
 
     @property
@@ -49,33 +42,17 @@ class Children:
             if frame.code.name == "_bootstrap" and frame.code.file.endswith("multiprocessing/process.py"):
                 # What lies further out was copied from the parent by a fork.
                 break
-            try:
-                values = frame.variables()
-            except Torn:
-                continue
-            for value in values:
-                self._follow(value & ~TAGS, 0)
+            self._reachable.follow(frame)
 
-    def _follow(self, thing: int, depth: int) -> None:
-        if not thing or thing in self._seen or len(self._seen) >= MOST_OBJECTS or depth > DEEPEST:
-            return
-        self._seen.add(thing)
-        try:
-            bases = self._objects.bases(thing)
-            if bases[0] == b"cell":
-                self._follow(self._objects.word(thing + CELL_AT) & ~TAGS, depth)
-            elif bases[0] in CONTAINERS:
-                for item in self._objects.items(thing):
-                    self._follow(item & ~TAGS, depth + 1)
-            elif b"BaseProcess" in bases:
-                self._note_process(thing)
-            elif b"Popen" in bases:
-                self._note(thing, "")
-            else:
-                for kept in self._objects.attributes(thing, KEEPERS).values():
-                    self._follow(kept & ~TAGS, depth + 1)
-        except Torn:
-            return
+    def _visit(self, thing: int, bases: tuple[bytes, ...]) -> Iterable[int]:
+        """Note what stands for a child; of anything else, the attributes that may hold one. Raises `Torn`."""
+        if b"BaseProcess" in bases:
+            self._note_process(thing)
+        elif b"Popen" in bases:
+            self._note(thing, "")
+        else:
+            return self._objects.attributes(thing, KEEPERS).values()
+        return ()
 
     def _note_process(self, thing: int) -> None:
         known = self._objects.attributes(thing, frozenset((b"_popen", b"_name")))
@@ -85,9 +62,6 @@ class Children:
 
     def _note(self, popen: int, name: str) -> None:
         known = self._objects.attributes(popen, frozenset((b"pid", b"returncode")))
-        pid, code = (self._integer(known.get(field)) for field in (b"pid", b"returncode"))
+        pid, code = (self._objects.plain_integer(known.get(field)) for field in (b"pid", b"returncode"))
         if pid is not None and pid > 0:
             self._found[pid] = Remembered(pid=self._pid, child=pid, returncode=code, name=name)
-
-    def _integer(self, thing: int | None) -> int | None:
-        return self._objects.integer(thing) if thing and self._objects.type_name(thing) == b"int" else None

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 import msgspec
 
 from mpmon.probes.files import Proc
-from mpmon.probes.interpreter.frames import FrameInMemory, Frames
+from mpmon.probes.interpreter.frames import Frames
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+from mpmon.probes.interpreter.objects import Objects, Torn
+from mpmon.probes.interpreter.reachable import Reachable
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
 from mpmon.probes.maps import Area
 from mpmon.probes.memory import Memory
@@ -30,18 +31,10 @@ MOST_REGISTERED = 20_000
 MOST_OBJECTS = 2000
 """Objects the variables lead to that are looked at."""
 
-DEEPEST = 3
-"""From a variable over a cell, an attribute and a list to the queue."""
-
 KINDS = (b"JoinableQueue", b"SimpleQueue", b"Queue")
 """Classes of Lib/multiprocessing/queues.py, the derived ones first."""
 
 PARTS = frozenset({b"_reader", b"_writer", b"_rlock", b"_wlock", b"_sem", b"_maxsize"})
-
-CELL_AT = 16
-"""PyCellObject.ob_ref: where a variable lies that a nested function uses too."""
-
-CONTAINERS = frozenset({b"list", b"tuple", b"dict"})
 
 CODE = frozenset({b"module", b"type", b"function"})
 """Types of things whose attributes are the program itself."""
@@ -116,7 +109,7 @@ class _Search:
         self._objects = objects
         self._runtime = runtime
         self._layout: Layout = runtime.layout
-        self._seen: set[int] = set()
+        self._reachable = Reachable(objects, MOST_OBJECTS, self._visit)
         self.found = Found([])
 
     def run(self) -> None:
@@ -129,7 +122,7 @@ class _Search:
         try:
             for thread in frames.threads():
                 for frame in frames.of(thread):
-                    self._note_variables(frame)
+                    self._reachable.follow(frame)
         except Torn:
             self.found.whole = False
 
@@ -168,31 +161,8 @@ class _Search:
 
     # What its calls have
 
-    def _note_variables(self, frame: FrameInMemory) -> None:
-        try:
-            values = frame.variables()
-        except Torn:
-            return
-        for value in values:
-            self._follow(value & ~TAGS, 0)
-
-    def _follow(self, thing: int, depth: int) -> None:
-        if not thing or thing in self._seen or len(self._seen) >= MOST_OBJECTS or depth > DEEPEST:
-            return
-        self._seen.add(thing)
-        try:
-            for part in self._parts(thing):
-                self._follow(part & ~TAGS, depth + 1)
-        except Torn:
-            return
-
-    def _parts(self, thing: int) -> tuple[int, ...]:
-        """What else may lead to a queue. Raises `Torn`."""
-        bases = self._objects.bases(thing)
-        if bases[0] in CONTAINERS:
-            return self._objects.items(thing)
-        if bases[0] == b"cell":
-            return (self._objects.word(thing + CELL_AT),)
+    def _visit(self, thing: int, bases: tuple[bytes, ...]) -> tuple[int, ...]:
+        """Note a queue; of anything else, what its attributes are bound to. Raises `Torn`."""
         leads_nowhere = self._note(thing) or not CODE.isdisjoint(bases)
         return () if leads_nowhere else self._objects.values(thing)
 
@@ -207,7 +177,7 @@ class _Search:
         parts = self._objects.attributes(thing, PARTS)
         if b"_reader" not in parts or b"_rlock" not in parts:
             return False
-        self._seen.add(thing)
+        self._reachable.skip(thing)
         self.found.queues.append(self._queue(kind.decode(), parts))
         return True
 
@@ -217,7 +187,7 @@ class _Search:
         return QueueObject(
             kind, tuple(end for end in ends if end is not None),
             self._lock(parts.get(b"_rlock")), self._lock(parts.get(b"_wlock")), self._lock(parts.get(b"_sem")),
-            self._integer(size) if size else None,
+            self._objects.plain_integer(size),
         )  # fmt: skip
 
     def _descriptor(self, connection: int) -> int | None:
@@ -225,13 +195,10 @@ class _Search:
         known = self._objects.attributes(connection, frozenset((b"_handle", b"conn")))
         if b"conn" in known:
             return self._descriptor(known[b"conn"])
-        return self._integer(known[b"_handle"]) if b"_handle" in known else None
+        return self._objects.plain_integer(known.get(b"_handle"))
 
     def _lock(self, thing: int | None) -> Lock | None:
         ledger = self._objects.attribute(thing, b"_semlock") if thing else None
         if not ledger or not self._objects.type_name(ledger).startswith(b"_multiprocessing.SemLock"):
             return None
         return Lock(ledger, self._objects.word(ledger + HANDLE))
-
-    def _integer(self, thing: int) -> int | None:
-        return self._objects.integer(thing) if self._objects.type_name(thing) == b"int" else None

@@ -19,12 +19,12 @@ import msgspec
 from mpmon.model import Process, SharedFile, SharedMemory
 from mpmon.probes.files import Proc
 from mpmon.probes.ipc.creators import SLACK_S, Creators
-from mpmon.probes.ipc.looks import NAME, file_id
-from mpmon.probes.ipc.rows import kept
+from mpmon.probes.ipc.looks import NAME
 from mpmon.probes.ipc.storages import REFCOUNTER
 from mpmon.probes.ipc.tmpfs import folder
-from mpmon.probes.maps import MAPS_LIMIT
+from mpmon.probes.maps import MAPS_LIMIT, file_id
 from mpmon.probes.stat import Stat, boot_time
+from mpmon.rows import kept
 
 MOST_ENTRIES = 4096
 """Files of one folder that are looked at."""

@@ -19,7 +19,8 @@ import msgspec
 
 from mpmon.model import Limits, SharedUse, Unknown
 from mpmon.probes.files import Proc
-from mpmon.probes.maps import MAPS_LIMIT, Area, area_of
+from mpmon.probes.maps import MAPS_LIMIT, Area, area_of, file_id
+from mpmon.rows import shared_by
 
 NAME = re.compile(r"(?:^|/)(torch_(\d+)_\d+_\d+)$")
 """The name of a file of torch, with the pid of its creator."""
@@ -40,7 +41,7 @@ arch/arm64/memory.rst.
 VERSION_FILE_LIMIT = 4096
 
 _NAMES = (b"/torch_", b"/sem.")
-_LIBRARY = re.compile(rb" (/[^\n]*/torch)/lib/libtorch_cpu\.so\n")
+_TORCH_FOLDER = re.compile(rb" (/[^\n]*/torch)/lib/libtorch_cpu\.so\n")
 _VERSION = re.compile(rb"^__version__ = '([\w.+-]{1,60})'", re.MULTILINE)
 _OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
 _ADDRESSES = re.compile(r"^Max address space\s+(\d+)", re.MULTILINE)
@@ -77,8 +78,8 @@ class Look(msgspec.Struct):
     """Ids of semaphores by the address they are mapped at."""
     names: frozenset[str] = frozenset()
     """Ids of all of them."""
-    library: str = ""
-    """The folder of its torch."""
+    torch_folder: str = ""
+    """Where its torch is installed, as the process names it; empty without one."""
     limits: Limits | None = None
     uses: tuple[SharedUse, ...] = ()
     problem: Unknown | None = None
@@ -130,8 +131,8 @@ def _read_maps(proc: Proc, look: Look) -> int:
             shared = _shared(look, f"file:{area.device}:{area.inode}", area.path, area.size)
             shared.maps += 1
             shared.address = shared.address or area.start
-    library = _LIBRARY.search(text)
-    look.library = library[1].decode("utf-8", "surrogateescape") if library else ""
+    torch = _TORCH_FOLDER.search(text)
+    look.torch_folder = torch[1].decode("utf-8", "surrogateescape") if torch else ""
     return text.count(b"\n")
 
 
@@ -167,11 +168,6 @@ def _read_descriptors(proc: Proc, look: Look) -> int:
 def whole_pages(size: int) -> int:
     """As much as a mapping of it takes."""
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
-
-
-def file_id(info: os.stat_result) -> str:
-    """As maps writes it: device and inode."""
-    return f"file:{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
 
 
 def _shared(look: Look, name: str, target: str, size: int) -> Shared:
@@ -216,12 +212,12 @@ def _address_bytes(proc: Proc, pid: int) -> int | None:
 
 def _version(proc: Proc, look: Look, before: Look | None) -> str | None:
     """Of torch, as its own version.py says."""
-    if before and before.limits and before.library == look.library:
+    if before and before.limits and before.torch_folder == look.torch_folder:
         return before.limits.torch
-    if not look.library:
+    if not look.torch_folder:
         return None
     try:
-        path = proc.path(look.pid, "root", look.library.lstrip("/"), "version.py")
+        path = proc.path(look.pid, "root", look.torch_folder.lstrip("/"), "version.py")
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             found = _VERSION.search(os.pread(descriptor, VERSION_FILE_LIMIT, 0))
@@ -233,8 +229,6 @@ def _version(proc: Proc, look: Look, before: Look | None) -> str | None:
 
 
 def _keep(look: Look, before: Look) -> None:
-    known = {row.object: row for row in before.uses}
-    uses = tuple(known[row.object] if known.get(row.object) == row else row for row in look.uses)
-    look.uses = before.uses if uses == before.uses else uses
+    look.uses = shared_by(lambda row: row.object, look.uses, before.uses)
     look.limits = before.limits if look.limits == before.limits else look.limits
     look.problem = before.problem if look.problem == before.problem else look.problem

@@ -20,9 +20,9 @@ from mpmon.probes.ipc.creators import Creators
 from mpmon.probes.ipc.leftovers import Leftovers
 from mpmon.probes.ipc.looks import Look, look_at, max_maps
 from mpmon.probes.ipc.queues import Queues
-from mpmon.probes.ipc.rows import kept
 from mpmon.probes.ipc.storages import Storages
 from mpmon.probes.ipc.tmpfs import FileSystems
+from mpmon.rows import kept
 
 INCOME = 0.0002
 """Share of one CPU that may be spent on looking again."""

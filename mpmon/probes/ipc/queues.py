@@ -15,8 +15,8 @@ from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.queues import UNBOUNDED, QueueObject, queues
 from mpmon.probes.ipc.looks import Look
 from mpmon.probes.ipc.pipes import pipe_of
-from mpmon.probes.ipc.rows import kept
 from mpmon.probes.maps import areas
+from mpmon.rows import kept
 
 TRIES = (0.0, 5.0, 30.0, 120.0)
 """Seconds after the first time at which a process is asked again while it has a semaphore nobody knows."""

@@ -17,9 +17,10 @@ import msgspec
 from mpmon.model import Process, SharedFile, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.ipc.creators import Creators, inside
-from mpmon.probes.ipc.looks import Look, Shared, file_id, whole_pages
-from mpmon.probes.ipc.rows import kept
+from mpmon.probes.ipc.looks import Look, Shared, whole_pages
+from mpmon.probes.maps import file_id
 from mpmon.probes.memory import READ_LIMIT, Memory
+from mpmon.rows import kept
 
 HEAD, SLOTS = 64, 10_000
 REFCOUNTER = HEAD + 8 * SLOTS

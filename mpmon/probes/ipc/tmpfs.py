@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from mpmon.model import Process, SharedMemory
 from mpmon.probes.files import Proc
-from mpmon.probes.ipc.rows import kept
+from mpmon.rows import shared_by
 
 
 class FileSystems:
@@ -36,9 +36,8 @@ class FileSystems:
 
     def refresh(self) -> None:
         """Ask for size and use."""
-        rows = [row for device, pids in self._members.items() if (row := self._row(device, pids))]
-        before = {row.device: row for row in self.rows}
-        self.rows = kept(tuple(before[row.device] if before.get(row.device) == row else row for row in rows), self.rows)
+        rows = tuple(row for device, pids in self._members.items() if (row := self._row(device, pids)))
+        self.rows = shared_by(lambda row: row.device, rows, self.rows)
 
     def _device(self, pid: int) -> int | None:
         try:

@@ -6,8 +6,8 @@ In it one thread walks the devices; a call that does not come back leaves that t
 thread goes on with the others.
 
 Rooms of the loop: `client` is the probe, `child` the helper as seen from outside, `pids` tells whose pids the driver names.
-Rooms of the helper: `helper` answers, `walk` leaves stuck calls behind, `device` makes the rows, of `fields`, `processes`
-and `instances`; `events` waits for Xids, `library` calls, `suspended` looks whether GPUs sleep.
+Rooms of the helper: `helper` answers, `tasks` leaves stuck calls behind, `device` makes the rows, of `fields`, `processes`
+and `instances`; `events` waits for Xids, `calls` makes the calls, `suspended` looks whether GPUs sleep.
 Both know `wire`, what they say to each other, and `words`, return codes as sentences.
 
 Traps of the library that are minded here, by nvml.h (API version 13) and by what monitors have run into:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
-from typing import TypeVar
+from collections.abc import Callable
 
 import msgspec
 
-from mpmon.codec import same_rows
-from mpmon.model import Gpu, GpuProcess, MigInstance, ProbeReport, Row, Snapshot, Xid
+from mpmon.model import Gpu, GpuProcess, MigInstance, ProbeReport, Snapshot, Xid
 from mpmon.probes.files import Proc
 from mpmon.probes.nvml.pids import Pids
 from mpmon.probes.nvml.stale import without_load
 from mpmon.probes.nvml.wire import Ask, Look, Settings
 from mpmon.probes.nvml.words import GARBLED
+from mpmon.rows import shared_by
 
 NAME = "gpus"
 """Of the row in `Snapshot.probes`."""
@@ -38,11 +37,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mpmon.probes.nvml.child import Child
 
-R = TypeVar("R", bound=Row)
-
 
 class NvmlProbe:
-    """GPUs and who uses them: a `mpmon.session.beside.Beside`."""
+    """GPUs and who uses them: a `mpmon.session.side_probe.SideProbe`."""
 
     def __init__(
         self,
@@ -170,10 +167,10 @@ class _Tables:
         """New rows; what is wrong with them."""
         gpus = tuple(self._with_earlier_xids(gpu) for gpu in look.gpus)
         users, problem = self._pids.settle(look.processes, snapshot)
-        self.gpus = _kept(gpus, self.gpus, lambda row: row.uuid)
-        self.parts = _kept(look.mig_instances, self.parts, lambda row: row.uuid)
-        self.users = _kept(
-            users, self.users, lambda row: (row.pid, row.gpu_uuid, row.mig_instance, row.compute_instance)
+        self.gpus = shared_by(lambda row: row.uuid, gpus, self.gpus)
+        self.parts = shared_by(lambda row: row.uuid, look.mig_instances, self.parts)
+        self.users = shared_by(
+            lambda row: (row.pid, row.gpu_uuid, row.mig_instance, row.compute_instance), users, self.users
         )
         return problem
 
@@ -186,16 +183,6 @@ class _Tables:
     def _with_earlier_xids(self, gpu: Gpu) -> Gpu:
         earlier = self._xids.get(gpu.uuid)
         return msgspec.structs.replace(gpu, xids=earlier + gpu.xids) if earlier else gpu
-
-
-def _kept(rows: tuple[R, ...], before: tuple[R, ...], key: Callable[[R], Hashable]) -> tuple[R, ...]:
-    old = {key(row): row for row in before}
-    new = tuple(_same(old.get(key(row)), row) for row in rows)
-    return before if same_rows(new, before) else new
-
-
-def _same(before: R | None, row: R) -> R:
-    return before if before is not None and before == row else row
 
 
 def _problems(gpus: tuple[Gpu, ...]) -> list[str]:

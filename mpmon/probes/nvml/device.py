@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from mpmon.model import Gpu, GpuProcess, MigInstance, Xid
+from mpmon.probes.nvml.calls import Caller, Handle, NoValue
 from mpmon.probes.nvml.fields import ALWAYS, MIG_IS_ON, NOT_ASKED, ONCE, PCIE, SLOWLY, Facts, Missing
 from mpmon.probes.nvml.instances import Instance, instances
-from mpmon.probes.nvml.library import Caller, Handle, NoValue
 from mpmon.probes.nvml.stale import without_load
 from mpmon.probes.nvml.users import Users
 from mpmon.probes.nvml.wire import Ask, Settings

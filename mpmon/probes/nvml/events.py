@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from mpmon.model import Xid
+from mpmon.probes.nvml.calls import Caller, Functions, Handle, NoValue
 from mpmon.probes.nvml.fields import Missing
-from mpmon.probes.nvml.library import Caller, Handle, Library, NoValue
 from mpmon.probes.nvml.words import TIMEOUT, field_words
 
 XID_CRITICAL_ERROR = ctypes.c_uint64(0x8)
@@ -37,8 +37,8 @@ class _Event(ctypes.Structure):
 class Events:
     """What devices told since mpmon listens."""
 
-    def __init__(self, library: Library) -> None:
-        self._call = Caller(library)
+    def __init__(self, functions: Functions) -> None:
+        self._call = Caller(functions)
         self._told: dict[str, deque[Xid]] = {}
         self._deaf: dict[str, Missing] = {}
         self._over: Missing | None = None

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from mpmon.probes.nvml.library import NO_LONG_NUMBER, Caller, Handle, NoValue
+from mpmon.probes.nvml.calls import NO_LONG_NUMBER, Caller, Handle, NoValue
 from mpmon.probes.nvml.words import DEVICES, FUNCTION_NOT_FOUND, NOT_SUPPORTED, field_words
 
 MIG_IS_ON = "not supported while MIG is on"

@@ -18,10 +18,10 @@ import msgspec
 
 from mpmon.model import Gpu, GpuProcess, MigInstance
 from mpmon.probes.nvml import suspended, words
+from mpmon.probes.nvml.calls import FINDER, NAME, Caller, Functions, NoValue
 from mpmon.probes.nvml.device import Device
 from mpmon.probes.nvml.events import Events
-from mpmon.probes.nvml.library import FINDER, NAME, Caller, Library, NoValue
-from mpmon.probes.nvml.walk import Errand, Walker
+from mpmon.probes.nvml.tasks import Task, TaskRunner
 from mpmon.probes.nvml.wire import Ask, Look, Settings
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
@@ -32,7 +32,7 @@ class Driver:
     """The library once it is started, or why it is not."""
 
     def __init__(self, settings: Settings) -> None:
-        self.library = Library()
+        self.functions = Functions()
         self.version: str | None = None
         self.devices: tuple[Device, ...] | None = None
         self.trouble: Look | None = None
@@ -96,36 +96,36 @@ class Helper:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._driver = Driver(settings)
-        self._walker = Walker(self._driver.library)
-        self._events = Events(self._driver.library)
-        self._start = Errand(self._driver.start, settings.start_deadline_s)
+        self._runner = TaskRunner(self._driver.functions)
+        self._events = Events(self._driver.functions)
+        self._start = Task(self._driver.start, settings.start_deadline_s)
         self._ask = Ask()
-        self._errands: tuple[tuple[Device, Errand], ...] | None = None
+        self._tasks: tuple[tuple[Device, Task], ...] | None = None
 
     def looks(self, ask: Ask) -> Iterator[Look]:
         """The answers: one, and before it one for each call that does not come back."""
         self._ask = ask
-        for _ in self._walk():
+        for _ in self._ask_driver():
             yield msgspec.structs.replace(self._look(), done=False)
         yield self._look()
 
-    def _walk(self) -> Iterator[Errand]:
+    def _ask_driver(self) -> Iterator[Task]:
         if self._driver.devices is None and self._start.stuck is None and self._driver.may_start():
-            yield from self._walker.walk((self._start,))
+            yield from self._runner.run((self._start,))
         if self._driver.devices is None:
             return
-        if self._errands is None:
-            self._errands = tuple(
-                (device, Errand(partial(self._read, device), self._settings.deadline_s))
+        if self._tasks is None:
+            self._tasks = tuple(
+                (device, Task(partial(self._read, device), self._settings.deadline_s))
                 for device in self._driver.devices
             )
-            yield from self._walk_devices()
+            yield from self._read_devices()
             self._events.listen([device.handle for device in self._driver.devices if device.handle])
         else:
-            yield from self._walk_devices()
+            yield from self._read_devices()
 
-    def _walk_devices(self) -> Iterator[Errand]:
-        return self._walker.walk([errand for _, errand in self._errands or ()])
+    def _read_devices(self) -> Iterator[Task]:
+        return self._runner.run([task for _, task in self._tasks or ()])
 
     def _read(self, device: Device, call: Caller) -> None:
         device.read(call, self._ask, self._events.of)
@@ -133,14 +133,14 @@ class Helper:
     def _look(self) -> Look:
         if self._start.stuck:
             return Look(problem=words.blocked_words(self._start.stuck.name))
-        if self._errands is None:
+        if self._tasks is None:
             return self._driver.trouble or Look()
         gpus: list[Gpu] = []
         parts: list[MigInstance] = []
         users: list[GpuProcess] = []
-        for device, errand in self._errands:
+        for device, task in self._tasks:
             gpu, own = device.gpu, device.users
-            if stuck := errand.stuck:
+            if stuck := task.stuck:
                 gpu, own = device.stuck(words.blocked_words(stuck.name), stuck.since)
             if gpu is not None:
                 gpus.append(gpu)

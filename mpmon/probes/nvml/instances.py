@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 
 from mpmon.model import MigInstance
+from mpmon.probes.nvml.calls import Caller, Handle, NoValue
 from mpmon.probes.nvml.fields import Facts, Reader, memory
-from mpmon.probes.nvml.library import Caller, Handle, NoValue
-from mpmon.probes.nvml.processes import Entry, Roster
+from mpmon.probes.nvml.processes import Entry, ProcessLists
 
 MEMORY = (Reader(("memory_total_bytes", "memory_used_bytes", "memory_reserved_bytes"), memory),)
 
@@ -22,7 +22,7 @@ class Instance:
             NoValue: it cannot be told from others.
         """
         self.handle = handle
-        self.roster = Roster()
+        self.lists = ProcessLists()
         self._uuid = call.text("nvmlDeviceGetUUID", handle)
         self._gpu_instance = call.number("nvmlDeviceGetGpuInstanceId", handle)
         self._compute_instance = call.number("nvmlDeviceGetComputeInstanceId", handle)

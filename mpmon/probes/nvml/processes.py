@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from mpmon.model import GpuProcess
+from mpmon.probes.nvml.calls import NO_LONG_NUMBER, NO_NUMBER, Caller, Handle, NoValue
 from mpmon.probes.nvml.fields import Missing, percent
-from mpmon.probes.nvml.library import NO_LONG_NUMBER, NO_NUMBER, Caller, Handle, NoValue
 from mpmon.probes.nvml.words import FUNCTION_NOT_FOUND, GARBLED, INSUFFICIENT_SIZE, NOT_FOUND, SUCCESS, field_words
 
 LISTS = {
@@ -91,7 +91,7 @@ class Buffer:
         self._bytes = ctypes.create_string_buffer(room * self._entry_bytes)
 
 
-class Roster:
+class ProcessLists:
     """The lists of one device or instance."""
 
     def __init__(self) -> None:

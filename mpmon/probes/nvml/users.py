@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from mpmon.model import GpuProcess
+from mpmon.probes.nvml.calls import NO_LONG_NUMBER, Caller, Handle, NoValue
 from mpmon.probes.nvml.fields import MIG_IS_ON, Missing
 from mpmon.probes.nvml.instances import Instance
-from mpmon.probes.nvml.library import NO_LONG_NUMBER, Caller, Handle, NoValue
-from mpmon.probes.nvml.processes import LISTS, Entry, Load, Roster, Samples, merged, row
+from mpmon.probes.nvml.processes import LISTS, Entry, Load, ProcessLists, Samples, merged, row
 
 ALWAYS_READ = "compute"
 """The other lists are mostly empty and cost as much, so an empty one is left alone for a while."""
@@ -23,7 +23,7 @@ class Place(NamedTuple):
     """A device, or an instance of one, with a list of its own."""
 
     handle: Handle
-    roster: Roster
+    lists: ProcessLists
     total: int | None
     """Its memory."""
     instance: Instance | None = None
@@ -33,7 +33,7 @@ class Users:
     """The processes of one device."""
 
     def __init__(self) -> None:
-        self._roster = Roster()
+        self._lists = ProcessLists()
         self._samples = Samples()
         self._empty: set[tuple[int, str]] = set()
         """Lists that were empty: number of the place, kind."""
@@ -45,9 +45,9 @@ class Users:
     ) -> tuple[GpuProcess, ...]:
         """One row a process and instance. `total` is the memory of the device, `now` the time since the epoch."""
         self.problem = None
-        places = [Place(one.handle, one.roster, one.total, one) for one in instances]
+        places = [Place(one.handle, one.lists, one.total, one) for one in instances]
         rows: list[GpuProcess] = []
-        for number, place in enumerate(places or [Place(handle, self._roster, total)]):
+        for number, place in enumerate(places or [Place(handle, self._lists, total)]):
             found = merged({kind: self._read_list(call, number, place, kind) for kind in LISTS})
             load = self._loads(call, place, found, now)
             rows += [row(entry, kinds, uuid, place.total, load(entry.pid)) for entry, kinds in found.items()]
@@ -70,7 +70,7 @@ class Users:
         if (number, kind) in self._empty:
             return []
         try:
-            entries = place.roster.read(call, place.handle, kind, lambda entry: _makes_sense(entry, place.total))
+            entries = place.lists.read(call, place.handle, kind, lambda entry: _makes_sense(entry, place.total))
         except NoValue as why:
             entries = []
             if kind == ALWAYS_READ:

@@ -33,7 +33,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ShimProbe:
-    """Keeps the rows of all files of a job; asked beside the look at processes (`mpmon.session.beside`)."""
+    """Keeps the rows of all files of a job; asked beside the look at processes (`mpmon.session.side_probe`)."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc

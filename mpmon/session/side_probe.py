@@ -7,7 +7,7 @@ from typing import Protocol
 from mpmon.model import Snapshot
 
 
-class Beside(Protocol):
+class SideProbe(Protocol):
     """Asked once a round; whatever it asks of slow things is asked elsewhere, so that neither call blocks."""
 
     def begin(self) -> None:

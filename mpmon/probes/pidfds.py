@@ -1,4 +1,4 @@
-"""How a process ended that its parent has collected already: the kernel tells who holds a pidfd of it.
+"""The exit status of processes whose parent has collected it already: the kernel tells whoever holds a pidfd.
 
 `PIDFD_GET_INFO` with `PIDFD_INFO_EXIT` of linux/pidfd.h, since Linux 6.15. Holding a pidfd keeps nothing alive and needs
 no right.
@@ -24,8 +24,8 @@ _INFO_EXIT = 1 << 3
 _MASK, _EXIT_CODE = struct.Struct("=Q"), struct.Struct("=60xi")
 
 
-class Ends:
-    """The pidfds of a job."""
+class Pidfds:
+    """One for each process of a job."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc

@@ -1,4 +1,4 @@
-"""The driver's library: loaded by nvidia-ml-py, called by name, each call with its return code.
+"""Calls of NVML: the functions of libnvidia-ml.so.1, which nvidia-ml-py loads, by name and with their return codes.
 
 Functions are called through ctypes and not through the wrappers of nvidia-ml-py, which make an object of every entry of
 every list, and leave out what is needed here: buffers larger than asked for.
@@ -16,7 +16,7 @@ from mpmon.probes.nvml.words import FUNCTION_NOT_FOUND, SUCCESS, UNKNOWN, field_
 NAME = "libnvidia-ml.so.1"
 
 FINDER = "_nvmlGetFunctionPointer"
-"""What finds a function, in nvidia-ml-py; the deprecated package `pynvml`, whose module has the same name, lacks it."""
+"""What looks up a function in nvidia-ml-py; the deprecated package `pynvml`, whose module has the same name, lacks it."""
 
 TEXT_BYTES = 96
 """Room for a name or a UUID; nvml.h asks for at most this."""
@@ -37,11 +37,11 @@ class NoValue(Exception):
         self.code = code
 
 
-class Library:
-    """The functions of the loaded library."""
+class Functions:
+    """The functions of the loaded shared object."""
 
     def __init__(self) -> None:
-        self._functions: dict[str, Callable[..., int] | None] = {}
+        self._found: dict[str, Callable[..., int] | None] = {}
 
     def start(self) -> int:
         """Load and initialise; the return code."""
@@ -53,11 +53,11 @@ class Library:
             return int(getattr(problem, "value", UNKNOWN))
         return SUCCESS
 
-    def function(self, name: str) -> Callable[..., int] | None:
+    def named(self, name: str) -> Callable[..., int] | None:
         """`None` for one that this driver does not have."""
-        if name not in self._functions:
-            self._functions[name] = self._find(name)
-        return self._functions[name]
+        if name not in self._found:
+            self._found[name] = self._find(name)
+        return self._found[name]
 
     def _find(self, name: str) -> Callable[..., int] | None:
         import pynvml
@@ -71,8 +71,8 @@ class Library:
 class Caller:
     """Makes the calls of one thread, and can tell another thread which of them has not come back."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
         self._since: float | None = None
         self.call = ""
         """The last one."""
@@ -93,13 +93,13 @@ class Caller:
         """Load and initialise the library; the return code."""
         self.call, self._since = "nvmlInitWithFlags", time.monotonic()
         try:
-            return self._library.start()
+            return self._functions.start()
         finally:
             self._since = None
 
     def code(self, name: str, *arguments: Any) -> int:
         """Call a function; its return code."""
-        function = self._library.function(name)
+        function = self._functions.named(name)
         if function is None:
             return FUNCTION_NOT_FOUND
         self.call, self._since = name, time.monotonic()

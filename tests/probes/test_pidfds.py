@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mpmon.probes import ends
-from mpmon.probes.ends import Ends
+from mpmon.probes import pidfds
 from mpmon.probes.files import Proc
+from mpmon.probes.pidfds import Pidfds
 from mpmon.probes.processes import ProcessTable
 
-told = pytest.mark.skipif(ends._kernel() < ends.SINCE, reason="needs Linux 6.15")
+told = pytest.mark.skipif(pidfds._kernel() < pidfds.SINCE, reason="needs Linux 6.15")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def kill(pid: int, number: int = signal.SIGKILL) -> None:
 @told
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_one_that_was_killed(proc: Proc, number: int) -> None:
-    held, pid = Ends(proc), child(lambda: None)
+    held, pid = Pidfds(proc), child(lambda: None)
     held.hold(pid)
     assert held.status(pid) is None
     kill(pid, number)
@@ -50,7 +50,7 @@ def test_one_that_was_killed(proc: Proc, number: int) -> None:
 @told
 def test_one_that_ended_by_itself(proc: Proc) -> None:
     reading, writing = os.pipe()
-    held, pid = Ends(proc), child(lambda: os.read(reading, 1) and os._exit(7))
+    held, pid = Pidfds(proc), child(lambda: os.read(reading, 1) and os._exit(7))
     held.hold(pid)
     os.write(writing, b"!")
     os.waitpid(pid, 0)
@@ -71,18 +71,18 @@ def test_the_table_of_processes_tells_it(proc: Proc) -> None:
 
 
 def test_one_that_was_never_held_is_not_known(proc: Proc) -> None:
-    assert Ends(proc).status(os.getpid()) is None
+    assert Pidfds(proc).status(os.getpid()) is None
 
 
 def test_an_older_kernel_is_asked_for_nothing(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ends.platform, "release", lambda: "5.14.0-427.el9.x86_64")
-    held = Ends(proc)
+    monkeypatch.setattr(pidfds.platform, "release", lambda: "5.14.0-427.el9.x86_64")
+    held = Pidfds(proc)
     held.hold(os.getpid())
     assert (proc._kept, held.status(os.getpid())) == ({}, None)
 
 
 def test_no_descriptor_stays(proc: Proc) -> None:
-    held = Ends(proc)
+    held = Pidfds(proc)
     before = len(os.listdir("/proc/self/fd"))
     held.hold(os.getpid())
     held.drop(os.getpid())
@@ -92,6 +92,6 @@ def test_no_descriptor_stays(proc: Proc) -> None:
 def test_one_that_has_gone_is_not_held(proc: Proc) -> None:
     pid = child(lambda: None)
     kill(pid)
-    held = Ends(proc)
+    held = Pidfds(proc)
     held.hold(pid)
     assert proc._kept == {}

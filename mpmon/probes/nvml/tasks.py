@@ -1,6 +1,6 @@
-"""Errands in one thread, until a call does not come back: then that thread and that errand are left behind.
+"""Tasks done one after the other in a thread, until a call does not come back: then that thread and that task are left behind.
 
-The thread that is left behind ends when its errand is done, which may be never; the errand can be done again after that.
+The thread that is left behind ends when its task is done, which may be never; the task can be done again after that.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 
-from mpmon.probes.nvml.library import Caller, Library
+from mpmon.probes.nvml.calls import Caller, Functions
 
 
-class Errand:
+class Task:
     """Something that makes calls into the driver."""
 
     def __init__(self, run: Callable[[Caller], None], deadline_s: float) -> None:
@@ -23,7 +23,7 @@ class Errand:
 
 
 class Stuck:
-    """An errand of which a call has not come back."""
+    """A task of which a call has not come back."""
 
     def __init__(self, call: Caller) -> None:
         self._call = call
@@ -39,18 +39,18 @@ class Stuck:
         return self._call.since
 
 
-class Walker:
-    """Does errands, one after the other."""
+class TaskRunner:
+    """Has tasks done, one after the other."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
         self._worker: _Worker | None = None
 
-    def walk(self, errands: Sequence[Errand]) -> Iterator[Errand]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[Task]:
         """Do those that are not stuck; gives each that gets stuck, and goes on with the next."""
-        left = [errand for errand in errands if errand.stuck is None]
+        left = [task for task in tasks if task.stuck is None]
         while left:
-            worker = self._worker or _Worker(self._library)
+            worker = self._worker or _Worker(self._functions)
             self._worker = None
             stuck = worker.do(left)
             if stuck is None:
@@ -63,23 +63,23 @@ class Walker:
 class _Worker:
     """One thread."""
 
-    def __init__(self, library: Library) -> None:
-        self._call = Caller(library)
-        self._errands: SimpleQueue[Sequence[Errand]] = SimpleQueue()
+    def __init__(self, functions: Functions) -> None:
+        self._call = Caller(functions)
+        self._tasks: SimpleQueue[Sequence[Task]] = SimpleQueue()
         self._done: SimpleQueue[Exception | None] = SimpleQueue()
         self._turn = threading.Lock()
-        self._present: Errand | None = None
+        self._present: Task | None = None
         self._left_behind = False
-        threading.Thread(target=self._run, name="nvml", daemon=True).start()
+        threading.Thread(target=self._work, name="nvml", daemon=True).start()
 
-    def do(self, errands: Sequence[Errand]) -> Errand | None:
+    def do(self, tasks: Sequence[Task]) -> Task | None:
         """Do these; the one that is stuck, with which this worker is left behind.
 
         Raises:
-            Exception: what an errand raised.
+            Exception: what a task raised.
         """
-        self._errands.put(errands)
-        patience = errands[0].deadline_s
+        self._tasks.put(tasks)
+        patience = tasks[0].deadline_s
         while True:
             try:
                 defect = self._done.get(timeout=patience)
@@ -92,23 +92,23 @@ class _Worker:
                 raise defect
             return None
 
-    def _leave(self) -> tuple[Errand | None, float]:
-        """The errand whose call took too long; else how long the present one may still take."""
+    def _leave(self) -> tuple[Task | None, float]:
+        """The task whose call took too long; else how long the present one may still take."""
         with self._turn:
-            errand = self._present
-            if errand is None:
+            task = self._present
+            if task is None:
                 return None, 0.01
-            left_s = errand.deadline_s - self._call.waited_s
+            left_s = task.deadline_s - self._call.waited_s
             if left_s > 0:
                 return None, left_s
             self._left_behind = True
-            errand.stuck = Stuck(self._call)
-            return errand, 0.0
+            task.stuck = Stuck(self._call)
+            return task, 0.0
 
-    def _run(self) -> None:
+    def _work(self) -> None:
         while True:
-            for errand in self._errands.get():
-                defect = self._run_one(errand)
+            for task in self._tasks.get():
+                defect = self._run_one(task)
                 if self._left_behind:
                     return
                 if defect is not None:
@@ -116,14 +116,14 @@ class _Worker:
                     return
             self._done.put(None)
 
-    def _run_one(self, errand: Errand) -> Exception | None:
+    def _run_one(self, task: Task) -> Exception | None:
         with self._turn:
-            self._present = errand
+            self._present = task
         try:
-            errand.run(self._call)
+            task.run(self._call)
         except Exception as defect:
             return defect
         finally:
             with self._turn:
-                self._present = errand.stuck = None
+                self._present = task.stuck = None
         return None

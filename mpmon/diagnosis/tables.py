@@ -1,0 +1,311 @@
+"""The rows of one moment by the keys they are asked for: pid, thread, object; and who is who.
+
+Joins only: what threads wait for and whether they move is judged in `case`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from mpmon.diagnosis.history import History, Past, ThreadKey
+from mpmon.diagnosis.memory import Memory
+from mpmon.diagnosis.roles import PROCESS_GROUP_THREADS, Role
+from mpmon.model import (
+    NOT_PYTHON,
+    Awaited,
+    Blocked,
+    Handle,
+    KernelObject,
+    LockUse,
+    Process,
+    Remembered,
+    SemaphoreUse,
+    Snapshot,
+    Stack,
+    Thread,
+)
+
+STORE_THREAD = "pt_tcpstore_uv"
+"""The thread of a TCPStore's server (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp)."""
+
+RPC_THREADS = "TP_"
+"""How the names of the threads begin in which TensorPipe, the transport of torch.distributed.rpc, moves its messages."""
+
+
+class Tables:
+    """The joins over one history and its last snapshot. Each is made when first asked for."""
+
+    def __init__(self, history: History, snapshot: Snapshot, memory: Memory | None = None) -> None:
+        """`memory` keeps the joins of tables that did not change since the round before."""
+        self.history = history
+        self.snapshot = snapshot
+        self.memory = memory or Memory()
+        self.now = snapshot.taken_at
+        self.processes: dict[int, Process] = {row.pid: row for row in snapshot.processes}
+        self.roles: dict[int, Role] = history.roles
+
+    # Processes
+
+    def role(self, pid: int) -> Role:
+        """The role of a process, also of one this snapshot does not have."""
+        row = None if pid in self.roles else self.remembered.get(pid)
+        if row:
+            return Role(name=f"process {row.name or pid}", kind="process", parent=row.pid)
+        return self.roles.get(pid) or Role(name="other", kind="other")
+
+    @cached_property
+    def ranks(self) -> list[int]:
+        """The living ranks."""
+        return [pid for pid in self.memory.same("ranks", _ranks, self.roles) if self.is_alive(pid)]
+
+    def is_alive(self, pid: int) -> bool:
+        """In the job and not a zombie."""
+        return pid in self.processes and not self.processes[pid].ended
+
+    @cached_property
+    def zombies(self) -> list[int]:
+        """Processes of the job that ended and were not collected by their parent."""
+        return [pid for pid, process in self.processes.items() if process.ended]
+
+    @cached_property
+    def children(self) -> dict[int, list[int]]:
+        """Pids by the kernel's parent."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for process in self.snapshot.processes:
+            found[process.ppid].append(process.pid)
+        return found
+
+    @cached_property
+    def clients(self) -> dict[int, list[int]]:
+        """Pids by the process they work for (`Role.parent`)."""
+        return self.memory.same("clients", _clients, self.roles)
+
+    def is_foreign(self, pid: int) -> bool:
+        """Not a Python process, so that it has no frames anyway."""
+        return any(row.pid == pid and row.reason == NOT_PYTHON for row in self.snapshot.unknowns)
+
+    def is_forked(self, pid: int) -> bool:
+        """A child made by fork alone: the kernel says so; else it shows its parent's command line, and no spawn helper's.
+
+        What a fork server forks has nothing of the job in it.
+        """
+        process = self.processes.get(pid)
+        parent = self.processes.get(process.ppid) if process else None
+        if process is None or parent is None or process.cmdline is None:
+            return False
+        if process.forked is not None:
+            return process.forked and self.role(parent.pid).kind != "forkserver"
+        spawned = any("--multiprocessing-fork" in word for word in process.cmdline)
+        return not spawned and (process.cmdline == parent.cmdline or process.name == "pt_data_worker")
+
+    @cached_property
+    def remembered(self) -> dict[int, Remembered]:
+        """Children by the pid they had, as their parents' programs remember them."""
+        return self.memory.same("remembered", _by_child, self.snapshot.remembered)
+
+    @cached_property
+    def remembered_ends(self) -> dict[int, list[Remembered]]:
+        """Those of them that have ended and were collected, by the parent."""
+        return self.memory.same("remembered ends", _ends_by_parent, self.snapshot.remembered)
+
+    # Threads
+
+    @cached_property
+    def stacks(self) -> dict[ThreadKey, Stack]:
+        """Stacks by thread."""
+        return self.memory.same("stacks", _by_thread, self.snapshot.stacks)
+
+    @cached_property
+    def blocked(self) -> dict[ThreadKey, Blocked]:
+        """What the kernel says, by thread."""
+        return self.memory.same("blocked", _by_thread, self.snapshot.blocked)
+
+    def past(self, key: ThreadKey) -> Past | None:
+        """What is remembered of a thread."""
+        return self.history.pasts.get(key)
+
+    def threads(self, pid: int) -> list[ThreadKey]:
+        """The Python threads of a process; only the main thread where there is no stack."""
+        return self._python_threads.get(pid) or [(pid, pid)]
+
+    @cached_property
+    def _python_threads(self) -> dict[int, list[ThreadKey]]:
+        return self.memory.same("python threads", _threads_by_pid, self.snapshot.stacks)
+
+    @cached_property
+    def _threads_of(self) -> dict[int, list[Thread]]:
+        found: dict[int, list[Thread]] = defaultdict(list)
+        for row in self.snapshot.threads:
+            found[row.pid].append(row)
+        return found
+
+    def by_ident(self, pid: int, ident: int | None) -> ThreadKey:
+        """The thread with that `threading.get_ident()`; the main thread where it is not known."""
+        for key in self.threads(pid):
+            if ident is not None and key in self.stacks and self.stacks[key].ident == ident:
+                return key
+        return pid, pid
+
+    def thread_name(self, key: ThreadKey) -> str:
+        """Python's name of a thread."""
+        stack = self.stacks.get(key)
+        if stack and stack.thread_name:
+            return stack.thread_name
+        return "MainThread" if key[0] == key[1] else f"thread {key[1]}"
+
+    @cached_property
+    def in_rpc(self) -> frozenset[int]:
+        """Processes that are connected by torch.distributed.rpc."""
+        return frozenset(row.pid for row in self.snapshot.threads if row.name.startswith(RPC_THREADS))
+
+    @cached_property
+    def _in_process_group(self) -> frozenset[int]:
+        return frozenset(row.pid for row in self.snapshot.threads if row.name in PROCESS_GROUP_THREADS)
+
+    @cached_property
+    def store_servers(self) -> frozenset[int]:
+        """Processes with the thread of a TCPStore's server (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp)."""
+        return frozenset(row.pid for row in self.snapshot.threads if row.name == STORE_THREAD)
+
+    # Kernel objects
+
+    @cached_property
+    def objects(self) -> dict[str, KernelObject]:
+        """Kernel objects by id."""
+        return self.memory.same("objects", _by_id, self.snapshot.objects)
+
+    def waits_on(self, key: ThreadKey) -> Iterator[KernelObject]:
+        """The kernel objects a thread waits on."""
+        blocked = self.blocked.get(key)
+        for name in blocked.waits_on if blocked else ():
+            if name in self.objects:
+                yield self.objects[name]
+
+    @cached_property
+    def holders(self) -> dict[str, list[Handle]]:
+        """Who has an object open or mapped."""
+        return self.memory.same("holders", _by_object, self.snapshot.handles)
+
+    @cached_property
+    def held_by(self) -> dict[int, frozenset[str]]:
+        """What a process has open or mapped."""
+        return self.memory.same("held by", _held_by, self.snapshot.handles)
+
+    @cached_property
+    def outsiders(self) -> dict[str, list[Handle]]:
+        """Who has an object and is not of the job."""
+        found: dict[str, list[Handle]] = defaultdict(list)
+        for handle in self.snapshot.outsiders:
+            if handle.pid not in self.processes:
+                found[handle.object].append(handle)
+        return found
+
+    @cached_property
+    def without_handles(self) -> frozenset[int]:
+        """Processes whose open files could not be read."""
+        return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "handles" and not row.gone)
+
+    @cached_property
+    def locked_files(self) -> tuple[KernelObject, ...]:
+        """Files on which somebody has a lock."""
+        return tuple(item for item in self.objects.values() if item.kind == "file lock" and item.holders)
+
+    # Semaphores between processes, and locks within one
+
+    @cached_property
+    def uses(self) -> dict[str, list[SemaphoreUse]]:
+        """Each process's part in a semaphore."""
+        return self.memory.same("uses", _by_object, self.snapshot.semaphores)
+
+    @cached_property
+    def without_ledger(self) -> frozenset[int]:
+        """Processes whose part in semaphores could not be read."""
+        return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "semaphores")
+
+    @cached_property
+    def _lock_uses(self) -> dict[str, list[LockUse]]:
+        return self.memory.same("lock uses", _by_object, self.snapshot.locks)
+
+    @cached_property
+    def _wanted(self) -> dict[ThreadKey, LockUse]:
+        return self.memory.same("wanted", _wanted, self.snapshot.locks)
+
+    def lock_holders(self, lock: str | None) -> list[LockUse]:
+        """The threads that hold a lock of their process, by its frames or by the lock's own word."""
+        return [use for use in self._lock_uses.get(lock or "", ()) if use.holds]
+
+    def lock_waiters(self, lock: str | None) -> list[LockUse]:
+        """The threads whose frames show that they wait for a lock of their process."""
+        return [use for use in self._lock_uses.get(lock or "", ()) if not use.holds]
+
+    @cached_property
+    def _awaited(self) -> dict[ThreadKey, Awaited]:
+        return self.memory.same("awaited", _by_thread, self.snapshot.awaited)
+
+    def awaited(self, key: ThreadKey) -> ThreadKey | None:
+        """The thread that a joining thread joins, or that runs the task whose result is waited for."""
+        row = self._awaited.get(key)
+        return (row.pid, row.by_tid) if row and row.by_tid else None
+
+
+# Joins of one table, made again only when it has changed
+
+
+def _ranks(roles: Mapping[int, Role]) -> list[int]:
+    return [pid for pid, role in roles.items() if role.kind == "rank"]
+
+
+def _by_thread(rows: Iterable[Any]) -> dict[ThreadKey, Any]:
+    return {(row.pid, row.tid): row for row in rows}
+
+
+def _by_object(rows: Iterable[Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = defaultdict(list)
+    for row in rows:
+        found[row.object].append(row)
+    return found
+
+
+def _by_id(rows: Iterable[KernelObject]) -> dict[str, KernelObject]:
+    return {row.id: row for row in rows}
+
+
+def _held_by(rows: Iterable[Handle]) -> dict[int, frozenset[str]]:
+    found: dict[int, set[str]] = defaultdict(set)
+    for row in rows:
+        found[row.pid].add(row.object)
+    return {pid: frozenset(names) for pid, names in found.items()}
+
+
+def _wanted(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
+    return {(row.pid, row.tid): row for row in reversed(rows) if not row.holds}
+
+
+def _by_child(rows: Iterable[Remembered]) -> dict[int, Remembered]:
+    return {row.child: row for row in rows}
+
+
+def _ends_by_parent(rows: Iterable[Remembered]) -> dict[int, list[Remembered]]:
+    found: dict[int, list[Remembered]] = defaultdict(list)
+    for row in rows:
+        if row.returncode is not None:
+            found[row.pid].append(row)
+    return found
+
+
+def _clients(roles: Mapping[int, Role]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for pid, role in roles.items():
+        if role.parent is not None:
+            found[role.parent].append(pid)
+    return found
+
+
+def _threads_by_pid(rows: Iterable[Stack]) -> dict[int, list[ThreadKey]]:
+    found: dict[int, list[ThreadKey]] = defaultdict(list)
+    for row in rows:
+        found[row.pid].append((row.pid, row.tid))
+    return found

@@ -1,0 +1,44 @@
+"""What can be read here and what cannot, why, and what to do about it.
+
+Each check asks one question and answers it in a line; none of them changes anything or fails the program.
+
+Rooms: `check` is one answer; `tools`, `rights`, `process` and `machine` are the questions, in the order they are told in;
+`stacks` really reads some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mpmon.doctor.check import PROC, Check
+from mpmon.doctor.machine import checks_of_machine
+from mpmon.doctor.process import checks_of_process
+from mpmon.doctor.rights import checks_of_rights
+from mpmon.doctor.stacks import STACKS
+from mpmon.doctor.tools import checks_of_tools
+
+__all__ = ["Check", "checkup", "exit_status", "render"]
+
+
+def checkup(pid: int | None, proc: Path = PROC) -> tuple[Check, ...]:
+    """All checks of this machine and, with a pid, of that process."""
+    return (*checks_of_tools(), *checks_of_rights(proc), *checks_of_process(pid, proc), *checks_of_machine(proc))
+
+
+def exit_status(checks: Sequence[Check]) -> int:
+    """0 when stacks can be read: of the process that was named, else of a child of ours."""
+    deciding = [check for check in checks if check.name.startswith(STACKS)]
+    return 0 if deciding and deciding[-1].ok else 1
+
+
+def render(checks: Sequence[Check]) -> str:
+    """Plain text, a line for each check and one more for what to do."""
+    width = max((len(check.name) for check in checks), default=0)
+    lines: list[str] = []
+    for check in checks:
+        word = {True: "can", False: "cannot", None: "unknown"}[check.ok]
+        lines.append(f"{word:<8} {check.name:<{width}}  {check.because}")
+        if check.do_this:
+            lines.append(f"{'':<8} {'':<{width}}  do: {check.do_this}")
+    return "\n".join(lines)

@@ -1,0 +1,76 @@
+"""What mpmon runs, or runs in: py-spy, this Python, and torch beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from importlib.util import find_spec
+
+from mpmon.doctor.check import DEADLINE_S, Check
+from mpmon.probes.stacks import find_py_spy
+
+OLDEST_PY_SPY = (0, 4, 3)
+"""The first one that names the threads and classes of Python 3.14."""
+
+
+def checks_of_tools() -> Iterator[Check]:
+    """All of this room."""
+    yield check_py_spy(find_py_spy())
+    yield Check("Python", ok=True, because=f"{sys.version.split()[0]} at {sys.executable}")
+    yield check_torch()
+
+
+def check_py_spy(executable: str | None) -> Check:
+    """Whether py-spy is there and new enough."""
+    remedy = "pip install 'py-spy>=0.4.3' into mpmon's environment"
+    if executable is None:
+        return Check("py-spy", ok=False, because="not found beside this Python nor on the PATH", do_this=remedy)
+    status, said = answer_of([executable, "--version"])
+    match = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
+    if status != 0 or match is None:
+        return Check("py-spy", ok=False, because=f"{executable} does not run: {first_line(said)}", do_this=remedy)
+    version = tuple(int(part) for part in match.groups())
+    because = f"{match.group()} at {executable}"
+    if version < OLDEST_PY_SPY:
+        return Check("py-spy", ok=False, because=f"{because}, too old", do_this=remedy)
+    return Check("py-spy", ok=True, because=because)
+
+
+def check_torch() -> Check:
+    """Whether torch is installed beside mpmon; not imported, and the job may well have its own."""
+    if find_spec("torch") is None:
+        return Check("torch", ok=None, because="not installed beside mpmon, which only the demo would use")
+    try:
+        version = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        version = "of unknown version"
+    return Check("torch", ok=True, because=f"{version} (not imported)")
+
+
+def answer_of(command: Sequence[str]) -> tuple[int | None, str]:
+    """Exit status and output of a command; `None` when it did not end in time or could not start."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=DEADLINE_S,
+            check=False,
+            env={**os.environ, "RUST_BACKTRACE": "0"},
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"no answer within {DEADLINE_S:g} s"
+    except OSError as error:
+        return -1, error.strerror or "it cannot be started"
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def first_line(said: str) -> str:
+    """What a program said, in short."""
+    lines = said.strip().splitlines()
+    return lines[0].removeprefix("Error: ") if lines else "it said nothing"

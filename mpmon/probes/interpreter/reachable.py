@@ -1,0 +1,62 @@
+"""The objects that the variables of a program lead to: a bounded walk, each object once.
+
+Followed are variables of frames and what lists, tuples and dictionaries among them hold; whoever walks says which attributes
+of other objects to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mpmon.probes.interpreter.frames import FrameInMemory
+from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+
+DEEPEST = 3
+"""References from a variable to an object that is still looked at."""
+
+CONTAINERS = frozenset({b"list", b"tuple", b"dict"})
+
+CELL_AT = 16
+"""PyCellObject.ob_ref: where a variable lies that a nested function uses too."""
+
+Visit = Callable[[int, tuple[bytes, ...]], Iterable[int]]
+"""Is given an object and the names of its classes, and returns the objects to follow from there. May raise `Torn`."""
+
+
+class Reachable:
+    """The walk through one process, from any number of frames."""
+
+    def __init__(self, objects: Objects, most: int, visit: Visit) -> None:
+        """It looks at `most` objects and hands each that is no container to `visit`."""
+        self._objects = objects
+        self._most = most
+        self._visit = visit
+        self._seen: set[int] = set()
+
+    def follow(self, frame: FrameInMemory) -> None:
+        """Walk from the variables of one frame; one that cannot be read is passed over."""
+        try:
+            values = frame.variables()
+        except Torn:
+            return
+        for value in values:
+            self._follow(value & ~TAGS, 0)
+
+    def skip(self, thing: int) -> None:
+        """This object is known already."""
+        self._seen.add(thing)
+
+    def _follow(self, thing: int, depth: int) -> None:
+        if not thing or thing in self._seen or len(self._seen) >= self._most or depth > DEEPEST:
+            return
+        self._seen.add(thing)
+        try:
+            bases = self._objects.bases(thing)
+            if bases[0] == b"cell":
+                # A variable like any other: the way through its cell is no step.
+                self._follow(self._objects.word(thing + CELL_AT) & ~TAGS, depth)
+                return
+            for part in self._objects.items(thing) if bases[0] in CONTAINERS else self._visit(thing, bases):
+                self._follow(part & ~TAGS, depth + 1)
+        except Torn:
+            return

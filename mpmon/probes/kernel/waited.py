@@ -1,0 +1,151 @@
+"""The objects that a system call waits on, each with what its state tells: a pipe's fill, a semaphore's value, a lock's owner."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat as file_mode
+import struct
+import termios
+from collections.abc import Iterator
+from functools import cached_property
+
+from mpmon.model import KernelObject
+from mpmon.probes.fdinfo import fdinfo_fields
+from mpmon.probes.file_locks import file_locks
+from mpmon.probes.files import Proc
+from mpmon.probes.kernel.call import FUTEX_COMMAND, FUTEX_WAIT, FUTEX_WAIT_BITSET, Call, signed
+from mpmon.probes.kernel.holdings import Holdings
+from mpmon.probes.maps import file_id
+from mpmon.probes.sockets import SocketTable
+from mpmon.probes.syscalls import EXITS, POLLS, READS, WRITES
+
+F_GETPIPE_SZ = 1032
+"""fcntl(2), linux/fcntl.h."""
+
+FUTEX_PRIVATE = 128
+"""linux/futex.h: the word is in private memory."""
+
+
+class WaitedObjects:
+    """Describes objects at one moment, for any number of calls."""
+
+    def __init__(self, proc: Proc, now: float) -> None:
+        self._proc = proc
+        self._sockets = SocketTable(proc, now)
+
+    @cached_property
+    def file_locks(self) -> dict[str, tuple[int, ...]]:
+        """Who took the locks of files, by the file's id."""
+        return file_locks(self._proc)
+
+    def of(self, call: Call, holdings: Holdings) -> Iterator[KernelObject]:
+        """What a call of a process waits on; any one of them may end it."""
+        if call.name == "futex":
+            yield from _futex(call, holdings)
+        elif call.name in EXITS:
+            yield from _children(call)
+        elif call.name in READS or call.name in WRITES or call.name in ("fsync", "fdatasync"):
+            yield from self._described(call.descriptor(), holdings)
+        elif call.name in POLLS:
+            for descriptor in call.polled(self._proc, holdings.pid):
+                yield from self._described(descriptor, holdings)
+        elif call.name in ("flock", "fcntl"):
+            yield from self._locked_file(call.descriptor(), holdings)
+
+    def _described(self, descriptor: int, holdings: Holdings) -> Iterator[KernelObject]:
+        pid, name = holdings.pid, holdings.name(descriptor)
+        if name is None:
+            return
+        kind = name.partition(":")[0]
+        if kind == "pipe":
+            # A FIFO with a name is not opened: somebody may be waiting in open(2) for just such a reader.
+            fill, capacity = (
+                (None, None) if descriptor in holdings.paths else _pipe_fill(self._proc.path(pid, "fd", descriptor))
+            )
+            yield KernelObject(id=name, kind=kind, fill=fill, capacity=capacity)
+        elif kind == "socket":
+            yield self._sockets.describe(pid, name)
+        elif kind == "process":
+            yield KernelObject(id=name, kind="process")
+        elif name.endswith("/ptmx"):
+            yield from _pseudoterminal(self._proc, pid, descriptor)
+        elif kind == "pidfd":
+            yield from _pidfd(self._proc, pid, descriptor, name)
+        else:
+            yield KernelObject(id=name, kind=kind, path=holdings.paths.get(descriptor))
+
+    def _locked_file(self, descriptor: int, holdings: Holdings) -> Iterator[KernelObject]:
+        try:
+            name = file_id(os.stat(self._proc.path(holdings.pid, "fd", descriptor)))
+        except OSError:
+            return
+        yield KernelObject(
+            id=name, kind="file lock", path=holdings.paths.get(descriptor), holders=self.file_locks.get(name, ())
+        )
+
+
+def _pipe_fill(path: str) -> tuple[int | None, int | None]:
+    """Unread bytes of a pipe and how many it can hold.
+
+    The pipe is opened for reading for some microseconds, so a writer whose last reader leaves in that moment would
+    learn of it late; nothing is read and nobody is woken.
+    """
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None, None
+    try:
+        if not file_mode.S_ISFIFO(os.fstat(opened).st_mode):
+            return None, None
+        unread = fcntl.ioctl(opened, termios.FIONREAD, b"\0" * 4)
+        return struct.unpack("i", unread)[0], fcntl.fcntl(opened, F_GETPIPE_SZ)
+    except OSError:
+        return None, None
+    finally:
+        os.close(opened)
+
+
+def _futex(call: Call, holdings: Holdings) -> Iterator[KernelObject]:
+    """A semaphore where the word is in shared memory; else a lock of the process."""
+    address, operation = call.args[0], call.args[1]
+    if not operation & FUTEX_PRIVATE and (name := holdings.semaphore_at(address)):
+        words = call.words("II", address)
+        value, waiters = words or (None, None)
+        yield KernelObject(id=name, kind="semaphore", path=holdings.path_at(address), value=value, waiters=waiters)
+        return
+    owner = _mutex_owner(call)
+    yield KernelObject(id=f"futex:{holdings.pid}:{address:#x}", kind="mutex" if owner else "futex", owner_tid=owner)
+
+
+def _children(call: Call) -> Iterator[KernelObject]:
+    """wait4(pid) and waitid(P_PID, pid); a pid of -1 or 0 waits for any child."""
+    number = signed(call.args[0]) if call.name == "wait4" else signed(call.args[1])
+    any_child = number <= 0 or (call.name == "waitid" and call.args[0] == 0)
+    yield KernelObject(id="process:any" if any_child else f"process:{number}", kind="process")
+
+
+def _pidfd(proc: Proc, pid: int, descriptor: int, name: str) -> Iterator[KernelObject]:
+    target = fdinfo_fields(proc, pid, descriptor).get("Pid", "")
+    yield KernelObject(id=f"process:{target}" if target.lstrip("-").isdigit() else name, kind="process")
+
+
+def _pseudoterminal(proc: Proc, pid: int, descriptor: int) -> Iterator[KernelObject]:
+    """The master side of pty(7): what programs at the other side of it print."""
+    number = fdinfo_fields(proc, pid, descriptor).get("tty-index", "")
+    if number.isdigit():
+        path = f"/dev/pts/{number}"
+        yield KernelObject(id=f"pty:{number}", kind="pty", path=path, peer=f"terminal:{path}")
+
+
+def _mutex_owner(call: Call) -> int | None:
+    """Owner of a contended pthread mutex.
+
+    glibc waits with FUTEX_WAIT on the mutex's lock word while it reads 2 (lowlevellock.h), and keeps the owner's tid in
+    the third word of `struct __pthread_mutex_s` (struct_mutex.h).
+    """
+    operation = call.args[1] & FUTEX_COMMAND
+    if operation not in (FUTEX_WAIT, FUTEX_WAIT_BITSET) or call.args[2] != 2:
+        return None
+    words = call.words("IIi", call.args[0])
+    return words[2] if words and words[0] == 2 and words[2] > 0 else None

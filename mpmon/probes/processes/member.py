@@ -1,0 +1,156 @@
+"""One process of the job: its row and those of its threads, read again as far as it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mpmon.model import Process
+from mpmon.probes.files import Proc
+from mpmon.probes.processes.threads import Threads
+from mpmon.probes.processes.traits import Traits
+from mpmon.probes.stat import Stat
+
+
+class Member:
+    """The last state of one process."""
+
+    def __init__(self, proc: Proc, pid: int, stat: Stat, boot: float, users: Mapping[int, str]) -> None:
+        """`boot` is when the machine started, seconds since the epoch; `users` are names by id."""
+        self._proc = proc
+        self.pid = pid
+        self.threads = Threads(proc, pid)
+        self._start_ticks = stat.start_ticks
+        self._stat_path = proc.path(pid, "stat")
+        self._io_path = proc.path(pid, "io")
+        self._clock: int | None = None
+        self._stat_text = b""
+        self._io_text = b""
+        self._traits = Traits(proc, pid, users)
+        self._fixed = self._traits.read()
+        if stat.state in "ZX" and self._fixed["cgroup"] == "/":
+            # What v1 says of every process that has ended, whatever its group was.
+            self._fixed["cgroup"] = None
+        self.row = self._build(stat, stat.started_at(boot))
+
+    @property
+    def unreadable(self) -> str:
+        """Why not all of it may be read; empty where it may."""
+        return self._traits.unreadable
+
+    def has_run(self) -> bool:
+        """Whether any of its threads ran since this was asked last; also where that cannot be told.
+
+        A process whose state changes, or that ends, has to run for that.
+        """
+        before, self._clock = self._clock, self._proc.clock(self.pid)
+        return self._clock is None or self._clock != before
+
+    def refresh(self, *, ran: bool) -> bool:
+        """Read again what changes, its threads only if they `ran`; False when the process is gone."""
+        try:
+            text = self._proc.reread(self._stat_path)
+        except OSError:
+            return False
+        threads_changed = (ran or text != self._stat_text) and self._refresh_threads()
+        if text == self._stat_text and not threads_changed:
+            return True
+        stat = Stat(text)
+        if stat.start_ticks != self._start_ticks:
+            return False
+        if self._may_have_new_traits(stat):
+            self._fixed = {**self._fixed, **self._traits.read()}
+        self._read_io()
+        self._stat_text = text
+        row = self._build(stat, self.row.start_time)
+        self.row = row if row != self.row else self.row
+        if len(self.threads) != stat.threads or stat.state in "ZX":
+            self._refresh_threads()
+        return True
+
+    def _may_have_new_traits(self, stat: Stat) -> bool:
+        """It was renamed, is in the middle of an exec and shows no arguments, or was stopped or continued."""
+        words = self.row.cmdline
+        in_exec = words is not None and not any(words) and stat.state not in "ZX"
+        stopped = stat.state != self.row.state and bool({stat.state, self.row.state} & set("Tt"))
+        return stat.name != self.row.name or in_exec or stopped
+
+    def _refresh_threads(self) -> bool:
+        """Whether any thread ran, began or ended."""
+        if self.row.state in "ZX":
+            self.threads.drop()
+            return False
+        return self.threads.refresh(self.row.threads)
+
+    def refresh_settings(self) -> None:
+        """Read again what the process itself may change at any time."""
+        found = self._traits.settings()
+        if any(getattr(self.row, name) != value for name, value in found.items()):
+            self._keep(found)
+
+    def measure_pss(self) -> None:
+        """Read its proportional set size."""
+        pss = proportional_size(self.pid)
+        if pss is not None:
+            self._keep({"pss_bytes": pss})
+
+    def _keep(self, found: dict[str, Any]) -> None:
+        self._fixed = {**self._fixed, **found}
+        self.row = msgspec.structs.replace(self.row, **found)
+
+    def close(self) -> None:
+        """Give every kept descriptor back."""
+        self._proc.forget(self._stat_path)
+        self._proc.forget(self._io_path)
+        self._proc.forget(self._proc.path(self.pid, "task", self.pid, "syscall"))
+        self.threads.close()
+
+    def _build(self, stat: Stat, start_time: float) -> Process:
+        read, written = _io_counters(self._io_text)
+        return Process(
+            pid=self.pid, start_time=start_time, ppid=stat.ppid, pgid=stat.pgid, sid=stat.sid,
+            state=stat.state, name=stat.name, threads=stat.threads, cpu_s=stat.cpu_s, rss_bytes=stat.rss_bytes,
+            read_bytes=read, written_bytes=written, forked=stat.forked,
+            exit_code=self._exit_code(stat) if stat.state in "ZX" else None,
+            **self._fixed,
+        )  # fmt: skip
+
+    def _exit_code(self, stat: Stat) -> int | None:
+        """The status of a zombie; `None` where the kernel shows 0 to those who may not know (proc_pid_stat(5)).
+
+        The link `exe`, which a zombie has no more, needs the same right: refused is not the same as gone.
+        """
+        if stat.exit_code == 0:
+            try:
+                self._proc.link(self.pid, "exe")
+            except PermissionError:
+                return None
+            except OSError:
+                return 0
+        return stat.exit_code
+
+    def _read_io(self) -> None:
+        try:
+            self._io_text = self._proc.reread(self._io_path)
+        except OSError:
+            self._io_text = b""
+
+
+def proportional_size(pid: int) -> int | None:
+    """PSS of a live process, bytes; `None` where it may not be read or the process is gone."""
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).memory_full_info().pss)
+    except (psutil.Error, OSError, AttributeError):
+        return None
+
+
+def _io_counters(text: bytes) -> tuple[int | None, int | None]:
+    """`rchar` and `wchar` of proc_pid_io(5)."""
+    if not text:
+        return None, None
+    fields = dict(line.split(b": ", 1) for line in text.splitlines() if b": " in line)
+    return int(fields.get(b"rchar", 0)), int(fields.get(b"wchar", 0))

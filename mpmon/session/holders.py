@@ -1,0 +1,118 @@
+"""Who holds what somebody waits for, asked after the looks of a round, and only of those that may hold it.
+
+- The lock of a file: whose open file descriptions have it, by `lock:` of proc_pid_fdinfo(5).
+- A semaphore between processes: what each process that maps it has taken, in its memory.
+- A lock within a process, and a thread or future that is awaited: in the memory of its interpreter; there parents are
+  asked too which children their program still refers to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from mpmon.model import Handle, KernelObject, ProbeReport
+from mpmon.probes.files import Proc
+from mpmon.probes.processes import ProcessTable
+from mpmon.session.look import Look, is_taken_semaphore
+
+SEARCHES_PER_ROUND = 8
+"""Processes of one round whose memory is searched for semaphores."""
+
+Looks = Mapping[int, Look]
+"""The last thorough look at each process, by pid."""
+
+
+def note_file_locks(proc: Proc, looks: Looks) -> None:
+    """Where somebody waits for the lock of a file, or who took it has the file no more: the processes that have it."""
+    locks = {item.id: item for look in looks.values() for item in look.objects if item.kind == "file lock"}
+    if not locks:
+        return
+    from mpmon.probes.file_locks import has_lock
+
+    handles = [row for look in looks.values() for row in look.handles if row.object in locks]
+    wanted = _waited_on(looks) | _left_by_their_taker(locks.values(), handles)
+    holders: dict[str, list[int]] = {name: [] for name in locks}
+    for row in handles:
+        known = row.pid in holders[row.object]
+        if row.object in wanted and row.fd is not None and not known and has_lock(proc, row.pid, row.fd):
+            holders[row.object].append(row.pid)
+    for look in looks.values():
+        look.objects = tuple(_with_holders(item, tuple(holders.get(item.id, ()))) for item in look.objects)
+
+
+def _waited_on(looks: Looks) -> set[str]:
+    return {name for look in looks.values() for row in look.blocked for name in row.waits_on}
+
+
+def _left_by_their_taker(locks: Iterable[KernelObject], handles: Iterable[Handle]) -> set[str]:
+    """Files whose lock was taken by a process that does not have them open."""
+    openers = {(row.object, row.pid) for row in handles}
+    return {item.id for item in locks if any((item.id, pid) not in openers for pid in item.holders)}
+
+
+def _with_holders(item: KernelObject, holders: tuple[int, ...]) -> KernelObject:
+    """With those who have the lock, where one that took it once has it no more."""
+    stale = holders and item.kind == "file lock" and not set(item.holders) <= set(holders)
+    return msgspec.structs.replace(item, holders=holders) if stale else item
+
+
+def search_semaphores(proc: Proc, looks: Looks, now: Callable[[], float], most: int | None) -> list[ProbeReport]:
+    """Where somebody waits for a semaphore: what each process that maps it has taken of it; in `most` processes."""
+    items = (item for look in looks.values() for item in look.objects)
+    wanted = frozenset(item.id for item in items if is_taken_semaphore(item))
+    asked = [look for look in looks.values() if look.maps_unasked(wanted)]
+    if not asked:
+        return []
+    from mpmon.probes.semaphores import semaphore_uses
+
+    started = now()
+    for look in asked[:most]:
+        look.semaphores, look.semaphores_problem = semaphore_uses(proc, look.pid, wanted)
+        look.semaphores_asked = wanted
+    problem = next((look.semaphores_problem.reason for look in asked if look.semaphores_problem), None)
+    return [_report("semaphores", now() - started, problem)]
+
+
+def ask_interpreters(
+    proc: Proc, looks: Looks, renewed: Iterable[int], table: ProcessTable, now: Callable[[], float]
+) -> list[ProbeReport]:
+    """Locks within the processes that were just looked at, and the children that parents among them remember."""
+    parents = table.parents
+    having_children = {table.root_pid, *parents.values()}
+    asked = _worth_asking(looks, renewed, parents, having_children)
+    if not asked:
+        return []
+    from mpmon.probes.interpreter import look_inside
+
+    started = now()
+    for look in asked:
+        children = frozenset(child for child, parent in parents.items() if parent == look.pid)
+        keeps = look.remembers(children)
+        is_parent = look.pid in having_children and not keeps
+        found = look_inside(proc, look.pid, look.sleepers(), runners=look.runners, is_parent=is_parent)
+        look.note_turns(found.turns)
+        look.locks, look.awaited, look.locks_problem = found.locks, found.awaited, found.unknown
+        if not keeps:
+            look.remembered, look.children = found.remembered, children
+    problem = next((look.locks_problem.reason for look in asked if look.locks_problem), None)
+    return [_report("locks", now() - started, problem)]
+
+
+def _worth_asking(
+    looks: Looks, renewed: Iterable[int], parents: Mapping[int, int], having_children: set[int]
+) -> list[Look]:
+    """Processes with a thread that waits for a lock, or runs; parents; and whoever may have forked one that waits, while one
+    of its threads had that lock.
+    """
+    fresh = list(renewed)
+    asleep = [pid for pid in fresh if looks[pid].sleepers()]
+    forkers = sorted({parents.get(pid, 0) for pid in asleep} & looks.keys())
+    families = [pid for pid in fresh if looks[pid].stacks and pid in having_children]
+    busy = [pid for pid in fresh if looks[pid].runners]
+    return [looks[pid] for pid in dict.fromkeys((*asleep, *forkers, *families, *busy))]
+
+
+def _report(name: str, seconds: float, problem: str | None) -> ProbeReport:
+    return ProbeReport(name=name, ok=problem is None, seconds=round(seconds, 4), problem=problem)

@@ -1,0 +1,55 @@
+"""The tables of all looks as one; made anew only after a look, so rounds without one share the very same tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+from mpmon.model import (
+    Awaited,
+    Blocked,
+    Handle,
+    KernelObject,
+    LockUse,
+    Remembered,
+    SemaphoreUse,
+    Stack,
+    Unknown,
+)
+from mpmon.rows import same_rows, shared
+from mpmon.session.look import Look
+
+
+class JoinedTables:
+    """Rows in the order of pids; those that say what they said before are the very same objects."""
+
+    def __init__(self) -> None:
+        self.blocked: tuple[Blocked, ...] = ()
+        self.objects: tuple[KernelObject, ...] = ()
+        self.handles: tuple[Handle, ...] = ()
+        self._handles: tuple[tuple[Handle, ...], ...] = ()
+        """The same by process: most of a large job's rows, and after most looks the same ones."""
+        self.stacks: tuple[Stack, ...] = ()
+        self.semaphores: tuple[SemaphoreUse, ...] = ()
+        self.locks: tuple[LockUse, ...] = ()
+        self.awaited: tuple[Awaited, ...] = ()
+        self.remembered: tuple[Remembered, ...] = ()
+        self.unknowns: tuple[Unknown, ...] = ()
+
+    def join(self, looks_by_pid: Mapping[int, Look], process_unknowns: tuple[Unknown, ...]) -> None:
+        """Make all tables anew."""
+        looks = [looks_by_pid[pid] for pid in sorted(looks_by_pid)]
+        self.blocked = tuple(row for look in looks for row in look.blocked)
+        handles = tuple(look.handles for look in looks)
+        if not same_rows(handles, self._handles):
+            self._handles, self.handles = handles, shared(tuple(chain.from_iterable(handles)), self.handles)
+        self.stacks = tuple(row for look in looks for row in look.stacks or ())
+        self.semaphores = shared(tuple(row for look in looks for row in look.semaphores), self.semaphores)
+        self.locks = shared(tuple(row for look in looks for row in look.locks), self.locks)
+        self.awaited = shared(tuple(row for look in looks for row in look.awaited), self.awaited)
+        self.remembered = shared(tuple(row for look in looks for row in look.remembered), self.remembered)
+        problems = [row for look in looks for row in (look.semaphores_problem, look.locks_problem) if row]
+        self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns), *problems)
+        # Of an object that several looks describe, the latest one counts.
+        objects = {row.id: row for look in sorted(looks, key=lambda look: look.at) for row in look.objects}
+        self.objects = shared(tuple(objects[name] for name in sorted(objects)), self.objects)

@@ -1,0 +1,151 @@
+"""What the last thorough look at one process found, and what may be kept of it at the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from mpmon.model import (
+    Awaited,
+    Blocked,
+    Handle,
+    KernelObject,
+    LockUse,
+    Remembered,
+    SemaphoreUse,
+    Stack,
+    Unknown,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # The first picture of the screen needs no look and should not wait for it.
+    from mpmon.probes.kernel import KernelLook
+
+FIRST_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 60.0
+"""Between two thorough looks at a process that runs: at first, at most."""
+
+GROWTH = 1.7
+"""Of the interval after each look that finds the same functions."""
+
+KNOWN_CALLS = 8
+"""System calls of a main thread that are remembered: a worker goes back and forth between a few."""
+
+FEEDER = "QueueFeederThread"
+"""How multiprocessing names the threads that send what was put into a queue (multiprocessing/queues.py)."""
+
+
+class Look:
+    """The rows of one process."""
+
+    def __init__(self, pid: int, at: float, kernel: KernelLook, *, runs: int, main_call: bytes) -> None:
+        self.pid = pid
+        self.at = at
+        self.runs = runs
+        """How often the main thread had run when its frames were read."""
+        self.interval_s = FIRST_INTERVAL_S
+        self.known_calls = (main_call,)
+        """System calls the main thread was seen in lately, as the kernel prints them, the latest first."""
+        self.unknowns: tuple[Unknown, ...] = (kernel.unknowns[pid],) if pid in kernel.unknowns else ()
+        # From the kernel.
+        self.blocked: tuple[Blocked, ...] = kernel.blocked.get(pid, ())
+        self.handles: tuple[Handle, ...] = kernel.handles.get(pid, ())
+        names = {*kernel.locked.get(pid, ()), *(name for row in self.blocked for name in row.waits_on)}
+        self.objects: tuple[KernelObject, ...] = tuple(kernel.objects[name] for name in sorted(names))
+        self.may_be_outside = frozenset(
+            item.id for item in self.objects if item.kind == "pipe" or is_taken_semaphore(item)
+        )
+        """Of what its threads wait on: what processes outside of the job may have as well."""
+        # From py-spy.
+        self.stacks: tuple[Stack, ...] | None = None
+        """`None` while they are those of the look before."""
+        # From memory: see `holders`.
+        self.semaphores: tuple[SemaphoreUse, ...] = ()
+        self.semaphores_asked: frozenset[str] = frozenset()
+        self.semaphores_problem: Unknown | None = None
+        self.locks: tuple[LockUse, ...] = ()
+        self.locks_problem: Unknown | None = None
+        self.awaited: tuple[Awaited, ...] = ()
+        self.remembered: tuple[Remembered, ...] = ()
+        self.children: frozenset[int] = frozenset()
+        """Those it had when it was asked whom it remembers."""
+        self.runners: frozenset[int] = frozenset()
+        """Threads found running now and at the look before."""
+
+    # What the look before is good for
+
+    def same_calls(self, before: Look | None) -> bool:
+        """Every thread is back in the very system call of the look before: same arguments, same stack pointer."""
+        if before is None or not before.stacks or not self.blocked:
+            return False
+        return _calls(self.blocked) == _calls(before.blocked) and all(
+            row.syscall not in (None, "running") for row in self.blocked
+        )
+
+    def runs_since_dump(self, before: Look | None) -> int:
+        """How often the main thread has run since its frames were read."""
+        return self.runs - before.runs if before else 0
+
+    def follow(self, before: Look | None) -> None:
+        """Keep what did not change since the look before, as the very same rows."""
+        if before is None:
+            self.stacks = self.stacks or ()
+            return
+        self.known_calls = tuple(dict.fromkeys((*self.known_calls, *before.known_calls)))[:KNOWN_CALLS]
+        if self.stacks is None:
+            self.stacks, self.runs = before.stacks, before.runs
+        self.remembered, self.children = before.remembered, before.children
+        self.handles = before.handles if before.handles == self.handles else self.handles
+        python = {row.tid for row in self.stacks or ()}
+        self.runners = frozenset(python & _running(self.blocked) & _running(before.blocked))
+        if _functions(self.stacks) == _functions(before.stacks):
+            self.interval_s = min(LONGEST_INTERVAL_S, before.interval_s * GROWTH)
+
+    # Whom to ask what
+
+    def sleepers(self) -> dict[int, str]:
+        """Threads with Python frames that wait in a futex of their process, with the id of its word.
+
+        A queue's feeder thread waits for items, and most processes have one: nothing is to be learned from it.
+        """
+        python = {row.tid: row.thread_name for row in self.stacks or ()}
+        return {
+            row.tid: name for row in self.blocked for name in row.waits_on
+            if name.startswith("futex:") and row.tid in python and not python[row.tid].startswith(FEEDER)
+        }  # fmt: skip
+
+    def maps_unasked(self, semaphores: frozenset[str]) -> bool:
+        """It maps one of these and was not asked for all of them since it last ran."""
+        return not semaphores <= self.semaphores_asked and any(row.object in semaphores for row in self.handles)
+
+    def remembers(self, children: frozenset[int]) -> bool:
+        """It has the children that it had when it was asked for them, knew all of them, and how all others have ended."""
+        known = {row.child for row in self.remembered}
+        ended = (row.returncode for row in self.remembered if row.child not in children)
+        return bool(children) and children == self.children and children <= known and None not in ended
+
+    def note_turns(self, turns: Mapping[int, tuple[tuple[int, ...], ...]]) -> None:
+        """How far the loops of its runners are, by thread."""
+        if turns:
+            self.stacks = tuple(
+                msgspec.structs.replace(row, turns=turns[row.tid]) if row.tid in turns else row
+                for row in self.stacks or ()
+            )
+
+
+def is_taken_semaphore(item: KernelObject) -> bool:
+    """A semaphore whose value is 0, or not known: who wants it has to wait."""
+    return item.kind == "semaphore" and not item.value
+
+
+def _calls(rows: tuple[Blocked, ...]) -> list[tuple[int, str | None, tuple[int, ...], str]]:
+    return [(row.tid, row.syscall, row.args, row.state) for row in rows]
+
+
+def _running(rows: tuple[Blocked, ...]) -> set[int]:
+    return {row.tid for row in rows if row.syscall == "running" or row.state == "R"}
+
+
+def _functions(stacks: tuple[Stack, ...] | None) -> set[tuple[int, tuple[str, ...]]]:
+    return {(stack.tid, tuple(frame.function for frame in stack.frames)) for stack in stacks or ()}

@@ -1,0 +1,155 @@
+"""Who is looked at thoroughly in a round: whoever has run since the last look at it, when that look is due and paid for.
+
+Whether a process is due:
+
+- never looked at before: yes, once;
+- not run since the last look: no, the rows of that look still hold;
+- has run: when its interval is over; that grows while the looks keep finding the same, and begins anew when they differ;
+- came to rest in a system call that no look at it has found lately: at once, for a hang may have begun;
+- has rested for a while in another call than that of its last look: in its turn, for what that look found is over;
+- keeps running: only while somebody else stands still and may wait for it, or the user looks at it.
+
+The looks of a round are bounded too, and so are dumps of stacks over time (`budget`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+
+from mpmon.probes.processes import ProcessTable
+from mpmon.session.activity import Activity
+from mpmon.session.budget import RESERVE, Budget
+from mpmon.session.look import FIRST_INTERVAL_S, LONGEST_INTERVAL_S, Look
+
+PER_ROUND = 16
+"""Processes of one round that are looked at, so that a round stays short; the next round goes on."""
+
+AGAIN_PER_ROUND = 4
+"""Processes of one round that are looked at again only because time has passed."""
+
+WOKEN_INTERVAL_S = 4.0
+"""At most between two looks at a process that runs, after another one has come to stand."""
+
+ROOT_INTERVAL_S = 10.0
+"""At most between two looks at the root while it runs."""
+
+NEARLY = 0.9
+"""Of an interval: the round in which it ends may come a little early."""
+
+RESTS_LONG_S = 4.0
+"""A worker that goes back and forth between calls it was seen in seldom rests so long in one of them."""
+
+
+class _Rest(Enum):
+    """In what a process rests that has run since the last look at it."""
+
+    NEW = auto()
+    """In a call that no look at it has found lately."""
+    OVER = auto()
+    """For long in another call than that of the last look: what that look found is over."""
+    AGAIN = auto()
+    """In the call of the last look, or not for long in one of those before."""
+
+
+class Schedule:
+    """Chooses the processes of each round."""
+
+    def __init__(
+        self, table: ProcessTable, activity: Activity, looks: Mapping[int, Look], budget: Budget, *, eager: bool
+    ) -> None:
+        """`looks` has the last look at each process, as it is at any time.
+
+        `eager` looks at what moved in every round (for one report), without growing intervals or budget, but in turns:
+        dumps of hundreds of processes a second would take their CPU from the job.
+        """
+        self._table = table
+        self._activity = activity
+        self._looks = looks
+        self._eager = eager
+        self._budget = budget
+        self._all_due = False
+        self._is_first = True
+        self._rests: dict[int, _Rest] = {}
+        self.attended: int | None = None
+        """The process the user looks at."""
+        self.pending = False
+        """More processes are due than one round may look at: the next round should follow at once."""
+
+    def look_now(self) -> None:
+        """Everything is due in the next round."""
+        self._all_due = True
+        self._budget.fill()
+
+    def due(self, now: float) -> list[int]:
+        """Pids to look at in this round, the most telling first."""
+        self._budget.earn(now)
+        was_first, self._is_first = self._is_first, False
+        if was_first and not self._eager:
+            # The first picture of a screen shows processes only, and at once.
+            return []
+        candidates = sorted(self._activity.moved & self._table.living)
+        self._note_rests(candidates, now)
+        someone_stands = not self._table.living <= self._activity.awake
+        due = [pid for pid in candidates if self._is_due(pid, now, someone_stands)]
+        due.sort(key=self._order)
+        urgent = [pid for pid in due if self._is_urgent(pid)]
+        again = [pid for pid in due if not self._is_urgent(pid)]
+        return [*urgent, *again[:PER_ROUND]] if self._eager else self._affordable(urgent, again)
+
+    def _affordable(self, urgent: Sequence[int], again: Sequence[int]) -> list[int]:
+        allowed = min(PER_ROUND, int(self._budget.left))
+        self.pending = len(urgent) > allowed and self._budget.left - allowed >= 1
+        self._all_due = self._all_due and self.pending
+        repeated = again[:AGAIN_PER_ROUND] if self._budget.left >= RESERVE else ()
+        return [*urgent, *repeated][:allowed]
+
+    def _is_urgent(self, pid: int) -> bool:
+        """A look that tells something new; to look again can wait its turn."""
+        is_new = pid not in self._looks or self._rests.get(pid) is _Rest.NEW
+        return self._all_due or is_new or pid == self.attended
+
+    def _is_due(self, pid: int, now: float, someone_stands: bool) -> bool:  # noqa: FBT001  a fact
+        look = self._looks.get(pid)
+        if look is None or (self._all_due and look.at < now - FIRST_INTERVAL_S):
+            return True
+        if self._rests.get(pid) in (_Rest.NEW, _Rest.OVER):
+            return True
+        if now < look.at + self._interval(pid, look) * NEARLY:
+            return False
+        return self._eager or someone_stands or pid == self.attended
+
+    def _interval(self, pid: int, look: Look) -> float:
+        """Seconds between two looks. One that went back to a call it was seen in before has nothing new to show."""
+        if self._eager:
+            return FIRST_INTERVAL_S
+        if pid == self._table.root_pid:
+            return min(look.interval_s, ROOT_INTERVAL_S)
+        return LONGEST_INTERVAL_S if pid in self._rests else look.interval_s
+
+    def _order(self, pid: int) -> tuple[int, float]:
+        look = self._looks.get(pid)
+        if pid == self.attended:
+            return 0, 0.0
+        if pid == self._table.root_pid:
+            return 1, 0.0
+        return (2, 0.0) if look is None else (3, look.at)
+
+    def _note_rests(self, candidates: Sequence[int], now: float) -> None:
+        """Who has come to rest, and in what: one cheap read of the system call of its main thread tells.
+
+        With one that rests in a new call something may have begun, so those that keep running are soon looked at again too.
+        """
+        resting = [pid for pid in candidates if pid in self._looks and self._activity.rests(pid, now)]
+        self._rests = {pid: self._rest(pid, now) for pid in resting}
+        if _Rest.NEW in self._rests.values():
+            for pid, look in self._looks.items():
+                if not self._activity.rests(pid, now):
+                    look.interval_s = min(look.interval_s, WOKEN_INTERVAL_S)
+
+    def _rest(self, pid: int, now: float) -> _Rest:
+        call, known = self._table.main_call(pid), self._looks[pid].known_calls
+        if call not in known:
+            return _Rest.NEW
+        is_back = call == known[0] or not self._activity.rests(pid, now, RESTS_LONG_S)
+        return _Rest.AGAIN if is_back else _Rest.OVER

@@ -1,0 +1,185 @@
+"""Thorough looks: what each thread of a process is blocked in, its stacks, and who holds what it waits for.
+
+The kernel tells in what (about 1 ms a process), py-spy the stacks (about 10 ms of CPU).  A process that woke and went back to
+the very same system calls (a poll with a time limit) keeps its stacks without a dump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from mpmon.model import ProbeReport, Unknown
+from mpmon.probes.files import Proc
+from mpmon.probes.processes import ProcessTable
+from mpmon.session import holders
+from mpmon.session.activity import Activity
+from mpmon.session.budget import Budget
+from mpmon.session.joined import JoinedTables
+from mpmon.session.look import Look
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.probes.stacks import StackProbe
+
+StackMode = Literal["auto", "never"]
+
+KEPT_RUNS = 1000
+"""Frames are kept for so many runs of the main thread at most: who runs more may have been elsewhere in between."""
+
+TORN_FOR_S = 5.0
+"""So long the last frames stand for those of a process whose frames cannot be followed because it runs."""
+
+SMALL_JOB = 64
+"""Processes whose proportional memory is measured for a report."""
+
+
+class ThoroughLooks:
+    """The last thorough look at each process."""
+
+    def __init__(
+        self,
+        proc: Proc,
+        table: ProcessTable,
+        activity: Activity,
+        budget: Budget,
+        now: Callable[[], float],
+        *,
+        stacks: StackMode,
+        stack_probe: StackProbe | None,
+        eager: bool,
+    ) -> None:
+        """`eager` is for one report: nothing is kept from the look before, and nobody is left for the next round."""
+        self._proc = proc
+        self._table = table
+        self._activity = activity
+        self._budget = budget
+        self._now = now
+        self._stacks = stacks
+        self._stack_probe = stack_probe
+        self._eager = eager
+        self.last: dict[int, Look] = {}
+        """By pid, of processes of the job; the one dictionary, for `Schedule` reads it too."""
+        self._joined = JoinedTables()
+        self._joined_of: tuple[tuple[int, ...], tuple[Unknown, ...]] | None = None
+        """Whose looks and what reasons the joined tables hold; `None` after a look."""
+        self._waited_on: frozenset[str] = frozenset()
+        self._awake: frozenset[int] | None = None
+        """Who did not stand when that was found; `None` after a look."""
+
+    def forget_ended(self) -> None:
+        """Drop the looks at processes that are gone."""
+        for pid in self.last.keys() - self._table.pids:
+            del self.last[pid]
+
+    def close(self) -> None:
+        """End every py-spy that still runs."""
+        if self._stack_probe:
+            self._stack_probe.close()
+
+    # Looking
+
+    def look(self, pids: list[int], now: float, attended: int | None) -> list[ProbeReport]:
+        """Look at these processes; `attended` is the one the user looks at."""
+        self._table.refresh_names(pids)
+        self._table.refresh_settings(pids)
+        self._table.measure_shared_memory(self._worth_measuring(pids, attended))
+        looks, kernel_report = self._ask_kernel(pids, now)
+        reports = [kernel_report, *self._dump_stacks(looks)]
+        for pid, look in looks.items():
+            look.follow(self.last.get(pid))
+            self.last[pid] = look
+            self._activity.note_look(pid)
+        reports += self._ask_holders(pids)
+        self._joined_of = self._awake = None
+        return reports
+
+    def _worth_measuring(self, pids: list[int], attended: int | None) -> list[int]:
+        """Whose shared memory is measured: the one the user looks at, or once for a report on a job of ordinary size."""
+        if self._eager and len(self._table.pids) <= SMALL_JOB:
+            return [pid for pid in pids if pid not in self.last]
+        return [pid for pid in pids if pid == attended]
+
+    def _ask_kernel(self, pids: list[int], now: float) -> tuple[dict[int, Look], ProbeReport]:
+        # Imported at the first look: the first round, which shows processes only, should not wait for it.
+        from mpmon.probes.kernel import KernelLook
+
+        started = self._now()
+        kernel = KernelLook(self._proc, now)
+        kernel.look(pids)
+        report = ProbeReport(name="kernel", ok=not kernel.unknowns, seconds=round(self._now() - started, 4))
+        looks = {
+            pid: Look(pid, now, kernel, runs=self._activity.runs(pid), main_call=self._table.main_call(pid))
+            for pid in pids
+        }
+        return looks, report
+
+    def _dump_stacks(self, looks: Mapping[int, Look]) -> list[ProbeReport]:
+        """Read the stacks of those that may have others than at the look before."""
+        probe = self._probe()
+        if probe is None:
+            return []
+        started = self._now()
+        dumped = [pid for pid, look in looks.items() if not self._keeps_stacks(look)]
+        self._budget.spend(len(dumped))
+        stacks, unknowns = probe.dump(dumped, self._now)
+        for pid in dumped:
+            looks[pid].stacks = stacks.get(pid, ())
+            if pid in unknowns and not self._keeps_for_a_while(looks[pid], unknowns[pid]):
+                looks[pid].unknowns += (unknowns[pid],)
+        problem = next((row.reason for row in unknowns.values() if not row.gone), None)
+        seconds = round(self._now() - started, 4)
+        return [ProbeReport(name="stacks", ok=problem is None, seconds=seconds, problem=problem)]
+
+    def _probe(self) -> StackProbe | None:
+        """The probe that runs py-spy, made at the first look."""
+        if self._stack_probe is None and self._stacks != "never":
+            from mpmon.probes.stacks import StackProbe
+
+            self._stack_probe = StackProbe(self._proc)
+        return self._stack_probe
+
+    def _keeps_stacks(self, look: Look) -> bool:
+        """Back in the same calls, it need not be dumped again. But the root's locals say whom it waits for now."""
+        before = self.last.get(look.pid)
+        exempt = self._eager or look.pid == self._table.root_pid
+        return not exempt and look.same_calls(before) and look.runs_since_dump(before) <= KEPT_RUNS
+
+    def _keeps_for_a_while(self, look: Look, unknown: Unknown) -> bool:
+        """Where its frames changed too fast this time, those of a moment ago stay: it is known to run."""
+        from mpmon.probes.stacks import TORN
+
+        before = self.last.get(look.pid)
+        if before is None or not before.stacks or TORN not in unknown.reason:
+            return False
+        if look.at - before.stacks[0].taken_at > TORN_FOR_S:
+            return False
+        look.stacks = None
+        return True
+
+    def _ask_holders(self, pids: list[int]) -> list[ProbeReport]:
+        holders.note_file_locks(self._proc, self.last)
+        most = None if self._eager else holders.SEARCHES_PER_ROUND
+        return [
+            *holders.search_semaphores(self._proc, self.last, self._now, most),
+            *holders.ask_interpreters(self._proc, self.last, pids, self._table, self._now),
+        ]
+
+    # What they have found together
+
+    def tables(self) -> JoinedTables:
+        """The rows of all looks; the very same tables as long as nobody was looked at and nobody ended."""
+        unknowns = tuple(self._table.unknowns.values())
+        joined_of = tuple(self.last), unknowns
+        if joined_of != self._joined_of:
+            self._joined.join(self.last, unknowns)
+            self._joined_of = joined_of
+        return self._joined
+
+    def may_be_outside(self) -> frozenset[str]:
+        """Of what standing processes wait on: what processes outside of the job may have as well."""
+        if self._awake is not self._activity.awake:
+            self._awake = self._activity.awake
+            standing = (look.may_be_outside for pid, look in self.last.items() if pid not in self._awake)
+            self._waited_on = frozenset[str]().union(*standing)
+        return self._waited_on
