@@ -52,7 +52,7 @@ class Process(Row, frozen=True, kw_only=True):
     """The name of `uid` in passwd(5); `None` for users of a directory service, who are never asked for."""
     pss_bytes: int | None = None
     environment: dict[str, str] | None = None
-    """Only names of `mpmon.probes.processes.KEPT_ENVIRONMENT`; `None` when it may not be read."""
+    """Only names of `mpmon.probes.processes.traits.KEPT_ENVIRONMENT`; `None` when it may not be read."""
     namespace_pid: int | None = None
     """The pid inside the innermost pid namespace, when it differs from `pid`."""
     tracer_pid: int | None = None
@@ -257,6 +257,9 @@ class Frame(Row, frozen=True, kw_only=True):
     plain: dict[str, int] | None = None
     """In the user's code, a digest of each local that is a plain number, string or `None`, by name: where ranks stand at
     the same line it tells which one is there with another value, without keeping the value."""
+    trend: dict[str, int] | None = None
+    """Of the plain locals that are numbers and not what they were when this call was read before: 1 for a larger one, -1 for
+    a smaller one."""
     known: dict[str, str] | None = None
     """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop."""
 
@@ -276,9 +279,11 @@ class Stack(Row, frozen=True, kw_only=True):
     owns_gil: bool = False
     exact: bool = True
     """False when the thread ran while it was read, so that frames of different moments may be mixed."""
-    turns: tuple[tuple[int, int], ...] = ()
-    """Of one that was found running twice on behalf of others: address and position of the iterators of its `for` loops
-    over lists, ranges, dictionaries; the position grows from turn to turn."""
+    turns: tuple[tuple[int, ...], ...] | None = None
+    """Of one that was found running twice: address and position of the iterators of its `for` loops, and the place of their
+    frame, counted from the outermost. The position grows from turn to turn where it is known, as for lists, ranges and
+    dictionaries; else it is -1. `None`: nobody asked.
+    """
 
 
 class Exit(Row, frozen=True, kw_only=True):

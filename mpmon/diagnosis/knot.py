@@ -192,6 +192,15 @@ class Knot:
         """The same with its age: `asleep for 10 s in download() at job.py:23`."""
         return doing(self.case, self.root or self.goal, self.for_how_long())
 
+    def burning(self) -> str:
+        """How the root computes and gets nowhere: what every look found."""
+        if self.context():
+            return f"{self.role()} burns CPU inside one call: every look finds the same arguments"
+        return (
+            f"{self.role()} burns CPU inside one call: no loop variable and no counter in it gets on, and it has read and "
+            "written nothing meanwhile"
+        )
+
     def who_waits(self) -> str:
         """The goal's part of the sentence: `main waits for its batch`."""
         if self.is_goal:

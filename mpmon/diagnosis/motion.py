@@ -17,6 +17,7 @@ from itertools import pairwise
 
 from mpmon.diagnosis.frames import inner_machinery, is_user
 from mpmon.diagnosis.history import Look, Past
+from mpmon.diagnosis.rounds import round_since
 from mpmon.diagnosis.waits import context
 from mpmon.model import Frame, Stack
 
@@ -75,6 +76,8 @@ def is_frozen(past: Past, now: float) -> bool:
 def gets_on(found: tuple[Look, ...]) -> Motion:
     """What the looks at a thread tell that runs."""
     looks = _without_outliers([look for look in found if look.stack])
+    if round_since(looks) is not None:
+        return Motion.SPINNING
     if len(looks) < 3 or looks[-1].at - looks[0].at < SPAN_S:
         return Motion.UNSEEN
     still = _since_it_advanced(looks)
@@ -98,7 +101,7 @@ def _computes(looks: list[Look]) -> bool:
 
 def _advances(stacks: list[Stack]) -> bool:
     """Lately the same iterator was found further and further on; one that begins again and again is found anywhere."""
-    turns = [dict(stack.turns) for stack in stacks if stack.turns][-RECENT_TURNS:]
+    turns = [{turn[0]: turn[1] for turn in stack.turns} for stack in stacks if stack.turns][-RECENT_TURNS:]
     run = max(FEWEST_TURNS, min(len(turns), SURE_TURNS))
     return any(_grows(turns[at : at + run]) for at in range(len(turns) - run + 1))
 
@@ -145,6 +148,8 @@ def same_since(past: Past) -> float:
     """Since when all looks find the thread in the same calls, seconds since the epoch."""
     looks = _without_outliers([look for look in past.looks if look.stack])
     since = past.ran_at
+    if (circles_since := round_since(looks)) is not None:
+        return min(since, circles_since)
     for before, after in zip(reversed(looks[:-1]), reversed(looks), strict=False):
         if _advanced(before, after):
             return min(since, after.at)

@@ -17,6 +17,7 @@ A dump costs about 10 ms of CPU, so the sampler asks for one only when a process
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import shutil
 import subprocess
@@ -116,6 +117,7 @@ class StackProbe:
         self._executable = executable or find_py_spy()
         self._deadline_s = deadline_s
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._numbers: dict[int, Numbers] = {}
         self._closed = False
 
     @property
@@ -149,12 +151,14 @@ class StackProbe:
     def _dump_one(self, pid: int, now: Callable[[], float]) -> tuple[Stack, ...] | Unknown:
         before = run_counters(self._proc, pid)
         if not before:
+            self._numbers.pop(pid, None)
             return Unknown(table="stacks", pid=pid, reason="ended", gone=True)
         taken_at, status, output, words = self._ask(pid, now)
         if status != 0:
             return ask(self._proc, pid, now) or self._refused(pid, words)
         try:
-            stacks = parse_dump(output, pid, taken_at, ThreadIds(self._proc, pid, before))
+            ids, numbers = ThreadIds(self._proc, pid, before), self._numbers.setdefault(pid, Numbers())
+            stacks = parse_dump(output, pid, taken_at, ids, numbers)
         except BadDump as problem:
             return Unknown(table="stacks", pid=pid, reason=f"py-spy's answer could not be used: {problem}")
         if not stacks:
@@ -234,7 +238,47 @@ class ThreadIds:
         return words[0] if words and words[0] in self._tids else None
 
 
-def parse_dump(text: bytes, pid: int, taken_at: float, ids: ThreadIds | None = None) -> tuple[Stack, ...]:
+class Numbers:
+    """The plain numbers in the frames of one process as they were at the last reading, to tell which of them grow.
+
+    They are kept here only, and only until the next reading.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[object, ...], float] = {}
+        self._now: dict[tuple[object, ...], float] = {}
+
+    def turn(self) -> None:
+        """The next reading begins."""
+        self._before, self._now = self._now, {}
+
+    def trend(self, call: tuple[object, ...], plain: Iterable[_Local]) -> dict[str, int]:
+        """`Frame.trend` of one call, which its thread, function and place tell from others."""
+        found: dict[str, int] = {}
+        for item in plain:
+            value = _number(item.repr or "")
+            if value is None:
+                continue
+            name = (*call, item.name)
+            self._now[name] = value
+            before = self._before.get(name, value)
+            if value != before:
+                found[item.name] = 1 if value > before else -1
+        return found
+
+
+def _number(text: str) -> float | None:
+    """`None` also for what is not a number, which is neither larger nor smaller than anything."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(value) else value
+
+
+def parse_dump(
+    text: bytes, pid: int, taken_at: float, ids: ThreadIds | None = None, numbers: Numbers | None = None
+) -> tuple[Stack, ...]:
     """Rows of one `py-spy dump --json`; threads whose id cannot be told are left out.
 
     Raises:
@@ -245,6 +289,8 @@ def parse_dump(text: bytes, pid: int, taken_at: float, ids: ThreadIds | None = N
     except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise BadDump(str(problem)) from problem
     named = [(thread, _tid(thread, ids)) for thread in threads]
+    numbers = numbers or Numbers()
+    numbers.turn()
     return tuple(
         Stack(
             pid=pid,
@@ -252,7 +298,7 @@ def parse_dump(text: bytes, pid: int, taken_at: float, ids: ThreadIds | None = N
             thread_name=thread.thread_name or "",
             taken_at=taken_at,
             ident=thread.thread_id,
-            frames=tuple(_frame(frame) for frame in _bounded(thread.frames)),
+            frames=_frames(_bounded(thread.frames), tid, numbers),
             active=thread.active,
             owns_gil=thread.owns_gil,
         )
@@ -274,27 +320,34 @@ def _bounded(frames: list[_DumpFrame]) -> list[_DumpFrame]:
     return frames[:half] + frames[-half:]
 
 
-def _frame(frame: _DumpFrame) -> Frame:
+def _frames(frames: list[_DumpFrame], tid: int, numbers: Numbers) -> tuple[Frame, ...]:
+    """Innermost first, as they come."""
+    return tuple(_frame(frame, (tid, len(frames) - at), numbers) for at, frame in enumerate(frames))
+
+
+def _frame(frame: _DumpFrame, place: tuple[int, int], numbers: Numbers) -> Frame:
+    plain = _plain(frame)
     return Frame(
         function=sys.intern(frame.name),
         file=sys.intern(frame.filename or ""),
         line=frame.line,
         arguments_digest=_digest(frame.locals, arguments=True),
         locals_digest=_digest(frame.locals, arguments=False),
-        plain=_plain(frame) or None,
+        plain={item.name: zlib.crc32((item.repr or "").encode()) for item in plain} or None,
+        trend=numbers.trend((*place, frame.name), plain) or None,
         known=_known(frame) or None,
     )
 
 
-def _plain(frame: _DumpFrame) -> dict[str, int]:
-    """Digests of the plain locals of a frame that is not of the standard library or an installed package."""
+def _plain(frame: _DumpFrame) -> list[_Local]:
+    """The plain locals of a frame that is not of the standard library or an installed package."""
     file = frame.filename or "<"
     if file.startswith("<") or "/lib/python" in file or "-packages/" in file:
-        return {}
+        return []
     plain = (
         item for item in frame.locals or () if item.repr and len(item.repr) <= PLAIN_LENGTH and "<" not in item.repr
     )
-    return {item.name: zlib.crc32((item.repr or "").encode()) for item in itertools.islice(plain, MOST_PLAIN)}
+    return list(itertools.islice(plain, MOST_PLAIN))
 
 
 def _known(frame: _DumpFrame) -> dict[str, str]:

@@ -20,6 +20,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import Findings, look_inside
 from mpmon.probes.interpreter.frames import handler_depth
 from mpmon.probes.interpreter.layouts import TABLE
+from mpmon.probes.interpreter.locks import NO_POSITION
 from mpmon.probes.kernel import KernelLook
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] not in TABLE, reason="a Python whose layout is not known")
@@ -259,8 +260,34 @@ def test_how_far_a_loop_is(things: Collection[int]) -> None:
             onwards.release(len(things))
 
 
+def test_a_loop_over_what_does_not_tell_how_far_it_is() -> None:
+    """A generator, an object of a class with `__next__`; objects of other classes beside them are no iterators."""
+
+    class Countdown:
+        def __next__(self) -> int:
+            return 1
+
+        def __iter__(self) -> Iterator[int]:
+            return self
+
+    def work(ready: threading.Event, end: threading.Event) -> None:
+        for _ in (number for number in Countdown()):
+            ready.set()
+            end.wait()
+            break
+
+    with standing(work) as (tid,):
+        turns = look_inside(Proc(), os.getpid(), {}, runners=[tid]).turns[tid]
+    assert [position for _, position, place in turns if place >= BELOW_THREAD] == [NO_POSITION]
+
+
+BELOW_THREAD = 3
+"""Frames of threading.py that call a thread's function."""
+
+
 def positions(tid: int) -> dict[int, int]:
-    return dict(look_inside(Proc(), os.getpid(), {}, runners=[tid]).turns.get(tid, ()))
+    turns = look_inside(Proc(), os.getpid(), {}, runners=[tid]).turns.get(tid, ())
+    return {name: at for name, at, _ in turns}
 
 
 def steps(tid: int, before: dict[int, int]) -> set[int]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mpmon.model import Stack
 from mpmon.probes.files import Proc
-from mpmon.probes.stacks import ATTEMPTS, KNOWN_LOCALS, MAX_FRAMES, TORN, BadDump, StackProbe, parse_dump
+from mpmon.probes.stacks import ATTEMPTS, KNOWN_LOCALS, MAX_FRAMES, TORN, BadDump, Numbers, StackProbe, parse_dump
 
 RECORDED = (Path(__file__).parent / "fixtures" / "pyspy" / "threads.json").read_bytes()
 AT = 7.0
@@ -51,6 +51,30 @@ def test_another_argument_is_another_digest() -> None:
     )
     assert one.arguments_digest != other.arguments_digest
     assert one.locals_digest == other.locals_digest is None
+
+
+def test_which_numbers_grow_from_one_reading_to_the_next() -> None:
+    """Of the user's code, in the same call; a number that stayed, a text and what is not a number do not count."""
+    numbers = Numbers()
+
+    def trends(text: str, more: int, less: float) -> list[dict[str, int] | None]:
+        found = [local("more", more), local("same", 3)]
+        others = {"less": str(less), "text": text, "nan": "nan"}
+        found += [{"name": name, "addr": 1, "repr": value} for name, value in others.items()]
+        files = ("job.py", "/lib/python3.11/x.py")
+        frames = [{"name": "f", "filename": file, "line": 1, "locals": found} for file in files]
+        return [frame.trend for frame in parse_dump(dump(*frames), 7, AT, numbers=numbers)[0].frames]
+
+    assert trends("'a'", 9, 0.5) == [None, None]
+    assert trends("'b'", 10, 0.25) == [{"more": 1, "less": -1}, None]
+    assert trends("'b'", 10, 0.25) == [None, None]
+
+
+def test_the_numbers_of_another_call_are_not_compared() -> None:
+    numbers = Numbers()
+    for name, value in (("f", 1), ("g", 2), ("f", 3)):
+        frame = {"name": name, "filename": "job.py", "line": 1, "locals": [local("n", value)]}
+        assert parse_dump(dump(frame), 7, AT, numbers=numbers)[0].frames[0].trend is None
 
 
 def test_the_number_of_a_worker_is_kept() -> None:

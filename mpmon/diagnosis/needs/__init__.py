@@ -32,6 +32,7 @@ from mpmon.diagnosis.needs.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.needs.remote import remote_call, remote_end
 from mpmon.diagnosis.needs.servants import event_loop, future_result, loader_batch, pool_result
 from mpmon.diagnosis.needs.threads import gil_need, gil_owner, native_mutex, other_threads, starves_others, thread_lock
+from mpmon.diagnosis.rounds import round_since
 from mpmon.diagnosis.waits import Wait, context
 
 SOON_S = 120.0
@@ -93,9 +94,36 @@ def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
     if motion in (Motion.NAPPING, Motion.SPINNING) and signs_of_life(case, key):
         return Status.LIVE
     if motion is Motion.SPINNING and context(case.stacks.get(key)) is None and not starves_others(case, key):
-        # Code that nobody called on behalf of others may compute as long as it likes.
-        return Status.LIVE
+        # Code that nobody called on behalf of others may compute as long as it likes, unless it goes round in circles.
+        return Status.LEAF if _goes_round(case, key) and _keeps_waiting(case, key) else Status.LIVE
     return Status.LEAF
+
+
+def _goes_round(case: Case, key: ThreadKey) -> bool:
+    """It computes in one loop that does not get on, and has read and written nothing meanwhile."""
+    past, life = case.past(key), case.history.life(case.processes[key[0]])
+    since = round_since(past.looks) if past else None
+    return since is not None and not (life and life.io_at and life.io_at >= since)
+
+
+def _keeps_waiting(case: Case, key: ThreadKey) -> bool:
+    """Others of its job have nothing to do meanwhile: its servants idle, or another process stands still in a wait for
+    something else than an end.
+    """
+    others = [(pid, pid) for pid in case.processes if pid != key[0] and case.is_alive(pid)]
+    servants = case.clients.get(key[0], ())
+    return any(
+        row[0] in servants if case.standing(row).idle else case.standing(row).kind in _MESSAGES
+        and case.motion(row) in (Motion.FROZEN, Motion.NAPPING)
+        for row in others
+    )  # fmt: skip
+
+
+_MESSAGES = frozenset({
+    Wait.COLLECTIVE, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.SOCKET, Wait.LOADER_BATCH,
+    Wait.POOL_RESULT, Wait.FUTURE_RESULT, Wait.LOCK, Wait.PROCESS_EVENT, Wait.REMOTE_CALL, Wait.STORE_KEY,
+})  # fmt: skip
+"""Waits for what others have to do, not for their end."""
 
 
 NAPS_S = 5.0

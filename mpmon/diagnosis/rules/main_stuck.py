@@ -27,7 +27,7 @@ def claim(knot: Knot) -> Claim | None:
     return Claim(
         summary=f"{knot.role()} has been {knot.has_been()}{where}",
         evidence=(
-            f"{knot.role()} burns CPU inside one call" if spins else f"{knot.role()} stands at the same line",
+            knot.burning() if spins else f"{knot.role()} stands at the same line",
             *knot.edge_evidence(),
         ),
         advice=("Look at that line; bound the loop or the wait.",),

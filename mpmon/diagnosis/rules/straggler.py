@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "straggler"
@@ -29,19 +30,27 @@ def claim(knot: Knot) -> Claim | None:
     if not others or knot.standing().kind is Wait.COLLECTIVE:
         return None
     words = knot.standing(others[0]).words
+    spins = knot.motion() is Motion.SPINNING
     lags = [lag for key in others if (lag := knot.case.numbers.lag(key[0])) and knot.root in lag.targets]
     return Claim(
         summary=f"{knot.role()} has been {knot.has_been()}, while {len(others)} other rank{'s' if len(others) > 1 else ''} "
         f"wait for it in {words}",
         evidence=(
-            *(lag.words for lag in lags), f"{knot.role()} is the only one outside of {words}", *knot.edge_evidence()
+            *(lag.words for lag in lags), f"{knot.role()} is the only one outside of {words}",
+            *([knot.burning()] if spins else ()), *knot.edge_evidence(),
         ),
         advice=(
             "Look at that line of that rank; the others are right to wait.",
             "init_process_group(timeout=…) turns such a wait into an error; bound what the rank does meanwhile.",
         ),
-        certainty=Certainty.PROVED if any(lag.exact for lag in lags) else Certainty.LIKELY,
+        certainty=_certainty(knot, proved=any(lag.exact for lag in lags)),
     )  # fmt: skip
+
+
+def _certainty(knot: Knot, *, proved: bool) -> Certainty:
+    if knot.motion() is Motion.SPINNING and knot.context() is None:
+        return Certainty.POSSIBLE
+    return Certainty.PROVED if proved else Certainty.LIKELY
 
 
 def _serves_a_rank(knot: Knot) -> bool:

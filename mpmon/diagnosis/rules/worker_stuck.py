@@ -41,7 +41,7 @@ def claim(knot: Knot) -> Claim | None:
             if spins
             else "Give what it calls a timeout; DataLoader(timeout=60) turns such a wait into an error.",
         ),
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.POSSIBLE if spins and knot.context() is None else Certainty.LIKELY,
     )
 
 
@@ -49,5 +49,5 @@ def _moves(knot: Knot) -> str:
     if knot.motion() is Motion.FROZEN:
         return f"{knot.role()} has not run for {knot.for_how_long()} (scheduler counters of /proc/PID/task/TID)"
     if knot.motion() is Motion.SPINNING:
-        return f"{knot.role()} burns CPU inside one call: every look finds the same arguments"
+        return knot.burning()
     return f"{knot.role()} wakes and goes back to the same line: every look finds the same arguments"

@@ -40,6 +40,9 @@ POSITION_AT = {
 }  # fmt: skip
 """Iterators over what has an end, with the offset of the word that moves: listobject.c and the like in CPython's Objects."""
 
+NO_POSITION = -1
+"""Of an iterator of which it is not known where it is."""
+
 Note = Callable[[int, list[FrameInMemory]], None]
 
 
@@ -51,7 +54,7 @@ class Findings(msgspec.Struct):
     remembered: tuple[Remembered, ...] = ()
     unknown: Unknown | None = None
     """Why it is not all."""
-    turns: Mapping[int, tuple[tuple[int, int], ...]] = {}
+    turns: Mapping[int, tuple[tuple[int, ...], ...]] = {}
     """`Stack.turns` of the runners, by thread."""
 
 
@@ -146,17 +149,19 @@ class _Inside:
                 self._try(self._note_awaited, tid, frames)
         self.locks = [self._doubted(row) for row in self.locks]
 
-    def turns(self, tids: Collection[int]) -> dict[int, tuple[tuple[int, int], ...]]:
-        """Address and position of the iterators that the value stacks of these threads hold."""
-        found = {tid: dict(self._positions(self._stacks.get(tid, []))) for tid in tids}
-        return {tid: tuple(positions.items()) for tid, positions in found.items() if positions}
+    def turns(self, tids: Collection[int]) -> dict[int, tuple[tuple[int, ...], ...]]:
+        """Address, position and place of the iterators that the value stacks of these threads hold, see `Stack.turns`."""
+        return {tid: tuple(dict.fromkeys(self._positions(self._stacks[tid]))) for tid in tids if self._stacks.get(tid)}
 
-    def _positions(self, frames: list[FrameInMemory]) -> Iterator[tuple[int, int]]:
-        for frame in frames:
+    def _positions(self, frames: list[FrameInMemory]) -> Iterator[tuple[int, ...]]:
+        for place, frame in enumerate(reversed(frames)):
             try:
                 for value in frame.slots:
-                    if at := POSITION_AT.get(self._type(value)):
-                        yield value, self._objects.words("q", value + at)[0]
+                    kind = self._type(value)
+                    if at := POSITION_AT.get(kind):
+                        yield value, self._objects.words("q", value + at)[0], place
+                    elif kind and self._is_iterator(value):
+                        yield value, NO_POSITION, place
             except Torn:
                 continue
 
@@ -322,6 +327,12 @@ class _Inside:
             return self._objects.type_name(value)
         except Torn:
             return b""
+
+    def _is_iterator(self, value: int) -> bool:
+        try:
+            return self._objects.is_iterator(value)
+        except Torn:
+            return False
 
     def _method_name(self, value: int) -> bytes:
         return self._objects.c_text(self._objects.word(self._objects.word(value + 16)))

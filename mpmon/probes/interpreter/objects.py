@@ -19,7 +19,7 @@ READS = 60_000
 TYPE, TYPE_NAME, BASIC_SIZE, TYPE_FLAGS, DICT_OFFSET = 8, 24, 32, 168, 288
 """PyObject.ob_type; PyTypeObject's tp_name, tp_basicsize, tp_flags, tp_dictoffset: the same since Python 3.8."""
 
-INLINE_VALUES, MANAGED_DICT = 1 << 2, 1 << 4
+INLINE_VALUES, MANAGED_DICT, HEAP_TYPE = 1 << 2, 1 << 4, 1 << 9
 """Py_TPFLAGS_… of Include/object.h."""
 
 TAGS = 7
@@ -27,6 +27,9 @@ TAGS = 7
 
 BASE, LIST_ITEMS = 256, 24
 """PyTypeObject.tp_base, PyListObject.ob_item."""
+
+NEXT, CLASS_DICT = 224, 264
+"""PyTypeObject.tp_iternext, tp_dict."""
 
 NEGATIVE = 2
 """The lowest bits of `lv_tag` of a negative number, from 3.12 on."""
@@ -58,6 +61,7 @@ class Objects:
         self._type_names: dict[int, bytes] = {}
         self._bases: dict[int, tuple[bytes, ...]] = {}
         self._flags: dict[int, int] = {}
+        self._iterators: dict[int, bool] = {}
         self._pages: dict[int, bytes | None] = {}
         """What was read so far: objects lie close together, and a read costs more than a copy."""
         self._names: dict[int, bytes] = {}
@@ -102,6 +106,24 @@ class Objects:
             self._type_names[kind] = self.c_text(self.word(kind + TYPE_NAME))
         return self._type_names[kind]
 
+    def is_iterator(self, thing: int) -> bool:
+        """Whether `next()` may be called on an object. Raises `Torn`."""
+        kind = self.word(thing + TYPE)
+        if kind not in self._iterators:
+            self._iterators[kind] = bool(self.word(kind + NEXT)) and self._has_next(kind)
+        return self._iterators[kind]
+
+    def _has_next(self, kind: int) -> bool:
+        """Classes made at run time have a `tp_iternext` without a `__next__` (`_PyObject_NextNotImplemented`)."""
+        if not self.word(kind + TYPE_FLAGS) & HEAP_TYPE:
+            return True
+        for _ in range(MOST_BASES):
+            dictionary = self.word(kind + CLASS_DICT) if kind else 0
+            if dictionary and self.named(dictionary, b"__next__"):
+                return True
+            kind = self.word(kind + BASE) if kind else 0
+        return False
+
     def c_text(self, address: int) -> bytes:
         """A C string, at most 48 bytes of it. Raises `Torn`."""
         page_left = 4096 - address % 4096
@@ -123,6 +145,10 @@ class Objects:
         parts = self.words(f"{digits}I", thing + 24) if digits else ()
         number = sum(digit << 30 * place for place, digit in enumerate(parts))
         return -number if negative else number
+
+    def plain_integer(self, thing: int | None) -> int | None:
+        """The same for what may be something else; `None` unless its type is `int` itself. Raises `Torn`."""
+        return self.integer(thing) if thing and self.type_name(thing) == b"int" else None
 
     def bases(self, thing: int) -> tuple[bytes, ...]:
         """Names of an object's class and of its first bases, the class itself first. Raises `Torn`."""
