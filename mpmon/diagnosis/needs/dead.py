@@ -222,21 +222,27 @@ _NUMBERED = re.compile(r"\w*Process-(?:\d+:)*(\d+)")
 """How multiprocessing names what it was given no name for: `ForkProcess-2` is the second of its parent (process.py)."""
 
 
-def child_before(case: Case, pid: int) -> int | None:
-    """The pid of a sibling that was started before this process and has left no trace.
+def forgotten_child(case: Case, pid: int) -> int | None:
+    """The pid of a sibling that has ended and left no trace: the numbers in their names say that there was one more.
 
-    The name of this process tells how many there were, and one pid alone is missing between its parent's and its own.
+    Processes forked one after the other get pids in a row, so it is the one before its successor's, or the only one that is
+    missing between its neighbours'.
     """
-    row, parent = case.remembered.get(pid), case.processes[pid].ppid
-    number = _NUMBERED.fullmatch(row.name) if row else None
-    if row is None or number is None or row.pid != parent:
+    family = [row for row in case.snapshot.remembered if row.pid == case.processes[pid].ppid]
+    numbers = {int(found[1]): row.child for row in family if (found := _NUMBERED.fullmatch(row.name))}
+    missing = set(range(1, max(numbers, default=0))) - set(numbers)
+    if len(missing) != 1 or len(numbers) < len(family) or pid not in numbers.values():
         return None
-    siblings = [other for other in case.snapshot.remembered if other.pid == parent and other.child < pid]
-    taken = {*case.processes, *(thread.tid for thread in case.snapshot.threads), *(other.child for other in siblings)}
-    if pid - parent > len(taken) + 2:
-        return None
-    missing = [candidate for candidate in range(parent + 1, pid) if candidate not in taken]
-    return missing[0] if len(missing) == 1 and int(number[1]) - 1 - len(siblings) == 1 else None
+    (number,) = missing
+    after = numbers[number + 1]
+    taken = {*case.processes, *(thread.tid for thread in case.snapshot.threads)}
+    between = range(numbers.get(number - 1, case.processes[pid].ppid) + 1, after)
+    free = [candidate for candidate in between[-MOST_BETWEEN:] if candidate not in taken]
+    return free[-1] if free and (len(free) == 1 or free[-1] == after - 1) else None
+
+
+MOST_BETWEEN = 1000
+"""Pids that are looked at between two siblings'."""
 
 
 # Why

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.needs.dead import advice_on, child_before, death, did, evidence_of, replaced
+from mpmon.diagnosis.needs.dead import advice_on, death, did, evidence_of, forgotten_child, replaced
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "lock-orphaned"
@@ -34,7 +34,7 @@ def claim(knot: Knot) -> Claim | None:
     siblings = knot.case.clients.get(knot.case.role(knot.root[0]).parent or 0, ())
     pool = [pid for pid in siblings if knot.case.role(pid).kind == "pool worker"]
     found = None if dead else replaced(knot.case, pool)
-    before = None if dead or pool else child_before(knot.case, knot.root[0])
+    before = None if dead or pool else forgotten_child(knot.case, knot.root[0])
     inferred = found.dead if found else (before,) if before else ()
     dead = dead or tuple(map(knot.case.dead_suspect, inferred))
     pids = [suspect.pid for suspect in dead]

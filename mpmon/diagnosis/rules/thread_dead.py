@@ -22,7 +22,8 @@ _FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
 
 def claim(knot: Knot) -> Claim | None:
     """A wait between threads, with nobody left at the other end."""
-    handed = knot.standing().kind in _RESULTS and knot.nobody is not None and not knot.nobody.blame
+    blamed = set(knot.nobody.blame) - {key[0] for key in knot.roots} if knot.nobody else set[int]()
+    handed = knot.standing().kind in _RESULTS and knot.nobody is not None and not blamed
     if knot.ending is not Ending.NOBODY or not (knot.standing().kind in _FROM_THREADS or handed):
         return None
     if knot.context() is not None:
