@@ -76,11 +76,11 @@ def choose(jobs: Sequence[Job], stdin: TextIO, stderr: TextIO) -> Job:
 
 
 def _ask(highest: int, stdin: TextIO, stderr: TextIO) -> int:
-    """A number from 1 to the highest, asked until one comes."""
+    """A number from 1 to the highest, asked until one comes or the user leaves."""
     while True:
-        print(f"which job? [1-{highest}, Enter for 1] ", end="", file=stderr, flush=True)
+        print(f"which job? [1-{highest}, Enter for 1, q to leave] ", end="", file=stderr, flush=True)
         answer = stdin.readline()
-        if not answer:
+        if not answer or answer.strip() in ("q", "Q"):
             raise CannotTell("no job was chosen", "give its pid: mpmon PID")
         if not answer.strip():
             return 1
@@ -99,7 +99,8 @@ def _name(job: Job) -> str:
 
 def _facts(job: Job) -> str:
     plural = "process" if job.processes == 1 else "processes"
-    return f"{job.processes} {plural}, {age(job.age_s)} old, {job.user}; {', '.join(job.why)}"
+    signs = dict.fromkeys(word for sign in job.why for word in sign.split(", "))
+    return f"{job.processes} {plural}, {age(job.age_s)} old, {job.user}; {', '.join(signs)}"
 
 
 def _cut(text: str, most: int) -> str:

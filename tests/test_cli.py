@@ -25,6 +25,7 @@ import pytest
 import mpmon as mpmon_package
 from mpmon import __version__
 from mpmon.codec import encode
+from mpmon.commands import COMMANDS
 from mpmon.diagnosis.remarks import TOPICS
 from mpmon.diagnosis.rules import RULES
 from mpmon.probes.stacks import find_py_spy
@@ -124,6 +125,22 @@ def test_explain_prints_the_page_of_a_rule_or_a_topic(cause: str) -> None:
 
 def test_explain_of_what_is_no_cause() -> None:
     assert "no cause 'gremlins'" in one_sentence(mpmon("explain", "gremlins"), 2)
+
+
+@pytest.mark.parametrize(("said", "meant"), [("fork", "fork-lock, fork-openmp"), ("worker-stock", "worker-stuck")])
+def test_explain_of_what_is_nearly_a_cause(said: str, meant: str) -> None:
+    assert meant in one_sentence(mpmon("explain", said), 2)
+
+
+def test_lists_stand_in_columns() -> None:
+    for listed in mpmon("explain").stdout.split("\n\n"):
+        assert len({len(line) - len(line.split(maxsplit=1)[1]) for line in listed.splitlines()}) == 1
+    told = mpmon("--help").stdout.splitlines()
+    assert len({line.index(does) for line in told for _, does in COMMANDS.values() if line.endswith(does)}) == 1
+
+
+def test_gc_in_a_folder_that_is_not_there() -> None:
+    assert "no folder /nowhere" in one_sentence(mpmon("gc", "/nowhere"), 2)
 
 
 # Flight Recorders

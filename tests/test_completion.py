@@ -90,6 +90,7 @@ def test_scenes(shell: str, tmp_path: Path) -> None:
 
 def test_causes(shell: str, tmp_path: Path) -> None:
     assert "fork-lock" in offered(shell, tmp_path, "mpmon", "explain", "fork-")
+    assert "gpu-spinning" in offered(shell, tmp_path, "mpmon", "explain", "gpu-")
 
 
 def test_jobs_for_a_command_that_takes_one(shell: str, tmp_path: Path) -> None:

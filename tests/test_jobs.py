@@ -211,9 +211,15 @@ def test_jobs_to_choose_from_fit_the_terminal(monkeypatch: pytest.MonkeyPatch) -
     assert lines[2] == r"  2  pid 4200  python \x1b[31mred"
 
 
-def test_choosing_nothing() -> None:
+@pytest.mark.parametrize("answer", ["", "q\n", "x\nQ\n"])
+def test_choosing_nothing(answer: str) -> None:
     with pytest.raises(CannotTell, match="no job was chosen"):
-        choose((job(), job()), io.StringIO(""), io.StringIO())
+        choose((job(), job()), io.StringIO(answer), io.StringIO())
+
+
+def test_what_a_job_was_recognised_by_is_said_once() -> None:
+    signs = ("multiprocessing, resource tracker", "multiprocessing, spawned")
+    assert describe(job(why=signs)).endswith("; multiprocessing, resource tracker, spawned)")
 
 
 def test_a_job_in_one_line() -> None:

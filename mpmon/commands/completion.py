@@ -91,6 +91,8 @@ def _scenes() -> tuple[str, ...]:
 
 
 def _causes() -> tuple[str, ...]:
+    """All that has a page."""
+    from mpmon.diagnosis.remarks import TOPICS
     from mpmon.diagnosis.rules import RULES
 
-    return tuple(sorted(rule.CAUSE for rule in RULES))
+    return (*sorted(rule.CAUSE for rule in RULES), *sorted(topic.TOPIC for topic in TOPICS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from difflib import get_close_matches
 
 from mpmon.errors import UsageError
 
@@ -20,14 +21,21 @@ def run(arguments: list[str]) -> int:
         print(f"{_listed(causes)}\n\n{_listed(topics)}")
         return 0
     if given.cause not in pages:
-        raise UsageError(f"there is no cause {given.cause!r}, and no topic.", "List them with: mpmon explain")
+        raise UsageError(f"there is no cause {given.cause!r}, and no topic.", _others(given.cause, pages))
     print(f"{given.cause}\n\n{pages[given.cause]}")
     return 0
 
 
+def _others(wanted: str, pages: dict[str, str]) -> str:
+    """Those the user may have meant, else how to find one."""
+    near = [name for name in pages if wanted in name] or get_close_matches(wanted, pages)
+    return f"There is: {', '.join(sorted(near))}" if near else "List them with: mpmon explain"
+
+
 def _listed(pages: dict[str, str]) -> str:
     """Names with the first line of each page."""
-    return "\n".join(f"{name:<22} {page.splitlines()[0]}" for name, page in sorted(pages.items()))
+    width = max(map(len, pages))
+    return "\n".join(f"{name:<{width}}  {page.splitlines()[0]}" for name, page in sorted(pages.items()))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
+from mpmon.errors import UsageError
+
 
 def run(arguments: list[str]) -> int:
     """Remove and tell."""
@@ -12,6 +14,8 @@ def run(arguments: list[str]) -> int:
     from mpmon.probes.shim import clean, usual_folders
     from mpmon.shim.places import VARIABLE
 
+    if lacking := [folder for folder in given.folders if not os.path.isdir(folder)]:
+        raise UsageError(f"there is no folder {lacking[0]}.", "Give the one MPMON_RUN_DIR of the job pointed to.")
     named = [folder for folder in (os.environ.get(VARIABLE), *given.folders) if folder]
     removed = clean([*usual_folders(), *named], keep_newest=not given.all)
     for file in removed:

@@ -80,8 +80,8 @@ def _sampler(
     from mpmon.session.sampler import Sampler
 
     proc = Proc()
-    beside = (NvmlProbe(proc, eager=eager), IpcProbe(proc, eager=eager), ShimProbe(proc))
+    side_probes = (NvmlProbe(proc, eager=eager), IpcProbe(proc, eager=eager), ShimProbe(proc))
     return Sampler(
         proc, pid, now=now, host=os.uname().nodename, stacks=given.stacks, eager=eager,
-        flight_recorder=flight_recorder, beside=beside,
+        flight_recorder=flight_recorder, side_probes=side_probes,
     )  # fmt: skip

@@ -33,7 +33,8 @@ def program() -> argparse.ArgumentParser:
 def _commands() -> str:
     rows = [("PID", "watch the job under PID on a live screen"), ("", "list the jobs that run here and pick one")]
     rows += [(f"{name} {takes}", does) for name, (takes, does) in COMMANDS.items()]
-    return "commands:\n" + "".join(f"  {'mpmon ' + call:<22} {does}\n" for call, does in rows)
+    width = max(len(call) for call, _ in rows)
+    return "commands:\n" + "".join(f"  mpmon {call:<{width}}  {does}\n" for call, does in rows)
 
 
 def add_subject(parser: argparse.ArgumentParser) -> None:

@@ -118,13 +118,14 @@ def _lines(given: Namespace, watch: Watch) -> int:
 
 
 def _screen(given: Namespace, watch: Watch) -> int:
-    from mpmon.reports import text
+    from mpmon.reports import document, text
     from mpmon.tui import app
 
     send, environment = _reach() if watch.live else (None, None)
     return app.run(
         watch, ascii_only=given.ascii, color=_color(given.color), theme=given.theme, readonly=given.readonly,
-        interval=given.interval, export=text.render, send=send, environment=environment,
+        interval=given.interval, export=text.render, document=document.render_pretty, send=send,
+        environment=environment,
     )  # fmt: skip
 
 

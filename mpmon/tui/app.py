@@ -71,6 +71,7 @@ class MonitorApp(App[int]):
         readonly: bool = False,
         interval: float = 1.0,
         export: Callable[[Observation], str] | None = None,
+        document: Callable[[Observation], str] | None = None,
         send: Callable[[int, Sequence[Process]], Sequence[Outcome]] | None = None,
         environment: Callable[[Process], tuple[Mapping[str, str], str]] | None = None,
     ) -> None:
@@ -81,6 +82,7 @@ class MonitorApp(App[int]):
         self._watch = watch
         self._feed = Feed(watch, self.post_message)
         self._export = export
+        self._document = document
         self._send = send
         self._environment = environment
         self._readonly = readonly
@@ -118,6 +120,15 @@ class MonitorApp(App[int]):
         if self._watch.live:
             self.set_interval(1.0, self._notice_silence)
 
+    def _fatal_error(self) -> None:
+        """Ends without Textual's page of local variables: who runs the app says in a sentence what `failure` is."""
+        self._close_messages_no_wait()
+
+    @property
+    def failure(self) -> Exception | None:
+        """The defect the screen ended with."""
+        return self._exception
+
     # From the feed
 
     def on_observed(self, message: Observed) -> None:
@@ -127,8 +138,8 @@ class MonitorApp(App[int]):
         self._show()
 
     def on_ended(self, message: Ended) -> None:
-        """The last picture stays."""
-        self._ended = message.problem or ("the job ended" if self._watch.live else "end of the recording")
+        """The last picture stays; that a recording is at its end stands in the headline."""
+        self._ended = message.problem or ("the job ended" if self._watch.live else None)
         self._show()
 
     def on_attend(self, message: Attend) -> None:
@@ -192,8 +203,6 @@ class MonitorApp(App[int]):
         parts: list[str] = []
         if self._ended is not None:
             parts.append(self._ended)
-        elif self._player.at_end:
-            parts.append("end of the recording")
         elif self._is_silent():
             parts.append(f"nothing new for {age(time.monotonic() - self._heard_at)}: a look at the job takes long")
         if self._scene is not None:
@@ -263,15 +272,15 @@ class MonitorApp(App[int]):
         if self._scene is None:
             self._say("nothing to export yet")
             return
-        contents = {".svg": self.export_screenshot()}
-        if self._export is not None:
-            contents = {".txt": self._export(self._scene.observation), **contents}
+        reports = {".txt": self._export, ".json": self._document}
+        contents = {suffix: report(self._scene.observation) for suffix, report in reports.items() if report is not None}
+        contents[".svg"] = self.export_screenshot()
         try:
-            names = write_new(file_stem(self._scene.snapshot), contents, Path.cwd())
+            name = write_new(file_stem(self._scene.snapshot), contents, Path.cwd())
         except OSError as error:
             self._say(f"not written: {error.strerror}: {Path.cwd()}")
             return
-        self._say("written: " + " ".join(names))
+        self._say(f"written: {name}{' '.join(contents)}")
 
     def action_copy(self) -> None:
         """Sends the text of the page, or the report, to the clipboard of the terminal."""
@@ -290,12 +299,12 @@ class MonitorApp(App[int]):
             self.screen.notice(text)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: every key of the screen by name."""
-        for key in APP_KEYS:
+        """The palette: every key of the screen by name, without those for the same thing from everywhere."""
+        for key in (key for key in APP_KEYS if not key.always):
             yield SystemCommand(key.help, f"key {key.shown}", partial(self.run_action, key.action))
         for key in screen.table if isinstance(screen, Framed) else ():
             yield SystemCommand(key.help, f"key {key.shown}", partial(self.run_action, f"screen.{key.action}"))
-        yield SystemCommand("other colours", "choose a theme", self.action_change_theme)
+        yield SystemCommand("theme: other colours", "choose one", self.action_change_theme)
 
 
 def _known(theme: str, themes: Iterable[str]) -> str:
@@ -323,6 +332,7 @@ def run(
     readonly: bool = False,
     interval: float = 1.0,
     export: Callable[[Observation], str] | None = None,
+    document: Callable[[Observation], str] | None = None,
     send: Callable[[int, Sequence[Process]], Sequence[Outcome]] | None = None,
     environment: Callable[[Process], tuple[Mapping[str, str], str]] | None = None,
 ) -> int:
@@ -335,7 +345,8 @@ def run(
         theme: Which colours, a name of one of Textual's themes.
         readonly: Say that nothing here can change the job.
         interval: Seconds between rounds, to tell a slow look from a silent one.
-        export: Makes the text file of the export key; without it that key writes a picture only.
+        export: Makes the text file of the export key; without it that key writes none.
+        document: Makes its JSON file; without it that key writes none.
         send: Sends a signal to processes, and tells what became of them; without it there are no signals.
         environment: Reads the variables of a process, and says what is wrong with them; without it there are few.
 
@@ -344,10 +355,11 @@ def run(
 
     Raises:
         UsageError: there is no such theme.
+        Exception: a defect ended the screen; the terminal is as it was.
     """
     app = MonitorApp(
         watch, ascii_only=ascii_only, color=color, theme=theme, readonly=readonly, interval=interval, export=export,
-        send=send, environment=environment,
+        document=document, send=send, environment=environment,
     )  # fmt: skip
     handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
     with _drawn_on_the_terminal():
@@ -357,6 +369,8 @@ def run(
             app.stop_feed()
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+    if app.failure is not None:
+        raise app.failure
     return app.return_code or status or 0
 
 

@@ -36,5 +36,5 @@ def said(copy: Copy, what: str, *, in_tmux: bool) -> str:
     """What to tell the user."""
     lines = copy.text.count("\n")
     size = f"{lines} line{'' if lines == 1 else 's'}" + ("" if copy.whole else ", the first of more")
-    hint = "; tmux passes it on with: set -g set-clipboard on" if in_tmux else ""
-    return f"{what} sent to the terminal's clipboard ({size}){hint}"
+    hint = "; tmux needs: set -g set-clipboard on" if in_tmux else ""
+    return f"{what} sent to the clipboard ({size}){hint}"

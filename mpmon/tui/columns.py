@@ -74,13 +74,25 @@ def _first(value: float | None) -> float:
     return -1.0 if value is None else value
 
 
+MIXED = "mixed"
+"""The state of several that are not in the same one."""
+
+MOODS = ("suspect", "dead", "stopped", "waiting", MIXED, "working", "idle")
+"""What to look at comes first."""
+
+
+def _trouble(row: Row) -> float:
+    """The place of its state; others come last."""
+    return MOODS.index(row.mood) if row.mood in MOODS else len(MOODS)
+
+
 GPU_WIDTH = 3
 
 COLUMNS: tuple[Column, ...] = (
     Column(
         "pid", 7, lambda r: f"×{len(r.members)}" if r.members else str(r.pid), lambda r: r.pid, 9, largest_first=False
     ),
-    Column("state", 8, lambda r: r.mood or fmt.UNKNOWN, lambda r: r.mood, 8, right=False, largest_first=False),
+    Column("state", 8, lambda r: r.mood or fmt.UNKNOWN, _trouble, 8, right=False, largest_first=False),
     Column("gpu", GPU_WIDTH, lambda r: r.gpu or fmt.UNKNOWN, lambda r: r.gpu, 5, gpu=True, largest_first=False),
     Column("gmem", 5, lambda r: fmt.size(r.gpu_memory), lambda r: _first(r.gpu_memory), 7, gpu=True),
     Column("sm%", 4, lambda r: fmt.percent(r.gpu_sm), lambda r: _first(r.gpu_sm), 4, gpu=True),
@@ -90,7 +102,7 @@ COLUMNS: tuple[Column, ...] = (
 )
 """Between the role at the left and what the process does at the right, which take the room that is left."""
 
-HISTORY = Column("cpu", 12, lambda r: r.history, lambda r: r.history, 0, right=False)
+HISTORY = Column("cpu", 12, lambda r: r.history, lambda r: r.history, 0)
 """Behind the others on a wide screen; nobody sorts by it."""
 
 ROLE = "role"
@@ -124,14 +136,11 @@ ROLE_AT_LEAST, DOES_AT_LEAST = 12, 16
 ROLE_AT_EASE, DOES_AND_PLACE = 24, 22
 """Cells in which a role keeps its number, and an action says more than the state does."""
 
-DISPENSABLE = 3
+DISPENSABLE = 4
 """Columns up to this `keep` give way to that."""
 
 NAME_AT_LEAST = 6
 """Of a name before its numbers."""
-
-MIXED = "mixed"
-"""The state of several that are not in the same one."""
 
 MOOD_STYLES = {"suspect": "bad", "dead": "bad", "stopped": "warn", "idle": "dim", "working": "good"}
 
@@ -196,12 +205,12 @@ def line(row: Row, plan: Plan) -> Line:
 
 
 def _named(row: Row, room: int) -> str:
-    """The role, and how many are folded below it; of several that share the line the numbers stay whole."""
+    """The role, and how many are folded below it; what comes last stays whole, for it tells one from the others."""
     folded = f" +{row.hidden}" if row.hidden else ""
     text = row.role + folded
     name, _, numbers = row.role.rpartition(" ")
     left = room - cell_len(f" {numbers}{folded}")
-    if not row.members or cell_len(text) <= room or left < NAME_AT_LEAST:
+    if cell_len(text) <= room or left < NAME_AT_LEAST:
         return text
     return f"{fit(name, left)} {numbers}{folded}"
 

@@ -17,8 +17,8 @@ def file_stem(snapshot: Snapshot) -> str:
     return f"mpmon-{snapshot.root_pid}-{moment}"
 
 
-def write_new(stem: str, contents: dict[str, str], folder: Path) -> list[str]:
-    """Writes one file for each suffix and returns their names.
+def write_new(stem: str, contents: dict[str, str], folder: Path) -> str:
+    """Writes one file for each suffix and returns their common stem.
 
     Raises:
         OSError: The folder may not be written to, or is full.
@@ -31,4 +31,4 @@ def write_new(stem: str, contents: dict[str, str], folder: Path) -> list[str]:
     for suffix, content in contents.items():
         with (folder / f"{name}{suffix}").open("x", encoding="utf-8") as file:
             file.write(content)
-    return [f"{name}{suffix}" for suffix in contents]
+    return name

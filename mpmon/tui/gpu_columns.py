@@ -89,10 +89,10 @@ COLUMNS: tuple[Column, ...] = (
 """From the left, then the histories and what matters."""
 
 HISTORIES = tuple(
-    Column(title, 10, partial(_history, track=number, style=style), 3)
+    Column(title, 10, partial(_history, track=number, style=style), 3, right=True)
     for number, (title, style) in enumerate([*((t.title, t.style) for t in TRACKS), ("cpu", "dim")])
 )
-"""All on one axis. The last one is that of the process that uses the GPU."""
+"""All on one axis, whose newest end is at the right. The last one is that of the process that uses the GPU."""
 
 NOTES = Column("", 14, _notes, 11, most=28)
 

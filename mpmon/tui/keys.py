@@ -39,7 +39,7 @@ APP_KEYS: tuple[Key, ...] = (
     Key("right_square_bracket", "]", "speed(2.0)", "of a recording: play twice as fast"),
     Key("left_square_bracket", "[", "speed(0.5)", "of a recording: play half as fast"),
     Key("r", "r", "look", "look at everything now"),
-    Key("x", "x", "export", "write what is on the screen to files here: text and SVG", "save"),
+    Key("x", "x", "export", "write what is on the screen to files here: text, JSON and SVG", "save"),
     Key(
         "y",
         "y",

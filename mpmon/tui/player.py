@@ -102,10 +102,11 @@ class Player:
         return tuple(said)
 
     def _place(self, shown: Observation) -> str:
-        """`12:04:31 · 37 of 120`, in the time of where mpmon runs."""
+        """`12:04:31 · 37 of 120`, and whether that is the end, in the time of where mpmon runs."""
         clock = time.strftime("%H:%M:%S", time.localtime(shown.snapshot.taken_at))
         of = self._watch.length if self._newest is None or not self._watch.live else self._newest.number
-        return f"{clock} · {shown.number}" + (f" of {of}" if of is not None else "")
+        end = ", the end" if self.at_end else ""
+        return f"{clock} · {shown.number}" + (f" of {of}" if of is not None else "") + end
 
     def _pause(self) -> None:
         self.paused, self._asked = True, False

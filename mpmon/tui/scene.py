@@ -32,12 +32,13 @@ class Scene:
     """What every panel shows. Compared by identity; never changed after it was made."""
 
     def __init__(self, observation: Observation, before: Scene | None = None) -> None:
-        """Joins of tables that are those of the scene `before` are taken over from it."""
+        """Joins of tables that are those of the scene `before` are taken over from it, and what was before the same hang."""
         self.observation = observation
         self.snapshot: Snapshot = observation.snapshot
         self.diagnosis: Diagnosis = observation.diagnosis
         if before is not None:
             same = [name for name in _JOINS if getattr(before.snapshot, name) is getattr(self.snapshot, name)]
+            same += ["rates_before"] if before.since_found == self.since_found else []
             vars(self).update({name: vars(before)[name] for name in same if name in vars(before)})
 
     @property
@@ -52,7 +53,8 @@ class Scene:
     @cached_property
     def over(self) -> bool:
         """Every process of the job has ended."""
-        return bool(self.snapshot.exits) and all(row.ended for row in self.snapshot.processes)
+        rows = self.snapshot.processes
+        return bool(rows or self.snapshot.exits) and all(row.ended for row in rows)
 
     @property
     def finding(self) -> Finding | None:
@@ -192,6 +194,17 @@ class Scene:
     def rates(self) -> Rates:
         """How much goes through the queues."""
         return rates(self.observation.trend)
+
+    @property
+    def since_found(self) -> float | None:
+        """When what is found began."""
+        return self.finding.since if self.finding else None
+
+    @cached_property
+    def rates_before(self) -> Rates:
+        """The same of the time before that; the trend forgets it, a scene after the other does not."""
+        began = self.since_found
+        return rates([row for row in self.observation.trend if began is not None and row.taken_at <= began])
 
     @cached_property
     def _ordinals(self) -> dict[tuple[int, Device], Ordinal]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -12,12 +13,13 @@ import msgspec
 
 from mpmon.diagnosis.findings import Certainty, Event, Finding, Link, Waiter
 from mpmon.errors import CannotTell
+from mpmon.reports import document
 from mpmon.tui.app import MonitorApp
 from mpmon.tui.describe.finding import chain
 from mpmon.tui.line import text_of
 from mpmon.tui.panels.processes import ProcessesPanel
 from mpmon.tui.scene import Scene
-from tests.tui.fakes import NOW, BlockedWatch, FakeWatch, healthy, hung, many, observe
+from tests.tui.fakes import NOW, BlockedWatch, FakeWatch, ended, healthy, hung, many, observe
 from tests.tui.screens import play, screen_text, screen_text_of, settle
 
 if TYPE_CHECKING:
@@ -82,11 +84,26 @@ def test_the_last_picture_stays_when_the_job_ends() -> None:
     play(watch, script)
 
 
-def test_the_end_of_a_recording_is_told() -> None:
-    watch = FakeWatch(hung(), None, live=False, title="recording hang.jsonl.gz")  # pyright: ignore[reportArgumentType]
+def test_a_job_whose_last_process_nobody_has_collected_has_ended() -> None:
+    before = ended()
+    zombie = before.snapshot.exits[0].process
+    snapshot = msgspec.structs.replace(
+        before.snapshot, exits=(), processes=(msgspec.structs.replace(zombie, state="Z"),)
+    )
+    left = msgspec.structs.replace(before, snapshot=snapshot)
 
     async def script(pilot: Pilot[int]) -> None:
-        await settle(pilot, lambda: shows(pilot, "end of the recording", "recording hang.jsonl.gz"))
+        await settle(pilot, lambda: shows(pilot, "ENDED", "main (pid 4100) ended with exit status 5, at "))
+
+    play(FakeWatch(left), script)
+
+
+def test_the_end_of_a_recording_is_told() -> None:
+    watch = FakeWatch(hung(), None, live=False, title="recording hang.jsonl.gz")  # pyright: ignore[reportArgumentType]
+    watch.length = 1
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "1 of 1, the end]", "recording hang.jsonl.gz"))
 
     play(watch, script)
 
@@ -226,15 +243,16 @@ def test_export_writes_report_and_picture_and_never_over_a_file(
         await pilot.press("x")
         await settle(pilot, lambda: shows(pilot, "written: mpmon-4100-"))
         await pilot.press("x")
-        await settle(pilot, lambda: shows(pilot, "-2.svg"))
+        await settle(pilot, lambda: shows(pilot, "-2.txt .json .svg"))
 
     def report(observation: Observation) -> str:
         return f"{observation.diagnosis.verdict.value}\n"
 
-    play(FakeWatch(hung()), script, first="HUNG", export=report)
+    play(FakeWatch(hung()), script, first="HUNG", export=report, document=document.render_pretty)
 
-    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".svg", ".svg", ".txt", ".txt"]
+    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".json", ".json", ".svg", ".svg", ".txt", ".txt"]
     assert {p.read_text() for p in tmp_path.glob("*.txt")} == {"hung\n"}
+    assert {json.loads(p.read_text())["verdict"] for p in tmp_path.glob("*.json")} == {"hung"}
 
 
 def test_export_that_fails_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,11 +35,11 @@ def copied(*keys: str, told: str, observation: Observation | None = None, **opti
 
 
 def test_the_report_is_copied_from_the_main_screen() -> None:
-    assert copied("y", told="report sent to the terminal's clipboard (1 line)", export=report) == "hung\n"
+    assert copied("y", told="report sent to the clipboard (1 line)", export=report) == "hung\n"
 
 
 def test_all_of_a_page_is_copied_in_view_or_not() -> None:
-    text = copied("w", "y", told="page sent to the terminal's clipboard")
+    text = copied("w", "y", told="page sent to the clipboard")
     assert text.startswith("1. Dataloader worker 1 sleeps in download()")
     assert "· num_workers=0 shows the hang directly." in text
     assert not any(line.endswith(" ") for line in text.splitlines())
@@ -51,7 +51,7 @@ def test_without_a_report_there_is_nothing_to_copy() -> None:
 
 def test_tmux_needs_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMUX", "/tmp/tmux-1/default,1,0")
-    copied("y", told="tmux passes it on with: set -g set-clipboard on", export=report)
+    copied("y", told="tmux needs: set -g set-clipboard on", export=report)
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_what_a_terminal_would_refuse_is_cut_at_a_line(monkeypatch: pytest.Monke
     monkeypatch.setattr(clipboard, "LIMIT", 7)
     copy = for_clipboard("ä\nbcd\ne\n")
     assert copy == Copy("ä\nbcd\n", whole=False)
-    assert said(copy, "page", in_tmux=False) == "page sent to the terminal's clipboard (2 lines, the first of more)"
+    assert said(copy, "page", in_tmux=False) == "page sent to the clipboard (2 lines, the first of more)"

@@ -123,7 +123,7 @@ def test_without_gpus_it_stands_in_the_list_of_processes() -> None:
     job_without = msgspec.structs.replace(many(3), trend=rounds(*[100] * 9, began=NOW - 8))
     text = drawn(job_without, (VAST, 60))
 
-    assert re.search(r"still cpu \d+ s ", text)
+    assert re.search(r"still +cpu \d+ s ", text)
     assert "▁" in text
 
 

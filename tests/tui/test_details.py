@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, ProcessView, Verdict
@@ -172,6 +173,13 @@ def test_a_thread_says_what_it_waits_for_and_what_it_holds() -> None:
     assert lines[lines.index("writer (4105)") + 4] == "- holding Lock 0x7f00aa"
 
 
+def test_a_thread_that_python_has_not_named_yet_is_the_main_one() -> None:
+    observation = rank()
+    unnamed = stack(RANK, frame("<module>", "<string>", 1), thread="")
+    snapshot = msgspec.structs.replace(observation.snapshot, stacks=(unnamed,))
+    assert f"MainThread ({RANK})" in said(msgspec.structs.replace(observation, snapshot=snapshot))
+
+
 def test_threads_without_frames_that_wait_alike_are_one_block() -> None:
     lines = said(rank())
     assert lines[lines.index("2 × pt_autograd · without Python frames") + 1] == "in futex"
@@ -215,3 +223,17 @@ def test_what_is_not_known_has_a_reason() -> None:
 
 def test_a_process_that_is_gone() -> None:
     assert said(rank(), 77) == ["process 77 is gone"]
+
+
+def test_who_waits_for_its_children_and_who_holds_one_that_is_gone() -> None:
+    waits = ("process:any", "process:-1", f"process:{PEER}")
+    asleep = Blocked(pid=RANK, tid=RANK, state="S", syscall="wait4", waits_on=waits)
+    observation = rank()
+    observation = msgspec.structs.replace(
+        observation, snapshot=msgspec.structs.replace(observation.snapshot, blocked=(asleep,))
+    )
+    assert [line for line in said(observation) if line.startswith("waits for ")] == [
+        "waits for any child",
+        "waits for a process that has ended",
+        "waits for rank 2 (4102)",
+    ]

@@ -12,17 +12,18 @@ from textual.color import Color
 from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import Moment, Verdict
 from mpmon.model import Blocked, Handle, QueueState, SemaphoreUse, Unknown
+from mpmon.tui import format as fmt
 from mpmon.tui.ascii import AsciiFilter
 from mpmon.tui.describe.ipc import WHAT_IT_ADDS, everything, of_process
 from mpmon.tui.describe.queues import waits_since
-from mpmon.tui.describe.throughput import throughput
+from mpmon.tui.describe.throughput import throughput, throughput_before
 from mpmon.tui.ipc_columns import line, plan
 from mpmon.tui.ipc_rows import IpcRow, ipc_rows
 from mpmon.tui.line import cells, text_of, text_of_lines
 from mpmon.tui.panels.queues import QueuesPanel
 from mpmon.tui.rates import rates
 from mpmon.tui.scene import Scene
-from tests.tui.fakes import NOW, FakeWatch, healthy, observe
+from tests.tui.fakes import NOW, FakeWatch, healthy, hung, observe
 from tests.tui.gpu_fakes import training
 from tests.tui.ipc_fakes import (
     CONSUMER,
@@ -419,6 +420,25 @@ def test_a_healthy_job_shows_what_gets_through() -> None:
     (said,) = throughput(Scene(observation), 80, most=2)
 
     assert text_of(said) == "main gets 2.0 batches/s, 0 ready"
+
+
+def test_a_hung_job_shows_what_got_through_before() -> None:
+    moments = counted(*({RESULTS: min(20, 2 * step)} for step in range(60)))
+    said = [f"main got 2.0 batches/s until {fmt.clock(moments[10].taken_at)}"]
+    scene = found_at(moments[10].taken_at, moments)
+
+    assert throughput_before(scene, most=2) == said
+    assert throughput_before(found_at(moments[10].taken_at, moments[20:], scene), most=2) == said
+    assert throughput_before(found_at(moments[10].taken_at, moments[20:]), most=2) == []
+    assert throughput_before(found_at(moments[2].taken_at, moments, scene), most=2) == []
+
+
+def found_at(since: float, moments: list[Moment], before: Scene | None = None) -> Scene:
+    """The loader's job, with a hang that began then."""
+    finding = msgspec.structs.replace(hung().diagnosis.findings[0], since=since)
+    now = loader()
+    diagnosis = msgspec.structs.replace(now.diagnosis, findings=(finding,))
+    return Scene(msgspec.structs.replace(now, diagnosis=diagnosis, trend=tuple(moments)), before)
 
 
 def test_the_panel_shows_it_where_all_who_take_items_have_the_shim() -> None:

@@ -84,6 +84,9 @@ def test_a_click_on_a_heading_sorts_and_a_second_one_inverts() -> None:
         await settle(pilot, lambda: shows(pilot, "6 · by rss ─"))
         await click_word(pilot, "rss  still")
         await settle(pilot, lambda: shows(pilot, "by rss, inverted"))
+        await click_word(pilot, "state  ")
+        await settle(pilot, lambda: shows(pilot, "by state ─"))
+        assert [row.mood for row in pilot.app.screen.query_one(ProcessesPanel).rows[:2]] == ["suspect", "waiting"]
         await click_word(pilot, "process   ")
         await settle(pilot, lambda: shows(pilot, "by role ─"))
 

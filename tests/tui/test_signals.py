@@ -80,7 +80,7 @@ def test_a_signal_is_chosen_then_confirmed_then_sent() -> None:
     with sleeper() as child:
         noted = run(
             job(row(child.pid)),
-            ("k", ("which signal", "rank 0", f"pid {child.pid}", "sys.stdin.read()")),
+            ("k", ("which signal", "rank 0", f"pid {child.pid}", "print('ready'")),
             ((*TERM, "enter"), ("send SIGTERM?", "Send SIGTERM to this process", f"pid {child.pid}")),
             (("down", "enter"), ("SIGTERM was sent", "has ended")),
             ("enter", ("processes 1",)),
@@ -185,7 +185,7 @@ def test_who_gets_it_can_be_copied() -> None:
             await pilot.press("k")
             await settle(pilot, lambda: shows(pilot, "which signal"))
             await pilot.press("y")
-            await settle(pilot, lambda: shows(pilot, "page sent to the terminal's clipboard"))
+            await settle(pilot, lambda: shows(pilot, "page sent to the clipboard"))
             assert f"1. rank 0 · pid {child.pid} · started" in pilot.app.clipboard
 
         play(FakeWatch(job(process)), script, first="rank 0", send=Noted())

@@ -115,7 +115,7 @@ def test_libraries_between_the_users_frames_fold_into_one_line() -> None:
         "socket.py:5 in read",
         "ssl.py:6 in poll",
         "dataset.py:8 in get",
-        "… 4 frames of torch, multiprocessing, importlib … (s)",
+        "… 4 frames of torch, multiprocessing, importlib …",
         "dataset.py:9 in train",
         "dataloader.py:7 in __next__",
         "dataset.py:10 in main",

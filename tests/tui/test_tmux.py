@@ -12,10 +12,11 @@ import pytest
 
 from tests.hangs.expected import HOME
 from tests.sleepers import sleeper
-from tests.tui.tmux import PATIENCE_S, Terminal
+from tests.tui.tmux import PATIENCE_S, ROOT, Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here")
 
@@ -81,7 +82,7 @@ def test_the_picture_fits_whatever_the_window_becomes(watching: tuple[Terminal, 
 def is_drawn(text: str, height: int) -> bool:
     """The first and the last line are where they belong."""
     lines = text.split("\n")
-    return len(lines) >= height and lines[0].startswith("-c import sys") and lines[height - 1].startswith("q quit")
+    return len(lines) >= height and lines[0].startswith("-c import") and lines[height - 1].startswith("q quit")
 
 
 def test_a_terminal_that_goes_takes_mpmon_with_it(watching: tuple[Terminal, int]) -> None:
@@ -123,3 +124,16 @@ def test_without_colours_no_colour_is_sent(option: str | None, environment: dict
         terminal.shows("cause: worker-stuck")
         coloured = terminal.with_codes()
         assert not [code for code in ("\x1b[31m", "\x1b[91m", "\x1b[32m", "[38;", "[48;") if code in coloured]
+
+
+def test_a_defect_of_the_screen_is_a_sentence_and_no_traceback(tmp_path: Path) -> None:
+    # Python imports the file by this name when it starts.
+    (tmp_path / "sitecustomize.py").write_text("from mpmon.tui.describe import headline\nheadline.verdict = None\n")
+    with (
+        sleeper() as process,
+        Terminal(str(process.pid), size=(120, 40), PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}") as terminal,
+    ):
+        assert terminal.exit_status() == 1
+        text = terminal.shows("mpmon: this is a defect of mpmon (TypeError: ", "MPMON_DEBUG=1")
+    assert "Traceback" not in text
+    assert "locals" not in text

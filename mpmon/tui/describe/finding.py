@@ -10,7 +10,7 @@ from mpmon.tui.describe.crowd import crowd, kind_of
 from mpmon.tui.describe.crowd import in_short as crowd_in_short
 from mpmon.tui.describe.picture import drawn_pids, is_suspect, picture, suspect_threads
 from mpmon.tui.describe.remarks import MARK, first_remark, remark_count, remarks_in_full
-from mpmon.tui.describe.throughput import throughput
+from mpmon.tui.describe.throughput import throughput, throughput_before
 from mpmon.tui.line import BLANK, Line, Span, clip, plain, shorten, text_of, wrap, wrap_spans
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def in_short(scene: Scene, width: int, height: int) -> list[Line]:
         summary = shorten(summary, 2)
         links = chain(scene, finding, width, most=max(2, height - len(summary) - 1 - len(advice)))
     head = [*summary, *links, certainty(scene, finding, width)]
-    facts = [line for fact in finding.evidence for line in wrap(fact, width, first="· ", then="  ")]
+    known = (*throughput_before(scene, FLOWS), *finding.evidence)
+    facts = [line for fact in known for line in wrap(fact, width, first="· ", then="  ")]
     others = [line for step in more_advice for line in step]
     lines = [*head, *facts, *advice, *others]
     if len(lines) <= height:
@@ -122,13 +123,19 @@ def _chain_spans(scene: Scene, finding: Finding, left_out: int) -> list[Span]:
             continue
         if index == last and left_out:
             spans.append(("→ … ", "dim"))
-        who = _who(link) if index else _head(scene, finding)
-        spans.append((f"{'→ ' if index else ''}{who} ", "bad" if is_suspect(link, suspects) else ""))
+        spans.append(
+            (f"{'→ ' if index else ''}{in_chain(scene, finding, link)} ", "bad" if is_suspect(link, suspects) else "")
+        )
         if link.does:
             spans.append((f"→ {link.does} ", ""))
     if links and (place := links[last].place):
         spans.append((f"{fmt.file_name(place.file)}:{place.line}", "place"))
     return spans
+
+
+def in_chain(scene: Scene, finding: Finding, link: Link) -> str:
+    """How a link of the chain is named there."""
+    return _who(link) if link is not finding.chain[0] else _head(scene, finding)
 
 
 def _who(link: Link) -> str:
@@ -181,6 +188,7 @@ def _one_in_full(scene: Scene, finding: Finding, number: int, width: int) -> lis
         if suspect.pid not in drawn:
             lines += wrap(_suspect_words(suspect), width, first="   must move first: ", then="     ", style="bad")
     lines += _listed("also wait" if drawn else "wait", _waiting(scene, finding, drawn), width)
+    lines += _listed("before", throughput_before(scene, FLOWS) if finding is scene.finding else [], width)
     lines += _listed("evidence", finding.evidence, width)
     return lines + _listed("what to do", finding.advice, width)
 

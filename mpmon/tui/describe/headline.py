@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.findings import Verdict
 from mpmon.tui import format as fmt
-from mpmon.tui.line import Line, Span, justify
+from mpmon.tui.line import Line, Span, cells, clip, justify, plain
 
 if TYPE_CHECKING:
     from mpmon.tui.scene import Scene
+
+NAME_AT_LEAST = 12
+"""Cells of the command, however much else there is to say."""
 
 VERDICT_STYLES = {Verdict.HUNG: "bad", Verdict.SLOW: "warn", Verdict.HEALTHY: "good", Verdict.UNKNOWN: "dim"}
 
@@ -20,21 +23,28 @@ def headline(scene: Scene, width: int, *, source: str = "", marks: tuple[str, ..
     Args:
         scene: What is shown.
         width: Cells to fill.
-        source: Where it comes from, when that is not a live job.
+        source: Where it comes from, when that is not a live job; then its pid and its age matter to nobody.
         marks: Words on the state of the display, such as "paused".
     """
-    left: list[Span] = [(job_name(scene), "bold"), (f" · {job_size(scene)}", "")]
-    if source:
-        left.insert(0, (f"{source} · ", "title"))
-    right = [(f"[{mark}] ", "warn") for mark in marks]
-    return justify(tuple(left), (*right, *verdict(scene)), width)
+    right = (*((f"[{mark}] ", "warn") for mark in marks), *verdict(scene))
+    begin: Line = ((f"{source} · ", "title"),) if source else ()
+    size = job_size(scene) if source else f"pid {scene.snapshot.root_pid} · {job_size(scene)}{_age(scene)}"
+    room = width - cells((*begin, *right)) - len(f" · {size}  ")
+    name = _command(scene, max(room, NAME_AT_LEAST))
+    return justify((*begin, *name, (size, "")), right, width)
 
 
-def job_name(scene: Scene) -> str:
-    """The command and the pid of the job's root."""
-    pid = scene.snapshot.root_pid
-    root = scene.processes.get(pid)
-    return f"{fmt.command(root.cmdline)} · pid {pid}" if root and root.cmdline else f"pid {pid}"
+def _command(scene: Scene, room: int) -> Line:
+    """What the job's root runs: it is cut first, for it may be of any length."""
+    root = scene.processes.get(scene.snapshot.root_pid)
+    if root is None or not root.cmdline:
+        return ()
+    return (*clip(plain(fmt.command(root.cmdline), "bold"), room), (" · ", ""))
+
+
+def _age(scene: Scene) -> str:
+    """How old the job is, while it lives."""
+    return "" if scene.over else f" · up {fmt.short_age(scene.since(scene.snapshot.root_start_time))}"
 
 
 def job_size(scene: Scene) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from mpmon.diagnosis import holding
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.crowd import crowd, kind_of
+from mpmon.tui.describe.finding import in_chain
 from mpmon.tui.describe.waits import kernel_lines
 from mpmon.tui.line import BLANK, Line, clip, plain, wrap
 
@@ -50,7 +51,8 @@ def threads_of(scene: Scene, pid: int) -> tuple[ThreadKey, ...]:
     """Threads with a stack or a word from the kernel, the main thread first."""
     python = {stack.tid: stack.thread_name for stack in scene.stacks_of(pid)}
     kernel = set(scene.blocked_of(pid))
-    names = {t.tid: t.name for t in scene.snapshot.threads if t.pid == pid} | {pid: "MainThread"} | python
+    names = {t.tid: t.name for t in scene.snapshot.threads if t.pid == pid} | {pid: "MainThread"}
+    names |= {tid: name for tid, name in python.items() if name}
     tids = sorted(kernel | set(python), key=lambda tid: (tid != pid, tid not in python, tid))
     return tuple(ThreadKey(tid, names.get(tid, f"thread {tid}")) for tid in tids)
 
@@ -111,7 +113,7 @@ def _run_lines(run: list[Frame], width: int) -> list[Line]:
         return [frame_line(run[0], width)]
     packages = list(dict.fromkeys(package(frame.file) for frame in run))
     said = ", ".join(packages[:NAMED]) + (" …" if len(packages) > NAMED else "")
-    return [clip(plain(f"  … {len(run)} frames of {said} (s)", "dim"), width)]
+    return [clip(plain(f"  … {len(run)} frames of {said}", "dim"), width)]
 
 
 def package(file: str) -> str:
@@ -138,6 +140,21 @@ def thread_lines(scene: Scene, pid: int, tid: int, width: int, *, folded: bool =
         return lines + missing(scene, pid, width)
     lines += [plain(note, "dim") for note in _notes(scene, stack)]
     return lines + frame_lines(stack, width, folded=folded, notes=holding.by_frame(scene.snapshot, stack))
+
+
+def along_chain(scene: Scene, pid: int, tid: int, width: int) -> list[Line]:
+    """The other stacks of the chain that a process is in, from the one nearest to who must move first."""
+    finding = scene.finding
+    if finding is None or pid not in {link.pid for link in finding.chain}:
+        return []
+    lines: list[Line] = []
+    for link in reversed(finding.chain):
+        stack = next((s for s in scene.stacks_of(link.pid) if link.thread in (s.thread_name, None)), None)
+        if stack is not None and stack.tid != tid:
+            title = f"{in_chain(scene, finding, link)} · {link.does}"
+            notes = holding.by_frame(scene.snapshot, stack)
+            lines += [BLANK, clip(plain(title, "title"), width), *frame_lines(stack, width, folded=True, notes=notes)]
+    return lines
 
 
 def _notes(scene: Scene, stack: Stack) -> list[str]:
@@ -259,4 +276,4 @@ def _group_title(scene: Scene, pids: list[int], width: int) -> list[Line]:
 
 def _main_frames(scene: Scene, pid: int, width: int) -> list[Line]:
     stack = _main_stack(scene, pid)
-    return frame_lines(stack, width) if stack else []
+    return frame_lines(stack, width, folded=True) if stack else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.crowd import in_short, kind_of
@@ -17,37 +17,68 @@ LOADER = "loader result queue"
 """How the name of a queue begins from which a trainer takes its batches."""
 
 
+class _Flow(NamedTuple):
+    """Processes of one kind that take from queues."""
+
+    pids: list[int]
+    queues: list[QueueView]
+    speeds: list[float]
+    """Items a second of each, the slowest first."""
+    unit: str
+
+    @property
+    def speed(self) -> str:
+        """Of the slowest and the fastest of them."""
+        return f"{_range([fmt.speed(self.speeds[0]), fmt.speed(self.speeds[-1])])} {self.unit}/s"
+
+    @property
+    def each(self) -> str:
+        """What to say behind the speed of several."""
+        return " each" if len(self.pids) > 1 else ""
+
+
 def throughput(scene: Scene, width: int, most: int) -> list[Line]:
-    """`rank 0–7 get 3.1–3.4 batches/s each, 0–4 are ready`: of loaders, else of each kind of process that takes items."""
+    """`rank 0–7 get 3.1–3.4 batches/s each, 0–4 ready`: of loaders, else of each kind of process that takes items."""
+    return [clip(_now(scene, flow), width) for flow in _flows(scene, scene.rates.by_taker)][:most]
+
+
+def throughput_before(scene: Scene, most: int) -> list[str]:
+    """`rank 0–7 got 3.1–3.4 batches/s each until 12:04:31`: what got through before the hang began, if mpmon saw that."""
+    if scene.since_found is None:
+        return []
+    until = fmt.clock(scene.since_found)
+    moving = [flow for flow in _flows(scene, scene.rates_before.by_taker) if flow.speeds[-1]]
+    return [f"{in_short(scene, f.pids)} got {f.speed}{f.each} until {until}" for f in moving][:most]
+
+
+def _flows(scene: Scene, by_taker: dict[int, float]) -> list[_Flow]:
+    """Who takes how much: of loaders, else of each kind of process that takes items."""
     taken: defaultdict[int, list[QueueView]] = defaultdict(list)
-    for view in scene.ipc.queues if scene.rates.by_taker else ():
+    for view in scene.ipc.queues if by_taker else ():
         for pid in view.consumers:
-            if pid in scene.rates.by_taker and "consumers" not in view.reasons:
+            if pid in by_taker and "consumers" not in view.reasons:
                 taken[pid].append(view)
     loads = {pid: views for pid, views in taken.items() if any(_is_loader(view) for view in views)}
     kinds: defaultdict[str, list[int]] = defaultdict(list)
     for pid in loads or taken:
         kinds[kind_of(scene.role(pid)).name].append(pid)
     unit = "batches" if loads else "items"
-    return [clip(_flow(scene, sorted(pids), taken, unit), width) for pids in kinds.values()][:most]
+    return [
+        _Flow(sorted(pids), [v for pid in pids for v in taken[pid]], sorted(by_taker[pid] for pid in pids), unit)
+        for pids in kinds.values()
+    ]
 
 
 def _is_loader(view: QueueView) -> bool:
     return (view.name or "").startswith(LOADER)
 
 
-def _flow(scene: Scene, pids: list[int], taken: dict[int, list[QueueView]], unit: str) -> Line:
-    """What these take, the slowest and the fastest of them, and what lies ready for them."""
-    speeds = sorted(scene.rates.by_taker[pid] for pid in pids)
-    depths = sorted(view.depth for pid in pids for view in taken[pid] if view.depth is not None)
-    who = f"{in_short(scene, pids)} {'gets' if len(pids) == 1 else 'get'} "
-    each = " each" if len(pids) > 1 else ""
+def _now(scene: Scene, flow: _Flow) -> Line:
+    """What these take, and what lies ready for them."""
+    depths = sorted(view.depth for view in flow.queues if view.depth is not None)
+    who = f"{in_short(scene, flow.pids)} {'gets' if len(flow.pids) == 1 else 'get'} "
     ready = f", {_range([str(depths[0]), str(depths[-1])])} ready" if depths else ""
-    return (
-        (who, ""),
-        (f"{_range([fmt.speed(speeds[0]), fmt.speed(speeds[-1])])} {unit}/s", "good"),
-        (each + ready, ""),
-    )
+    return ((who, ""), (flow.speed, "good"), (flow.each + ready, ""))
 
 
 def _range(ends: list[str]) -> str:

@@ -53,12 +53,17 @@ def _object(scene: Scene, blocked: Blocked, waited: str) -> Line:
     """One thing waited for: `waits for data in pipe:18 · 0 of 65536 bytes · other end: main (4100)`."""
     what = "waits for room in " if blocked.writes else "waits for "
     if waited.startswith("process:"):
-        return (("  " + what, "dim"), (scene.who(int(waited.partition(":")[2])), ""))
+        return (("  " + what, "dim"), (_process(scene, waited.partition(":")[2]), ""))
     spans: list[Span] = [("  " + what, "dim"), (waited, "place")]
     found = scene.objects.get(waited)
     facts = object_facts(scene, found) if found else []
     facts.append(_others(scene, blocked, (waited, found.peer or "") if found else (waited,)))
     return (*spans, *((f" · {fact}", "") for fact in facts))
+
+
+def _process(scene: Scene, number: str) -> str:
+    """A process by role and pid: any child for wait(2), and for a pidfd of -1 one that has ended and was collected."""
+    return {"any": "any child", "-1": "a process that has ended"}.get(number) or scene.who(int(number))
 
 
 def object_facts(scene: Scene, found: KernelObject) -> list[str]:

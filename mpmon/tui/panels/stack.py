@@ -1,4 +1,7 @@
-"""The stack of the selected process: one thread, what the kernel says of it, and its Python frames."""
+"""The stack of the selected process: one thread, what the kernel says of it, and its Python frames.
+
+Of a process in the chain of a finding the stacks of the others in it follow, where there is room or who scrolls.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import ClassVar
 
 from textual.reactive import var
 
-from mpmon.tui.describe.stack import ThreadKey, thread_lines, threads_of
+from mpmon.tui.describe.stack import ThreadKey, along_chain, thread_lines, threads_of
 from mpmon.tui.line import Line, clip, plain
 from mpmon.tui.widgets.panel import Panel
 
@@ -48,7 +51,9 @@ class StackPanel(Panel[Line]):
             return
         known = threads_of(self.scene, self.selected)
         thread = self._thread(known) if known else ThreadKey(self.selected, "MainThread")
-        self.show_rows(thread_lines(self.scene, self.selected, thread.tid, self.size.width, folded=True))
+        width = self.size.width
+        own = thread_lines(self.scene, self.selected, thread.tid, width, folded=True)
+        self.show_rows([*own, *along_chain(self.scene, self.selected, thread.tid, width)])
         which = f" · {known.index(thread) + 1} of {len(known)} ←→" if len(known) > 1 else ""
         self.titled(f"{self.scene.who(self.selected)} · {thread.name}{which}")
 

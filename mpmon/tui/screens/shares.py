@@ -31,7 +31,7 @@ WIDE = 160
 GUTTER = Spacing(right=1)
 """Between the columns."""
 
-LEFT_PERCENT = 55
+LEFT_PERCENT = 60
 """Of the width, where processes have their histories; stacks are narrow."""
 
 GPUS_AT_LEAST = 9
