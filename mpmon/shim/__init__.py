@@ -15,8 +15,9 @@ Ways to turn it on:
 - where mpmon is installed in the job's environment, `MPMON_SHIM=1` in its environment variables is enough.
 
 Rooms: `boot` waits for the modules to be hooked and `startup/` is how interpreters come to call it; `queues` and `storages`
-are the hooks, `patches` puts them in and takes them out; `sites`, `transfers` and `writer` make records of what the hooks
-see, `layout` is the form of the file, `places` where it lies; `rights` and `dumps` let mpmon look at stacks.
+are the hooks, `patches` puts them in and takes them out; `records`, `sites`, `transfers` and `writer` make records of what the
+hooks see, `layout` is the form of the file, `places` where it lies; `whose` tells the job's code and exceptions from the
+shim's; `rights` and `dumps` let mpmon look at stacks.
 """
 
 from __future__ import annotations

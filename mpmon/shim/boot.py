@@ -1,17 +1,19 @@
 """Starting the shim: its hooks are put in as soon as the modules they belong to are imported, and nothing is imported before.
 
-Importing this module only defines; `start` costs some microseconds and puts a finder before those of `sys.meta_path`, which
-leaves when its work is done.
+Importing this module only defines; `start` costs some microseconds and puts a finder before those of `sys.meta_path`.
+It stays there: an import that is under way, here or in another thread, goes through that very list, and would miss one of
+the finders after it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from _thread import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
@@ -41,12 +43,12 @@ def start() -> bool:
     setattr(sys, MARK, True)
     if os.environ.get(DUMPS):
         _sibling("dumps").listen()
-    awaited = [name for name in HOOKS if name not in sys.modules]
-    for name in HOOKS:
-        if name in sys.modules:
-            _hook(name, sys.modules[name])
-    if awaited:
-        sys.meta_path.insert(0, Finder(awaited))
+    # `None` is there for a module that may not be imported.
+    loaded = {name: module for name in HOOKS if (module := sys.modules.get(name)) is not None}
+    for name, module in loaded.items():
+        _hook(name, module)
+    if len(loaded) < len(HOOKS):
+        sys.meta_path.insert(0, Finder(HOOKS.keys() - loaded))
     return True
 
 
@@ -60,14 +62,15 @@ def _why_not() -> str:
 
 
 def _hook(name: str, module: ModuleType) -> None:
-    """Put the hooks of one module in; if that fails, none stay anywhere."""
+    """Put the hooks of one module in; if that fails, none stay anywhere, and no more come."""
     home, function = HOOKS[name]
     try:
         getattr(_sibling(home), function)(module)
         _sibling("rights").let_mpmon_look()
     except Exception as problem:
         _say(repr(problem))
-        _sibling("patches").take_all_out()
+        if patches := sys.modules.get(f"{__package__}.patches"):
+            patches.give_up()
 
 
 def _sibling(name: str) -> Any:
@@ -84,14 +87,23 @@ def _say(problem: str) -> None:
 class Finder:
     """Lets the other finders find a module, and has its loader tell when it is loaded."""
 
-    def __init__(self, awaited: Sequence[str]) -> None:
+    def __init__(self, awaited: Iterable[str]) -> None:
         self._awaited = set(awaited)
+        self._asking: set[tuple[int, str]] = set()
+        """Thread and module: another finder may ask all others too."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
         """As importlib.abc.MetaPathFinder; `None` for all modules but a few."""
         if name not in self._awaited:
             return None
-        spec = self._ask_others(name, path, target)
+        asking = (get_ident(), name)
+        if asking in self._asking:
+            return None
+        self._asking.add(asking)
+        try:
+            spec = self._ask_others(name, path, target)
+        finally:
+            self._asking.discard(asking)
         if spec is not None and hasattr(spec.loader, "exec_module"):
             spec.loader = Loader(spec.loader, self._loaded)  # pyright: ignore[reportAttributeAccessIssue]
         return spec
@@ -109,8 +121,6 @@ class Finder:
         if name in self._awaited:
             self._awaited.discard(name)
             _hook(name, module)
-        if not self._awaited and self in sys.meta_path:
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
 
 
 class Loader:
@@ -121,6 +131,9 @@ class Loader:
         self._loaded = loaded
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_own":
+            # Of a copy that is just being made.
+            raise AttributeError(name)
         return getattr(self._own, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:

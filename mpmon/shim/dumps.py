@@ -12,13 +12,17 @@ import os
 from . import places
 
 
+class _File:
+    """The one that is open: its descriptor, and what os.fstat says of it."""
+
+    descriptor = -1
+    status: os.stat_result | None = None
+
+
 def listen() -> None:
     """Write stacks from now on, here and in children that are forked; not where the job uses the signal itself."""
-    import signal
-
-    if signal.getsignal(signal.SIGURG) is signal.SIG_DFL:
-        _register()
-        os.register_at_fork(after_in_child=_register)
+    _register()
+    os.register_at_fork(after_in_child=_register)
 
 
 def _register() -> None:
@@ -26,9 +30,25 @@ def _register() -> None:
     import faulthandler
     import signal
 
+    if signal.getsignal(signal.SIGURG) is not signal.SIG_DFL:
+        return
     try:
         path = os.path.join(places.run_folder(), places.Name.own().file(places.STACKS))
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        faulthandler.register(signal.SIGURG, file=os.open(path, flags, 0o600), all_threads=True)
+        descriptor = os.open(path, flags, 0o600)
+        faulthandler.register(signal.SIGURG, file=descriptor, all_threads=True)
     except (OSError, ValueError, RuntimeError):
         faulthandler.unregister(signal.SIGURG)
+        descriptor = -1
+    _close_parents()
+    _File.descriptor = descriptor
+    _File.status = os.fstat(descriptor) if descriptor >= 0 else None
+
+
+def _close_parents() -> None:
+    """Unless the job has closed it, and the number stands for something else."""
+    try:
+        if _File.status is not None and os.path.samestat(_File.status, os.fstat(_File.descriptor)):
+            os.close(_File.descriptor)
+    except OSError:
+        return

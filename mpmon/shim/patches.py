@@ -1,4 +1,7 @@
-"""What the shim put in the place of the job's functions, so that it can be taken out again."""
+"""What the shim put in the place of the job's functions, so that it can be taken out again.
+
+Others may have put something around it meanwhile. That stays, and what it calls is the shim's as before.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,25 @@ class Patch:
 
     def take_out(self) -> None:
         """The job's own; inherited again, when it was."""
+        if vars(self._owner).get(self._name) is not self._now:
+            return
         if self._before is _MISSING:
-            if self._name in vars(self._owner):
-                delattr(self._owner, self._name)
+            delattr(self._owner, self._name)
         else:
             setattr(self._owner, self._name, self._before)
+
+
+class _State:
+    given_up = False
 
 
 PATCHES: list[Patch] = []
 
 
 def replace(owner: Any, name: str, now: Any) -> None:
-    """Put something in the place of an attribute."""
+    """Put something in the place of an attribute; not after `give_up`."""
+    if _State.given_up:
+        return
     patch = Patch(owner, name, now)
     PATCHES.append(patch)
     patch.put_in()
@@ -48,6 +58,12 @@ def put_all_in() -> None:
 
 
 def take_all_out() -> None:
-    """The shim is off: not even its functions are called."""
+    """The shim does not record: not even its functions are called."""
     for patch in PATCHES:
         patch.take_out()
+
+
+def give_up() -> None:
+    """The shim is off for good, also for modules that are yet to come."""
+    _State.given_up = True
+    take_all_out()

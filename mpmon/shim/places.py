@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from errno import ENOENT
 
 VARIABLE = "MPMON_RUN_DIR"
 """Environment variable that names the folder, and by which the start-up hook is on."""
@@ -35,14 +36,18 @@ def run_folder() -> str:
     candidates = (named,) if named else default_folders(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
     for folder in candidates:
         try:
-            return _own_folder(folder)
+            return _own_folder(folder, with_parents=bool(named))
         except OSError:
             if folder == candidates[-1]:
                 raise
     raise FileNotFoundError(VARIABLE)
 
 
-def _own_folder(folder: str) -> str:
+def _own_folder(folder: str, *, with_parents: bool) -> str:
+    """The folders that others lie in are made where the user named them; no /dev/shm for a system that has none."""
+    parent = os.path.dirname(folder)
+    if not with_parents and not os.path.isdir(parent):
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), parent)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     status = os.stat(folder)
     if status.st_uid != os.geteuid():
@@ -118,5 +123,5 @@ def thin_out(folder: str) -> None:
 def _remove(path: str) -> None:
     try:
         os.unlink(path)
-    except FileNotFoundError:
+    except OSError:
         return

@@ -2,10 +2,8 @@
 
 What is recorded of a queue in this process: who calls `put` and `get` and since when, how often each came back, what was
 pickled and received, what the feeder thread lost.
-A queue is known in all processes by the inode of its pipe.
 
-The hooks record before and after, and call the original in between with what they were given.  Recording never fails the
-call: where it cannot be done it goes to `NOWHERE`.
+The hooks record before and after, and call the original in between with what they were given.
 Counting in a word of the file is safe between threads: CPython with a GIL hands it over only at calls and jumps, and there
 is none between reading the word and storing it.
 Hooks fetch `record.words` anew after the original has returned: it may have forked, and then they are the child's.
@@ -13,15 +11,10 @@ Hooks fetch `record.words` anew after the original has returned: it may have for
 
 from __future__ import annotations
 
-import os
-import sys
 from _thread import get_ident
 from functools import wraps
-from threading import local
 from time import monotonic_ns
-from weakref import KeyedRef
 
-from . import layout
 from .layout import (
     DESCRIPTORS,
     GET,
@@ -37,201 +30,33 @@ from .layout import (
     RECEIVED_BYTES,
     SENT,
     SENT_BYTES,
-    TEXT_BITS,
+    lost_more,
 )
 from .patches import replace
+from .records import HERE, NOWHERE, RECORDS, Record, find_feeder, record_of, sending, who_made
 from .sites import SITES, frame_of, pass_over, site_of
-from .writer import WRITER
+from .whose import is_from_job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType, ModuleType
+    from types import ModuleType
     from typing import Any
 
-UNBOUNDED = 0x7FFFFFFF
-"""`_maxsize` of a queue without a bound: SEM_VALUE_MAX of glibc's semaphore.h."""
-
-MOST_WAITING = 1000
-"""Objects that were put and not yet pickled, of which the line is remembered."""
-
-_STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
-_PACKAGES = f"{os.sep}site-packages{os.sep}"
-
-
-class Record:
-    """What this process writes down of one queue, until the queue is gone."""
-
-    __slots__ = ("_sites", "inode", "life", "number", "pickles", "site", "words")
-
-    def __init__(self) -> None:
-        self.life: KeyedRef[int, Any] | None = None
-        """Tells when the queue is gone; its key is the queue's address."""
-        self.inode = 0
-        self.number = 0
-        self.words = _scratch()
-        """Those of the file; or of nowhere."""
-        self.site = 0
-        """Of the last call."""
-        self.pickles = 0
-        """Address of the object that is being pickled for this queue."""
-        self._sites: dict[int, int] = {}
-
-    def note_site(self, obj: object) -> None:
-        """Remember where an object was put that waits to be pickled."""
-        if len(self._sites) >= MOST_WAITING:
-            self._sites.clear()
-        self._sites[id(obj)] = self.site
-
-    def site_of_pickled(self) -> int:
-        """Where the object was put that is being pickled."""
-        return self.site_of(self.pickles)
-
-    def site_of(self, address: int) -> int:
-        """Where an object was put; if that is not known, where the last one was."""
-        return self._sites.get(address) or self.words[PUT] & TEXT_BITS
-
-
-class Here(local):
-    """What the present thread does."""
-
-    gets_from: Record | None = None
-
-
-def _scratch() -> memoryview:
-    return memoryview(bytearray(layout.QUEUES.record_bytes)).cast("Q")
-
-
-NOWHERE = Record()
-"""Of queues for which there is no room, and where recording failed."""
-RECORDS: dict[int, Record] = {}
-"""By the address of the queue."""
-SENDERS: dict[int, Record] = {}
-"""By `threading.get_ident()` of the thread that pickled last for a queue; it counts while `pickles` is set."""
 WANTS_SITES: list[object] = []
 """Not empty when somebody asks where an object was put that is being pickled."""
-HERE = Here()
-
-
-def forget() -> None:
-    """In a child that was forked: nothing is recorded yet, and frames that are under way store to nowhere."""
-    for record in RECORDS.values():
-        record.words = _scratch()
-    RECORDS.clear()
-    SENDERS.clear()
-
-
-os.register_at_fork(after_in_child=forget)
-
-
-# Records
-
-
-def record_of(queue: Any, made_at: int = 0) -> Record:
-    """The record of a queue that was just made, or is used for the first time in this process."""
-    known = RECORDS.get(id(queue))
-    if known is not None:
-        return known
-    inode, made = _inode(queue), _made(queue, made_at)
-    number = WRITER.queues.take() if WRITER.ready() else None
-    if number is None:
-        return NOWHERE
-    record = Record()
-    record.number, record.inode, record.words = number, inode, WRITER.queues.words(number)
-    record.life = KeyedRef(queue, _gone, id(queue))
-    _describe(record.words, inode, made)
-    _find_feeder(record, queue)
-    kept = RECORDS.setdefault(id(queue), record)
-    if kept is not record:
-        # Another thread was faster.
-        _clear(record)
-    return kept
-
-
-def _gone(life: KeyedRef[int, Any]) -> None:
-    """The queue is being deallocated; called by the garbage collector at any time."""
-    try:
-        if sys.is_finalizing():
-            # What it did last stays to be read.
-            return
-        record = RECORDS.get(life.key)
-        if record is None or record.life is not life:
-            return
-        del RECORDS[life.key]
-        _clear(record)
-    except Exception:
-        return
-
-
-def _clear(record: Record) -> None:
-    record.words[layout.QUEUE_SEAL] = 0
-    # Its feeder may still have things to send.
-    record.words = _scratch()
-    WRITER.queues.give(record.number)
-
-
-def _describe(words: memoryview, inode: int, made: int) -> None:
-    for at in range(layout.QUEUES.record_words):
-        words[at] = 0
-    words[layout.INODE], words[layout.MADE] = inode, made
-    words[layout.QUEUE_SEAL] = layout.seal((inode, made))
-
-
-def _inode(queue: Any) -> int:
-    """Of its pipe, by the end that is not closed.
-
-    Raises:
-        OSError: both are.
-    """
-    try:
-        return os.fstat(queue._reader.fileno()).st_ino
-    except OSError:
-        return os.fstat(queue._writer.fileno()).st_ino
-
-
-def _made(queue: Any, made_at: int) -> int:
-    capacity = getattr(queue, "_maxsize", 0)
-    return layout.made(_kind(queue), made_at, 0 if capacity >= UNBOUNDED else capacity)
-
-
-def _kind(queue: Any) -> int:
-    """The last one of `KINDS` that it is: a joinable queue is a queue too."""
-    bases = [base.__name__ for base in type(queue).__mro__]
-    return max((at for at, kind in enumerate(layout.KINDS) if kind in bases), default=0)
-
-
-def _find_feeder(record: Record, queue: Any) -> None:
-    """Where the shim came late the feeder runs already."""
-    thread = getattr(queue, "_thread", None)
-    if thread is not None and thread.ident:
-        SENDERS[thread.ident] = record
-
-
-def _outside_of_the_library(frame: FrameType | None) -> FrameType | None:
-    """Who made a queue: not the context, the pool or the executor, but who called it."""
-    while frame is not None and _is_standard(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame
-
-
-def _is_standard(file: str) -> bool:
-    return file.startswith(_STANDARD_LIBRARY) and _PACKAGES not in file
-
-
-# Hooks
 
 
 def hook(module: ModuleType) -> None:
     """Put them into `multiprocessing.queues`."""
     queue, joinable, simple = module.Queue, module.JoinableQueue, module.SimpleQueue
     pass_over(queue.put_nowait.__code__, queue.get_nowait.__code__)
-    replace(queue, "__init__", _init(queue.__init__))
-    replace(simple, "__init__", _init(simple.__init__))
-    replace(queue, "put", _put(queue.put))
-    replace(joinable, "put", _put(joinable.put))
-    replace(simple, "put", _put_simple(simple.put))
-    replace(queue, "get", _get(queue.get))
-    replace(simple, "get", _get_simple(simple.get))
+    for kind in (queue, simple):
+        replace(kind, "__init__", _init(kind.__init__))
+    for kind in (queue, joinable, simple):
+        replace(kind, "put", _put(kind.put, has_feeder=kind is not simple))
+    for kind in (queue, simple):
+        replace(kind, "get", _get(kind.get))
     replace(queue, "_start_thread", _start_thread(queue._start_thread))
     replace(queue, "_on_queue_feeder_error", staticmethod(_on_error(queue._on_queue_feeder_error)))
     replace(module, "_ForkingPickler", _pickler(module._ForkingPickler))
@@ -244,55 +69,26 @@ def _init(original: Callable[..., None]) -> Callable[..., None]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         try:
-            maker = _outside_of_the_library(frame_of(1))
+            maker = who_made(frame_of(1))
             record_of(self, site_of(maker) if maker else 0)
-        except Exception:
-            return
+        except Exception as problem:
+            if is_from_job(problem):
+                raise
 
     return init
 
 
-def _begin(queue: Any, moment: int, begun: int) -> Record:
-    """Note when and where the hook that calls this was called."""
-    try:
-        record = RECORDS.get(id(queue)) or record_of(queue)
-        frame = frame_of(2)
-        site = record.site = SITES.get((id(frame.f_code), frame.f_lasti)) or site_of(frame)
-        words = record.words
-        words[moment] = monotonic_ns() & MOMENT_BITS | site
-        words[begun] += 1
-    except Exception:
-        return NOWHERE
-    return record
-
-
-def _put(original: Callable[..., Any]) -> Callable[..., Any]:
+def _put(original: Callable[..., Any], *, has_feeder: bool) -> Callable[..., Any]:
     @wraps(original)
-    def put(self: Any, obj: Any, block: bool = True, timeout: float | None = None) -> Any:  # noqa: FBT001, FBT002
+    def put(self: Any, obj: Any, *more: Any, **named: Any) -> Any:
         record = _begin(self, PUT, PUTS_BEGUN)
         if WANTS_SITES:
             record.note_site(obj)
+        if not has_feeder:
+            # Who puts pickles too.
+            HERE[get_ident()].sends = record
         try:
-            result = original(self, obj, block, timeout)
-        except BaseException:
-            record.words[PUTS_FAILED] += 1
-            raise
-        record.words[PUTS] += 1
-        return result
-
-    return put
-
-
-def _put_simple(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Without a feeder: who puts pickles too."""
-
-    @wraps(original)
-    def put(self: Any, obj: Any) -> Any:
-        record = SENDERS[get_ident()] = _begin(self, PUT, PUTS_BEGUN)
-        if WANTS_SITES:
-            record.note_site(obj)
-        try:
-            result = original(self, obj)
+            result = original(self, obj, *more, **named) if more or named else original(self, obj)
         except BaseException:
             record.words[PUTS_FAILED] += 1
             raise
@@ -304,36 +100,48 @@ def _put_simple(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _get(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
-    def get(self: Any, block: bool = True, timeout: float | None = None) -> Any:  # noqa: FBT001, FBT002
-        record = HERE.gets_from = _begin(self, GET, GETS_BEGUN)
+    def get(self: Any, *more: Any, **named: Any) -> Any:
+        record = _begin(self, GET, GETS_BEGUN)
+        here = HERE[get_ident()]
+        before = here.receives
+        here.receives = record
         try:
-            result = original(self, block, timeout)
+            result = original(self, *more, **named) if more or named else original(self)
         except BaseException:
             record.words[GETS_FAILED] += 1
             raise
         finally:
-            HERE.gets_from = None
+            here.receives = before
         record.words[GETS] += 1
         return result
 
     return get
 
 
-def _get_simple(original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def get(self: Any) -> Any:
-        record = HERE.gets_from = _begin(self, GET, GETS_BEGUN)
+def _begin(queue: Any, moment: int, begun: int) -> Record:
+    """Note when and where the hook that calls this was called."""
+    try:
         try:
-            result = original(self)
-        except BaseException:
-            record.words[GETS_FAILED] += 1
+            record = RECORDS[id(queue)]
+        except KeyError:
+            record = record_of(queue)
+        try:
+            frame = frame_of(2)
+        except ValueError:
+            # A thread begins with the call.
+            site = 0
+        else:
+            key = (id(frame.f_code), frame.f_lasti)
+            site = SITES[key] if key in SITES else site_of(frame)
+        record.site = site
+        words = record.words
+        words[moment] = monotonic_ns() & MOMENT_BITS | site
+        words[begun] += 1
+    except Exception as problem:
+        if is_from_job(problem):
             raise
-        finally:
-            HERE.gets_from = None
-        record.words[GETS] += 1
-        return result
-
-    return get
+        return NOWHERE
+    return record
 
 
 def _start_thread(original: Callable[..., None]) -> Callable[..., None]:
@@ -342,9 +150,10 @@ def _start_thread(original: Callable[..., None]) -> Callable[..., None]:
         original(self)
         # Inside of `with self._notempty`: the feeder cannot have pickled anything yet.
         try:
-            _find_feeder(record_of(self), self)
-        except Exception:
-            return
+            find_feeder(record_of(self), self)
+        except Exception as problem:
+            if is_from_job(problem):
+                raise
 
     return _start_thread
 
@@ -352,9 +161,9 @@ def _start_thread(original: Callable[..., None]) -> Callable[..., None]:
 def _on_error(original: Callable[[BaseException, Any], None]) -> Callable[[BaseException, Any], None]:
     @wraps(original)
     def _on_queue_feeder_error(e: BaseException, obj: Any) -> None:
-        record = SENDERS.get(get_ident())
+        record = HERE[get_ident()].sends
         if record is not None:
-            record.words[LOST] = layout.lost_more(record.words[LOST], record.site_of(id(obj)))
+            record.words[LOST] = lost_more(record.words[LOST], record.site_of(id(obj)))
         original(e, obj)
 
     return _on_queue_feeder_error
@@ -365,8 +174,8 @@ def _dup_fd(original: Callable[[int], Any]) -> Callable[[int], Any]:
 
     @wraps(original)
     def DupFd(fd: int) -> Any:  # noqa: N802  its name
-        record = SENDERS.get(get_ident())
-        if record is not None and record.pickles:
+        record, _ = sending()
+        if record is not None:
             record.words[DESCRIPTORS] += 1
         return original(fd)
 
@@ -377,21 +186,24 @@ def _pickler(original: Any) -> Any:
     """What `_ForkingPickler` of that module stands for from now on: pickling elsewhere is not touched."""
 
     def dumps(obj: Any, protocol: int | None = None) -> Any:
-        record = SENDERS.get(get_ident())
+        here = HERE[get_ident()]
+        record = here.sends
         if record is None:
             return original.dumps(obj, protocol)
-        record.pickles = id(obj)
+        before = here.pickled
+        here.pickled = id(obj)
         try:
             pickled = original.dumps(obj, protocol)
         finally:
-            record.pickles = 0
+            # Pickling may put into another queue.
+            here.sends, here.pickled = record, before
         words = record.words
         words[SENT] += 1
         words[SENT_BYTES] += len(pickled)
         return pickled
 
     def loads(pickled: Any, *args: Any, **kwargs: Any) -> Any:
-        record = HERE.gets_from
+        record = HERE[get_ident()].receives
         if record is not None:
             record.words[RECEIVED_BYTES] += len(pickled)
         return original.loads(pickled, *args, **kwargs)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 
 PR_SET_PTRACER = 0x59616D61
@@ -15,6 +19,8 @@ class _Wish:
     """Whether it was asked for: children that are forked have to ask again."""
 
     asked = False
+    prctl: Any = None
+    """Found once, in the parent: a child must not wait for the lock of the dynamic linker."""
 
 
 def let_mpmon_look() -> None:
@@ -22,6 +28,7 @@ def let_mpmon_look() -> None:
     if _Wish.asked or not _is_restricted():
         return
     _Wish.asked = True
+    _Wish.prctl = _find_prctl()
     _allow()
     os.register_at_fork(after_in_child=_allow)
 
@@ -34,10 +41,17 @@ def _is_restricted() -> bool:
         return False
 
 
-def _allow() -> None:
+def _find_prctl() -> Any:
     try:
         import ctypes
 
-        ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(PR_SET_PTRACER_ANY), 0, 0, 0)
+        prctl = ctypes.CDLL(None).prctl
+        prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
     except (ImportError, OSError, AttributeError):
-        return
+        return None
+    return prctl
+
+
+def _allow() -> None:
+    if _Wish.prctl is not None:
+        _Wish.prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)

@@ -20,7 +20,7 @@ SITES: dict[tuple[int, int], int] = {}
 The hooks look here first. The code objects are kept, so that an address stands for one of them for ever.
 """
 
-MOST_SITES = 1 << 14
+MOST_SITES = 1 << 12
 """Places that are remembered, with text or without: a program may make code as it goes."""
 
 _kept_code: dict[int, CodeType] = {}
@@ -40,7 +40,9 @@ def site_of(frame: FrameType) -> int:
     _kept_code[id(code)] = code
     function: str = getattr(code, "co_qualname", code.co_name)
     site = text(f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {function}")
-    SITES[key] = site
+    # Without room, once is enough; a text that another thread was in the way of is tried again.
+    if site or WRITER.texts.is_full:
+        SITES[key] = site
     return site
 
 

@@ -8,16 +8,17 @@ The line and the queue are those of the object that this thread is just pickling
 from __future__ import annotations
 
 import os
-from _thread import get_ident
 from functools import wraps
 from time import monotonic_ns
 
 from . import layout
 from .layout import AGAIN, SYNCED
 from .patches import replace
-from .queues import HERE, SENDERS, WANTS_SITES
+from .queues import WANTS_SITES
+from .records import receiving_inode, sending
 from .sites import frame_of, site_of
 from .transfers import Exports, Imports
+from .whose import is_from_job, is_own
 from .writer import WRITER
 
 TYPE_CHECKING = False
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from types import FrameType, ModuleType
     from typing import Any
 
-_OWN = os.path.join(os.path.dirname(__file__), "")
 _TORCH = f"{os.sep}torch{os.sep}"
 
 
@@ -42,12 +42,28 @@ class Sides:
         self.exports = Exports(layout.EXPORTS, self._storage_type)
         self.imports = Imports(layout.IMPORTS, self._storage_type)
 
-    def collect(self) -> None:
+    def received(self, refcounter: Any, slot: Any, storage: Any, flags: int) -> None:
+        """One sending has come; `storage` is `None` for one that was over at once."""
+        try:
+            self.imports.note(refcounter, slot, storage, flags, receiving_inode(), 0)
+            WRITER.words[layout.RECEIVED] += 1
+        except Exception as problem:
+            if is_from_job(problem):
+                raise
+
+    def look(self) -> None:
         """Look at everything that was sent."""
         try:
             self.exports.check()
-        except Exception:
-            return
+        except Exception as problem:
+            if is_from_job(problem):
+                raise
+
+    def collected(self) -> None:
+        """torch.cuda.ipc_collect() has just done its work."""
+        self.exports.note_occasion()
+        WRITER.words[layout.COLLECTED_AT] = monotonic_ns()
+        self.look()
 
 
 SIDES: list[Sides] = []
@@ -67,7 +83,8 @@ def hook_storage(module: ModuleType) -> None:
 
 def hook_collect(module: ModuleType) -> None:
     """Put one into `torch.cuda`, which torch imports after `torch.storage`."""
-    replace(module, "ipc_collect", _collect(module.ipc_collect, SIDES[-1]))
+    if SIDES:
+        replace(module, "ipc_collect", _collect(module.ipc_collect, SIDES[-1]))
 
 
 def _share(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
@@ -78,15 +95,16 @@ def _share(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
             # As THPStorage_shareCuda of torch/csrc/StorageSharing.cpp returns it; empty storages have no refcounter.
             device, _, size, _, refcounter, slot, _, has_event = shared
             if refcounter:
-                record = SENDERS.get(get_ident())
-                if record is not None and record.pickles:
-                    inode, site = record.inode, record.site_of_pickled()
+                record, address = sending()
+                if record is not None:
+                    inode, site = record.inode, record.site_of(address)
                 else:
                     inode, site = 0, site_of(_caller(frame_of(1)))
                 what = size << 16 | device << 8 | (0 if has_event else SYNCED)
                 sides.exports.note(refcounter, slot, self, what, inode, site)
-        except Exception:
-            return shared
+        except Exception as problem:
+            if is_from_job(problem):
+                raise
         return shared
 
     return _share_cuda_
@@ -96,12 +114,7 @@ def _new_shared(original: Callable[..., Any], sides: Sides) -> Callable[..., Any
     @wraps(original)
     def _new_shared_cuda(*args: Any) -> Any:
         storage = original(*args)
-        try:
-            record = HERE.gets_from
-            sides.imports.note(args[4], args[5], storage, 0, record.inode if record is not None else 0, 0)
-            WRITER.words[layout.RECEIVED] += 1
-        except Exception:
-            return storage
+        sides.received(args[4], args[5], storage, 0)
         return storage
 
     return _new_shared_cuda
@@ -113,12 +126,7 @@ def _release(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
     @wraps(original)
     def _release_ipc_counter_cuda(*args: Any) -> Any:
         result = original(*args)
-        try:
-            record = HERE.gets_from
-            sides.imports.note(args[0], args[1], None, AGAIN, record.inode if record is not None else 0, 0)
-            WRITER.words[layout.RECEIVED] += 1
-        except Exception:
-            return result
+        sides.received(args[0], args[1], None, AGAIN)
         return result
 
     return _release_ipc_counter_cuda
@@ -127,11 +135,9 @@ def _release(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
 def _collect(original: Callable[[], Any], sides: Sides) -> Callable[[], Any]:
     @wraps(original)
     def ipc_collect() -> Any:
-        sides.collect()
+        sides.look()
         result = original()
-        sides.exports.note_occasion()
-        WRITER.words[layout.COLLECTED_AT] = monotonic_ns()
-        sides.collect()
+        sides.collected()
         return result
 
     return ipc_collect
@@ -145,4 +151,4 @@ def _caller(frame: FrameType) -> FrameType:
 
 
 def _is_inside(file: str) -> bool:
-    return file.startswith(_OWN) or _TORCH in file
+    return is_own(file) or _TORCH in file

@@ -65,12 +65,12 @@ class Refcounter:
         self._counts = None
         try:
             descriptor = os.open(f"/dev/shm/{self.name}", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+            try:
+                content = os.pread(descriptor, REFCOUNTER_BYTES, 0)
+            finally:
+                os.close(descriptor)
+        except Exception:
             return
-        try:
-            content = os.pread(descriptor, REFCOUNTER_BYTES, 0)
-        finally:
-            os.close(descriptor)
         if len(content) == REFCOUNTER_BYTES:
             self._counts = memoryview(content).cast("q")
 
@@ -131,6 +131,8 @@ class Transfers:
         if refcounter is None:
             refcounter = self._refcounters[handle] = Refcounter(handle)
         refcounter.uses += 1
+        # Another thread may have been in the way of the text.
+        refcounter.text = refcounter.text or sites.text(refcounter.name)
         which = inode << 32 | slot << 16 | refcounter.text
         at = now & MOMENT_BITS | site
         # The seal of layout.seal, without the call.

@@ -16,7 +16,9 @@ import os
 import sys
 from _thread import allocate_lock
 from collections import deque
+from errno import EFBIG
 from mmap import mmap
+from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit
 from time import monotonic_ns
 
 from . import layout, patches, places
@@ -42,6 +44,11 @@ class Room:
         self._used = reserved
         self._allocated = allocated
         self._changes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for a new record, and none can be made."""
+        return not self._free and (self._used == self._region.most or self._writer.is_full)
 
     def take(self) -> int | None:
         """The number of a record nobody uses; `None` when there is no room, or another thread is making some."""
@@ -101,7 +108,8 @@ class Writer:
         self.words = memoryview(bytearray(layout.HEADER_WORDS * layout.WORD)).cast("Q")
         self.bytes = memoryview(b"")
         self.path: str | None = None
-        self._full = False
+        self.is_full = False
+        """The file system has no room left."""
         self.queues = Room(self, layout.QUEUES, allocated=layout.STEP)
         self.texts = Room(self, layout.TEXTS, allocated=layout.STEP, reserved=1)
         self.exports = Room(self, layout.EXPORTS)
@@ -115,9 +123,9 @@ class Writer:
             return False
         try:
             self._make()
-        except (OSError, ValueError) as problem:
+        except Exception as problem:
             self.off = True
-            patches.take_all_out()
+            patches.give_up()
             say(f"shim off in pid {os.getpid()}: {problem}")
         finally:
             self.lock.release()
@@ -129,17 +137,18 @@ class Writer:
 
     def allocate(self, start: int, length: int) -> bool:
         """Give a part of the file its pages; false when the file system has none left."""
-        if self._full or not self.path:
+        if self.is_full or not self.path:
             return False
         try:
+            _check_limit()
             descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 os.posix_fallocate(descriptor, start, length)
             finally:
                 os.close(descriptor)
-        except OSError:
-            self._full = True
-        return not self._full
+        except Exception:
+            self.is_full = True
+        return not self.is_full
 
     def _make(self) -> None:
         folder = places.run_folder()
@@ -173,6 +182,7 @@ def _make_file(path: str) -> mmap:
     Raises:
         OSError: as open(2), posix_fallocate(3) and mmap(2); then nothing is left of it.
     """
+    _check_limit()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.truncate(descriptor, layout.SIZE)
@@ -184,6 +194,17 @@ def _make_file(path: str) -> mmap:
         raise
     finally:
         os.close(descriptor)
+
+
+def _check_limit() -> None:
+    """Do not ask for a file longer than this process may write: the kernel answers with SIGXFSZ, which may end the job.
+
+    Raises:
+        OSError: this one would be.
+    """
+    most, _ = getrlimit(RLIMIT_FSIZE)
+    if RLIM_INFINITY != most < layout.SIZE:
+        raise OSError(EFBIG, os.strerror(EFBIG))
 
 
 def say(words: str) -> None:

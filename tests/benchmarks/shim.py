@@ -1,8 +1,10 @@
 """Part shim: what the queue shim costs the job it is in.
 
-The hooks are put in and taken out in turns inside of the same processes (`tests.benchmarks.shim_blocks`), so that a machine
-that is busy with other things is busy with both.  A figure of its own is the mean of the quietest quarter of the blocks; a
-difference is given for these, and as median and quartiles of all pairs of neighbouring blocks.
+The hooks are put in and taken out in turns inside of the same processes (`tests.benchmarks.shim_blocks`), or interpreters
+with and without are started in turns, all on one CPU.  What counts is CPU time: the shim never waits, and wall clock is that
+of everything else on the machine.
+A difference is that of neighbours: the median of all pairs, the interval that holds the true median with 95 % confidence
+(order statistics, no assumption on the distribution), and the quartiles of the pairs.
 """
 
 from __future__ import annotations
@@ -13,17 +15,19 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
+from contextlib import contextmanager
+from math import sqrt
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from typing import TYPE_CHECKING
 
 from mpmon.launch import STARTUP
 from tests.benchmarks.job import ROOT
+from tests.benchmarks.shim_blocks import cpu_of_children_us
 from tests.benchmarks.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tests.benchmarks.rig import Rig
 
@@ -35,8 +39,10 @@ ITEMS = {
     "two-tensors": "dict of 2 tensors and an int",
     "device-tensor": "CUDA tensor (stand-in of tests.ipc.standin)",
 }
-LOADER = "loader"
-STARTS_PER_ROUND = 15
+LOADER, LOADER_TIMES = "loader", 3
+"""An epoch lasts some tenths of a second, so it gets more time."""
+STARTS_PER_ROUND = 25
+SPREAD = ("more", "95 % of the median", "quartiles of pairs")
 
 
 def measure(rig: Rig) -> list[Table]:
@@ -47,71 +53,76 @@ def measure(rig: Rig) -> list[Table]:
 def _items(rig: Rig) -> Table:
     table = Table(
         "The shim: one item through a queue, put and get together",
-        f"{rig.rounds} runs of {rig.seconds:.0f} s a row, blocks in turns; us an item, wall clock and CPU of both processes.",
-        ("item", "without", "with", "more", "more, pairs: median [quartiles]", "more CPU"),
+        f"{rig.rounds} runs of {rig.seconds:.0f} s a row; us of CPU an item, both processes.",
+        ("item", "without", *SPREAD, "pairs"),
     )
     for case, name in ITEMS.items():
         if "tensor" in case and importlib.util.find_spec("torch") is None:
             table.skip(name, "torch is not installed")
             continue
-        wall, cpu = _blocks(rig, case)
-        more = quiet(wall["on"]) - quiet(wall["off"])
-        table.rows.append(
-            [name, f"{quiet(wall['off']):.1f}", f"{quiet(wall['on']):.1f}", f"{more:.1f}", _pairs(wall, "{:.1f}"),
-             f"{quiet(cpu['on']) - quiet(cpu['off']):.1f}"]
-        )  # fmt: skip
+        off, on = _blocks(rig, case)
+        table.rows.append([name, f"{median(off):.1f}", *_spread(_differences(off, on), "{:.1f}"), str(len(on))])
     return table
 
 
 def _loader(rig: Rig) -> Table:
     table = Table(
-        "The shim: a DataLoader with one worker, 32 items of 3x64x64 a batch",
-        f"{rig.rounds} runs of {rig.seconds:.0f} s, epochs in turns; ms a batch.",
-        ("", "without", "with", "ratio", "ratio, pairs: median [quartiles]"),
+        "The shim: an epoch of a DataLoader with one worker, 60 batches of 32 items of 3x64x64",
+        f"{rig.rounds} runs of {LOADER_TIMES * rig.seconds:.0f} s; ms of CPU a batch, both processes; more in percent.",
+        ("", "without", *SPREAD, "pairs"),
     )
     if importlib.util.find_spec("torch") is None:
         table.skip("batch", "torch is not installed")
         return table
-    wall, _ = _blocks(rig, LOADER)
-    off, on = quiet(wall["off"]), quiet(wall["on"])
-    ratios = [b / a for a, b in zip(wall["off"], wall["on"], strict=True)]
-    table.rows.append(["batch", f"{off / 1e3:.2f}", f"{on / 1e3:.2f}", f"{on / off:.3f}", _spread(ratios, "{:.3f}")])
+    off, on = _blocks(rig, LOADER, LOADER_TIMES)
+    percent = [(b / a - 1) * 100 for a, b in zip(off, on, strict=True)]
+    table.rows.append(["batch", f"{median(off) / 1e3:.2f}", *_spread(percent, "{:+.1f} %"), str(len(on))])
     return table
 
 
-def _blocks(rig: Rig, case: str) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Wall clock and CPU of each block, us an item, without and with; from all runs."""
-    wall: dict[str, list[float]] = {"off": [], "on": []}
-    cpu: dict[str, list[float]] = {"off": [], "on": []}
+def _blocks(rig: Rig, case: str, times: int = 1) -> tuple[list[float], list[float]]:
+    """CPU time of each block without and of its neighbour with, us an item; from all runs."""
+    off: list[float] = []
+    on: list[float] = []
     for _ in range(rig.rounds):
         with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="mpmon-benchmarks-") as folder:
             done = subprocess.run(
-                [sys.executable, "-m", "tests.benchmarks.shim_blocks", case, str(rig.seconds)], cwd=ROOT,
+                [sys.executable, "-m", "tests.benchmarks.shim_blocks", case, str(times * rig.seconds)], cwd=ROOT,
                 env={**os.environ, "MPMON_RUN_DIR": folder, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, check=True,
             )  # fmt: skip
         said = json.loads(done.stdout)
-        for state in ("off", "on"):
-            wall[state] += said["wall"][state]
-            cpu[state] += said["cpu"][state]
-    return wall, cpu
+        off += said["off"]
+        on += said["on"]
+    return off, on
 
 
 def _starts(rig: Rig) -> Table:
     table = Table(
         "The shim: start of an interpreter, to its end",
-        f"{rig.rounds * STARTS_PER_ROUND} starts of each in turns, ms wall clock; more: within a turn, median [quartiles].",
-        ("call", "median", "more than its base"),
+        f"{rig.rounds * STARTS_PER_ROUND} starts of each in turns; ms of CPU.",
+        ("call", "median", *SPREAD),
     )
-    with tempfile.TemporaryDirectory(prefix="mpmon-benchmarks-") as place:
+    with tempfile.TemporaryDirectory(prefix="mpmon-benchmarks-") as place, _on_one_cpu():
         calls = _calls(Path(place))
-        walls: dict[str, list[float]] = {name: [] for name in calls}
+        spent: dict[str, list[float]] = {name: [] for name in calls}
         for _ in range(rig.rounds * STARTS_PER_ROUND):
             for name, (code, variables, _) in calls.items():
-                walls[name].append(_wall(code, variables))
+                spent[name].append(_cpu_ms(code, variables))
         for name, (_, _, base) in calls.items():
-            more = [b - a for a, b in zip(walls[base or name], walls[name], strict=True)]
-            table.rows.append([name, f"{median(walls[name]):.1f}", _spread(more, "{:+.2f}") if base else "base"])
+            more = _spread(_differences(spent[base], spent[name]), "{:+.2f}") if base else ("", "base", "")
+            table.rows.append([name, f"{median(spent[name]):.1f}", *more])
     return table
+
+
+@contextmanager
+def _on_one_cpu() -> Iterator[None]:
+    """All that is started meanwhile runs there too."""
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(own)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 def _calls(place: Path) -> dict[str, tuple[str, dict[str, str], str | None]]:
@@ -139,25 +150,27 @@ def _calls(place: Path) -> dict[str, tuple[str, dict[str, str], str | None]]:
 _A_QUEUE = "import multiprocessing; queue = multiprocessing.SimpleQueue(); queue.put(1); queue.get()"
 
 
-def _wall(code: str, variables: dict[str, str]) -> float:
+def _cpu_ms(code: str, variables: dict[str, str]) -> float:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MPMON", "PYTHON"))}
     # A virtual environment has no user's site-packages, so its base interpreter is started.
     command = [os.path.join(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}"), "-c", code]
-    begin = time.perf_counter()
+    begin = cpu_of_children_us()
     subprocess.run(command, env={**kept, **variables}, cwd="/", check=True)
-    return (time.perf_counter() - begin) * 1e3
+    return (cpu_of_children_us() - begin) / 1e3
 
 
-def quiet(values: Sequence[float]) -> float:
-    """Mean of the smallest quarter."""
-    return mean(sorted(values)[: max(1, len(values) // 4)])
+def _differences(before: Sequence[float], after: Sequence[float]) -> list[float]:
+    return [b - a for a, b in zip(before, after, strict=True)]
 
 
-def _pairs(blocks: dict[str, list[float]], form: str) -> str:
-    return _spread([b - a for a, b in zip(blocks["off"], blocks["on"], strict=True)], form)
-
-
-def _spread(values: Sequence[float], form: str) -> str:
+def _spread(values: Sequence[float], form: str) -> tuple[str, str, str]:
+    """Median, its interval, and quartiles, in the order of `SPREAD`."""
     ordered = sorted(values)
-    quartiles = (ordered[len(ordered) // 4], ordered[len(ordered) * 3 // 4])
-    return f"{form.format(median(ordered))} [{form.format(quartiles[0])} .. {form.format(quartiles[1])}]"
+    count = len(ordered)
+    reach = 0.98 * sqrt(count)
+    interval = (max(0, int(count / 2 - reach)), min(count - 1, int(count / 2 + reach)))
+    return (
+        form.format(median(ordered)),
+        " .. ".join(form.format(ordered[at]) for at in interval),
+        " .. ".join(form.format(ordered[at]) for at in (count // 4, count * 3 // 4)),
+    )

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mpmon.launch import STARTUP
 from tests.live.interpreters import VERSIONS, interpreters
-from tests.shim.running import HOME, environment, files
-
-
-def python(code: str, folder: Path | None = None, *, executable: str = sys.executable, **more: str) -> str:
-    """What some lines of Python print."""
-    ended = subprocess.run(
-        [executable, "-c", code], env=environment(folder, **more), capture_output=True, text=True, check=False, cwd="/"
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert not ended.stderr
-    return ended.stdout.strip()
-
+from tests.shim.running import HOME, files, python
 
 LOADED = "sorted(name for name in sys.modules if name.startswith('mpmon') or name in ('msgspec', 'textual', 'typing'))"
 
@@ -55,13 +42,6 @@ def test_an_interpreter_without_mpmon_finds_the_shim_and_nothing_else_of_it(tmp_
     assert "mpmon_shim.queues" in said[0]
     assert "msgspec" not in said[0]
     assert said[1] == "None"
-
-
-def test_the_finder_leaves_when_all_it_waits_for_has_come(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    code = "import sys, torch, multiprocessing.queues; print([type(f).__name__ for f in sys.meta_path].count('Finder'))"
-    # torch warns where it finds no NumPy.
-    assert python(code, tmp_path, PYTHONWARNINGS="ignore") == "0"
 
 
 def test_a_module_keeps_its_own_loader(tmp_path: Path) -> None:

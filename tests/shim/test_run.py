@@ -243,9 +243,9 @@ def test_what_is_removed_is_named(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 2, "the job before was cleaned up after"
     kept = mpmon(tmp_path, "gc")
     assert kept.returncode == 0
-    assert kept.stdout.splitlines()[-1] == "0 files removed, 0 KiB"
-    all_gone = mpmon(tmp_path, "gc", "--all").stdout.splitlines()
-    assert len(all_gone) == 3
-    assert all(str(tmp_path) in line for line in all_gone[:2])
-    assert all_gone[2].startswith("2 files removed, ")
+    # Other jobs of this user may leave files in the usual folder meanwhile.
+    assert str(tmp_path) not in kept.stdout
+    *all_gone, total = mpmon(tmp_path, "gc", "--all").stdout.splitlines()
+    assert len([line for line in all_gone if str(tmp_path) in line]) == 2
+    assert total.startswith(f"{len(all_gone)} files removed, ")
     assert files(tmp_path) == {}

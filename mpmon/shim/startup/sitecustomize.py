@@ -38,8 +38,16 @@ def run_hidden():  # noqa: ANN201
     __import__("sitecustomize")
 
 
+def say_why_not():  # noqa: ANN201
+    """The exception that is being handled, in one line to standard error, if there is one."""
+    try:
+        sys.stderr.write("mpmon: shim off: {!r}\n".format(sys.exc_info()[1]))  # noqa: UP032  for old Pythons
+    except Exception:
+        return
+
+
 try:
     start_shim()
-except Exception as problem:
-    sys.stderr.write("mpmon: shim off: {!r}\n".format(problem))  # noqa: UP032  for old Pythons
+except Exception:
+    say_why_not()
 run_hidden()

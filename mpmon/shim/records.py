@@ -1,0 +1,210 @@
+"""Which queues this process uses, and what it does with them now.
+
+A queue is known in all processes by the inode of its pipe.  Its record in the file lasts as long as the queue.
+Recording never fails a call: where it cannot be done it goes to `NOWHERE`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import get_ident
+from weakref import KeyedRef
+
+from . import layout
+from .layout import PUT, TEXT_BITS
+from .whose import is_standard
+from .writer import WRITER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+UNBOUNDED = 0x7FFFFFFF
+"""`_maxsize` of a queue without a bound: SEM_VALUE_MAX of glibc's semaphore.h."""
+
+MOST_WAITING = 1000
+"""Objects that were put and not yet pickled, of which the line is remembered."""
+
+
+class Record:
+    """What this process writes down of one queue, until the queue is gone."""
+
+    __slots__ = ("_sites", "inode", "life", "number", "pid", "site", "words")
+
+    def __init__(self) -> None:
+        self.life: KeyedRef[int, Any] | None = None
+        """Tells when the queue is gone; its key is the queue's address."""
+        self.pid = os.getpid()
+        self.inode = 0
+        self.number = 0
+        self.words = _scratch()
+        """Those of the file; or of nowhere."""
+        self.site = 0
+        """Of the last call."""
+        self._sites: dict[int, int] = {}
+
+    def note_site(self, obj: object) -> None:
+        """Remember where an object was put that waits to be pickled."""
+        if len(self._sites) >= MOST_WAITING:
+            self._sites.clear()
+        self._sites[id(obj)] = self.site
+
+    def site_of(self, address: int) -> int:
+        """Where an object was put; if that is not known, where the last one was."""
+        return self._sites.get(address) or self.words[PUT] & TEXT_BITS
+
+
+def _scratch() -> memoryview:
+    return memoryview(bytearray(layout.QUEUES.record_bytes)).cast("Q")
+
+
+NOWHERE = Record()
+"""Of queues for which there is no room, and where recording failed."""
+RECORDS: dict[int, Record] = {}
+"""By the address of the queue."""
+
+
+class Here:
+    """What one thread does now."""
+
+    __slots__ = ("pickled", "receives", "sends")
+
+    def __init__(self) -> None:
+        self.sends: Record | None = None
+        """For which queue it pickles what it pickles; a feeder as long as it lives."""
+        self.pickled: int | None = None
+        """Address of the object that it is just pickling for that queue."""
+        self.receives: Record | None = None
+        """From which queue it receives."""
+
+
+class Threads(dict[int, Here]):
+    """By `threading.get_ident()`; one of which nothing is known does nothing."""
+
+    def __missing__(self, thread: int) -> Here:
+        return self.setdefault(thread, Here())
+
+
+HERE = Threads()
+
+
+def forget() -> None:
+    """In a child that was forked: nothing is recorded yet, and frames that are under way store to nowhere."""
+    # A copy: the garbage collector may run here, and end queues.
+    for record in list(RECORDS.values()):
+        record.words = _scratch()
+    RECORDS.clear()
+    HERE.clear()
+
+
+os.register_at_fork(after_in_child=forget)
+
+
+def sending() -> tuple[Record | None, int]:
+    """The queue for which this thread is just pickling, and the address of the object; nothing for anything else."""
+    here = HERE[get_ident()]
+    return (None, 0) if here.pickled is None else (here.sends, here.pickled)
+
+
+def receiving_inode() -> int:
+    """Of the queue from which this thread is just receiving; 0 for none."""
+    record = HERE[get_ident()].receives
+    return 0 if record is None else record.inode
+
+
+def record_of(queue: Any, made_at: int = 0) -> Record:
+    """The record of a queue that was just made, or is used for the first time in this process."""
+    known = RECORDS.get(id(queue))
+    if known is not None or not WRITER.ready():
+        return known or NOWHERE
+    try:
+        # These ask the queue, which may be of a class of the job's.
+        inode, made = _inode(queue), _made(queue, made_at)
+    except Exception:
+        return NOWHERE
+    number = WRITER.queues.take()
+    return NOWHERE if number is None else _new(queue, number, inode, made)
+
+
+def find_feeder(record: Record, queue: Any) -> None:
+    """What the queue's feeder pickles is for this queue, from now on."""
+    thread = getattr(queue, "_thread", None)
+    if thread is not None and thread.ident:
+        HERE[thread.ident].sends = record
+
+
+def who_made(frame: FrameType | None) -> FrameType | None:
+    """Who made a queue: not the context, the pool or the executor, but who called it."""
+    while frame is not None and is_standard(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _new(queue: Any, number: int, inode: int, made: int) -> Record:
+    record = Record()
+    record.number, record.inode, record.words = number, inode, WRITER.queues.words(number)
+    record.life = KeyedRef(queue, _gone, id(queue))
+    _describe(record.words, inode, made)
+    kept = RECORDS.setdefault(id(queue), record)
+    if kept is record:
+        # Where the shim came late it runs already.
+        find_feeder(record, queue)
+    else:
+        # Another thread was faster.
+        _clear(record)
+    return kept
+
+
+def _gone(life: KeyedRef[int, Any]) -> None:
+    """The queue is being deallocated; called by the garbage collector at any time."""
+    try:
+        if sys.is_finalizing():
+            # What it did last stays to be read.
+            return
+        record = RECORDS.get(life.key)
+        # In a child that was just forked, and has yet to forget, the words are its parent's.
+        if record is None or record.life is not life or record.pid != os.getpid():
+            return
+        del RECORDS[life.key]
+        _clear(record)
+    except Exception:
+        return
+
+
+def _clear(record: Record) -> None:
+    record.words[layout.QUEUE_SEAL] = 0
+    # Its feeder may still have things to send.
+    record.words = _scratch()
+    WRITER.queues.give(record.number)
+
+
+def _describe(words: memoryview, inode: int, made: int) -> None:
+    for at in range(layout.QUEUES.record_words):
+        words[at] = 0
+    words[layout.INODE], words[layout.MADE] = inode, made
+    words[layout.QUEUE_SEAL] = layout.seal((inode, made))
+
+
+def _inode(queue: Any) -> int:
+    """Of its pipe, by the end that is not closed.
+
+    Raises:
+        OSError: both are.
+    """
+    try:
+        return os.fstat(queue._reader.fileno()).st_ino
+    except OSError:
+        return os.fstat(queue._writer.fileno()).st_ino
+
+
+def _made(queue: Any, made_at: int) -> int:
+    capacity = getattr(queue, "_maxsize", 0)
+    return layout.made(_kind(queue), made_at, 0 if capacity >= UNBOUNDED else capacity)
+
+
+def _kind(queue: Any) -> int:
+    """The last one of `KINDS` that it is: a joinable queue is a queue too."""
+    bases = [base.__name__ for base in type(queue).__mro__]
+    return max((at for at, kind in enumerate(layout.KINDS) if kind in bases), default=0)
