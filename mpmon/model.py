@@ -284,6 +284,11 @@ class Stack(Row, frozen=True, kw_only=True):
     frame, counted from the outermost. The position grows from turn to turn where it is known, as for lists, ranges and
     dictionaries; else it is -1. `None`: nobody asked.
     """
+    contents: tuple[tuple[int, int, int], ...] | None = None
+    """Of one that may go round in circles: place of a call, counted from the outermost, number of one of its variables, and
+    a digest of what the variable leads to: numbers in attributes, how much containers hold, the memory of tensors on the
+    CPU. The digest is -1 where that cannot be seen. `None`: nobody asked.
+    """
 
 
 class Exit(Row, frozen=True, kw_only=True):
@@ -544,6 +549,9 @@ class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
     """Processes that were seen to have got more than they put."""
     taken: int | None = None
     """Items the getters have taken so far, less what they have put; `None` while not all of them are known to say."""
+    ledgers: tuple[tuple[int, int], ...] = ()
+    """Pid, and what it has put less what it has got, of those who were seen to do either; where they are too many
+    only of those who get, or of nobody."""
     reasons: dict[str, str] = {}
     """Why a field is `None`."""
 

@@ -18,12 +18,17 @@ from mpmon.model import Stack
 Advice = Callable[[Case, Finding], str | None]
 
 _FORKS = frozenset({"fork-lock", "fork-thread", "fork-openmp"})
+_FROM_OUTSIDE = frozenset({"stopped", "debugger"})
+"""Causes of which somebody else is the author: no other way to write the program would help."""
+
 _CUDA_DEVICE = "device:/dev/nvidia"
 _LOADER = "dataloader worker"
 
 
 def further_advice(case: Case, finding: Finding) -> tuple[str, ...]:
-    """What else applies, without what the finding says already."""
+    """What else applies, without what the finding says already; nothing where the cause is no part of the program."""
+    if finding.cause in _FROM_OUTSIDE:
+        return ()
     found = (advice(case, finding) for advice in ADVICE)
     return tuple(line for line in dict.fromkeys(found) if line and line not in finding.advice)
 
@@ -107,16 +112,26 @@ def items_of_the_feeder(case: Case, finding: Finding) -> str | None:
 
 
 def sender_of_tensors(case: Case, finding: Finding) -> str | None:
-    """A receiver is rebuilding a shared tensor, for which it needs the process that sent it."""
-    files = ("torch/multiprocessing/reductions.py", "multiprocessing/resource_sharer.py")
-    wanted = ("rebuild_storage_fd", "rebuild_storage_filename", "rebuild_cuda_tensor", "detach", "get_connection")
-    frames = (frame for stack in _stacks(case, finding) for frame in stack.frames if frame.file.endswith(files))
-    if not any(bare(frame.function) in wanted for frame in frames):
+    """A receiver is rebuilding a shared tensor, for which it needs the process that sent it, and no living process is to
+    blame instead.
+    """
+    receivers = _receivers(case, finding)
+    if not receivers or any(not row.dead and row.pid not in receivers for row in finding.suspects):
         return None
     return (
         "The sender of a tensor has to keep it, and to live, until the receiver has it: let it wait for an answer (an Event, "
         "JoinableQueue.join()), or use torch.multiprocessing.set_sharing_strategy('file_system')."
     )
+
+
+def _receivers(case: Case, finding: Finding) -> set[int]:
+    """Who of the finding is rebuilding a tensor."""
+    files = ("torch/multiprocessing/reductions.py", "multiprocessing/resource_sharer.py")
+    wanted = ("rebuild_storage_fd", "rebuild_storage_filename", "rebuild_cuda_tensor", "detach", "get_connection")
+    return {
+        stack.pid for stack in _stacks(case, finding) for frame in stack.frames
+        if frame.file.endswith(files) and bare(frame.function) in wanted
+    }  # fmt: skip
 
 
 ADVICE: tuple[Advice, ...] = (

@@ -7,13 +7,14 @@ from functools import cached_property
 from mpmon.diagnosis.findings import Place, Suspect
 from mpmon.diagnosis.frames import bare, inner_machinery, innermost_user, place
 from mpmon.diagnosis.gpus.joins import Gpus
-from mpmon.diagnosis.history import History, Past, ThreadKey
+from mpmon.diagnosis.history import History, Look, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion, till_now
 from mpmon.diagnosis.numbers import Numbers
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.tables import Tables
+from mpmon.diagnosis.variables import keep_changing
 from mpmon.diagnosis.waits import Standing, Wait, in_own_code, standing
 from mpmon.model import Blocked, KernelObject, LockUse, Snapshot, Stack
 
@@ -45,7 +46,7 @@ class Case(Tables):
     @cached_property
     def ipc(self) -> Ipc:
         """What the processes share: queues, memory, sendings of CUDA memory."""
-        return Ipc(self.snapshot, self.roles)
+        return Ipc(self.snapshot, self.roles, self.history.queue_parts)
 
     # What a thread waits for
 
@@ -156,7 +157,7 @@ class Case(Tables):
             if past is None or is_frozen(past, self.now):
                 self._motions[key] = motion(past, self.now)
             else:
-                found = self.memory.same(("motion", key), gets_on, past.looks)
+                found = self.memory.same(("motion", key), _gets_on, past.looks)
                 self._motions[key] = till_now(found, past, self.now)
         return self._motions[key]
 
@@ -212,6 +213,12 @@ class Case(Tables):
         """A process that ended as the one who should have moved."""
         role = self.role(pid)
         return Suspect(pid=pid, dead=True, role=role.name, rank=role.rank)
+
+
+def _gets_on(looks: tuple[Look, ...]) -> Motion:
+    """By its frames; where they only show that it sleeps again, by what its variables lead to."""
+    found = gets_on(looks)
+    return Motion.MOVING if found is Motion.NAPPING and keep_changing(looks) else found
 
 
 def _sleeps_in_library(blocked: Blocked | None) -> bool:

@@ -1,8 +1,11 @@
 """From a history to a diagnosis: the goals, their closed sets, the rules, the verdict.
 
-The job hangs when a goal (the root's main thread, or what it watches over) is in a closed set that has stood for a
-while.  It is slow when the goal has waited for a while for one that still moves.  Otherwise it is healthy, unless too
+The job hangs when a goal (the main program's main thread, or what it watches over) is in a closed set that has stood for
+a while.  It is slow when the goal has waited for a while for one that still moves.  Otherwise it is healthy, unless too
 little could be read to say so.
+
+A root that is not Python is no goal: a shell or init that sleeps or waits has nothing to do, and what else it may do is not
+known.  The Python programs below it are.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs import node
 from mpmon.diagnosis.needs.dead import death, did
 from mpmon.diagnosis.remarks import remarks
-from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.roles import HELPERS, is_python, topmost_python
 from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.views import process_views
 from mpmon.diagnosis.waits import Wait
@@ -57,7 +60,7 @@ def diagnose(history: History, memory: Memory | None = None) -> Diagnosis:
     memory = memory or Memory()
     memory.turn()
     case = Case(history, snapshot, memory)
-    return msgspec.structs.replace(_judged(case), remarks=remarks(case))
+    return msgspec.structs.replace(_judged(case), remarks=remarks(case), queue_parts=history.queue_parts)
 
 
 def _judged(case: Case) -> Diagnosis:
@@ -106,7 +109,8 @@ def _unknown(case: Case, graph: Graph, why: str) -> Diagnosis:
 
 
 def _ranked(knots: list[Knot]) -> tuple[Finding, ...]:
-    """The surest first. Of several that name the same suspects the one that shows the most, with the waiters of all.
+    """The surest first. Of several that name the same suspects, or some of them, the one that shows the most, with the waiters
+    of all.
 
     A chain that begins with work (a collective, a batch) shows more than one that begins with a join.
     """
@@ -116,12 +120,27 @@ def _ranked(knots: list[Knot]) -> tuple[Finding, ...]:
         works = knot.case.standing(knot.goal).kind not in _ENDS
         same.setdefault((row.cause, row.suspects), []).append((works, len(row.chain), row))
     best = [_joined(rows) for rows in same.values()]
-    return tuple(sorted(best, key=lambda row: row.certainty.rank))
+    whole = [row for row in best if not any(_says_all_of(other, row) for other in best)]
+    told = [_with_waiters(row, [other for other in best if _says_all_of(row, other)]) for row in whole]
+    return tuple(sorted(told, key=lambda row: row.certainty.rank))
 
 
 def _joined(rows: list[tuple[bool, int, Finding]]) -> Finding:
     _, _, shown = max(rows, key=lambda row: row[:2])
-    waiters = {waiter.pid: waiter for _, _, row in rows for waiter in row.waiters}
+    return _with_waiters(shown, [row for _, _, row in rows])
+
+
+def _says_all_of(one: Finding, other: Finding) -> bool:
+    """The same cause is found, no less surely, of the other's suspects and of more: ranks that wait together, seen from each."""
+    if one.cause != other.cause or one.certainty.rank > other.certainty.rank:
+        return False
+    return {row.tid or row.pid for row in one.suspects} > {row.tid or row.pid for row in other.suspects}
+
+
+def _with_waiters(shown: Finding, others: list[Finding]) -> Finding:
+    """With the waiters of the others, as far as they are no suspects of it."""
+    suspects = {row.pid for row in shown.suspects}
+    waiters = {waiter.pid: waiter for row in (*others, shown) for waiter in row.waiters if waiter.pid not in suspects}
     return msgspec.structs.replace(shown, waiters=tuple(waiters[pid] for pid in sorted(waiters)))
 
 
@@ -265,14 +284,29 @@ _ENDS = frozenset({Wait.LAUNCHER, Wait.JOIN_PROCESS, Wait.CHILD, Wait.REMOTE_END
 
 
 def _goals(case: Case, graph: Graph) -> list[ThreadKey]:
-    """The threads whose progress counts: the root's main thread, and those whose end it waits for."""
-    root = case.snapshot.root_pid
-    goals = [(root, root)]
+    """The threads whose progress counts: the main threads of the programs, and of those whose end they wait for."""
+    goals = [(pid, pid) for pid in _programs(case)]
     for goal in goals:
         need = graph.node(goal).need
         if need and case.standing(goal).kind in _ENDS:
             goals += [target for target in need.targets if isinstance(target, tuple) and target not in goals]
     return list(dict.fromkeys([*goals, *((pid, pid) for pid in case.ranks)]))
+
+
+def _programs(case: Case) -> list[int]:
+    """The root, or the Python below one that only starts others; that one as well when it is stopped."""
+    root = case.snapshot.root_pid
+    if not case.role(root).starts:
+        return [root]
+    return [root, *_python_below(case)] if case.processes[root].stopped else _python_below(case)
+
+
+def _python_below(case: Case) -> list[int]:
+    """The Python processes that no other Python of the job has started, by their frames or the name of their program."""
+    foreign = {row.pid for row in case.snapshot.unknowns if row.table == "stacks" and row.reason == NOT_PYTHON}
+    alive = [row for row in case.snapshot.processes if not row.ended]
+    is_one = {row.pid: case.has_frames(row.pid) or (row.pid not in foreign and is_python(row)) for row in alive}
+    return list(topmost_python(alive, case.snapshot.root_pid, lambda row: is_one[row.pid]))
 
 
 def _blind(case: Case) -> str:
@@ -306,11 +340,9 @@ def _dead_words(case: Case) -> str:
 
 
 def _without_python(case: Case) -> bool:
-    """Every process that is alive was asked for its stacks and is not Python."""
-    if case.stacks:
-        return False
-    others = {row.pid for row in case.snapshot.unknowns if row.table == "stacks" and row.reason == NOT_PYTHON}
-    return all(pid in others for pid in case.processes if case.is_alive(pid))
+    """The root is not, and as far as is known nobody else."""
+    root = case.snapshot.root_pid
+    return (case.role(root).starts or case.is_foreign(root)) and not _python_below(case)
 
 
 def _was_seen(case: Case, pid: int) -> bool:
@@ -332,7 +364,15 @@ def _healthy_words(case: Case, goals: list[ThreadKey]) -> str:
     if case.standing(goal).idle:
         return f"{name} is idle by right: it waits for {case.standing(goal).words}"
     moves = case.motion(goal) is Motion.MOVING
-    return f"{name} gets on: {doing(case, goal)}" if moves else f"{name} is {doing(case, goal)}"
+    said = f"{name} gets on: {doing(case, goal)}" if moves else f"{name} is {doing(case, goal)}"
+    return f"{said}{_above(case)}"
+
+
+def _above(case: Case) -> str:
+    """Why nothing is said of the root, where it only starts others."""
+    root = case.snapshot.root_pid
+    role = case.role(root)
+    return f" ({role.name}, pid {root}, is not Python: only the Python below it counts)" if role.starts else ""
 
 
 def _slow_words(case: Case, graph: Graph, goal: ThreadKey) -> str:
@@ -341,4 +381,6 @@ def _slow_words(case: Case, graph: Graph, goal: ThreadKey) -> str:
     words = f"{case.role(goal[0]).name} has waited for {age(case.now - stands_since(case, goal))}"
     if helper is None:
         return words
-    return f"{words} for {case.role(helper[0]).name}, which gets on: {doing(case, helper)}"
+    thread = f"thread {case.thread_name(helper)}"
+    other = f"its {thread}" if helper[0] == goal[0] else case.role(helper[0]).name
+    return f"{words} for {other}, which gets on: {doing(case, helper)}"

@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 from mpmon.diagnosis.words import several
-from mpmon.model import Gpu, GpuProcess, QueueRecord, QueueState, Row, Snapshot
+from mpmon.model import FlightRecord, Gpu, GpuProcess, QueueRecord, QueueState, Row, Snapshot
 
 MOST_CAUSES = 6
 """Causes that are named in one line for people."""
@@ -192,6 +192,8 @@ class Diagnosis(Row, frozen=True, kw_only=True, eq=False):
     """What else a person should know, the worst first; they do not make a verdict."""
     unchecked: tuple[Unchecked, ...] = ()
     processes: tuple[ProcessView, ...] = ()
+    queue_parts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    """What queues were seen to be to a library, by their pipes: `loader result queue`."""
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):
@@ -207,6 +209,8 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
     queues: tuple[QueueState, ...] = ()
     queue_records: tuple[QueueRecord, ...] = ()
     """For how much goes through each."""
+    flight_records: tuple[FlightRecord, ...] = ()
+    """For how many collectives each rank begins."""
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):

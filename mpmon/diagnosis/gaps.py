@@ -108,4 +108,6 @@ def _may_be_python(case: Case, pid: int) -> bool:
         return False
     process = case.processes[pid]
     program = (process.cmdline or (process.name,))[0].rpartition("/")[2]
-    return case.role(pid).kind != "subprocess" or "python" in program or case.is_forked(pid)
+    role = case.role(pid)
+    other = role.kind == "subprocess" or role.starts
+    return not other or "python" in program or case.is_forked(pid)

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 import msgspec
 
 from mpmon.diagnosis.findings import Moment
+from mpmon.diagnosis.ipc.ground import Ground
+from mpmon.diagnosis.ipc.queues import parts
 from mpmon.diagnosis.memory import others
 from mpmon.diagnosis.roles import Role, roles, still_hold
 from mpmon.diagnosis.waits import Standing, standing
@@ -101,6 +103,8 @@ class History:
         self.roles: dict[int, Role] = {}
         self.last_roles: dict[int, Role] = {}
         """Of those that ended while mpmon watched."""
+        self.queue_parts: dict[str, str] = {}
+        """What queues were seen to be to a library, by their pipes, for as long as these are there."""
         self.trend: tuple[Moment, ...] = ()
         """The last minutes for histories, oldest first."""
         self.births: tuple[tuple[float, int], ...] = ()
@@ -131,6 +135,7 @@ class History:
         new.births = self._births(snapshot) if stirred is None else self._late_births(snapshot.taken_at)
         new.roles = self._roles(snapshot, changes)
         new.last_roles = self._last_roles(snapshot)
+        new.queue_parts = self._queue_parts(snapshot, new.roles)
         new.trend = (*self.trend[-(TREND_ROUNDS - 1) :], _moment(snapshot, new._rates))
         return new
 
@@ -233,6 +238,19 @@ class History:
         found = roles(snapshot.processes, stacks, snapshot.root_pid, known, frozen)
         return self.roles if found == self.roles else found
 
+    def _queue_parts(self, snapshot: Snapshot, roles: Mapping[int, Role]) -> dict[str, str]:
+        before = self.snapshot
+        if (
+            before
+            and roles is self.roles
+            and all(
+                getattr(before, table) is getattr(snapshot, table) for table in ("queues", "queue_records", "blocked")
+            )
+        ):
+            return self.queue_parts
+        found = parts(Ground(snapshot, roles, self.queue_parts))
+        return self.queue_parts if found == self.queue_parts else found
+
     def _still_hold(self, snapshot: Snapshot, pids: set[int]) -> bool:
         """Whether these processes, the only ones with new frames, are what they were."""
         if not pids:
@@ -248,8 +266,9 @@ def _moment(snapshot: Snapshot, rates: Mapping[int, float | None]) -> Moment:
     resident = {row.pid: row.rss_bytes for row in snapshot.processes if row.pid in receivers} if receivers else {}
     received = {pid: (receivers[pid], held) for pid, held in resident.items()}
     return Moment(
-        snapshot.taken_at, snapshot.gpus, snapshot.gpu_processes, cpu, received, snapshot.queues, snapshot.queue_records
-    )
+        snapshot.taken_at, snapshot.gpus, snapshot.gpu_processes, cpu, received, snapshot.queues, snapshot.queue_records,
+        snapshot.flight_records,
+    )  # fmt: skip
 
 
 def _who(row: _Row) -> tuple[object, ...]:

@@ -39,6 +39,9 @@ FEWEST_TURNS, SURE_TURNS, RECENT_TURNS = 3, 5, 9
 STALE_AFTER_S = 2.0
 """When a look is so old, what the thread did since then counts too."""
 
+SAME_DEADLINE_S = 0.05
+"""Two readings of one deadline differ by less."""
+
 BUSY = 0.3
 """Share of a CPU that shows that a thread computes."""
 
@@ -187,7 +190,11 @@ def _woken(before: Look, after: Look) -> bool:
     ran = after.slices - before.slices
     if not ran or _on_cpu(before) or _on_cpu(after) or before.blocked is None or after.blocked is None:
         return False
-    if before.blocked.wakes_at is not None or after.blocked.wakes_at is not None:
+    ends_at = before.blocked.wakes_at
+    if ends_at is not None:
+        # Not by its deadline; and back in the same wait it would have the same one.
+        return ends_at > after.at and abs((after.blocked.wakes_at or 0.0) - ends_at) > SAME_DEADLINE_S
+    if after.blocked.wakes_at is not None:
         return False
     limit = after.blocked.timeout_s
     if limit is None:

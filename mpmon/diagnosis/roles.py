@@ -6,11 +6,15 @@ the environment.  A role once seen is kept: a process that exits or may no longe
 
 `mp.spawn` sets RANK after the start, so /proc lacks it there; the index then comes from the frame of its wrapper.
 DataLoader workers inherit RANK from their rank and are not ranks themselves.
+
+Where the root is not Python, it and what stands between it and the first Python below it only start the job: a shell that
+runs a script, `timeout`, `mpirun`, init.  The eldest Python below them is the main program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from mpmon.diagnosis.frames import bare, calls, is_machinery, own_frames
 from mpmon.model import Frame, Process, Row, Stack
@@ -23,6 +27,9 @@ PROCESS_FILE = "multiprocessing/process.py"
 MANAGER_FILE = "multiprocessing/managers.py"
 
 _LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed")
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "busybox"})
+"""Programs that run scripts of commands."""
+
 _LAUNCHER_FILES = ("torch/distributed/elastic/agent/server/api.py", "torch/distributed/run.py")
 
 
@@ -39,12 +46,19 @@ class Role(Row, frozen=True, kw_only=True):
     parent: int | None = None
     """The process it works for: for a worker started by a fork server, the server's own parent."""
     guessed: bool = False
-    """The number is its place among its siblings, not what the process calls itself."""
+    """The number is its place among its siblings, not what the process calls itself; of a launcher: it is one for no other
+    reason than that it is not Python, and that Python runs below it.
+    """
 
     @property
     def serves(self) -> bool:
         """It works on request, so that it is idle by right when nobody asks."""
         return self.kind in SERVANTS
+
+    @property
+    def starts(self) -> bool:
+        """It is not Python and started the job; what else it does, and whether it ever ends, is not known."""
+        return self.kind == "shell" or (self.kind == "launcher" and self.guessed)
 
 
 PROCESS_GROUP_THREADS = frozenset({"pt_gloo_runloop", "gloo_tcp_loop", "pt_nccl_watchdg", "pt_nccl_heartbt"})
@@ -66,10 +80,11 @@ def roles(
 ) -> dict[int, Role]:
     """The role of every process, by pid. `known` are those of the round before; a role that is the same is the same object."""
     by_pid = {process.pid: process for process in processes}
+    main, starters = _main_program(processes, stacks, root_pid)
     found: dict[int, Role] = {}
     for process in sorted(processes, key=lambda row: (row.start_time, row.pid)):
         names = thread_names.get(process.pid, frozenset())
-        role = _role(process, by_pid, stacks.get(process.pid, ()), root_pid, found, names=names)
+        role = _role(process, by_pid, stacks.get(process.pid, ()), main, found, names=names, starters=starters)
         before = known.get(process.pid)
         found[process.pid] = before if before and _holds(before, role) else role
     return found
@@ -84,10 +99,11 @@ def still_hold(
 ) -> bool:
     """Whether those with new `stacks` are what they were; then so is everybody else."""
     by_pid = {process.pid: process for process in processes}
+    main = next((pid for pid, role in known.items() if role.kind == "main"), root_pid)
     return all(
         pid in known
         and pid in by_pid
-        and _holds(known[pid], _role(by_pid[pid], by_pid, rows, root_pid, known, names=thread_names[pid]))
+        and _holds(known[pid], _role(by_pid[pid], by_pid, rows, main, known, names=thread_names[pid]))
         for pid, rows in stacks.items()
     )
 
@@ -96,14 +112,60 @@ def _role(
     process: Process,
     by_pid: Mapping[int, Process],
     stacks: Sequence[Stack],
-    root_pid: int,
+    main_pid: int,
     others: Mapping[int, Role],
     *,
     names: frozenset[str],
+    starters: frozenset[int] = frozenset(),
 ) -> Role:
     main = next((stack for stack in stacks if stack.tid == process.pid), None)
     parent = _client(process, by_pid, others)
-    return _Reader(process, main, by_pid.get(parent or 0), others, names).role(root_pid)
+    reader = _Reader(process, main, by_pid.get(parent or 0), others, names)
+    return reader.starter() if process.pid in starters else reader.role(main_pid)
+
+
+def _main_program(
+    processes: Sequence[Process], stacks: Mapping[int, Sequence[Stack]], root_pid: int
+) -> tuple[int, frozenset[int]]:
+    """The main program, and those who only started it: the root, where that is not Python, and all down to the program."""
+    by_pid = {process.pid: process for process in processes}
+    alive = [process for process in processes if not process.ended]
+    found = [by_pid[pid] for pid in topmost_python(alive, root_pid, lambda row: row.pid in stacks or is_python(row))]
+    if not found:
+        root = by_pid.get(root_pid)
+        return root_pid, frozenset({root_pid} if root and program(root) in SHELLS else ())
+    main = min(found, key=lambda row: (row.start_time, row.pid))
+    starters: set[int] = set()
+    above = main
+    while above.pid != root_pid:
+        above = by_pid[above.ppid]
+        starters.add(above.pid)
+    return main.pid, frozenset(starters)
+
+
+def topmost_python(processes: Sequence[Process], root_pid: int, is_one: Callable[[Process], bool]) -> Iterator[int]:
+    """Python processes that no other Python process of the job has started: the root itself, or those below it."""
+    by_pid = {process.pid: process for process in processes}
+    children: dict[int, list[int]] = defaultdict(list)
+    for process in processes:
+        children[process.ppid].append(process.pid)
+    line = [root_pid] if root_pid in by_pid else []
+    for pid in line:
+        if is_one(by_pid[pid]):
+            yield pid
+        else:
+            line += children[pid]
+
+
+def program(process: Process) -> str:
+    """The name of the file a process runs: `python3.11`, `bash`; of one that may not be read, as its command line says."""
+    command = process.cmdline or (process.name,)
+    return (process.exe or command[0]).rpartition("/")[2].removeprefix("-")
+
+
+def is_python(process: Process) -> bool:
+    """It runs a Python, by the name of that."""
+    return "python" in program(process)
 
 
 def _holds(before: Role, now: Role) -> bool:
@@ -112,11 +174,15 @@ def _holds(before: Role, now: Role) -> bool:
 
 def _surer(before: Role, now: Role) -> bool:
     """A stack may be missing for once; what was seen in an earlier one still holds."""
-    vague = ("subprocess", "other", "process", "main")
-    if before.kind not in vague and now.kind in vague:
+    if not _is_vague(before) and _is_vague(now):
         return True
     unsure = (now.guessed and not before.guessed) or now.name.endswith("?")
     return before.kind == now.kind and unsure
+
+
+def _is_vague(role: Role) -> bool:
+    """It may be something else at another look."""
+    return role.starts or role.kind in ("subprocess", "other", "process", "main")
 
 
 class _Reader:
@@ -138,7 +204,12 @@ class _Reader:
         self.thread_names = names
         self.command = process.cmdline or ()
 
-    def role(self, root_pid: int) -> Role:
+    def starter(self) -> Role:
+        """Of one that is not Python and started the job."""
+        kind = "shell" if program(self.process) in SHELLS else "launcher"
+        return Role(name=kind, kind=kind, parent=self.parent, guessed=kind == "launcher")
+
+    def role(self, main_pid: int) -> Role:
         helper = self._helper()
         if helper:
             return Role(name=helper, kind=helper, parent=self.parent)
@@ -147,7 +218,7 @@ class _Reader:
             or self._pool_worker()
             or self._launcher()
             or self._rank()
-            or self._plain(root_pid)
+            or self._plain(main_pid)
         )
 
     def _helper(self) -> str | None:
@@ -222,10 +293,10 @@ class _Reader:
             or self._known_number("world_size"),
         )  # fmt: skip
 
-    def _plain(self, root_pid: int) -> Role:
-        if self.process.pid == root_pid:
-            return Role(name="main", kind="main")
-        target = self._target()
+    def _plain(self, main_pid: int) -> Role:
+        if self.process.pid == main_pid:
+            return Role(name="main", kind="main", parent=self.parent)
+        target = target_of(self.frames)
         if target:
             return Role(name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent)
         if any("--multiprocessing-fork" in word for word in self.command) or self._ended_fork() or self._forked():
@@ -240,15 +311,6 @@ class _Reader:
         """A Python process with its parent's command line: made by `os.fork`, or by a fork of multiprocessing."""
         return bool(self.command) and self.command == self.parent_command and self._python()
 
-    def _target(self) -> str | None:
-        """The function a multiprocessing child was started with: the call right inside of `Process.run`."""
-        inner: Frame | None = None
-        for frame in self.frames:
-            if calls(frame, PROCESS_FILE, ("run",)):
-                return bare(inner.function) if inner else None
-            inner = frame if not is_machinery(frame.file) or inner is None else inner
-        return None
-
     def _frame(self, file_end: str, *functions: str) -> Frame | None:
         if self.functions.isdisjoint(functions):
             return None
@@ -259,8 +321,17 @@ class _Reader:
         return parent.rank if parent else None
 
     def _python(self) -> bool:
-        program = (self.process.exe or (self.command[0] if self.command else "")).rpartition("/")[2]
-        return "python" in program or bool(self.frames)
+        return is_python(self.process) or bool(self.frames)
+
+
+def target_of(frames: Iterable[Frame]) -> str | None:
+    """The function a multiprocessing child was started with: the call right inside of `Process.run`."""
+    inner: Frame | None = None
+    for frame in frames:
+        if calls(frame, PROCESS_FILE, ("run",)):
+            return bare(inner.function) if inner else None
+        inner = frame if not is_machinery(frame.file) or inner is None else inner
+    return None
 
 
 def _client(process: Process, by_pid: Mapping[int, Process], found: Mapping[int, Role]) -> int | None:

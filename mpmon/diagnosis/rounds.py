@@ -1,16 +1,17 @@
 """Does code that nobody called on behalf of others go round in circles?
 
-A training loop may compute as long as it likes, and mostly some counter, loop variable or iterator shows that it gets on.
-A search that never finds what it looks for computes as well: the calls around it stay what they are, and inside of the
-loop nothing gets on: no iterator moves, no local variable has a new value at each look, and it never waits for anything.
-That is a strong hint and no proof: what an object counts in its attributes is not seen.
+A training loop may compute as long as it likes, and nearly always something shows that it gets on: an iterator, a counter,
+a queue that becomes shorter, a matrix that is another one.  A search that never finds what it looks for computes as well:
+the calls around it stay what they are, and wherever its variables lead nothing is new.  Numbers in plain variables may go up
+and down, as those do that a search tries at random.
+That is a strong hint and no proof.  Where something cannot be seen, the loop is taken for one that gets on.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise, takewhile
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.frames import is_user
@@ -21,27 +22,66 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.history import Look
 
 SPAN_S = 6.0
-"""Looks must span this long."""
+"""Looks must span this long, from the last one that showed something new."""
 
 FEWEST = 5
-"""Readings of the frames that it takes, with what their `for` loops go through."""
+"""Readings that it takes, from that one on."""
 
 MOST_TORN = 0.34
 """Share of the readings that may be torn."""
 
+FEWEST_MOVES = 3
+"""So often it must have been found at another line than before, and once at least further up: straight code goes down."""
+
 NOT_KNOWN = -1
-"""The position of an iterator of which nobody knows where it is."""
+"""The position of an iterator of which nobody knows where it is, and the digest of what cannot be seen."""
 
 
 def round_since(looks: Sequence[Look]) -> float | None:
     """Since when a thread has gone round in circles, seconds since the epoch; `None`: it does not, or too little was seen."""
     computing = list(takewhile(_computes, reversed(looks)))[::-1]
-    stacks = _whole(list({id(look.stack): look.stack for look in computing if look.stack}.values()))
-    seen = sum(stack.turns is not None for stack in stacks)
-    if seen < FEWEST or computing[-1].at - computing[0].at < SPAN_S or context(stacks[-1]):
+    stacks = list({id(look.stack): look.stack for look in computing if look.stack}.values())
+    if sum(map(_is_read, stacks)) < FEWEST or context(stacks[-1]):
         return None
-    depth = _loop(stacks)
-    return None if depth is None or _gets_on(stacks, depth) else computing[0].at
+    stacks = _whole(stacks)
+    depth = _loop(stacks) if sum(map(_is_read, stacks)) >= FEWEST else None
+    return None if depth is None else _circles_since(stacks, depth, computing[0].at, computing[-1].at)
+
+
+def _circles_since(stacks: list[Stack], depth: int, first_at: float, last_at: float) -> float | None:
+    """The same of stacks of which all stand in one call at this place."""
+    read = [stack for stack in stacks if _is_read(stack)]
+    if _goes_through(read, depth) or _hides(read, depth) or not _shows(read, depth):
+        return None
+    since = max(first_at, _last_news(stacks, read, depth))
+    still = [stack for stack in read if stack.taken_at >= since]
+    enough = len(still) >= FEWEST and last_at - since >= SPAN_S
+    comes_back = _comes_back([stack for stack in stacks if stack.taken_at >= since])
+    return since if enough and comes_back and not _gets_on_inside(still, depth) else None
+
+
+def _gets_on_inside(stacks: list[Stack], depth: int) -> bool:
+    """A call or a loop inside of it takes long, and something in there gets on."""
+    lately = stacks[-FEWEST:]
+    inner = _loop(lately)
+    if inner is not None and inner > depth:
+        news = _last_news(lately, lately, inner) > lately[0].taken_at
+        if news or _goes_through(lately, inner) or _hides(lately, inner):
+            return True
+    return _goes_through_lately(lately)
+
+
+def _is_read(stack: Stack) -> bool:
+    """It is known how far its loops are, and what its variables lead to."""
+    return stack.turns is not None and stack.contents is not None
+
+
+def may_go_round(before: Stack, now: Stack) -> bool:
+    """Whether two readings, one after the other, show nothing that gets on."""
+    if before.turns is None or now.turns is None or not before.frames or not now.frames or context(now):
+        return False
+    depth = _loop([before, now])
+    return depth is not None and not _goes_through([before, now], depth)
 
 
 def _whole(stacks: list[Stack]) -> list[Stack]:
@@ -69,11 +109,14 @@ def _loop(stacks: list[Stack]) -> int | None:
     return same if one_call and any(is_user(frame.file) for frame in calls[0][: same + 1]) else None
 
 
-def _gets_on(stacks: list[Stack], depth: int) -> bool:
-    """In that call an iterator moves, or may, or a variable keeps growing, or is another one at each look."""
-    frames = [stack.frames[::-1][depth] for stack in stacks]
-    names = {name for frame in frames for name in frame.plain or {}}
-    return _goes_through(stacks, depth) or any(_keeps_changing(frames, name) for name in names)
+def _comes_back(stacks: list[Stack]) -> bool:
+    """Lines further up follow lines further down. Native code that takes its time stays where it is."""
+    places = [[frame.line for frame in reversed(stack.frames)] for stack in stacks]
+    moves = [(before, after) for before, after in pairwise(places) if before != after]
+    return len(moves) >= FEWEST_MOVES and any(after < before for before, after in moves)
+
+
+# Iterators
 
 
 def _goes_through(stacks: list[Stack], depth: int) -> bool:
@@ -90,12 +133,81 @@ def _goes_through(stacks: list[Stack], depth: int) -> bool:
     return False
 
 
-def _keeps_changing(frames: list[Frame], name: str) -> bool:
-    signs = {(frame.trend or {}).get(name, 0) for frame in frames[1:]}
-    if signs in ({1}, {-1}):
-        return True
-    values = [(frame.plain or {}).get(name) for frame in frames]
-    return signs == {0} and len(set(values)) == len(values)
+def _goes_through_lately(stacks: list[Stack]) -> bool:
+    """A loop inside of it that takes long advances."""
+    rows = [{(turn[0], turn[2]): turn[1] for turn in stack.turns or () if len(turn) > 2} for stack in stacks]
+    for name in set.intersection(*map(set, rows)):
+        steps = [after[name] - before[name] for before, after in pairwise(rows)]
+        if min(steps) >= 0 and sum(step > 0 for step in steps) >= 2:
+            return True
+    return False
+
+
+# Variables
+
+
+def _shows(stacks: list[Stack], depth: int) -> bool:
+    """The loop has a variable at all of which something is known."""
+    return any(row[0] == depth for stack in stacks for row in stack.contents or ()) or bool(_plain(stacks, depth))
+
+
+def _hides(stacks: list[Stack], depth: int) -> bool:
+    """A variable of the loop leads to what cannot be seen, most of the time."""
+    hidden: Counter[int] = Counter()
+    for stack in stacks:
+        hidden.update(number for place, number, digest in stack.contents or () if (place, digest) == (depth, NOT_KNOWN))
+    return any(2 * count > len(stacks) for count in hidden.values())
+
+
+def _last_news(stacks: list[Stack], read: list[Stack], depth: int) -> float:
+    """When something was last found that was never there before, seconds since the epoch; 0 where nothing was."""
+    moments = (_last_new(series) for series in (*_contents(read, depth), *_texts(stacks, depth)))
+    return max((*moments, *_counted(stacks, depth)), default=0.0)
+
+
+def _contents(stacks: list[Stack], depth: int) -> Iterator[list[tuple[float, Hashable]]]:
+    """(moment, digest) of each variable of the loop and of the calls around it."""
+    series: dict[tuple[int, int], list[tuple[float, Hashable]]] = {}
+    for stack in stacks:
+        for place, number, digest in stack.contents or ():
+            if place <= depth and digest != NOT_KNOWN:
+                series.setdefault((place, number), []).append((stack.taken_at, digest))
+    yield from series.values()
+
+
+def _last_new(series: list[tuple[float, Hashable]]) -> float:
+    """From when on none of the values of before came again: one that comes again is the same round, or one between was read
+    while it changed.
+    """
+    last_place = {value: at for at, (_, value) in enumerate(series)}
+    latest = accumulate((last_place[value] for _, value in series), max)
+    return max(
+        (moment for last, (at, (moment, _)) in zip(latest, enumerate(series[1:], 1), strict=False) if last < at),
+        default=0.0,
+    )
+
+
+def _texts(stacks: list[Stack], depth: int) -> Iterator[list[tuple[float, Hashable]]]:
+    """(moment, digest) of each plain variable of the loop that is no number."""
+    for name, rows in _plain(stacks, depth).items():
+        if not any((frame.trend or {}).get(name) for _, frame in rows[1:]):
+            yield [(moment, (frame.plain or {})[name]) for moment, frame in rows]
+
+
+def _counted(stacks: list[Stack], depth: int) -> Iterator[float]:
+    """When a number last moved on that only grows or only falls, but for one reading that was torn."""
+    for name, rows in _plain(stacks, depth).items():
+        signs = [(moment, (frame.trend or {}).get(name, 0)) for moment, frame in rows[1:]]
+        counts = Counter(sign for _, sign in signs if sign)
+        if counts and min(counts[1], counts[-1]) <= (max(counts.values()) > 2):
+            main = counts.most_common(1)[0][0]
+            yield max(moment for moment, sign in signs if sign == main)
+
+
+def _plain(stacks: list[Stack], depth: int) -> dict[str, list[tuple[float, Frame]]]:
+    rows = [(stack.taken_at, stack.frames[::-1][depth]) for stack in stacks]
+    names = {name for _, frame in rows for name in frame.plain or {}}
+    return {name: [row for row in rows if name in (row[1].plain or {})] for name in names}
 
 
 def _picture(frame: Frame) -> tuple[object, ...]:

@@ -131,6 +131,10 @@ class Tables:
         """The Python threads of a process; only the main thread where there is no stack."""
         return self._python_threads.get(pid) or [(pid, pid)]
 
+    def has_frames(self, pid: int) -> bool:
+        """Whether frames of its threads were read."""
+        return pid in self._python_threads
+
     @cached_property
     def _python_threads(self) -> dict[int, list[ThreadKey]]:
         return self.memory.same("python threads", _threads_by_pid, self.snapshot.stacks)

@@ -76,7 +76,7 @@ def search_semaphores(proc: Proc, looks: Looks, now: Callable[[], float], most: 
 
 
 def ask_interpreters(
-    proc: Proc, looks: Looks, renewed: Iterable[int], table: ProcessTable, now: Callable[[], float]
+    proc: Proc, looks: Looks, renewed: Iterable[int], table: ProcessTable, now: Callable[[], float], *, eager: bool
 ) -> list[ProbeReport]:
     """Locks within the processes that were just looked at, and the children that parents among them remember."""
     parents = table.parents
@@ -91,8 +91,11 @@ def ask_interpreters(
         children = frozenset(child for child, parent in parents.items() if parent == look.pid)
         keeps = look.remembers(children)
         is_parent = look.pid in having_children and not keeps
-        found = look_inside(proc, look.pid, look.sleepers(), runners=look.runners, is_parent=is_parent)
-        look.note_turns(found.turns)
+        circlers = (look.runners if eager else look.circlers) | look.nappers
+        found = look_inside(
+            proc, look.pid, look.sleepers(), runners=look.runners, circlers=circlers, is_parent=is_parent
+        )
+        look.note_inside(found.turns, found.contents)
         look.locks, look.awaited, look.locks_problem = found.locks, found.awaited, found.unknown
         if not keeps:
             look.remembered, look.children = found.remembered, children
@@ -103,14 +106,14 @@ def ask_interpreters(
 def _worth_asking(
     looks: Looks, renewed: Iterable[int], parents: Mapping[int, int], having_children: set[int]
 ) -> list[Look]:
-    """Processes with a thread that waits for a lock, or runs; parents; and whoever may have forked one that waits, while one
+    """Processes with a thread that waits for a lock, runs or naps; parents; and whoever may have forked one that waits, while one
     of its threads had that lock.
     """
     fresh = list(renewed)
     asleep = [pid for pid in fresh if looks[pid].sleepers()]
     forkers = sorted({parents.get(pid, 0) for pid in asleep} & looks.keys())
     families = [pid for pid in fresh if looks[pid].stacks and pid in having_children]
-    busy = [pid for pid in fresh if looks[pid].runners]
+    busy = [pid for pid in fresh if looks[pid].runners or looks[pid].nappers]
     return [looks[pid] for pid in dict.fromkeys((*asleep, *forkers, *families, *busy))]
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from mpmon.diagnosis.rounds import may_go_round
+from mpmon.diagnosis.waits import in_own_code
 from mpmon.model import (
     Awaited,
     Blocked,
@@ -17,6 +19,7 @@ from mpmon.model import (
     Stack,
     Unknown,
 )
+from mpmon.probes.syscalls import POLLS, SLEEPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,16 +75,31 @@ class Look:
         """Those it had when it was asked whom it remembers."""
         self.runners: frozenset[int] = frozenset()
         """Threads found running now and at the look before."""
+        self.circlers: frozenset[int] = frozenset()
+        """Of those the ones of which the two looks before showed nothing that gets on."""
+        self.nappers: frozenset[int] = frozenset()
+        """Threads whose own code slept at the look before, and has gone on since."""
+        self.before_last: tuple[Stack, ...] = ()
+        """Stacks of the look before."""
 
     # What the look before is good for
 
     def same_calls(self, before: Look | None) -> bool:
-        """Every thread is back in the very system call of the look before: same arguments, same stack pointer."""
-        if before is None or not before.stacks or not self.blocked:
+        """Every thread is back in the very system call of the look before: same arguments, same stack pointer.
+
+        One that sleeps again is not: a loop sleeps in the same call at each turn, and what it did in between is not known.
+        """
+        if before is None or not before.stacks or not self.blocked or self._slept_again(before):
             return False
         return _calls(self.blocked) == _calls(before.blocked) and all(
             row.syscall not in (None, "running") for row in self.blocked
         )
+
+    def _slept_again(self, before: Look) -> frozenset[int]:
+        """Python threads of which the sleep in which the look before found them is over, as far as is known."""
+        python = {row.tid for row in before.stacks or ()}
+        sleeps = [row for row in before.blocked if row.tid in python and is_sleep(row)]
+        return frozenset(row.tid for row in sleeps if row.wakes_at is None or row.wakes_at <= self.at)
 
     def runs_since_dump(self, before: Look | None) -> int:
         """How often the main thread has run since its frames were read."""
@@ -99,6 +117,10 @@ class Look:
         self.handles = before.handles if before.handles == self.handles else self.handles
         python = {row.tid for row in self.stacks or ()}
         self.runners = frozenset(python & _running(self.blocked) & _running(before.blocked))
+        self.circlers = self.runners & _may_go_round(before)
+        own = frozenset(row.tid for row in before.stacks or () if in_own_code(row))
+        self.nappers = self._slept_again(before) & own
+        self.before_last = before.stacks or ()
         if _functions(self.stacks) == _functions(before.stacks):
             self.interval_s = min(LONGEST_INTERVAL_S, before.interval_s * GROWTH)
 
@@ -125,18 +147,26 @@ class Look:
         ended = (row.returncode for row in self.remembered if row.child not in children)
         return bool(children) and children == self.children and children <= known and None not in ended
 
-    def note_turns(self, turns: Mapping[int, tuple[tuple[int, ...], ...]]) -> None:
-        """How far the loops of its runners are, by thread."""
-        if turns:
+    def note_inside(
+        self, turns: Mapping[int, tuple[tuple[int, ...], ...]], contents: Mapping[int, tuple[tuple[int, int, int], ...]]
+    ) -> None:
+        """How far the loops of its runners are, and what the variables of some lead to, by thread."""
+        if turns or contents:
             self.stacks = tuple(
-                msgspec.structs.replace(row, turns=turns[row.tid]) if row.tid in turns else row
+                msgspec.structs.replace(row, turns=turns.get(row.tid), contents=contents.get(row.tid))
+                if row.tid in turns or row.tid in contents else row
                 for row in self.stacks or ()
-            )
+            )  # fmt: skip
 
 
 def is_taken_semaphore(item: KernelObject) -> bool:
     """A semaphore whose value is 0, or not known: who wants it has to wait."""
     return item.kind == "semaphore" and not item.value
+
+
+def is_sleep(row: Blocked) -> bool:
+    """It waits for the time alone: nanosleep(2), or a select(2) without descriptors, as `time.sleep` of Python 3.10 is."""
+    return row.syscall in SLEEPS or (row.wakes_at is not None and row.syscall in POLLS)
 
 
 def _calls(rows: tuple[Blocked, ...]) -> list[tuple[int, str | None, tuple[int, ...], str]]:
@@ -149,3 +179,9 @@ def _running(rows: tuple[Blocked, ...]) -> set[int]:
 
 def _functions(stacks: tuple[Stack, ...] | None) -> set[tuple[int, tuple[str, ...]]]:
     return {(stack.tid, tuple(frame.function for frame in stack.frames)) for stack in stacks or ()}
+
+
+def _may_go_round(look: Look) -> set[int]:
+    """Threads of which this look and the one before it showed nothing that gets on."""
+    stacks = {row.tid: row for row in look.before_last}
+    return {row.tid for row in look.stacks or () if row.tid in stacks and may_go_round(stacks[row.tid], row)}

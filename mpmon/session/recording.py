@@ -1,7 +1,8 @@
 """Recordings: the facts of each round in a file, so that any later version can diagnose the hang again.
 
 JSON lines, gzip when the name ends in `.gz`; opinions are not stored.
-Each round is flushed, so what was written survives mpmon being killed; a reader drops a last line that was cut.
+Each round is flushed, so what was written survives mpmon being killed; a reader drops a last line that was cut, and says so
+in the probes of the last round.
 """
 
 from __future__ import annotations
@@ -15,10 +16,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+import msgspec
+
 from mpmon import __version__
 from mpmon.codec import RECORDING_SCHEMA, BadRecording, Header, decode, decode_round, encode, encode_round
 from mpmon.errors import MpmonError, UsageError
-from mpmon.model import Snapshot
+from mpmon.model import ProbeReport, Snapshot
+
+CUT = "its file ends in the middle: it was cut, or is not written to its end"
+
+
+class _Cut(Exception):
+    """The file ends before the recording does."""
 
 
 class Recorder:
@@ -79,21 +88,40 @@ class Recorder:
 
 
 def read_recording(path: Path) -> Iterator[Snapshot]:
-    """The snapshots of a recording, as they were taken.
+    """The snapshots of a recording, as they were taken; where it was cut, the last one has a probe `recording` that says so.
 
     Raises:
         UsageError: no such file, or not a recording of mpmon.
     """
     lines = _lines(path)
     try:
-        header = decode(next(lines, b""), Header)
+        header = decode(_first(lines), Header)
     except BadRecording as problem:
         raise UsageError(f"{path} is not a recording of mpmon.", "Make one with: mpmon PID --record FILE") from problem
     if header.schema != RECORDING_SCHEMA:
         raise UsageError(
             f"{path} has the format {header.schema}, this mpmon reads {RECORDING_SCHEMA}.", "Update mpmon."
         )
-    yield from _snapshots(path, lines)
+    yield from _with_end(_snapshots(path, lines))
+
+
+def _with_end(snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
+    last: Snapshot | None = None
+    problem: UsageError | None = None
+    try:
+        for snapshot in snapshots:
+            if last is not None:
+                yield last
+            last = snapshot
+    except _Cut:
+        report = ProbeReport(name="recording", ok=False, seconds=0.0, problem=CUT)
+        last = last and msgspec.structs.replace(last, probes=(*last.probes, report))
+    except UsageError as damage:
+        problem = damage
+    if last is not None:
+        yield last
+    if problem:
+        raise problem
 
 
 def _snapshots(path: Path, lines: Iterator[bytes]) -> Iterator[Snapshot]:
@@ -103,8 +131,8 @@ def _snapshots(path: Path, lines: Iterator[bytes]) -> Iterator[Snapshot]:
             before = decode_round(line, before)
         except BadRecording as problem:
             # Only the last line may be cut: mpmon was killed while it wrote.
-            if next(lines, None) is None and before is not None:
-                return
+            if before is not None and not _first(lines):
+                raise _Cut from problem
             raise UsageError(f"{path} is damaged.", "Record again.") from problem
         yield before
 
@@ -115,17 +143,33 @@ def count_rounds(path: Path) -> int:
     Raises:
         UsageError: no such file, or one that cannot be read.
     """
-    lines = sum(chunk.count(b"\n") for chunk in _chunks(path))
+    lines = 0
+    with contextlib.suppress(_Cut):
+        for chunk in _chunks(path):
+            lines += chunk.count(b"\n")
     return max(0, lines - 1)
 
 
+def _first(lines: Iterator[bytes]) -> bytes:
+    """The next line; empty at the end, be that a cut."""
+    try:
+        return next(lines, b"")
+    except _Cut:
+        return b""
+
+
 def _lines(path: Path) -> Iterator[bytes]:
-    pending = b""
-    for chunk in _chunks(path):
-        *complete, pending = (pending + chunk).split(b"\n")
-        yield from complete
+    pending, cut = b"", None
+    try:
+        for chunk in _chunks(path):
+            *complete, pending = (pending + chunk).split(b"\n")
+            yield from complete
+    except _Cut as found:
+        cut = found
     if pending:
         yield pending
+    if cut:
+        raise cut
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -141,7 +185,12 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _until_cut(file: gzip.GzipFile | io.BufferedReader) -> Iterator[bytes]:
-    """Until the end, or until the place where a killed writer cut the gzip stream."""
-    with contextlib.suppress(EOFError):
+    """
+    Raises:
+        _Cut: the gzip stream has no end, since its writer was killed.
+    """
+    try:
         while chunk := file.read1(1 << 20):
             yield chunk
+    except EOFError as problem:
+        raise _Cut from problem

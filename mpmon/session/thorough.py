@@ -1,7 +1,7 @@
 """Thorough looks: what each thread of a process is blocked in, its stacks, and who holds what it waits for.
 
 The kernel tells in what (about 1 ms a process), py-spy the stacks (about 10 ms of CPU).  A process that woke and went back to
-the very same system calls (a poll with a time limit) keeps its stacks without a dump.
+the very same system calls (a poll with a time limit) keeps its stacks without a dump, unless these calls are sleeps.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class ThoroughLooks:
         most = None if self._eager else holders.SEARCHES_PER_ROUND
         return [
             *holders.search_semaphores(self._proc, self.last, self._now, most),
-            *holders.ask_interpreters(self._proc, self.last, pids, self._table, self._now),
+            *holders.ask_interpreters(self._proc, self.last, pids, self._table, self._now, eager=self._eager),
         ]
 
     # What they have found together

@@ -106,6 +106,33 @@ def test_a_tensor_whose_sender_is_gone() -> None:
     assert "The sender of a tensor has to keep it" in said(job(trainer(), rebuilds))
 
 
+def receives() -> tuple[Row, ...]:
+    """The trainer takes a tensor out of a batch, for which the worker that made it has to answer."""
+    return (
+        process(),
+        stack(
+            "main", "multiprocessing/connection.py:395 Connection._recv", "multiprocessing/resource_sharer.py:57 DupFd.detach",
+            "torch/multiprocessing/reductions.py:540 rebuild_storage_fd",
+            "torch/utils/data/dataloader.py:1275 _try_get_data", "train.py:7 main",
+        ),
+        blocked("read", RESULTS, ran_at=0.0),
+    )  # fmt: skip
+
+
+def test_a_sender_that_lives_and_stands_elsewhere_is_the_matter_itself() -> None:
+    found = job(receives(), stuck(7))
+    assert [suspect.pid for suspect in found.findings[0].suspects] == [7]
+    assert "The sender of a tensor" not in said(found)
+
+
+def test_the_program_of_one_that_was_stopped_needs_no_change() -> None:
+    stopped = [process(pid, parent=ROOT, state="T", name="pt_data_worker") for pid in (7, 8, 9)]
+    found = on(2, receives(), tuple(stopped), tuple(blocked("read", pid=row.pid, state="T") for row in stopped))
+    assert found.findings[0].cause == "stopped"
+    assert found.findings[0].advice[0].startswith("Let it go on")
+    assert len(found.findings[0].advice) == 2
+
+
 def test_a_healthy_job_gets_no_advice_and_every_entry_says_what_it_is_for() -> None:
     assert all(entry.__doc__ for entry in ADVICE)
     assert RESULTS.startswith("pipe:")

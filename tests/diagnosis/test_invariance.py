@@ -45,8 +45,10 @@ class Renumbered:
     def _value(self, name: str, value: object) -> object:
         if name in NUMBERS and isinstance(value, int) and value > 0:
             return value + FURTHER
-        if name == "holders" and isinstance(value, tuple):
+        if name in ("holders", "putters", "getters") and isinstance(value, tuple):
             return tuple(pid + FURTHER for pid in value)
+        if name == "ledgers" and isinstance(value, tuple):
+            return tuple((pid + FURTHER, count) for pid, count in value)
         if name in ("id", "object", "peer", "listener") and isinstance(value, str):
             return _OF_A_PROCESS.sub(lambda found: f"{found[1]}:{int(found[2]) + FURTHER}", value)
         if name == "waits_on" and isinstance(value, tuple):

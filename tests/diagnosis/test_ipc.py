@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpmon.diagnosis import diagnose
+from mpmon.diagnosis import History, Memory, diagnose
 from mpmon.diagnosis.findings import Observation
 from mpmon.diagnosis.ipc import Ipc, of
 from mpmon.model import (
@@ -24,7 +24,19 @@ from mpmon.model import (
     Unknown,
 )
 from mpmon.reports import document, sharing
-from tests.builders import ROOT, blocked, gpu, history, holds, kernel_object, on_gpu, process, snapshot, stack
+from tests.builders import (
+    ROOT,
+    blocked,
+    frame,
+    gpu,
+    history,
+    holds,
+    kernel_object,
+    on_gpu,
+    process,
+    snapshot,
+    stack,
+)
 from tests.diagnosis.ipc_jobs import (
     CONSUMER,
     FILE,
@@ -144,6 +156,42 @@ def test_queues_of_a_loader_are_known_by_who_uses_them(
     assert view.name == name
 
 
+def names_over_time(*rounds: tuple[Row, ...]) -> list[str | None]:
+    """The name of the queue in each of these rounds, as a view is told it."""
+    found: list[str | None] = []
+    seen_so_far, results = History(), Memory()
+    for second, rows in enumerate(rounds):
+        now = snapshot(*rows, at=float(second))
+        seen_so_far = seen_so_far.add(now)
+        diagnosis = diagnose(seen_so_far, results)
+        shown = of(Observation(snapshot=now, diagnosis=diagnosis, watched_s=float(second)))
+        found.append(shown.queues[0].name if shown.queues else None)
+    return found
+
+
+def test_a_queue_keeps_the_name_it_was_known_by() -> None:
+    """Workers come and go, and not every reading finds somebody who has put; the pipe is the same."""
+    used = producer(), loader(0), loader(1), queue(putters=(CONSUMER, CONSUMER + 1), getters=(ROOT,))
+    unused = producer(), loader(0), loader(1), queue()
+    others = producer(), process(CONSUMER + 5, parent=ROOT), queue(putters=(CONSUMER + 5,), getters=(ROOT,))
+    assert names_over_time(unused, used, unused, others) == [None, *["loader result queue"] * 3]
+
+
+def test_another_queue_does_not_inherit_the_name() -> None:
+    used = producer(), loader(0), queue(putters=(CONSUMER,), getters=(ROOT,))
+    assert names_over_time(used, (producer(), loader(0)), (producer(), loader(0), queue())) == [
+        "loader result queue",
+        None,
+        None,
+    ]
+
+
+def test_the_number_of_an_index_queue_may_become_more_exact() -> None:
+    worker = stack("main", frame("torch/utils/data/_utils/worker.py:334 _worker_loop", worker_id="3"), pid=CONSUMER)
+    used = producer(), loader(0), queue(putters=(ROOT,), getters=(CONSUMER,))
+    assert names_over_time(used, (*used, worker)) == ["loader index queue 0", "loader index queue 3"]
+
+
 def test_a_queue_is_called_after_the_line_that_made_it() -> None:
     rows = (
         record(made_at="job.py:9 in main", puts=7, put_at=5.0, put_site="a.py:1 in f"),
@@ -212,7 +260,7 @@ def test_who_may_have_it_unseen(others: tuple[Row, ...], why: str) -> None:
 def test_a_dead_producer_took_its_memory_with_it() -> None:
     rows = (process(1), consumer(), shim(ROOT, alive=False), shim(CONSUMER), sent(), got(), refcounter((0, 1)))
     look = snapshot(*rows, root=1)
-    (view,) = Ipc(look, {}).exports
+    (view,) = Ipc(look, {}, {}).exports
     assert (view.state, view.reasons["state"]) == ("unknown", "its producer has ended, and its memory with it")
 
 

@@ -109,6 +109,17 @@ def test_one_that_ran_more_often_than_its_time_limit_explains_was_given_somethin
     assert of(*((at, loop(20, at=at), every_five) for at in range(8)), slices=slices) is Motion.MOVING
 
 
+def test_one_that_waits_anew_long_before_its_deadline_was_woken() -> None:
+    """As a rank in collectives of half an hour at most; back in the very same wait it has the same deadline."""
+
+    def waits(until: float) -> Blocked:
+        return blocked("futex", "futex:4100:0x70", wakes_at=START + until)
+
+    assert of(*((at, loop(20, at=at), waits(1800 + at)) for at in range(8))) is Motion.MOVING
+    assert of(*((at, loop(20, at=at), waits(1800)) for at in range(8))) is Motion.NAPPING
+    assert of(*((at, loop(20, at=at), waits(at + 0.5)) for at in range(8))) is Motion.NAPPING
+
+
 def later(found: Past, *, ran_s: float, slices: int) -> Past:
     """The same some time after its last look, having run so much since."""
     last = found.looks[-1]

@@ -37,17 +37,23 @@ def search(
     at: int,
     *,
     turns: tuple[tuple[int, ...], ...] | None = (),
+    contents: tuple[tuple[int, int, int], ...] | None = (),
+    line: int | None = None,
     value: int = 1,
     trend: int = 0,
+    plain: bool = True,
     argument: int = 7,
     written: int = 0,
     torn: bool = False,
 ) -> Rows:
     """A trainer in `find`, called by `main`, at one of two lines with one of two values of what is no plain variable."""
-    loop = frame(f"job.py:{20 + at % 2} find", arguments=argument, others=at % 2)
-    loop = msgspec.structs.replace(loop, plain={"candidate": value}, trend={"candidate": trend} if trend else None)
+    line = 20 + at % 2 if line is None else line
+    loop = frame(f"job.py:{line} find", arguments=argument, others=at % 2)
+    loop = msgspec.structs.replace(
+        loop, plain={"candidate": value} if plain else None, trend={"candidate": trend} if trend else None
+    )
     frames = ("job.py:9 cost",) if torn else (loop, "job.py:50 main")
-    found = msgspec.structs.replace(stack("main", *frames, at=at), turns=turns, owns_gil=True)
+    found = msgspec.structs.replace(stack("main", *frames, at=at), turns=turns, contents=contents, owns_gil=True)
     return msgspec.structs.replace(process(), written_bytes=written), thread(slices=at), found, running()
 
 
@@ -68,6 +74,13 @@ GOES_ROUND: dict[str, Callable[[int], dict[str, Any]]] = {
     "it tries one after the other, not in order": lambda at: {"value": at, "trend": (1, -1)[at % 3 == 0]},
     "a loop inside of it left something behind": lambda at: {"turns": ((0x70, 1 + at % 4, LOOP),) if at % 2 else ()},
     "some readings are torn": lambda at: {"torn": at % 5 == 1},
+    "where its variables lead nothing is new": lambda _: {"contents": ((LOOP, 0, 5), (LOOP, 1, 6))},
+    "an object is now this and now that": lambda at: {"contents": ((LOOP, 0, at % 3),)},
+    "an object was read while it was written": lambda at: {"contents": ((LOOP, 0, 77 if at == 9 else 5),)},
+    "something is new in a call inside of it": lambda at: {"contents": ((LOOP + 1, 0, at),)},
+    "a tensor that cannot be seen is in a call around it": lambda _: {"contents": ((LOOP - 1, 0, -1),)},
+    "it got on before": lambda at: {"contents": ((LOOP, 0, min(at, 3)),)},
+    "it counted before": lambda at: {"value": min(at, 3), "trend": int(0 < at <= 3)},
 }
 
 
@@ -85,6 +98,17 @@ GETS_ON: dict[str, Callable[[int], dict[str, Any]]] = {
     "it is called anew": lambda at: {"argument": at},
     "it writes": lambda at: {"written": at // 5},
     "nobody knows what it goes through": lambda _: {"turns": None},
+    "it counts now and then": lambda at: {"value": at // 4, "trend": int(at % 4 == 0)},
+    "it counts, and one reading is torn": lambda at: {"value": at if at - 9 else 0, "trend": -1 if at == 9 else 1},
+    "an object is another one each time": lambda at: {"contents": ((LOOP, 0, at),)},
+    "an object of the call around it is another one each time": lambda at: {"contents": ((LOOP - 1, 0, at),)},
+    "an object was another one lately": lambda at: {"contents": ((LOOP, 0, at >= 9),)},
+    "it has a tensor that cannot be seen": lambda _: {"contents": ((LOOP, 0, -1),)},
+    "nobody knows what its variables lead to": lambda _: {"contents": None},
+    "a loop inside of it takes long and advances": lambda at: {"turns": ((0x70, at, LOOP + 1),)},
+    "nothing is known of its variables": lambda _: {"plain": False},
+    "it stays in one line": lambda _: {"line": 20},
+    "it goes down line by line": lambda at: {"line": 20 + at},
 }
 
 

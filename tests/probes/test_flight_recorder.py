@@ -372,25 +372,29 @@ def wait_for(truth: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-def test_it_is_read_beside_the_loop_and_again_only_where_somebody_came_to_rest() -> None:
+def test_it_is_read_beside_the_loop_again_where_somebody_came_to_rest_and_after_a_while() -> None:
     source, clock = Steps(), [AT]
     recorder = FlightRecorder((source,))  # type: ignore[arg-type]
     seen = Look(Proc(), (), lambda: clock[0])
     assert recorder.look(seen, None).records == ()
     assert source.began.wait(20)
-    clock[0] += 1.5
+    clock[0] += 1.0
     assert [row.reason for row in recorder.look(seen, AT + 1).unknowns] == ["no answer from the flight recorder yet"]
     source.may_end.set()
     wait_for(lambda: recorder.look(seen, None).records)
     first = recorder.look(seen, None)
     assert isinstance(first.records[0], FlightRecord)
-    clock[0] += 60.0
+    clock[0] += 22.0
     assert recorder.look(seen, None) is first
     assert recorder.look(seen, AT - 2) is first
     recorder.look(seen, AT + 9)
     wait_for(lambda: recorder.look(seen, None) is not first)
-    assert recorder.look(seen, None).collectives is first.collectives
+    second = recorder.look(seen, None)
+    assert second.collectives is first.collectives
     assert source.reads == 2
+    clock[0] += 31.0
+    wait_for(lambda: recorder.look(seen, None) is not second)
+    assert source.reads == 3
     recorder.close()
 
 

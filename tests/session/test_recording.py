@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from mpmon.codec import RECORDING_SCHEMA
 from mpmon.errors import MpmonError, UsageError
 from mpmon.model import Snapshot
-from mpmon.session.recording import Recorder, read_recording
+from mpmon.session.recording import CUT, Recorder, count_rounds, read_recording
+from mpmon.session.watch import ReplayWatch
 from tests.builders import after, process, snapshot, stack
 
 settings.register_profile("files", suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -86,6 +87,25 @@ def test_a_cut_recording_gives_the_rounds_that_were_complete(tmp_path: Path, nam
         complete = _complete_lines(whole[:length])
         assert len(found) >= complete - 1
     assert most == MOMENTS
+
+
+@pytest.mark.parametrize("name", ["hang.jsonl", "hang.jsonl.gz"])
+def test_the_last_round_of_a_cut_recording_says_so(tmp_path: Path, name: str) -> None:
+    whole = recorded(tmp_path / name)
+    cut = tmp_path / f"cut-{name}"
+    cut.write_bytes(whole[:-12])
+    *others, last = read_recording(cut)
+    assert [(row.name, row.ok, row.problem) for row in last.probes] == [("recording", False, CUT)]
+    assert others
+    assert not any(row.probes for row in (*others, *read_recording(tmp_path / name)))
+    (remark,) = [row for observation in ReplayWatch(cut, at_once=True) for row in observation.diagnosis.remarks]
+    assert remark.summary == f"the recording ends here, but {CUT}"
+
+
+def test_how_long_a_cut_recording_is(tmp_path: Path) -> None:
+    whole = recorded(tmp_path / "hang.jsonl.gz")
+    (tmp_path / "cut.jsonl.gz").write_bytes(whole[:-12])
+    assert count_rounds(tmp_path / "cut.jsonl.gz") == MOMENTS
 
 
 @settings(FILES, max_examples=300)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from mpmon.probes.interpreter.locks import Findings
 from mpmon.probes.kernel import threads
 from mpmon.probes.stacks import TORN
 from mpmon.session import budget, look
+from mpmon.session.look import LONGEST_INTERVAL_S
 from mpmon.session.sampler import Sampler
 from mpmon.session.schedule import PER_ROUND, RESTS_LONG_S
 from mpmon.session.thorough import TORN_FOR_S
@@ -22,6 +23,9 @@ from tests.probes.tree import BOOTED_AT, Tree, TreeProc
 
 ROOT, WORKER = 4100, 4121
 POLL_FOREVER = "7 0x1000 0x1 0xffffffff 0x0 0x0 0x0 0x7ffc 0x7f11"
+
+RELATIVE_SLEEP = "230 0x0 0x0 0x7f00 0x0 0x0 0x0 0x7ffc 0x7f11"
+"""clock_nanosleep; where it ends cannot be read here."""
 
 
 class Dumps:
@@ -141,6 +145,16 @@ def test_one_that_woke_and_went_back_to_the_same_call_keeps_its_stack(job: Watch
     for _ in range(10):
         job.round(ran=[WORKER])
     assert job.dumps.taken() == []
+
+
+def test_one_that_only_sleeps_again_may_be_anywhere_in_its_loop(job: Watched) -> None:
+    job.tree.calls(WORKER, RELATIVE_SLEEP)
+    for _ in range(3):
+        job.round(ran=[WORKER])
+    job.dumps.taken()
+    for _ in range(10):
+        job.round(ran=[WORKER])
+    assert WORKER in job.dumps.taken()
 
 
 def test_one_that_moved_to_another_call_is_looked_at_again(job: Watched) -> None:
@@ -337,6 +351,44 @@ def test_stacks_never(tree: Tree) -> None:
     assert now.stacks == ()
     assert [row.pid for row in now.blocked] == [ROOT, WORKER]
     sampler.close()
+
+
+def test_the_variables_of_one_that_sleeps_again_and_again_are_read(
+    report: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its frames are the same at each look."""
+
+    def look_inside(
+        _proc: object, pid: int, _sleepers: object, *, circlers: Collection[int], **_more: object
+    ) -> Findings:
+        return Findings(contents=dict.fromkeys(circlers, ((0, 1, pid),)))
+
+    monkeypatch.setattr(interpreter, "look_inside", look_inside)
+    report.tree.calls(WORKER, RELATIVE_SLEEP)
+    rounds = [report.round(ran=[ROOT, WORKER]) for _ in range(3)]
+    found = [{row.pid: row.contents for row in each.stacks} for each in rounds]
+    assert found[1:] == [{ROOT: None, WORKER: ((0, 1, WORKER),)}] * 2
+
+
+@pytest.mark.parametrize("advances", [False, True], ids=["no loop of it advances", "a loop of it advances"])
+def test_the_variables_of_one_that_runs_are_read_where(
+    job: Watched, monkeypatch: pytest.MonkeyPatch, *, advances: bool
+) -> None:
+    asked: list[int] = []
+    places = itertools.count()
+
+    def look_inside(
+        _proc: object, pid: int, _sleepers: object, *, runners: Collection[int], circlers: Collection[int], **_: object
+    ) -> Findings:
+        asked.extend(circlers)
+        return Findings(turns={tid: ((0x70, next(places) if advances else 5, 0),) for tid in runners})
+
+    monkeypatch.setattr(interpreter, "look_inside", look_inside)
+    job.tree.calls(WORKER, "running")
+    job.sampler.attend(WORKER)
+    for _ in range(6):
+        job.round(ran=[WORKER], later=LONGEST_INTERVAL_S)
+    assert set(asked) == (set() if advances else {WORKER})
 
 
 def test_a_parent_that_knows_its_children_is_not_searched_for_them_again(

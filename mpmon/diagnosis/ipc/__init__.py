@@ -53,8 +53,9 @@ __all__ = [
 class Ipc:
     """What a job shares at one moment."""
 
-    def __init__(self, snapshot: Snapshot, roles: Mapping[int, Role]) -> None:
-        self.ground = Ground(snapshot, roles)
+    def __init__(self, snapshot: Snapshot, roles: Mapping[int, Role], parts: Mapping[str, str]) -> None:
+        """`parts`: see `History.queue_parts`."""
+        self.ground = Ground(snapshot, roles, parts)
 
     @cached_property
     def queues(self) -> tuple[QueueView, ...]:
@@ -84,4 +85,5 @@ class Ipc:
 
 def of(observation: Observation) -> Ipc:
     """Of what a view is handed."""
-    return Ipc(observation.snapshot, roles_of(observation.diagnosis.processes))
+    diagnosis = observation.diagnosis
+    return Ipc(observation.snapshot, roles_of(diagnosis.processes), diagnosis.queue_parts)

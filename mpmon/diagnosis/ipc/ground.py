@@ -31,8 +31,10 @@ OTHER = Role(name="other", kind="other")
 class Ground:
     """Everything is computed when first asked for."""
 
-    def __init__(self, snapshot: Snapshot, roles: Mapping[int, Role]) -> None:
+    def __init__(self, snapshot: Snapshot, roles: Mapping[int, Role], parts: Mapping[str, str]) -> None:
+        """`parts` that queues were seen to have in a library, by their pipes."""
         self.snapshot = snapshot
+        self.parts = parts
         self.now = snapshot.taken_at
         self.roles = roles
         self.processes: dict[int, Process] = {row.pid: row for row in snapshot.processes}

@@ -1,4 +1,7 @@
-"""What to call a queue: where it was made, or its part in a library that is known."""
+"""What to call a queue: where it was made, or its part in a library that is known.
+
+The part shows in who is seen to use it, which is not the same in every round; so a part that was seen once is kept.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,9 @@ from mpmon.model import QueueRecord
 LOADER, POOL = "dataloader worker", "pool worker"
 
 
-def name_of(
-    ground: Ground, records: Iterable[QueueRecord], producers: tuple[int, ...], consumers: tuple[int, ...]
-) -> str | None:
-    """`None` where nothing is known. The pids are those that were seen to use it."""
+def name_of(part: str | None, records: Iterable[QueueRecord]) -> str | None:
+    """`None` where nothing is known."""
     made = next((row.made_at for row in records if row.made_at), None)
-    part = _part(ground, producers, consumers)
     if part and made:
         return f"{part}, made at {made}"
     return part or (f"made at {made}" if made else None)
@@ -29,8 +29,8 @@ def in_words(view: QueueView) -> str:
     return f"queue {view.id}, {view.name}" if view.name.startswith("made") else f"the {view.name} ({view.id})"
 
 
-def _part(ground: Ground, producers: tuple[int, ...], consumers: tuple[int, ...]) -> str | None:
-    """A queue of torch's DataLoader (torch/utils/data/dataloader.py) or of a pool, by who puts and who gets."""
+def part(ground: Ground, producers: tuple[int, ...], consumers: tuple[int, ...]) -> str | None:
+    """A queue of torch's DataLoader (torch/utils/data/dataloader.py) or of a pool, by who was seen to put and to get."""
     if len(consumers) == 1 and _all_are(ground, LOADER, consumers):
         return f"loader index queue {ground.role(consumers[0]).name.rpartition(' ')[2]}"
     if _all_are(ground, LOADER, producers) and _serve(ground, producers, consumers):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.ipc.ground import Ground
-from mpmon.diagnosis.ipc.names import name_of
+from mpmon.diagnosis.ipc.names import name_of, part
 from mpmon.diagnosis.ipc.views import LockView, QueueView
 from mpmon.model import Blocked, QueueRecord, QueueState
 
@@ -21,6 +21,15 @@ def queues(ground: Ground) -> Iterator[QueueView]:
     states = {row.object: row for row in ground.snapshot.queues}
     for name in sorted(states.keys() | ground.records.keys(), key=_inode):
         yield _Joined(ground, name, states.get(name)).view()
+
+
+def parts(ground: Ground) -> dict[str, str]:
+    """The part of each queue that has one in a library, by its pipe, to be kept as long as the queue is there. One that rests
+    on a guessed number of a worker is not.
+    """
+    states = {row.object: row for row in ground.snapshot.queues}
+    joined = {name: _Joined(ground, name, states.get(name)) for name in states.keys() | ground.records.keys()}
+    return {name: found for name, queue in joined.items() if not queue.is_guessed() and (found := queue.part())}
 
 
 def _inode(name: str) -> tuple[int, str]:
@@ -40,11 +49,10 @@ class _Joined:
     def view(self) -> QueueView:
         state, records = self._state, self._records
         waiting_put, waiting_get = self._waiting(to_put=True), self._waiting(to_put=False)
-        producers = self._seen(state.putters if state else (), (row.pid for row in records if row.puts), waiting_put)
-        consumers = self._seen(state.getters if state else (), (row.pid for row in records if row.gets), waiting_get)
+        producers, consumers = self._users()
         item = self._ground.objects.get(self._name)
         return QueueView(
-            id=self._name, name=name_of(self._ground, self._records, producers, consumers),
+            id=self._name, name=name_of(self.part(), self._records),
             kind=state.kind if state else records[0].kind,
             depth=state.items if state else None, capacity=state.capacity if state else records[0].capacity,
             bytes_unread=state.unread_bytes if state and state.unread_bytes is not None else item.fill if item else None,
@@ -59,6 +67,24 @@ class _Joined:
             get_site=_latest((row.get_at, row.get_site) for row in records),
             reasons=self._reasons(producers, consumers),
         )  # fmt: skip
+
+    def part(self) -> str | None:
+        """In a library: what it was once seen to be, else what it looks like now."""
+        return self._ground.parts.get(self._name) or part(self._ground, *self._users())
+
+    def is_guessed(self) -> bool:
+        """The number of the one who gets, and so that of the queue, is a guess."""
+        _, consumers = self._users()
+        return len(consumers) == 1 and self._name not in self._ground.parts and self._ground.role(consumers[0]).guessed
+
+    def _users(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Who was seen to put, and who to get."""
+        state, records = self._state, self._records
+        puts, gets = (row.pid for row in records if row.puts), (row.pid for row in records if row.gets)
+        return (
+            self._seen(state.putters if state else (), puts, self._waiting(to_put=True)),
+            self._seen(state.getters if state else (), gets, self._waiting(to_put=False)),
+        )
 
     def _reasons(self, producers: tuple[int, ...], consumers: tuple[int, ...]) -> dict[str, str]:
         known = self._state.reasons if self._state else {"items": self._why_unread()}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.frames import bare
+from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.graph import Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.needs.dead import dead_relatives
 from mpmon.diagnosis.needs.threads import native_mutex
-from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.roles import HELPERS, target_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -108,8 +108,19 @@ def rendezvous(case: Case, key: ThreadKey) -> Need | None:
         missing = several([f"rank {number}" for number in range(size) if number not in here])
         parent = case.role(key[0]).parent
         why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never came"
-        return Need((Nobody(why, (parent,) if parent else ()),), words=f"{missing} to come", evidence=why)
+        nobody = Nobody(why, (parent,) if parent else ())
+        return Need((nobody, *_on_their_way(case, key)), words=f"{missing} to come", evidence=why)
     return Need((Outside("the store, or ranks on other machines"),), words="the other ranks to come")
+
+
+def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:
+    """Who may yet become a rank: those that were started like this one, and who started them, while it runs on."""
+    parent = case.processes[key[0]].ppid
+    stack = case.stacks.get(key)
+    alike = {"process ?", f"process {target_of(own_frames(stack)) if stack else None}"}
+    found = [(pid, pid) for pid in case.children.get(parent, ()) if case.is_alive(pid) and case.role(pid).name in alike]
+    starts = parent in case.processes and case.standing((parent, parent)).kind is Wait.RUNNING
+    return [*found, *([(parent, parent)] if starts else [])]
 
 
 LOOPBACK = ("127.", "::1", "localhost")

@@ -42,6 +42,7 @@ from mpmon.diagnosis.remarks import (
     items_lost,
     maps_near_limit,
     queue_undrained,
+    recording_cut,
     shm_deleted,
     shm_near_full,
     shm_orphans,
@@ -66,6 +67,7 @@ class Topic(Protocol):
 
 
 TOPICS: tuple[Topic, ...] = (
+    recording_cut,
     gpu_lost,
     ipc_rebuilt_twice,
     shm_deleted,

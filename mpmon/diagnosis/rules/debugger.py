@@ -14,7 +14,7 @@ from mpmon.diagnosis.waits import Wait, in_own_code
 CAUSE = "debugger"
 NEEDS = frozenset({"stacks", "blocked"})
 
-_ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT})
+_ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -30,16 +30,17 @@ def claim(knot: Knot) -> Claim | None:
 
 def _unanswered(knot: Knot) -> Claim | None:
     """`input()` from a pipe, whose only writers wait for the end of the one that asks."""
-    if knot.ending is not Ending.CYCLE:
+    if knot.ending not in (Ending.CYCLE, Ending.OPEN):
         return None
-    asks = next((key for key in knot.roots if _reads_input(knot, key)), None)
-    others = [key for key in knot.roots if key != asks]
-    if asks is None or not others or not all(knot.standing(key).kind in _ENDS for key in others):
+    asks = next((key for key in knot.closed.members if _reads_input(knot, key)), None)
+    targets = knot.targets(asks) if asks else ()
+    writers = [key for key in targets if isinstance(key, tuple) and knot.standing(key).kind in _ENDS]
+    if asks is None or not writers or len(writers) < len(targets):
         return None
-    name, parent = (knot.case.role(key[0]).name for key in (asks, others[0]))
+    name, parent = (knot.case.role(key[0]).name for key in (asks, writers[0]))
     return Claim(
         summary=f"{name} reads its standard input{knot.at(asks)}, a pipe that only {parent} could write to, "
-        f"and {parent} waits for the end of {name}",
+        f"and {parent} waits for {knot.waits_for(writers[0])}",
         evidence=knot.edge_evidence(),
         advice=(
             "Close or redirect its standard input (stdin=subprocess.DEVNULL), or pass the answer with communicate().",

@@ -1,7 +1,7 @@
-"""Blocked writing to a pipe whose reader does not read.
+"""Blocked writing to a pipe or socket whose reader does not read.
 
-What it looks like: a subprocess stands in `write` to its standard output, a pipe that is full; its parent waits for its
-end (`wait`, `call`) instead of reading.
+What it looks like: a subprocess stands in `write` to its standard output, a pipe that is full, or in `send` on a socket;
+its parent waits for its end (`wait`, `call`, `join`) instead of reading.
 What to do: `communicate()`, or read while it runs, or send the output to a file or `DEVNULL`.
 """
 
@@ -22,21 +22,28 @@ def claim(knot: Knot) -> Claim | None:
     """A writer is stuck, and who should read waits for the writer's end."""
     for writer in knot.closed.members:
         need = knot.graph.node(writer).need
-        if knot.standing(writer).kind is not Wait.PIPE_WRITE or need is None:
+        if need is None or not _writes(knot, writer):
             continue
         reader = next((key for key in need.targets if isinstance(key, tuple) and _awaits_ends(knot, key)), None)
         if reader is None or knot.could_be_served(writer, reader):
             continue
         names = knot.case.role(reader[0]).name, knot.case.role(writer[0]).name
+        what = "socket" if knot.standing(writer).kind is Wait.SOCKET else "pipe"
         return Claim(
             summary=f"{names[0]} waits for {knot.waits_for(reader)}{knot.at(reader)}, but {names[1]} (pid "
-            f"{writer[0]}) cannot write its output: the pipe is full, and {names[0]} alone could read it",
+            f"{writer[0]}) cannot write its output: the {what} is full, and {names[0]} alone could read it",
             evidence=(need.evidence or f"pid {writer[0]} is blocked in write",),
             advice=("Use communicate(), or read the output while the process runs, or send it to a file.",),
             certainty=Certainty.PROVED,
             suspects=(knot.case.suspect(reader),),
         )
     return None
+
+
+def _writes(knot: Knot, key: ThreadKey) -> bool:
+    blocked = knot.case.blocked.get(key)
+    sends = knot.standing(key).kind is Wait.SOCKET and blocked is not None and blocked.writes
+    return sends or knot.standing(key).kind is Wait.PIPE_WRITE
 
 
 def _awaits_ends(knot: Knot, key: ThreadKey) -> bool:

@@ -7,6 +7,7 @@ What to do: put a sentinel for each consumer in a `finally`; use `get(timeout=â€
 
 from __future__ import annotations
 
+from mpmon.diagnosis.balances import Balance, owing
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
@@ -47,19 +48,27 @@ def _ring(knot: Knot, readers: list[ThreadKey]) -> Claim | None:
     """Everybody waits for an item of another one, and all queues are empty: which of them owes one cannot be seen."""
     if len(readers) < 2 or any(item.fill for key in readers for item in knot.case.waits_on(key)):
         return None
+    owes = owing(knot.case, [pid for pid, _ in readers])
     steps = several(
         [f"{knot.case.role(key[0]).name} waits for {knot.standing(key).words}{knot.at(key)}" for key in readers]
     )
     return Claim(
         summary=f"{several([knot.case.role(key[0]).name for key in readers])} all wait for each other's items, and nothing "
         f"is on its way: {steps}",
-        evidence=knot.edge_evidence(),
+        evidence=(_owed(knot, owes) if owes else "", *knot.edge_evidence()),
         advice=(
             "Search the job's standard error for QueueFeederThread: an item that could not be sent is lost there.",
             "Compare how many items each of them takes with how many it gives.",
         ),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.suspect, readers)),
+        suspects=tuple(knot.case.suspect(key) for key in readers if not owes or key[0] == owes.pid),
+    )
+
+
+def _owed(knot: Knot, owes: Balance) -> str:
+    return (
+        f"by their ledgers {knot.case.role(owes.pid).name} (pid {owes.pid}) took {owes.taken} items and put {owes.put}, "
+        "and each of the others put as many as it took, or more"
     )
 
 

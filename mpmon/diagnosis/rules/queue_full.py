@@ -41,8 +41,9 @@ def _awaited_by_readers(knot: Knot) -> Claim | None:
     putting = [
         key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_PUT or calls.get(key) == "put"
     ]
-    joining = those_who_only_wait(knot)
     served = knot.members_in(Wait.OTHER_CLIENTS)
+    asked = {target for key in putting for target in knot.targets(key)}
+    joining = [key for key in those_who_only_wait(knot) if served or key in asked]
     if not putting or not joining or len(putting) + len(joining) + len(served) < len(knot.closed.members):
         return None
     producers = several([knot.case.role(key[0]).name for key in putting])

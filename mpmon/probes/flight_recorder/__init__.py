@@ -14,9 +14,9 @@ torch/csrc/distributed/c10d/control_plane/WorkerServer.cpp, torch 2.13):
 
 `fr_trace_json` knows the groups of the processor (gloo); those of NCCL are in `dump_nccl_trace_json`.
 
-Sources are read in a thread of its own, once at the start and then when ranks have come to rest since the last reading,
-and never twice in a time twenty times as long as the reading took: a job that gets on is asked hardly ever, and the screen
-never waits.
+Sources are read in a thread of its own, at the start, when ranks have come to rest since the last reading, and every 30 s
+for how many collectives a second they begin; never twice in a time twenty times as long as the reading took, and the
+screen never waits.
 
 Rooms: `dump` turns one rank's JSON into rows, `files` and `servers` get it, `reader` is the thread, `source` is what they
 share.

@@ -12,7 +12,8 @@ from mpmon.probes.flight_recorder.dump import Dump
 from mpmon.probes.flight_recorder.source import CannotRead, Look, Source
 
 SHORTEST_PAUSE_S, REST_SHARE, REFRESH_S = 2.0, 20.0, 30.0
-"""Between two readings: at least, in times of how long one took, and where nothing new came to rest."""
+"""Between two readings: at least, in times of how long one took, and where nobody new came to rest: for how many
+collectives are begun meanwhile."""
 
 SOON_S = 1.0
 """A first reading that takes longer is told."""
@@ -47,8 +48,8 @@ class FlightRecorder:
     def look(self, look: Look, rested_at: float | None) -> Reading:
         """What is known now. `rested_at`: when the last of those that stand came to rest; `None` while nobody stands."""
         now = look.now()
-        rested = rested_at is not None and (rested_at >= self._asked_at or now >= self._asked_at + REFRESH_S)
-        due = rested or self._look is None
+        rested = rested_at is not None and rested_at >= self._asked_at
+        due = rested or self._look is None or now >= self._asked_at + REFRESH_S
         if due and not self._busy and now >= self._not_before:
             self._look, self._asked_at, self._busy = look, now, True
             if self._thread is None:

@@ -14,9 +14,12 @@ A lock is known by the word its waiters sleep on, the same address the kernel sh
 of the two join.  From Python 3.14 on a lock is one byte and waiters sleep elsewhere; there the awaited lock is the one on
 top of the waiter's value stack.
 
+Of a loop that may go round in circles, digests of what its variables lead to tell whether anything changes there.
+
 Rooms: `runtime` finds the interpreter in a process, `layouts` holds where its fields lie (tables for 3.10 to 3.12; what
 the interpreter publishes from 3.13 on, checked, with the rest from a table), `objects` reads Python objects, `frames`
-walks threads and frames, `locks` makes the rows; `children` and `queues` find objects of multiprocessing
+walks threads and frames, `locks` makes the rows; `contents` follows variables, and `things` knows what
+there is to see of an object; `children` and `queues` find objects of multiprocessing
 among those that are `reachable` from variables.
 
 Nothing is stopped or written.  Every pointer is distrusted: a read that fails or a type that does not fit ends the search

@@ -84,6 +84,11 @@ class FrameInMemory:
         count = min((self._bottom() - place) // 8, DEEPEST)
         return tuple(value & ~TAGS for value in self._objects.words(f"{count}Q", place)) if count > 0 else ()
 
+    def looked_up(self) -> tuple[int, ...]:
+        """What the names of its module that the call looks up are bound to. Raises `Torn`."""
+        module = self._objects.word(self._address + self._layout.global_variables)
+        return self._objects.bound(module, self.code.names)
+
     @cached_property
     def kept(self) -> tuple[int, ...]:
         """Objects that stay on the value stack until a `with` or `try` block around this moment ends. Raises `Torn`."""

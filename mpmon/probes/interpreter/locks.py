@@ -9,9 +9,11 @@ import msgspec
 from mpmon.model import Awaited, LockUse, Remembered, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.children import Children
+from mpmon.probes.interpreter.contents import Contents, is_standard
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames, PythonThread
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
+from mpmon.probes.interpreter.things import CALLERS, POSITION_AT
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.maps import areas
 from mpmon.probes.memory import Memory
@@ -34,12 +36,6 @@ GIVES_BACK = frozenset({"release", "_release_save"})
 TAKES = "acquire"
 """What a function looks up that takes locks by hand."""
 
-POSITION_AT = {
-    b"list_iterator": 16, b"tuple_iterator": 16, b"range_iterator": 16, b"enumerate": 16, b"str_iterator": 16,
-    b"str_ascii_iterator": 16, b"dict_keyiterator": 32, b"dict_valueiterator": 32, b"dict_itemiterator": 32,
-}  # fmt: skip
-"""Iterators over what has an end, with the offset of the word that moves: listobject.c and the like in CPython's Objects."""
-
 NO_POSITION = -1
 """Of an iterator of which it is not known where it is."""
 
@@ -56,13 +52,21 @@ class Findings(msgspec.Struct):
     """Why it is not all."""
     turns: Mapping[int, tuple[tuple[int, ...], ...]] = {}
     """`Stack.turns` of the runners, by thread."""
+    contents: Mapping[int, tuple[tuple[int, int, int], ...]] = {}
+    """`Stack.contents` of the circlers, by thread."""
 
 
 def look_inside(
-    proc: Proc, pid: int, sleepers: Mapping[int, str], *, runners: Collection[int] = (), is_parent: bool = True
+    proc: Proc,
+    pid: int,
+    sleepers: Mapping[int, str],
+    *,
+    runners: Collection[int] = (),
+    circlers: Collection[int] = (),
+    is_parent: bool = True,
 ) -> Findings:
-    """Locks and awaited threads of one process, how far the loops of its `runners` are, and, of a parent, the children it
-    remembers.
+    """Locks and awaited threads of one process, how far the loops of its `runners` are, what the variables of its `circlers`
+    lead to, and, of a parent, the children it remembers.
 
     `sleepers` are the threads that wait in a private futex, with the id of the word they sleep on.
     """
@@ -72,7 +76,7 @@ def look_inside(
             runtime = find_runtime(proc, pid, memory, areas(proc, pid))
             inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
-            turns = inside.turns(runners)
+            turns, contents = inside.turns(runners), inside.contents(circlers)
         moved = tids.moved()
     except NoInterpreter as reason:
         return Findings(unknown=Unknown(table="locks", pid=pid, reason=str(reason)))
@@ -85,6 +89,7 @@ def look_inside(
         inside.remembered,
         Unknown(table="locks", pid=pid, reason=inside.problem) if inside.problem else None,
         turns,
+        contents,
     )
 
 
@@ -153,6 +158,13 @@ class _Inside:
         """Address, position and place of the iterators that the value stacks of these threads hold, see `Stack.turns`."""
         return {tid: tuple(dict.fromkeys(self._positions(self._stacks[tid]))) for tid in tids if self._stacks.get(tid)}
 
+    def contents(self, tids: Collection[int]) -> dict[int, tuple[tuple[int, int, int], ...]]:
+        """What the variables of these threads lead to, see `Stack.contents`."""
+        return {tid: tuple(self._contents(self._stacks[tid])) for tid in tids if self._stacks.get(tid)}
+
+    def _contents(self, frames: list[FrameInMemory]) -> Iterator[tuple[int, int, int]]:
+        return Contents(self._objects).of(frames[::-1])
+
     def _positions(self, frames: list[FrameInMemory]) -> Iterator[tuple[int, ...]]:
         for place, frame in enumerate(reversed(frames)):
             try:
@@ -160,7 +172,7 @@ class _Inside:
                     kind = self._type(value)
                     if at := POSITION_AT.get(kind):
                         yield value, self._objects.words("q", value + at)[0], place
-                    elif kind and self._is_iterator(value):
+                    elif kind and kind not in CALLERS and self._is_iterator(value):
                         yield value, NO_POSITION, place
             except Torn:
                 continue
@@ -198,7 +210,9 @@ class _Inside:
         waiters = {use.tid for use in self.locks if not use.holds and use.object == row.object}
         others = (frames for tid, frames in self._stacks.items() if tid != row.tid and tid not in waiters)
         try:
-            by_hand = any(TAKES in frame.code.names for frames in others for frame in frames if not _is_standard(frame))
+            by_hand = any(
+                TAKES in frame.code.names for frames in others for frame in frames if not is_standard(frame.code.file)
+            )
         except Torn:
             by_hand = True
         return msgspec.structs.replace(row, exact=False) if by_hand else row
@@ -343,9 +357,4 @@ class _Inside:
 
 def _gives_back(frame: FrameInMemory) -> bool:
     """It may give back a lock that it did not take itself, which the standard library does not do."""
-    return not _is_standard(frame) and bool(frame.code.names & GIVES_BACK)
-
-
-def _is_standard(frame: FrameInMemory) -> bool:
-    file = frame.code.file
-    return file.startswith("<") or ("/lib/python" in file and "-packages/" not in file)
+    return not is_standard(frame.code.file) and bool(frame.code.names & GIVES_BACK)

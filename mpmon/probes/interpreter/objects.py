@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.memory import Memory
@@ -99,6 +99,10 @@ class Objects:
         block = self._pages[page]
         return None if block is None else block[begin : begin + size]
 
+    def forget_pages(self) -> None:
+        """Read everything anew from here on."""
+        self._pages.clear()
+
     def type_name(self, thing: int) -> bytes:
         """`tp_name` of an object's type, `_thread.lock`. Raises `Torn`."""
         kind = self.word(thing + TYPE)
@@ -175,6 +179,17 @@ class Objects:
         start = self.word(thing + LIST_ITEMS) if kind == b"list" else thing + self._layout.tuple_items
         return self.words(f"{count}Q", start)
 
+    def ends(self, thing: int, most: int) -> tuple[int, ...]:
+        """The first and the last `most` elements of a list or a tuple. Raises `Torn`."""
+        (count,) = self.words("q", thing + 16)
+        if count <= 0:
+            return ()
+        is_tuple = b"tuple" in self.bases(thing)
+        start = thing + self._layout.tuple_items if is_tuple else self.word(thing + LIST_ITEMS)
+        last = min(max(count - most, 0), most)
+        first = self.words(f"{min(count, most)}Q", start)
+        return (*first, *self.words(f"{last}Q", start + 8 * (count - last))) if last else first
+
     def attribute(self, thing: int, name: bytes) -> int | None:
         """The object an instance's attribute is bound to, `None` where it has no such attribute. Raises `Torn`."""
         return self.attributes(thing, frozenset((name,))).get(name)
@@ -227,6 +242,11 @@ class Objects:
     def named(self, dictionary: int, name: bytes, most: int = MOST_KEYS) -> int | None:
         """The value of a key that is a string, `None` where there is no such key. Raises `Torn`."""
         return next((value for key, value in self.pairs(dictionary, most) if self._spells(key, name)), None)
+
+    def bound(self, dictionary: int, names: Collection[str]) -> tuple[int, ...]:
+        """The values of those of these names that a dictionary has. Raises `Torn`."""
+        wanted = frozenset(name.encode() for name in names)
+        return tuple(value for key, value in self.pairs(dictionary) if self._name(key) in wanted)
 
     def _spells(self, key: int, name: bytes) -> bool:
         """The characters follow the length after a hash and a state, so that one read tells. Raises `Torn`."""

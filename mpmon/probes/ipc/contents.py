@@ -24,8 +24,8 @@ from mpmon.probes.memory import Memory
 PIPE_AGAIN_S = 3.0
 """Between two looks into one pipe."""
 
-COUNTED_GETTERS = 4
-"""Where more processes get from a queue, nobody asks them how much."""
+COUNTED_USERS, COUNTED_GETTERS = 16, 4
+"""Where more processes use a queue, or get from it, nobody asks them how much."""
 
 VALUE = 2**31 - 1
 """Bits of a semaphore's value; musl keeps a mark for waiters in the one above."""
@@ -96,10 +96,12 @@ class Contents:
             if there:
                 queue.values = _values(place, memories.of(pid))
                 queue.problem = "" if queue.values else "the memory of those who have it may not be read"
-                queue.taken = _taken(queue, looks, processes, memories)
+                queue.ledgers = _ledgers(queue, looks, processes, memories)
+                queue.taken = _taken(queue)
                 return
             self.lost.add(pid)
-        queue.values, queue.unread, queue.taken, queue.problem = {}, None, None, "its pipe may not be opened"
+        queue.values, queue.unread, queue.problem = {}, None, "its pipe may not be opened"
+        queue.ledgers, queue.taken = (), None
         if not refused:
             self.gone.append(queue.name)
 
@@ -177,17 +179,25 @@ def _read_ledgers(process: Process, look: Look, known: Mapping[str, Queue], memo
             queue.renew()
 
 
-def _taken(
+def _ledgers(
     queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process], memories: _Memories
-) -> int | None:
-    """Items that were taken by those who get, as far as each of them says."""
-    known = [processes[pid] for pid, _ in queue.getters if pid in looks and pid in processes]
-    getters = [process for process in known if process.key in queue.getters]
-    if not 0 < len(getters) <= COUNTED_GETTERS:
-        return None
-    counts = [_count(process, queue, looks[process.pid], memories) for process in getters]
-    told = [count for count in counts if count is not None]
-    return -sum(told) if len(told) == len(counts) else None
+) -> tuple[tuple[int, int], ...]:
+    """What each of its users has put less what it has got; only of those who get, or of nobody, where they are too many."""
+    keys = queue.users if len(queue.users) <= COUNTED_USERS else queue.getters
+    if keys is queue.getters and len(keys) > COUNTED_GETTERS:
+        return ()
+    users = (processes[pid] for pid, _ in keys if pid in looks and pid in processes)
+    known = sorted((process for process in users if process.key in keys), key=lambda process: process.pid)
+    counts = ((process.pid, _count(process, queue, looks[process.pid], memories)) for process in known)
+    return tuple((pid, count) for pid, count in counts if count is not None)
+
+
+def _taken(queue: Queue) -> int | None:
+    """Items that were taken by those who get; `None` while not all of them say."""
+    told = dict(queue.ledgers)
+    counts = [told.get(pid) for pid, _ in queue.getters]
+    known = [count for count in counts if count is not None]
+    return -sum(known) if counts and len(known) == len(counts) else None
 
 
 def _count(process: Process, queue: Queue, look: Look, memories: _Memories) -> int | None:

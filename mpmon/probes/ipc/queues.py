@@ -61,6 +61,7 @@ class Queue:
         self.getters: set[Key] = set()
         self.taken: int | None = None
         """By the getters' ledgers."""
+        self.ledgers: tuple[tuple[int, int], ...] = ()
         self.row: QueueState = self._build()
         """As the snapshot shows it; the very same row as long as nothing changed."""
 
@@ -79,7 +80,7 @@ class Queue:
             object=self.name, kind=self.first.parts.kind, pid=self.pid, capacity=None if self.most == UNBOUNDED else self.most,
             items=self._items(), unread_bytes=self.unread, **self.ids, read_locked=self._is_taken("read_lock"),
             write_locked=self._is_taken("write_lock"), putters=_pids(self.putters), getters=_pids(self.getters), taken=self.taken,
-            reasons=self._reasons(),
+            ledgers=self.ledgers, reasons=self._reasons(),
         )  # fmt: skip
 
     def _items(self) -> int | None:

@@ -1,0 +1,36 @@
+"""Who took more out of queues than it put into others, where everybody else put as much as it took: it owes an item.
+
+A feeder thread that cannot pickle or send an item gives its permit back (`_on_queue_feeder_error` of
+Lib/multiprocessing/queues.py), so the ledgers count it as never put.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from mpmon.diagnosis.case import Case
+
+
+class Balance(msgspec.Struct, frozen=True):
+    """What went through the hands of one process."""
+
+    pid: int
+    taken: int
+    put: int
+
+
+def owing(case: Case, pids: Iterable[int]) -> Balance | None:
+    """The only one of these that put less than it took, where all who take or put are known to say and it did put some."""
+    taken: defaultdict[int, int] = defaultdict(int)
+    put: defaultdict[int, int] = defaultdict(int)
+    for queue in case.snapshot.queues:
+        if {pid for pid, _ in queue.ledgers} != {*queue.putters, *queue.getters}:
+            return None
+        for pid, count in queue.ledgers:
+            (put if count > 0 else taken)[pid] += abs(count)
+    balances = [Balance(pid, taken[pid], put[pid]) for pid in dict.fromkeys(pids)]
+    short = [row for row in balances if row.put < row.taken]
+    return short[0] if len(short) == 1 and len(balances) > 1 and short[0].put else None

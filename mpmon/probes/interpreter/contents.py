@@ -1,0 +1,230 @@
+"""What the variables of calls lead to, as digests that tell whether anything there has changed: numbers in attributes, how
+much containers hold, what is in a tensor.
+
+A loop that gets on leaves a trace in something like that, be it a counter of an object, a queue that becomes shorter, or a
+matrix.  Plain numbers that are local variables of the job's own functions are left to whoever reads the frames.
+The values themselves are not kept.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+from mpmon.probes.interpreter.frames import FrameInMemory
+from mpmon.probes.interpreter.objects import BASIC_SIZE, HEAP_TYPE, TAGS, TYPE, TYPE_FLAGS, Objects, Torn
+from mpmon.probes.interpreter.things import ATTEMPTS, LOOKS, PARTS, POSITION_AT, VALUES, Hidden, array, tensor
+
+NOT_KNOWN = -1
+"""Instead of a digest: something in there may change, and it cannot be seen."""
+
+NO_VARIABLE = -1
+"""Number of what a call goes by that is none of its variables."""
+
+FIRST_NAME = 1000
+"""Number of the first name of the module that a call looks up."""
+
+MOST_OBJECTS, MOST_OF_VARIABLE = 2000, 100
+"""Objects that one reading of a thread looks at, and those that one variable leads to."""
+
+DEEPEST = 7
+"""References from a variable to an object that is still looked at, as from a model to a weight of its second layer."""
+
+NEAR = 1
+"""So far from a variable an iterator counts that does not tell where it is, a class, and a native object."""
+
+SLOTS_AT, MOST_SLOTS = 16, 32
+"""Where `__slots__` lie in an instance, and how many."""
+
+CLOCKS = frozenset({"monotonic", "perf_counter", "monotonic_ns", "perf_counter_ns", "process_time"})
+"""Who looks at one of these may go on until a certain time, which no variable shows."""
+
+NATIVE = b"pybind11_type"
+"""Class of the classes that pybind11 makes (pybind11/detail/class.h)."""
+
+NUMBERS = frozenset({b"int", b"bool", b"float"})
+
+
+class Contents:
+    """One reading of one thread."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._left = MOST_OBJECTS
+        self._known: dict[int, int | None] = {}
+        """Digests of objects that variables are bound to: calls hand them on."""
+
+    def of(self, frames: Sequence[FrameInMemory]) -> Iterator[tuple[int, int, int]]:
+        """Place of the call, number of the variable, and digest of what it leads to; see `Stack.contents`.
+
+        `frames` come outermost first.
+        """
+        for place, frame in enumerate(frames):
+            if not is_standard(frame.code.file):
+                for number, digest in self._of_call(frame):
+                    if digest:
+                        yield place, number, digest
+
+    def _of_call(self, frame: FrameInMemory) -> Iterator[tuple[int, int | None]]:
+        if self._left <= 0 or _has_clock(frame):
+            yield NO_VARIABLE, NOT_KNOWN
+        if frame.code.name == "<module>":
+            # Its names are many, and seldom bound anew.
+            yield from ((number, self._of(value)) for number, value in enumerate(_read(frame.variables)))
+            return
+        for number in range(len(_read(frame.variables))):
+            yield number, self._of_variable(frame, number)
+        if _is_own(frame):
+            yield from ((number, self._of(value)) for number, value in enumerate(_read(frame.looked_up), FIRST_NAME))
+
+    def _of_variable(self, frame: FrameInMemory, number: int) -> int | None:
+        """A variable that is bound anew while it is read is read again; `None` where that goes on, and where there is nothing
+        to be seen.
+        """
+        for _ in range(ATTEMPTS):
+            value = self._bound_to(frame, number)
+            if not value or (_is_own(frame) and self._is_number(value)):
+                return None
+            digest = self._of(value)
+            if self._bound_to(frame, number) == value:
+                self._known[value] = digest
+                return digest
+        return None
+
+    def _bound_to(self, frame: FrameInMemory, number: int) -> int:
+        self._objects.forget_pages()
+        values = _read(frame.variables)
+        return values[number] if number < len(values) else 0
+
+    def _is_number(self, value: int) -> bool:
+        try:
+            return self._objects.type_name(value) in NUMBERS
+        except Torn:
+            return False
+
+    def _of(self, value: int) -> int | None:
+        if value in self._known:
+            return self._known[value]
+        walk = _Walk(self._objects, min(MOST_OF_VARIABLE, self._left))
+        walk.follow(value)
+        self._left -= walk.used
+        return NOT_KNOWN if walk.is_hidden else walk.digest
+
+
+class _Walk:
+    """From one variable on, each object once."""
+
+    def __init__(self, objects: Objects, most: int) -> None:
+        self._objects = objects
+        self._most = most
+        self._seen: set[int] = set()
+        self.used = 0
+        self.digest = 0
+        self.is_hidden = False
+
+    def follow(self, variable: int) -> None:
+        """Note what is to be seen of an object and of those it leads to, the nearest first."""
+        queue = deque([(variable, 0)])
+        while queue and self.used < self._most:
+            thing, depth = queue.popleft()
+            thing &= ~TAGS
+            if not thing or thing in self._seen:
+                continue
+            self.used += 1
+            with suppress(Torn):
+                queue.extend((part, depth + 1) for part in self._look(thing, depth) if depth < DEEPEST)
+
+    def _look(self, thing: int, depth: int) -> Sequence[int]:
+        kind = self._objects.type_name(thing)
+        if look := VALUES.get(kind):
+            self._note(look(self._objects, thing))
+            return ()
+        self._seen.add(thing)
+        return self._parts(thing, kind, depth) if kind != b"type" or depth <= NEAR else ()
+
+    def _note(self, text: bytes) -> None:
+        self.digest = zlib.crc32(text, self.digest)
+
+    def _parts(self, thing: int, kind: bytes, depth: int) -> Sequence[int]:
+        """Notes what is to be seen of one object, and returns those it leads to."""
+        if at := POSITION_AT.get(kind):
+            self._note(self._objects.read(thing + at, 8))
+            return ()
+        bases = self._objects.bases(thing)
+        if any(base.endswith(b"TensorBase") for base in bases):
+            self._note_tensor(thing)
+            return ()
+        if b"numpy.ndarray" in bases:
+            self._note(array(self._objects, thing))
+            return ()
+        if depth <= NEAR and self._is_native(thing):
+            self.is_hidden = True
+            return ()
+        known = next((base for base in bases if base in PARTS or base in LOOKS), b"")
+        if look := LOOKS.get(known):
+            self._note(look(self._objects, thing))
+        parts = PARTS[known](self._objects, thing) if known in PARTS else ()
+        if self._has_attributes(thing, kind):
+            return (*parts, *self._objects.values(thing), *self._slots(thing))
+        self.is_hidden |= depth <= NEAR and not known and self._hides(thing, kind)
+        return parts
+
+    def _note_tensor(self, thing: int) -> None:
+        try:
+            self._note(tensor(self._objects, thing))
+        except Hidden:
+            self.is_hidden = True
+
+    def _is_native(self, thing: int) -> bool:
+        """An object of a C++ library, as pybind11 wraps them."""
+        return self._objects.type_name(self._objects.word(thing + TYPE)) == NATIVE
+
+    def _has_attributes(self, thing: int, kind: bytes) -> bool:
+        """Its class was made by a `class` statement, so that the words behind its head are objects."""
+        flags = self._objects.word(self._objects.word(thing + TYPE) + TYPE_FLAGS)
+        return bool(flags & HEAP_TYPE) and not kind.startswith(b"itertools.")
+
+    def _hides(self, thing: int, kind: bytes) -> bool:
+        """It goes through something, and does not tell where it is; what files go through is told by what is read."""
+        return not kind.startswith(b"_io.") and self._objects.is_iterator(thing)
+
+    def _slots(self, thing: int) -> tuple[int, ...]:
+        (size,) = self._objects.words("q", self._objects.word(thing + TYPE) + BASIC_SIZE)
+        count = min((size - SLOTS_AT) // 8, MOST_SLOTS)
+        words = self._objects.words(f"{count}Q", thing + SLOTS_AT) if count > 0 else ()
+        return tuple(word for word in words if self._is_object(word))
+
+    def _is_object(self, word: int) -> bool:
+        if not word or word & TAGS:
+            return False
+        try:
+            return self._objects.type_name(self._objects.word(word + TYPE)) == b"type"
+        except Torn:
+            return False
+
+
+def is_standard(file: str) -> bool:
+    """Of the standard library, or without a file."""
+    return file.startswith("<") or ("/lib/python" in file and "-packages/" not in file)
+
+
+def _is_own(frame: FrameInMemory) -> bool:
+    """Of the job itself: readers of frames tell its plain numbers."""
+    return "-packages/" not in frame.code.file
+
+
+def _has_clock(frame: FrameInMemory) -> bool:
+    try:
+        names = frame.code.names
+    except Torn:
+        return False
+    return not CLOCKS.isdisjoint(names) or ("time" in names and "sleep" not in names)
+
+
+def _read(values: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
+    try:
+        return values()
+    except Torn:
+        return ()

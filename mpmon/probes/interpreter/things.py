@@ -1,0 +1,201 @@
+"""What there is to see of one object, by its type: a few bytes that differ when it has changed, and the objects it leads to.
+
+Offsets: Objects/setobject.c, bytearrayobject.c, memoryobject.c, funcobject.h, Modules/_collectionsmodule.c and
+_functoolsmodule.c of CPython, the same from 3.10 to 3.14; numpy/_core/include/numpy/ndarraytypes.h;
+torch/csrc/autograd/python_variable.h, c10/core/TensorImpl.h and StorageImpl.h of torch, from 1.13 on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from mpmon.probes.interpreter.objects import CLASS_DICT, LIST_ITEMS, Objects, Torn
+from mpmon.probes.interpreter.reachable import CELL_AT
+
+POSITION_AT = {
+    b"list_iterator": 16, b"tuple_iterator": 16, b"range_iterator": 16, b"enumerate": 16, b"str_iterator": 16,
+    b"str_ascii_iterator": 16, b"dict_keyiterator": 32, b"dict_valueiterator": 32, b"dict_itemiterator": 32,
+}  # fmt: skip
+"""Iterators over what has an end, with the offset of the word that moves: listobject.c and the like in CPython's Objects."""
+
+CALLERS = frozenset({b"callable_iterator"})
+"""Iterators that call something until it has a certain answer, and go through nothing themselves."""
+
+ENDS = 12
+"""Elements at either end of a container that are looked at."""
+
+MOST_KEYS = 1 << 26
+
+LONGEST_TEXT = 64
+
+SAMPLES, SAMPLE = 8, 256
+"""Places of an array's memory that are read, and bytes at each of them."""
+
+ATTEMPTS = 4
+"""So often something is read that another thing takes the place of meanwhile."""
+
+DEVICES = range(1, 32)
+"""Of `c10::DeviceType`: all but the CPU, which is 0."""
+
+BORROWED = 1
+"""Largest word before the pointer to a tensor in torch before 2.10: whether Python only borrows it."""
+
+MOST_DIMENSIONS = 64
+
+Look = Callable[[Objects, int], bytes]
+Parts = Callable[[Objects, int], Sequence[int]]
+
+
+class Hidden(Exception):
+    """It may change, and that cannot be seen."""
+
+
+def _integer(objects: Objects, thing: int) -> bytes:
+    try:
+        return b"%d" % objects.integer(thing)
+    except Torn:
+        return objects.read(thing + 16, 20)
+
+
+def _float(objects: Objects, thing: int) -> bytes:
+    return objects.read(thing + 16, 8)
+
+
+def _text(objects: Objects, thing: int) -> bytes:
+    return b"%d" % objects.word(thing + 16) + objects.text(thing, LONGEST_TEXT).encode()
+
+
+def _bytes(objects: Objects, thing: int) -> bytes:
+    size = objects.word(thing + 16)
+    return b"%d" % size + objects.read(thing + 32, min(size, LONGEST_TEXT) or 1)
+
+
+def _bytearray(objects: Objects, thing: int) -> bytes:
+    size, start = objects.word(thing + 16), objects.word(thing + 40)
+    return b"%d" % size + (objects.read(start, min(size, LONGEST_TEXT)) if size else b"")
+
+
+def _memoryview(objects: Objects, thing: int) -> bytes:
+    """Where it begins, and its length."""
+    return objects.read(thing + 56, 8) + objects.read(thing + 72, 8)
+
+
+def _set(objects: Objects, thing: int) -> bytes:
+    return objects.read(thing + 24, 8)
+
+
+def _deque(objects: Objects, thing: int) -> bytes:
+    """Its length, and how far its ends lie in their blocks."""
+    return objects.read(thing + 16, 8) + objects.read(thing + 40, 16)
+
+
+def _size(objects: Objects, thing: int) -> bytes:
+    """Of a tuple, a dictionary."""
+    return objects.read(thing + 16, 8)
+
+
+def _list(objects: Objects, thing: int) -> bytes:
+    """How long it is, and of a long one some of its elements, by their addresses."""
+    size = objects.word(thing + 16)
+    return b"%d" % size + (_sample(objects, objects.word(thing + LIST_ITEMS), 8 * size) if size > 2 * ENDS else b"")
+
+
+def _elements(objects: Objects, thing: int) -> Sequence[int]:
+    return objects.ends(thing, ENDS)
+
+
+def _values(objects: Objects, thing: int) -> Sequence[int]:
+    try:
+        return tuple(value for _, value in islice(objects.pairs(thing, MOST_KEYS), 2 * ENDS))
+    except Torn:
+        return ()
+
+
+def _cell(objects: Objects, thing: int) -> Sequence[int]:
+    return (objects.word(thing + CELL_AT),)
+
+
+def _method(objects: Objects, thing: int) -> Sequence[int]:
+    """The object it belongs to."""
+    return (objects.word(thing + 24),)
+
+
+def _function(objects: Objects, thing: int) -> Sequence[int]:
+    """Its defaults, and the cells of variables it shares with the function around it."""
+    return objects.word(thing + 56), objects.word(thing + 72)
+
+
+def _partial(objects: Objects, thing: int) -> Sequence[int]:
+    """Function, arguments, arguments by name."""
+    return objects.words("QQQ", thing + 16)
+
+
+def _class(objects: Objects, thing: int) -> Sequence[int]:
+    """What it is to all of its instances."""
+    dictionary = objects.word(thing + CLASS_DICT)
+    return _values(objects, dictionary) if dictionary else ()
+
+
+def _called(objects: Objects, thing: int) -> Sequence[int]:
+    return (objects.word(thing + 16),)
+
+
+def tensor(objects: Objects, thing: int) -> bytes:
+    """Some of the numbers of a tensor of torch.
+
+    Raises:
+        Hidden: they are not in the memory of the process.
+        Torn: it keeps getting other memory.
+    """
+    for _ in range(ATTEMPTS):
+        data, device, size = memory = _memory(objects, thing)
+        if device & 0xFF in DEVICES:
+            raise Hidden
+        seen = _sample(objects, data, size) if data else b""
+        objects.forget_pages()
+        if _memory(objects, thing) == memory:
+            return seen
+    raise Torn
+
+
+def _memory(objects: Objects, thing: int) -> tuple[int, int, int]:
+    """Where the numbers lie, on which device, and how many bytes they are."""
+    first, second = objects.words("QQ", thing + 16)
+    storage = objects.word((second if first <= BORROWED else first) + 16)
+    data, _, _, device, size = objects.words("QQQQQ", storage + 16)
+    return data, device, size
+
+
+def array(objects: Objects, thing: int) -> bytes:
+    """Some of the numbers of an array of numpy that lie one after the other, or its first one. Raises `Torn`."""
+    data, head, shape, strides = objects.words("QQQQ", thing + 16)
+    dimensions = min(head & 0xFFFFFFFF, MOST_DIMENSIONS)
+    if not dimensions:
+        return objects.read(data, 8)
+    sizes, steps = objects.words(f"{dimensions}q", shape), objects.words(f"{dimensions}q", strides)
+    spans = [size * step for size, step in zip(sizes, steps, strict=True)]
+    return _sample(objects, data, max(spans)) if min(spans) > 0 else b""
+
+
+def _sample(objects: Objects, data: int, size: int) -> bytes:
+    """Of a block of memory, evenly spread."""
+    places = range(0, size, max(SAMPLE, size // SAMPLES))
+    return struct.pack("=Q", size) + b"".join(objects.read(data + at, min(SAMPLE, size - at)) for at in places)
+
+
+VALUES: dict[bytes, Look] = {b"int": _integer, b"bool": _integer, b"float": _float, b"str": _text, b"bytes": _bytes}
+"""Types of what never changes itself."""
+
+LOOKS: dict[bytes, Look] = {
+    b"set": _set, b"collections.deque": _deque, b"bytearray": _bytearray, b"memoryview": _memoryview,
+    b"list": _list, b"tuple": _size, b"dict": _size,
+}  # fmt: skip
+"""Types of what is told by what it holds."""
+
+PARTS: dict[bytes, Parts] = {
+    b"list": _elements, b"tuple": _elements, b"dict": _values, b"cell": _cell, b"method": _method, b"function": _function,
+    b"functools.partial": _partial, b"callable_iterator": _called, b"type": _class,
+}  # fmt: skip
+"""Types of what leads to other objects."""

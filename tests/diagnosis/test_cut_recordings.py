@@ -1,0 +1,34 @@
+"""A recording that ends before its job does says so, once, where its last picture is shown."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mpmon.diagnosis import Chronicle
+from mpmon.diagnosis.remarks import recording_cut
+from mpmon.model import ProbeReport, Snapshot
+from tests.builders import diagnosed, history, process, snapshot
+
+WHY = "its file ends in the middle"
+
+
+def rounds() -> list[Snapshot]:
+    found = [snapshot(process(), at=float(second)) for second in range(4)]
+    report = ProbeReport(name="recording", ok=False, seconds=0.0, problem=WHY)
+    return [*found[:-1], msgspec.structs.replace(found[-1], probes=(report,))]
+
+
+def test_the_last_picture_says_it() -> None:
+    (remark,) = diagnosed(rounds()).remarks
+    assert (remark.topic, remark.summary) == (recording_cut.TOPIC, f"the recording ends here, but {WHY}")
+    assert diagnosed(rounds()[:-1]).remarks == ()
+
+
+def test_it_is_told_as_an_event() -> None:
+    told, seen = Chronicle(), history()
+    for each in rounds():
+        seen = seen.add(each)
+        told = told.add(each, diagnosed(rounds()[: seen.rounds]))
+    assert [event.summary for event in told.log if event.kind == "remark-began"] == [
+        f"the recording ends here, but {WHY}"
+    ]

@@ -1,0 +1,61 @@
+"""A loop that works and sleeps in one line gets on when what its variables lead to changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from mpmon.diagnosis.findings import Diagnosis, Verdict
+from mpmon.model import Row, Stack
+from tests.builders import ROOT, START, blocked, diagnosed, process, snapshot, stack, thread
+
+LINE = "train.py:5 <module>"
+TASK = ("data.py:5 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop")
+
+
+def naps(contents: Callable[[int], int], *frames: str) -> Diagnosis:
+    """What is said of a main thread that sleeps again and again at one line, with a variable that leads to these."""
+
+    def rows(second: int) -> tuple[Row, ...]:
+        seen: Stack = stack("main", *(frames or (LINE,)), at=second)
+        seen = msgspec.structs.replace(seen, contents=((0, 3, 77), (0, 4, contents(second))))
+        return process(), thread(slices=100 * second), seen, blocked("clock_nanosleep", wakes_at=0.0)
+
+    return diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)])
+
+
+def test_a_loop_of_a_module_that_counts_gets_on() -> None:
+    found = naps(lambda second: second)
+    assert found.verdict is Verdict.HEALTHY
+    assert found.because.startswith("main gets on")
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [lambda _: 5, lambda second: 5 if second < 9 else 6, lambda _: -1, lambda second: second if second % 2 else -1],
+    ids=["nothing-changes", "changed-once", "not-to-be-seen", "seldom-seen"],
+)
+def test_a_poll_for_what_never_comes_does_not(contents: Callable[[int], int]) -> None:
+    found = naps(contents)
+    assert found.verdict is Verdict.HUNG
+    assert [suspect.pid for suspect in found.findings[0].suspects] == [ROOT]
+
+
+def test_the_thread_that_another_one_waits_for_is_named() -> None:
+    def rows(second: int) -> tuple[Row, ...]:
+        works = stack("Thread-1", f"train.py:{5 + second} work", tid=4101, at=second)
+        joins = stack("main", "lib/threading.py:1119 Thread.join", "train.py:20 <module>")
+        return (
+            process(), thread(), thread(tid=4101, slices=9 * second), joins, works, blocked("futex", ran_at=START - 9),
+            blocked("clock_nanosleep", tid=4101),
+        )  # fmt: skip
+
+    found = diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)])
+    assert found.verdict is Verdict.SLOW
+    assert "for its thread Thread-1, which gets on" in found.because
+
+
+def test_counting_inside_of_a_task_that_does_not_end_is_no_progress() -> None:
+    assert naps(lambda second: second, *TASK).verdict is Verdict.HUNG

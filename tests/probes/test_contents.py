@@ -1,0 +1,217 @@
+"""What the variables of a running program lead to: a program that changes one thing when told to, and waits in between."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter import look_inside
+from mpmon.probes.interpreter.contents import NO_VARIABLE, NOT_KNOWN
+from mpmon.probes.interpreter.layouts import TABLE
+
+pytestmark = pytest.mark.skipif(sys.version_info[:2] not in TABLE, reason="a Python whose layout is not known")
+
+PROGRAM = """
+import collections
+import functools
+import heapq
+import itertools
+import sys
+
+class Counter:
+    def __init__(self):
+        self.steps, self.unused = 0, None
+
+    def step(self):
+        self.steps += 1
+
+class Slim:
+    __slots__ = ("steps",)
+
+    def __init__(self):
+        self.steps = 0.5
+
+class Scores(list):
+    best = None
+
+class Trainer:
+    def __init__(self):
+        self.state = {{"counters": [Counter()]}}
+
+def counts():
+    steps = 0
+    def step():
+        nonlocal steps
+        steps += 1
+    return step
+
+def wait():
+    print("ready", flush=True)
+    return sys.stdin.readline()
+
+def loop(thing):
+    while wait():
+        {step}
+
+{call}
+"""
+
+Program = subprocess.Popen[str]
+Digests = dict[tuple[int, int], int]
+
+CHANGES: dict[str, tuple[str, str]] = {
+    "an attribute": ("Counter()", "thing.steps += 1"),
+    "an attribute of an object that a method belongs to": ("Counter().step", "thing()"),
+    "an attribute of a class": ("type('Steps', (), {'count': 0})", "thing.count += 1"),
+    "an attribute in slots": ("Slim()", "thing.steps *= 2"),
+    "an attribute of an object in a list in a dictionary": ("Trainer()", "thing.state['counters'][0].step()"),
+    "a number beyond 64 bits": ("[1 << 100]", "thing[0] += 1"),
+    "a long list": ("list(range(10**6))", "thing.append(1)"),
+    "the last of a list": ("list(range(10**6))", "thing[-1] += 1"),
+    "the middle of a list": ("list(range(1000))", "thing[520] = 1"),
+    "the smallest of a heap": ("[5, 7, 9]", "heapq.heapreplace(thing, 8)"),
+    "a large dictionary": ("dict.fromkeys(range(10**5))", "thing[-1] = 1"),
+    "a value in a dictionary": ("{'best': 0.5}", "thing['best'] += 1"),
+    "a set": ("{1, 2}", "thing.add(3)"),
+    "a queue that stays as long as it is": ("collections.deque([1, 2])", "thing.rotate()"),
+    "what a function shares with the one around it": ("counts()", "thing()"),
+    "what a partial function has": ("functools.partial(heapq.heappop, [1, 2])", "thing()"),
+    "what an iterator calls": ("iter(counts(), 9)", "next(thing)"),
+    "a value in a dictionary that counts": ("collections.Counter('ab')", "thing['a'] += 1"),
+    "an attribute of a list of a class of its own": ("Scores([1])", "thing.best = 2"),
+    "an element of one": ("Scores([1])", "thing[0] = 2"),
+    "bytes in place": ("bytearray(10)", "thing[0] = 1"),
+    "a text": ("['a' * 100]", "thing[0] += 'a'"),
+    "how far an iterator is": ("iter([1, 2, 3])", "next(thing)"),
+}
+
+TENSORS: dict[str, tuple[str, str]] = {
+    "the numbers of a tensor": ("torch.zeros(1000, 1000)", "thing += 1"),
+    "a weight of a model": (
+        "torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2))",
+        "thing[1].weight.data.add_(1)",
+    ),
+    "a part of a tensor": ("torch.zeros(100)[3:5]", "thing += 1"),
+    "the numbers of an array": ("numpy.zeros((100, 3))", "thing += 1"),
+    "an array of one number": ("numpy.array(1.0)", "thing += 1"),
+}
+
+
+@contextmanager
+def waiting(folder: Path, step: str, call: str) -> Generator[Program]:
+    """The program, which waits before its first step."""
+    script = folder / "job.py"
+    script.write_text(PROGRAM.format(step=step, call=call))
+    with subprocess.Popen(
+        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        try:
+            listen(program)
+            yield program
+        finally:
+            program.kill()
+
+
+def listen(program: Program) -> None:
+    assert program.stdout
+    assert program.stdout.readline() == "ready\n"
+
+
+def go_on(program: Program) -> None:
+    """One step."""
+    assert program.stdin
+    program.stdin.write("\n")
+    program.stdin.flush()
+    listen(program)
+
+
+def digests(program: Program) -> Digests:
+    found = look_inside(Proc(), program.pid, {}, circlers=[program.pid]).contents[program.pid]
+    return {(place, number): digest for place, number, digest in found}
+
+
+def changed(program: Program) -> set[int]:
+    """Places of the calls with a variable that leads to something else after a step; nothing changes without one."""
+    before = digests(program)
+    assert digests(program) == before
+    go_on(program)
+    after = digests(program)
+    return {name[0] for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+LOOP = 1
+"""Place of `loop`, which the module calls."""
+
+
+@pytest.mark.parametrize("way", CHANGES.values(), ids=CHANGES)
+def test_a_change_is_seen(tmp_path: Path, way: tuple[str, str]) -> None:
+    thing, step = way
+    with waiting(tmp_path, step, f"loop({thing})") as program:
+        assert changed(program) == {LOOP}
+
+
+@pytest.mark.parametrize("way", TENSORS.values(), ids=TENSORS)
+def test_a_change_in_a_tensor_is_seen(tmp_path: Path, way: tuple[str, str]) -> None:
+    thing, step = way
+    library = thing.partition(".")[0]
+    pytest.importorskip(library)
+    with waiting(tmp_path, step, f"import {library}; loop({thing})") as program:
+        assert changed(program) == {LOOP}
+
+
+def test_what_a_nested_function_counts_is_seen_in_its_call(tmp_path: Path) -> None:
+    call = "def outer():\n    steps = [0]\n    def inner():\n        while wait(): steps[0] += 1\n    inner()\nouter()"
+    with waiting(tmp_path, "pass", call) as program:
+        assert changed(program) == {LOOP, LOOP + 1}
+
+
+def test_a_loop_of_the_module_itself(tmp_path: Path) -> None:
+    """Its variables are the names of the module."""
+    with waiting(tmp_path, "pass", "steps = 0\nwhile wait(): steps += 1") as program:
+        assert changed(program) == {0}
+
+
+def test_a_name_of_the_module_that_a_function_counts(tmp_path: Path) -> None:
+    call = "steps = 0\ndef work():\n    global steps\n    while wait(): steps += 1\nwork()"
+    with waiting(tmp_path, "pass", call) as program:
+        assert changed(program) == {0, LOOP}
+
+
+UNCHANGED: dict[str, tuple[str, str]] = {
+    "nothing was done": ("Counter()", "pass"),
+    "the same was made anew": ("[]", "thing = [1, 2, 3]"),
+    "a number of the function itself, which its frame tells": ("1", "thing += 1"),
+}
+
+
+@pytest.mark.parametrize("way", UNCHANGED.values(), ids=UNCHANGED)
+def test_what_is_the_same_is_no_change(tmp_path: Path, way: tuple[str, str]) -> None:
+    thing, step = way
+    with waiting(tmp_path, step, f"loop({thing})") as program:
+        go_on(program)
+        assert changed(program) == set()
+
+
+@pytest.mark.parametrize("clock", ["time", "monotonic"])
+def test_a_loop_that_looks_at_a_clock(tmp_path: Path, clock: str) -> None:
+    call = f"import time\ndef work():\n    while time.{clock}() >= 0:\n        wait()\nwork()"
+    with waiting(tmp_path, "pass", call) as program:
+        assert digests(program)[LOOP, NO_VARIABLE] == NOT_KNOWN
+
+
+@pytest.mark.parametrize("thing", ["(n for n in range(9))", "map(abs, [1, 2])", "itertools.count()"])
+def test_an_iterator_that_does_not_tell_where_it_is(tmp_path: Path, thing: str) -> None:
+    with waiting(tmp_path, "pass", f"loop({thing})") as program:
+        assert digests(program)[LOOP, 0] == NOT_KNOWN
+
+
+def test_an_object_of_a_native_library(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with waiting(tmp_path, "pass", "import torch; loop(torch.distributed.HashStore())") as program:
+        assert digests(program)[LOOP, 0] == NOT_KNOWN
