@@ -1,6 +1,6 @@
 """Scripts with which a shell completes calls of mpmon: the same calls written for bash, zsh and fish.
 
-PIDs are asked for when they are wanted, with `mpmon completion pids`: a pid, a tab, and a few words a line.
+The scripts ask for the running jobs with `mpmon completion pids`, which answers a line a job: PID, tab, command.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class Call(NamedTuple):
     argument: Takes
 
 
-PIDS = "mpmon completion pids 2>/dev/null"
+JOBS = "pids"
+"""What a script says in place of a shell's name to be told the running jobs; not for people."""
+
+PIDS = f"mpmon completion {JOBS} 2>/dev/null"
 
 
 # bash

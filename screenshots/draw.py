@@ -28,6 +28,7 @@ from mpmon.reel import Reel  # noqa: E402  found by the line above
 from mpmon.reports import text as report  # noqa: E402
 from mpmon.session.watch import ReplayWatch  # noqa: E402
 from mpmon.tui.app import MonitorApp  # noqa: E402
+from mpmon.tui.options import Options  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +126,7 @@ class LastPicture(ReplayWatch):
 def draw_screen(picture: Picture) -> str:
     """The screen as SVG."""
     watch = LastPicture(picture)
-    app = MonitorApp(watch, export=report.render)
+    app = MonitorApp(watch, Options(export=report.render))
 
     async def session() -> str:
         async with app.run_test(size=picture.size) as pilot:
@@ -135,13 +136,16 @@ def draw_screen(picture: Picture) -> str:
                     raise TimeoutError(f"{picture.recording}: the screen did not show the end of the recording")
                 await pilot.pause(0.02)
             await pilot.press(*picture.keys)
-            await pilot.pause()
             file = f"mpmon --replay {picture.recording}.jsonl.gz"
-            svg = app.export_screenshot(title=command(watch.last) if picture.live else file)
+            title = command(watch.last) if picture.live else file
+            before, svg = "", tidy(app.export_screenshot(title=title))
+            while svg != before:  # Textual scrolls after it has drawn.
+                await pilot.pause(0.1)
+                before, svg = svg, tidy(app.export_screenshot(title=title))
             app.stop_feed()
             return svg
 
-    return tidy(asyncio.run(session()))
+    return asyncio.run(session())
 
 
 def draw_report(case: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,11 @@ from typing import Any
 import psutil
 
 LONGEST_S = 60.0
+
+
+def run_by_mpmon(*command: str) -> list[str]:
+    """The words with which mpmon starts a program of Python without a screen."""
+    return [sys.executable, "-m", "mpmon", "run", "--headless", "--", sys.executable, *command]
 
 
 class Talking:

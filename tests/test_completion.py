@@ -128,3 +128,9 @@ def test_the_jobs_that_run_here() -> None:
 
 def test_an_unknown_shell() -> None:
     assert mpmon("completion", "tcsh").returncode == 2
+
+
+def test_only_shells_are_offered_in_place_of_an_unknown_one() -> None:
+    told = mpmon("completion", "tcsh").stderr
+    assert "bash" in told
+    assert "pids" not in told + mpmon("completion", "--help").stdout

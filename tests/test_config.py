@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.commands import options, settings
+from mpmon.commands import options, run, settings, show
 from mpmon.errors import UsageError
+from mpmon.tui import themes
 from mpmon.tui.app import MonitorApp
+from mpmon.tui.options import Options
 from tests.test_cli import ENVIRONMENT, mpmon, one_sentence
 from tests.tui.fakes import FakeWatch
 
@@ -138,6 +140,27 @@ def test_what_is_printed_is_a_file_of_settings(file: Path) -> None:
 
 def test_a_theme_that_does_not_exist() -> None:
     with pytest.raises(UsageError, match="there is no theme 'mauve'") as told:
-        MonitorApp(FakeWatch(), theme="mauve")
+        themes.check("mauve")
     assert "ansi-dark, ansi-light" in told.value.remedy
-    assert MonitorApp(FakeWatch(), theme="nord").theme == "nord"
+
+
+def test_a_theme_that_exists() -> None:
+    assert Options().theme == options.DEFAULT_THEME
+    themes.check("nord")
+    assert MonitorApp(FakeWatch(), Options(theme="nord")).theme == "nord"
+
+
+def test_no_demo_job_is_started_for_a_theme_that_does_not_exist() -> None:
+    on_a_screen = {**ENVIRONMENT, "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver"}
+    answer = mpmon("demo", "--theme", "mauve", env=on_a_screen)
+    assert "there is no theme 'mauve'" in one_sentence(answer, 2)
+    assert "demo job" not in answer.stderr
+
+
+def test_no_command_is_run_for_a_theme_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "_has_terminal", lambda: True)
+    monkeypatch.setattr(show, "in_browser", lambda: True)
+    with pytest.raises(UsageError, match="there is no theme 'mauve'"):
+        run.run(["--theme", "mauve", "--", "touch", "started"])
+    assert list(tmp_path.iterdir()) == []

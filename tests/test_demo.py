@@ -76,10 +76,10 @@ def eventually(holds: Callable[[], bool], within_s: float = 5.0) -> bool:
     return True
 
 
-def keeper_of(running: RunningScene) -> psutil.Process:
-    keeper = psutil.Process(running.pid).parent()
-    assert keeper is not None
-    return keeper
+def supervisor_of(running: RunningScene) -> psutil.Process:
+    supervisor = psutil.Process(running.pid).parent()
+    assert supervisor is not None
+    return supervisor
 
 
 def statuses(pid: int) -> list[str]:
@@ -107,7 +107,7 @@ def test_a_scene_hangs_and_leaves_nothing(name: str, temporary: Path) -> None:
         pytest.importorskip("torch")
     with demo.start(name) as running:
         assert eventually(lambda: statuses(running.pid) == WORKERS[name]), statuses(running.pid)
-        everyone = keys([*family(running.pid), keeper_of(running)])
+        everyone = keys([*family(running.pid), supervisor_of(running)])
         assert eventually(lambda: psutil.Process(running.pid).status() == "sleeping")
         assert any(temporary.iterdir())
     assert not [key for key in everyone if is_alive(key)]
@@ -155,10 +155,10 @@ def test_without_torch_the_label_says_so(tmp_path: Path, monkeypatch: pytest.Mon
         assert eventually(lambda: statuses(running.pid) == ["sleeping", "stopped"])
 
 
-def test_the_scene_does_not_hold_the_pipe_of_the_keeper() -> None:
+def test_the_scene_does_not_hold_the_pipe_of_the_supervisor() -> None:
     with demo.start("dead") as running:
-        keeper = keeper_of(running)
-        pipes = {os.readlink(f"/proc/{keeper.pid}/fd/{number}") for number in (0, 1)}
+        supervisor = supervisor_of(running)
+        pipes = {os.readlink(f"/proc/{supervisor.pid}/fd/{number}") for number in (0, 1)}
         alive = [process for process in family(running.pid) if process.status() != psutil.STATUS_ZOMBIE]
         held = {
             os.readlink(descriptor) for process in alive for descriptor in Path(f"/proc/{process.pid}/fd").iterdir()
@@ -166,12 +166,12 @@ def test_the_scene_does_not_hold_the_pipe_of_the_keeper() -> None:
         assert not pipes & held
 
 
-def test_a_scene_is_its_own_session_and_not_below_the_keeper_in_the_tree() -> None:
+def test_a_scene_is_its_own_session_and_not_below_the_supervisor_in_the_tree() -> None:
     with demo.start("dead") as running:
-        keeper = keeper_of(running)
+        supervisor = supervisor_of(running)
         assert os.getsid(running.pid) == running.pid
-        assert keeper.pid not in {process.pid for process in family(running.pid)}
-        assert keeper.parent() == psutil.Process()
+        assert supervisor.pid not in {process.pid for process in family(running.pid)}
+        assert supervisor.parent() == psutil.Process()
 
 
 def test_a_scene_loads_nothing_of_mpmon_but_its_helpers(tmp_path: Path) -> None:
@@ -214,11 +214,11 @@ def test_a_scene_that_never_hangs_is_given_up(scene_of: Callable[[str], str], te
     assert not list(temporary.iterdir())
 
 
-def test_a_keeper_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_supervisor_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", "/nonexistent")
     monkeypatch.setenv("PYTHONPATH", "")
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(MpmonError, match="keeper failed"):
+    with pytest.raises(MpmonError, match="supervisor failed"):
         demo.start("dead")
 
 
@@ -247,7 +247,7 @@ SHARING = """
 
 def test_shared_memory_trackers_and_daemons_are_gone(scene_of: Callable[[str], str], temporary: Path) -> None:
     with demo.start(scene_of(SHARING)) as running:
-        everyone = keeper_of(running).children(recursive=True)
+        everyone = supervisor_of(running).children(recursive=True)
         commands = [" ".join(process.cmdline()) for process in everyone]
         assert any("resource_tracker" in command for command in commands)
         assert any("os.setsid()" in command for command in commands)
@@ -289,9 +289,9 @@ def test_all_is_gone_when_the_one_who_started_it_is(name: str, end: signal.Signa
     ) as holder:
         assert holder.stdout is not None
         pid = int(holder.stdout.readline())
-        keeper = psutil.Process(pid).parent()
-        assert keeper is not None
-        everyone = keys([keeper, *family(pid)])
+        supervisor = psutil.Process(pid).parent()
+        assert supervisor is not None
+        everyone = keys([supervisor, *family(pid)])
         os.killpg(holder.pid, end)
         assert eventually(lambda: not any(is_alive(key) for key in everyone))
         assert eventually(lambda: not list(temporary.iterdir()))

@@ -78,13 +78,13 @@ def test_a_forked_job_without_torch_is_found() -> None:
         assert 0 <= seen.age_s < 120
 
 
-def test_the_keeper_and_we_are_no_jobs() -> None:
+def test_the_supervisor_and_we_are_no_jobs() -> None:
     with demo.start("dead") as running:
-        keeper = psutil.Process(running.pid).parent()
-        assert keeper is not None
+        supervisor = psutil.Process(running.pid).parent()
+        assert supervisor is not None
         roots = {job.root_pid for job in running_jobs()}
         assert running.pid in roots
-        assert not roots & {keeper.pid, os.getpid(), os.getppid()}
+        assert not roots & {supervisor.pid, os.getpid(), os.getppid()}
 
 
 def test_a_process_with_torchs_threads_is_found() -> None:
@@ -171,7 +171,7 @@ def test_a_notebook_server_is_not_part_of_the_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["python3 -m mpmon 4100", "python3 /usr/bin/mpmon", "python3 -m mpmon.demo.keeper x"]
+    "command", ["python3 -m mpmon 4100", "python3 /usr/bin/mpmon", "python3 -m mpmon.demo.supervisor x"]
 )
 def test_mpmon_is_not_part_of_the_job(tmp_path: Path, command: str) -> None:
     fake_process(tmp_path, 10, 1, command)

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 
 def run(arguments: list[str]) -> int:
-    """Print the script, or for the script the jobs that run here."""
+    """Print the script; or, when that script calls back with `JOBS`, the jobs that run here."""
+    from mpmon.shells import JOBS, SHELLS
+
+    if arguments == [JOBS]:
+        return _jobs()
     given = parser().parse_args(arguments)
-    if given.shell == "pids":
-        return _pids()
-    from mpmon.shells import SHELLS
 
     print(SHELLS[given.shell](calls()), end="")
     return 0
@@ -32,13 +33,12 @@ def parser() -> argparse.ArgumentParser:
         'zsh, in ~/.zshrc after compinit:     eval "$(mpmon completion zsh)"\n'
         "fish, in ~/.config/fish/config.fish: mpmon completion fish | source",
     )  # fmt: skip
-    made.add_argument(
-        "shell", choices=("bash", "zsh", "fish", "pids"), metavar="SHELL", help="bash, zsh, fish; pids lists the jobs"
-    )
+    made.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
     return made
 
 
-def _pids() -> int:
+def _jobs() -> int:
+    """One job a line: its PID, a tab, and its command."""
     from mpmon import jobs
 
     for job in jobs.running_jobs():

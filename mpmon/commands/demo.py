@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mpmon.commands import live, options, settings
+from mpmon.commands import live, options, settings, show
 
 
 def run(arguments: list[str]) -> int:
@@ -17,6 +17,7 @@ def run(arguments: list[str]) -> int:
         needs = {False: "", True: " (needs torch)"}
         print("\n".join(f"{scene.name:<14} {scene.title}{needs[scene.needs_torch]}" for scene in demo.scenes()))
         return 0
+    show.sink(given)  # Options that contradict each other are told before a job is started.
     with demo.start(given.scene or demo.DEFAULT_SCENE) as running:
         print(f"mpmon: demo job {running.pid}: {running.label}", file=sys.stderr)
         status = live.watch(given, running.pid)

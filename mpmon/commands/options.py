@@ -9,6 +9,9 @@ from mpmon.commands import COMMANDS
 
 DESCRIPTION = "Tells why a multi-process PyTorch job hangs: who must move first, on which line, and the proof."
 
+DEFAULT_THEME = "ansi-dark"
+"""The colours of the user's terminal."""
+
 EXAMPLES = """\
 examples:
   mpmon 4100 --once                    one report; exit status 3 when it hangs
@@ -84,7 +87,9 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto",
                         help="auto: unless NO_COLOR is set")  # fmt: skip
     parser.add_argument("--no-color", dest="color", action="store_const", const="never", help="as --color never")
-    parser.add_argument("--theme", metavar="NAME", default="ansi-dark", help="of the screen (default ansi-dark)")
+    parser.add_argument(
+        "--theme", metavar="NAME", default=DEFAULT_THEME, help=f"of the screen (default {DEFAULT_THEME})"
+    )
     parser.add_argument("--ascii", action=argparse.BooleanOptionalAction, default=False, help="draw with ASCII only")
 
 

@@ -77,19 +77,20 @@ def _environment(given: Namespace) -> dict[str, str]:
 
 
 def _headless(given: Namespace, command: list[str]) -> int:
-    from mpmon.commands import sentry
+    from mpmon.commands import headless
     from mpmon.launch import Launched
 
     job = Launched(command, _environment(given), None)
-    with sentry.standing_by(given, job.pid):
+    with headless.watched(given, job.pid):
         status = job.wait()
     return status or 0
 
 
 def _on_screen(given: Namespace, command: list[str]) -> int:
-    from mpmon.commands import live
+    from mpmon.commands import live, show
     from mpmon.launch import Launched
 
+    show.sink(given)  # What is wrong with the options is told before the job is started.
     name = given.output or f"mpmon-{os.getpid()}.out"
     try:
         output = open(name, "xb", buffering=0)  # noqa: SIM115  the job keeps it open

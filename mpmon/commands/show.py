@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import contextmanager
 
+from mpmon.commands.options import DEFAULT_THEME
 from mpmon.errors import CannotTell, UsageError
 
 TYPE_CHECKING = False
@@ -28,8 +29,10 @@ EXIT_STATUS = {"healthy": 0, "slow": 0, "hung": 3, "unknown": 4}
 def sink(given: Namespace) -> Sink:
     """Which way the options ask for; without a terminal there is no screen to draw on.
 
+    Cheap and without effects: a command that starts a job asks first, so that no job is started in vain.
+
     Raises:
-        UsageError: they ask for two ways at once.
+        UsageError: they ask for two ways at once, or for a theme that does not exist.
     """
     if given.plain and (given.once or given.json):
         raise UsageError("--plain goes with neither --once nor --json.", "The report of --once is plain text.")
@@ -40,8 +43,17 @@ def sink(given: Namespace) -> Sink:
     if given.json:
         return "documents"
     if in_browser() or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb"):
+        _check_theme(given.theme)
         return "screen"
     return "report"
+
+
+def _check_theme(name: str) -> None:
+    """Textual is imported for it only where the theme is not the usual one."""
+    if name != DEFAULT_THEME:
+        from mpmon.tui import themes
+
+        themes.check(name)
 
 
 def in_browser() -> bool:
@@ -119,14 +131,16 @@ def _lines(given: Namespace, watch: Watch) -> int:
 
 def _screen(given: Namespace, watch: Watch) -> int:
     from mpmon.reports import document, text
-    from mpmon.tui import app
+    from mpmon.tui.options import Options
+    from mpmon.tui.run import run
 
     send, environment = _reach() if watch.live else (None, None)
-    return app.run(
-        watch, ascii_only=given.ascii, color=_color(given.color), theme=given.theme, readonly=given.readonly,
+    options = Options(
+        ascii_only=given.ascii, color=_color(given.color), theme=given.theme, readonly=given.readonly,
         interval=given.interval, export=text.render, document=document.render_pretty, send=send,
         environment=environment,
     )  # fmt: skip
+    return run(watch, options)
 
 
 def _reach() -> tuple[SignalSender, EnvironmentReader]:

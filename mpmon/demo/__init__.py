@@ -1,6 +1,6 @@
 """Small real jobs that really hang, to try mpmon on.
 
-A *scene* is one script of `mpmon.demo.scenes`, run as its own process by the *keeper* (`mpmon.demo.keeper`),
+A *scene* is one script of `mpmon.demo.scenes`, run as its own process by the *supervisor* (`mpmon.demo.supervisor`),
 which ends it when mpmon ends, however mpmon ends.
 
 Every process of a scene imports this package on its way to its own module.

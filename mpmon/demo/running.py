@@ -1,4 +1,4 @@
-"""Starting a scene and holding it: mpmon's side of the keeper."""
+"""Starting a scene and holding it: mpmon's side of the supervisor."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 LOG_TAIL_LINES = 12
-KEEPER_ENDS_WITHIN_S = 10.0
-"""The keeper gives up on a process after 5 seconds, then only files are left to remove."""
+SUPERVISOR_ENDS_WITHIN_S = 10.0
+"""The supervisor gives up on a process after 5 seconds, then only files are left to remove."""
 
 Event = dict[str, Any]
 
@@ -31,12 +31,12 @@ Event = dict[str, Any]
 class RunningScene:
     """A scene that hangs. Leaving its `with` block ends every process of it."""
 
-    def __init__(self, scene: Scene, keeper: subprocess.Popen[bytes], *, pid: int, torch_imported: bool) -> None:
+    def __init__(self, scene: Scene, supervisor: subprocess.Popen[bytes], *, pid: int, torch_imported: bool) -> None:
         self.scene = scene
         self.pid = pid
         """The job's main process, the one to watch."""
         self.label = scene.label(torch_imported=torch_imported)
-        self._keeper = keeper
+        self._supervisor = supervisor
 
     @property
     def expected_cause(self) -> str:
@@ -45,7 +45,7 @@ class RunningScene:
 
     def close(self) -> None:
         """End every process of the scene and remove its files; a second call does nothing."""
-        dismiss(self._keeper)
+        stop_supervisor(self._supervisor)
 
     def __enter__(self) -> Self:
         return self
@@ -63,11 +63,11 @@ def start_scene(name: str, ready_within_s: float) -> RunningScene:
         raise UsageError(
             f"the scene {name} needs torch", "Install it with pip install 'torch==2.13.0', or try: mpmon demo loader"
         )
-    keeper = hire_keeper(scene)
+    supervisor = start_supervisor(scene)
     try:
-        return wait_until_ready(scene, keeper, ready_within_s)
+        return wait_until_ready(scene, supervisor, ready_within_s)
     except BaseException:  # Ctrl-C while torch loads must end the scene as well
-        dismiss(keeper)
+        stop_supervisor(supervisor)
         raise
 
 
@@ -80,10 +80,10 @@ def find_scene(name: str) -> Scene:
     raise UsageError(f"there is no demo scene {name!r}", f"choose one of: {known}")
 
 
-def hire_keeper(scene: Scene) -> subprocess.Popen[bytes]:
-    """Start the keeper; its standard input is the pipe that tells it whether we live (close-on-exec in us, PEP 446)."""
+def start_supervisor(scene: Scene) -> subprocess.Popen[bytes]:
+    """Start the supervisor; its standard input is the pipe that tells it whether we live (close-on-exec in us, PEP 446)."""
     return subprocess.Popen(
-        [sys.executable, "-m", "mpmon.demo.keeper", scene.module],
+        [sys.executable, "-m", "mpmon.demo.supervisor", scene.module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -102,29 +102,29 @@ def environment_with_mpmon() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{home}{os.pathsep}{path}" if path else str(home)}
 
 
-def wait_until_ready(scene: Scene, keeper: subprocess.Popen[bytes], within_s: float) -> RunningScene:
-    """Follow the keeper's reports until the hang is established."""
+def wait_until_ready(scene: Scene, supervisor: subprocess.Popen[bytes], within_s: float) -> RunningScene:
+    """Follow the supervisor's reports until the hang is established."""
     pid = 0
     log: Path | None = None
-    for event in reports(keeper, time.monotonic() + within_s):
+    for event in reports(supervisor, time.monotonic() + within_s):
         if event["event"] == "started":
             pid, log = int(event["pid"]), Path(event["log"])
         elif event["event"] == "ready":
-            return RunningScene(scene, keeper, pid=pid, torch_imported=bool(event["with_torch"]))
+            return RunningScene(scene, supervisor, pid=pid, torch_imported=bool(event["with_torch"]))
         elif event["event"] == "ended":
             raise failure(f"the demo scene {scene.name} ended before it hung (status {event['status']})", log)
         else:
-            raise failure(f"the demo's keeper failed: {event['text']}", log)
+            raise failure(f"the demo's supervisor failed: {event['text']}", log)
     raise failure(f"the demo scene {scene.name} did not hang within {within_s:.0f} seconds", log)
 
 
-def reports(keeper: subprocess.Popen[bytes], deadline: float) -> Iterator[Event]:
-    """The keeper's reports until the deadline; if it ends, what it said last (its traceback's last line)."""
-    assert keeper.stdout is not None
+def reports(supervisor: subprocess.Popen[bytes], deadline: float) -> Iterator[Event]:
+    """The supervisor's reports until the deadline; if it ends, what it said last (its traceback's last line)."""
+    assert supervisor.stdout is not None
     said = b""
     told = 0
-    while (left := deadline - time.monotonic()) > 0 and select.select([keeper.stdout], [], [], left)[0]:
-        chunk = os.read(keeper.stdout.fileno(), 65536)
+    while (left := deadline - time.monotonic()) > 0 and select.select([supervisor.stdout], [], [], left)[0]:
+        chunk = os.read(supervisor.stdout.fileno(), 65536)
         if not chunk:
             yield {"event": "failed", "text": last_line(said)}
             return
@@ -135,7 +135,7 @@ def reports(keeper: subprocess.Popen[bytes], deadline: float) -> Iterator[Event]
 
 
 def last_line(said: bytes) -> str:
-    """The last thing the keeper wrote before it ended."""
+    """The last thing the supervisor wrote before it ended."""
     lines = said.decode(errors="replace").split("\n")
     return next((line for line in reversed(lines) if line and not line.startswith("{")), "it ended")
 
@@ -156,14 +156,14 @@ def log_tail(log: Path) -> list[str]:
         return []
 
 
-def dismiss(keeper: subprocess.Popen[bytes]) -> None:
-    """Close the pipe that keeps the scene alive and wait until the keeper has ended it."""
-    assert keeper.stdin is not None
-    assert keeper.stdout is not None
-    keeper.stdin.close()
+def stop_supervisor(supervisor: subprocess.Popen[bytes]) -> None:
+    """Close the pipe that keeps the scene alive and wait until the supervisor has ended it."""
+    assert supervisor.stdin is not None
+    assert supervisor.stdout is not None
+    supervisor.stdin.close()
     try:
-        keeper.wait(KEEPER_ENDS_WITHIN_S)
+        supervisor.wait(SUPERVISOR_ENDS_WITHIN_S)
     except subprocess.TimeoutExpired:
-        keeper.kill()
-        keeper.wait()
-    keeper.stdout.close()
+        supervisor.kill()
+        supervisor.wait()
+    supervisor.stdout.close()

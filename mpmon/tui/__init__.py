@@ -2,12 +2,12 @@
 
 How a picture comes about: a thread iterates a `Watch` and posts one message per `Observation` (`feed`),
 the app joins its rows once (`scene`) and sets the result as an attribute on the screens,
-a screen sets it on its panels, and each panel turns it into lines of text (`describe`)
-and repaints those that changed (`widgets.lines`). How high each panel is, is decided in `screens/shares`.
-Rows that did not change stay the same objects (`columns.Rows`), so that comparing and painting them costs nothing.
+a screen sets it on its panels, and each panel turns it into rows and lines of text (`tables`, `describe`)
+and repaints those that changed (`widgets.lines`). How high each panel is, is decided in `screens/heights`.
+Rows that did not change stay the same objects (`tables/process_rows`), so that comparing and painting them costs nothing.
 Attributes go down, messages go up; nothing in here asks the machine anything, so nothing in here can block.
 The two things that do, all variables of a process and signals to it, are handed in by whoever opens the screen, and are done
-in a thread of their own (`aside`).
+in a thread of their own (`background`).
 
 Where to add things: a panel is a file in `panels/` and a line in its table; a key is a line in `keys`;
 a page of text (fullscreen) is a function in `describe/` and a line in `screens/pages.py`.

@@ -6,9 +6,6 @@ import asyncio
 import gc
 import os
 import signal
-import sys
-import time
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -16,41 +13,33 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter, NoColor
 
-from mpmon.errors import UsageError
 from mpmon.tui.clipboard import for_clipboard, said
 from mpmon.tui.export import file_stem, write_new
 from mpmon.tui.feed import Feed
 from mpmon.tui.format import age
 from mpmon.tui.keys import APP_KEYS, bindings
 from mpmon.tui.messages import Attend, Ended, Observed, OpenEnvironment, OpenPage, OpenSignals
+from mpmon.tui.options import Options
 from mpmon.tui.player import Player
 from mpmon.tui.scene import Scene
 from mpmon.tui.screens.framed import Display, Framed
 from mpmon.tui.screens.main import MainScreen
+from mpmon.tui.silence import Silence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from textual.binding import BindingType
     from textual.driver import Driver
     from textual.screen import Screen
 
-    from mpmon.diagnosis.findings import Observation
-    from mpmon.model import Process
-    from mpmon.signals import Outcome
     from mpmon.source import Watch
-
-THEME = "ansi-dark"
-"""The colours of the user's terminal."""
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """They end mpmon as its user would, so that the terminal is left as it was."""
 
 GARBAGE = 10_000
 """New objects after which it is worth to search the youngest ones for cycles."""
-
-SILENCE_S = 5.0
-"""A live watch that says nothing for so long, or for so many rounds, is reported as silent."""
 
 
 class MonitorApp(App[int]):
@@ -61,37 +50,21 @@ class MonitorApp(App[int]):
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(APP_KEYS)]
 
-    def __init__(
-        self,
-        watch: Watch,
-        *,
-        ascii_only: bool = False,
-        color: bool = True,
-        theme: str = THEME,
-        readonly: bool = False,
-        interval: float = 1.0,
-        export: Callable[[Observation], str] | None = None,
-        document: Callable[[Observation], str] | None = None,
-        send: Callable[[int, Sequence[Process]], Sequence[Outcome]] | None = None,
-        environment: Callable[[Process], tuple[Mapping[str, str], str]] | None = None,
-    ) -> None:
+    def __init__(self, watch: Watch, options: Options | None = None) -> None:
         super().__init__()
-        self.theme = _known(theme, self.available_themes)
+        self._options = options or Options()
+        self.theme = self._options.theme
         self.animation_level = "none"
-        self._extra_filters = _filters(ascii_only=ascii_only, color=color and not self.no_color)
+        self._own_filters = _filters(
+            ascii_only=self._options.ascii_only, color=self._options.color and not self.no_color
+        )
         self._watch = watch
         self._feed = Feed(watch, self.post_message)
-        self._export = export
-        self._document = document
-        self._send = send
-        self._environment = environment
-        self._readonly = readonly
-        self._silence_s = SILENCE_S * max(1.0, interval)
-        self._scene: Scene | None = None
         self._player = Player(watch)
+        self._silence = Silence(self._options.interval)
+        self._scene: Scene | None = None
         self._ended: str | None = None
         """What to say since the watch ended; `None` while it goes on."""
-        self._heard_at = time.monotonic()
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen lies at the bottom."""
@@ -106,7 +79,7 @@ class MonitorApp(App[int]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, and those the command line asks for."""
-        return [*super().get_line_filters(), *self._extra_filters]
+        return [*super().get_line_filters(), *self._own_filters]
 
     def on_mount(self) -> None:
         """The first frame is there before the first observation."""
@@ -116,7 +89,7 @@ class MonitorApp(App[int]):
         gc.set_threshold(GARBAGE)
         self._feed.start()
         for number in ENDING_SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(number, self._told_to_end, number)
+            asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
         if self._watch.live:
             self.set_interval(1.0, self._notice_silence)
 
@@ -133,7 +106,7 @@ class MonitorApp(App[int]):
 
     def on_observed(self, message: Observed) -> None:
         """A new picture: shown, or kept while the display is paused."""
-        self._heard_at = time.monotonic()
+        self._silence.heard()
         self._player.arrived(message.observation)
         self._show()
 
@@ -141,6 +114,12 @@ class MonitorApp(App[int]):
         """The last picture stays; that a recording is at its end stands in the headline."""
         self._ended = message.problem or ("the job ended" if self._watch.live else None)
         self._show()
+
+    def stop_feed(self) -> None:
+        """Tells the watch to stop, and waits for it only briefly."""
+        self._feed.stop()
+
+    # From the screens
 
     def on_attend(self, message: Attend) -> None:
         """The watch keeps the stack of that process fresh."""
@@ -158,78 +137,72 @@ class MonitorApp(App[int]):
         """Lays the page on top that asks a live process for its variables."""
         from mpmon.tui.screens.environment import EnvironmentPage
 
-        self._lay(EnvironmentPage(message.pid, self._environment if self._watch.live else None))
+        self._lay(EnvironmentPage(message.pid, self._options.environment if self._watch.live else None))
 
     def on_open_signals(self, message: OpenSignals) -> None:
         """Lays the dialog on top, or says why there is none."""
-        scene = self._scene
+        scene, send = self._scene, self._options.send
         rows = [scene.processes[pid] for pid in message.pids if pid in scene.processes] if scene else []
         living = [row for row in rows if not row.ended]
-        if self._readonly:
+        if self._options.readonly:
             self._say("no signals: mpmon was started with --readonly")
         elif not self._watch.live:
             self._say("no signals: this is a recording, its processes may be gone or be others by now")
-        elif self._send is None:
+        elif send is None:
             self._say("no signals: mpmon cannot send any here")
         elif not living:
             self._say("no signals: it has ended")
         else:
             from mpmon.tui.screens.signals import SignalDialog
 
-            self._lay(SignalDialog(living, self._send))
+            self._lay(SignalDialog(living, send))
 
     def _lay(self, screen: Framed) -> None:
         """Lays a screen on top."""
         self.push_screen(screen)
         self._show()
 
+    # What is shown
+
     def _show(self) -> None:
         """Hands scene and state to every screen that shows them."""
         shown = self._player.shown
         if shown is not None and (self._scene is None or self._scene.observation is not shown):
             self._scene = Scene(shown, self._scene)
-        display = Display(self._watch.title, self._watch.live, self._marks(), self._news())
+        marks = ("read-only",) if self._options.readonly else ()
+        display = Display(self._watch.title, self._watch.live, (*marks, *self._player.marks()), self._news())
         for screen in self.screen_stack:
             if isinstance(screen, Framed):
                 screen.display_state = display
                 screen.scene = self._scene
 
-    def _marks(self) -> tuple[str, ...]:
-        marks = ["read-only"] if self._readonly else []
-        return (*marks, *self._player.marks())
-
     def _news(self) -> str:
-        """The one thing to tell below the headline, the most important first."""
+        """What to tell below the headline, the most important first."""
         parts: list[str] = []
         if self._ended is not None:
             parts.append(self._ended)
         elif self._is_silent():
-            parts.append(f"nothing new for {age(time.monotonic() - self._heard_at)}: a look at the job takes long")
+            parts.append(f"nothing new for {age(self._silence.seconds)}: a look at the job takes long")
         if self._scene is not None:
             parts += self._scene.complaints
         return " · ".join(parts)
 
     def _is_silent(self) -> bool:
-        waited = time.monotonic() - self._heard_at
-        return self._watch.live and self._ended is None and waited > self._silence_s
+        return self._watch.live and self._ended is None and self._silence.is_long
 
     def _notice_silence(self) -> None:
         if self._is_silent():
             self._show()
 
-    def _told_to_end(self, number: int) -> None:
-        """Leaves the terminal as it was, and with the status a shell gives for the signal."""
-        self.exit(128 + number)
+    def _say(self, text: str) -> None:
+        if isinstance(self.screen, Framed):
+            self.screen.notice(text)
 
     # Keys
 
     async def action_quit(self) -> None:
         """Leaves; the job is not touched."""
         self.exit(0)
-
-    def stop_feed(self) -> None:
-        """Tells the watch to stop, and waits for it only briefly."""
-        self._feed.stop()
 
     def action_help(self) -> None:
         """The page of keys."""
@@ -272,7 +245,7 @@ class MonitorApp(App[int]):
         if self._scene is None:
             self._say("nothing to export yet")
             return
-        reports = {".txt": self._export, ".json": self._document}
+        reports = {".txt": self._options.export, ".json": self._options.document}
         contents = {suffix: report(self._scene.observation) for suffix, report in reports.items() if report is not None}
         contents[".svg"] = self.export_screenshot()
         try:
@@ -285,18 +258,14 @@ class MonitorApp(App[int]):
     def action_copy(self) -> None:
         """Sends the text of the page, or the report, to the clipboard of the terminal."""
         text, what = (self.screen.copied(), "page") if isinstance(self.screen, Framed) else ("", "")
-        if not text and self._scene is not None and self._export is not None:
-            text, what = self._export(self._scene.observation), "report"
+        if not text and self._scene is not None and self._options.export is not None:
+            text, what = self._options.export(self._scene.observation), "report"
         if not text:
             self._say("nothing to copy yet")
             return
         copy = for_clipboard(text)
         self.copy_to_clipboard(copy.text)
         self._say(said(copy, what, in_tmux="TMUX" in os.environ))
-
-    def _say(self, text: str) -> None:
-        if isinstance(self.screen, Framed):
-            self.screen.notice(text)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every key of the screen by name, without those for the same thing from everywhere."""
@@ -307,80 +276,11 @@ class MonitorApp(App[int]):
         yield SystemCommand("theme: other colours", "choose one", self.action_change_theme)
 
 
-def _known(theme: str, themes: Iterable[str]) -> str:
-    if theme not in themes:
-        raise UsageError(f"there is no theme {theme!r}.", f"Themes are: {', '.join(sorted(themes))}.")
-    return theme
-
-
 def _filters(*, ascii_only: bool, color: bool) -> list[LineFilter]:
-    """What every line runs through."""
+    """What every line runs through; made once, for Textual keeps what a filter made of a line by the filter."""
     filters: list[LineFilter] = [] if color else [NoColor()]
     if ascii_only:
         from mpmon.tui.ascii import AsciiFilter
 
         filters.append(AsciiFilter())
     return filters
-
-
-def run(
-    watch: Watch,
-    *,
-    ascii_only: bool = False,
-    color: bool = True,
-    theme: str = THEME,
-    readonly: bool = False,
-    interval: float = 1.0,
-    export: Callable[[Observation], str] | None = None,
-    document: Callable[[Observation], str] | None = None,
-    send: Callable[[int, Sequence[Process]], Sequence[Outcome]] | None = None,
-    environment: Callable[[Process], tuple[Mapping[str, str], str]] | None = None,
-) -> int:
-    """Shows a watch until the user quits.
-
-    Args:
-        watch: Where observations come from; it is told to stop at the end.
-        ascii_only: Draw with ASCII only.
-        color: Use colours; `NO_COLOR` in the environment is honoured as well.
-        theme: Which colours, a name of one of Textual's themes.
-        readonly: Say that nothing here can change the job.
-        interval: Seconds between rounds, to tell a slow look from a silent one.
-        export: Makes the text file of the export key; without it that key writes none.
-        document: Makes its JSON file; without it that key writes none.
-        send: Sends a signal to processes, and tells what became of them; without it there are no signals.
-        environment: Reads the variables of a process, and says what is wrong with them; without it there are few.
-
-    Returns:
-        The exit status: 0 after the user quit.
-
-    Raises:
-        UsageError: there is no such theme.
-        Exception: a defect ended the screen; the terminal is as it was.
-    """
-    app = MonitorApp(
-        watch, ascii_only=ascii_only, color=color, theme=theme, readonly=readonly, interval=interval, export=export,
-        document=document, send=send, environment=environment,
-    )  # fmt: skip
-    handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
-    with _drawn_on_the_terminal():
-        try:
-            status = app.run()
-        finally:
-            app.stop_feed()
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-    if app.failure is not None:
-        raise app.failure
-    return app.return_code or status or 0
-
-
-@contextmanager
-def _drawn_on_the_terminal() -> Generator[None, None, None]:
-    """Textual draws on standard error; where that goes to a file, standard output is the screen."""
-    before = sys.__stderr__
-    if before is None or not before.isatty():
-        sys.__stderr__ = sys.__stdout__  # pyright: ignore[reportAttributeAccessIssue]
-    try:
-        yield
-    finally:
-        sys.__stderr__ = before  # pyright: ignore[reportAttributeAccessIssue]

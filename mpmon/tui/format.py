@@ -8,6 +8,9 @@ from itertools import groupby
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TypeVar
+
+    NumberT = TypeVar("NumberT", int, float)
 
 UNKNOWN = "–"
 
@@ -102,6 +105,21 @@ def ranges(numbers: Sequence[int]) -> str:
         members = [number for _, number in run]
         parts.append(str(members[0]) if len(members) == 1 else f"{members[0]}–{members[-1]}")
     return ",".join(parts)
+
+
+def between(least: str, most: str) -> str:
+    """Two ends of a range: "3–4", or "3" when they read alike."""
+    return least if least == most else f"{least}–{most}"
+
+
+def total(values: Iterable[NumberT | None]) -> NumberT | None:
+    """The sum; unknown unless every part is known, and of no part at all."""
+    found = None
+    for value in values:
+        if value is None:
+            return None
+        found = value if found is None else found + value
+    return found
 
 
 def places(found: Iterable[tuple[int, int | None]]) -> str:

@@ -15,7 +15,7 @@ class Key(NamedTuple):
     shown: str
     """The keys as a person writes them."""
     action: str
-    """The action's name, as in `action_quit`."""
+    """The action's name, as in `action_quit`, with its arguments if it takes any."""
     help: str
     """What it does, for the help page and the palette."""
     label: str = ""
@@ -27,6 +27,10 @@ class Key(NamedTuple):
     always: bool = False
     """Works whatever has the keyboard, also a text field."""
 
+
+# fmt: off
+
+TMUX_NEEDS = "in tmux this needs `set -g set-clipboard on`"
 
 APP_KEYS: tuple[Key, ...] = (
     Key("q,Q,f10", "q F10", "quit", "quit mpmon; the job goes on and gets no signal", "quit", place=0),
@@ -40,46 +44,34 @@ APP_KEYS: tuple[Key, ...] = (
     Key("left_square_bracket", "[", "speed(0.5)", "of a recording: play half as fast"),
     Key("r", "r", "look", "look at everything now"),
     Key("x", "x", "export", "write what is on the screen to files here: text, JSON and SVG", "save"),
-    Key(
-        "y",
-        "y",
-        "copy",
-        "copy the report, or the text of the page, to the terminal's clipboard; in tmux this needs "
-        "`set -g set-clipboard on`",
-        "copy",
-        place=9,
-    ),
+    Key("y", "y", "copy", f"copy the report, or the text of the page, to the terminal's clipboard; {TMUX_NEEDS}",
+        "copy", place=9),
 )
 """Work on every screen."""
 
 MAIN_KEYS: tuple[Key, ...] = (
-    Key("enter", "Enter", "details", "details: stacks, waits, files, environment, command line", "open", place=4),
-    Key("s", "s", "stacks", "stacks of the selected process", "stacks"),
-    Key("S", "S", "groups", "stacks of all processes, equal ones together"),
-    Key("w", "w", "why", "why: the wait chain, the evidence, what to do", "why", place=3),
-    Key("i", "i", "ipc", "queues, CUDA memory sent to others, shared memory: all of it", "queues", place=7),
-    Key("l", "l", "events", "the log of what happened since mpmon came", "log", place=7),
+    Key("enter", "Enter", "page('details')", "details: stacks, waits, files, environment, command line",
+        "open", place=4),
+    Key("s", "s", "page('stacks')", "stacks of the selected process", "stacks"),
+    Key("S", "S", "page('groups')", "stacks of all processes, equal ones together"),
+    Key("w", "w", "page('why')", "why: the wait chain, the evidence, what to do", "why", place=3),
+    Key("i", "i", "page('ipc')", "queues, CUDA memory sent to others, shared memory: all of it", "queues", place=7),
+    Key("l", "l", "page('events')", "the log of what happened since mpmon came", "log", place=7),
     Key("e", "e", "environment", "environment of the selected process, secrets masked", "env", place=7),
     Key("slash", "/", "filter", "filter processes; Enter keeps the filter, Esc clears it", "filter"),
-    Key("n", "n", "next_match", "next process that matches"),
-    Key("N", "N", "previous_match", "previous process that matches"),
+    Key("n", "n", "match(1)", "next process that matches"),
+    Key("N", "N", "match(-1)", "previous process that matches"),
     Key("t,f5", "t F5", "tree", "tree or list", "tree", place=6),
-    Key(
-        "k,f9",
-        "k F9",
-        "signals",
-        "signal to the tagged processes, or the selected one; asks first",
-        "signal",
-        replay=False,
-    ),
+    Key("k,f9", "k F9", "signals", "signal to the tagged processes, or the selected one; asks first",
+        "signal", replay=False),
     Key("space", "Space", "tag", "tag or untag the selected process"),
     Key("c", "c", "tag_branch", "tag it with all that works for it"),
     Key("U", "U", "untag", "untag all"),
-    Key("plus", "+", "expand", "expand the branch, or take apart those that share a line"),
-    Key("minus", "-", "collapse", "collapse the branch, or put it back with those alike"),
-    Key("asterisk", "*", "expand_all", "expand all, or fold what does not fit"),
-    Key("f6,greater_than_sign", "F6 >", "sort_next", "list: sort by the next column"),
-    Key("less_than_sign", "<", "sort_previous", "list: sort by the column before"),
+    Key("plus", "+", "fold(False)", "expand the branch, or take apart those that share a line"),
+    Key("minus", "-", "fold(True)", "collapse the branch, or put it back with those alike"),
+    Key("asterisk", "*", "fold_all", "expand all, or fold what does not fit"),
+    Key("f6,greater_than_sign", "F6 >", "sort(1)", "list: sort by the next column"),
+    Key("less_than_sign", "<", "sort(-1)", "list: sort by the column before"),
     Key("I", "I", "invert", "list: invert the order"),
     Key("F", "F", "follow", "follow the suspect, or the selected role while there is none"),
     Key("left", "←", "thread(-1)", "thread before, of the selected process"),
@@ -99,6 +91,8 @@ SIGNAL_KEYS: tuple[Key, ...] = (
     Key("escape,backspace", "Esc", "cancel", "cancel; nothing is sent", "cancel", place=0),
 )
 """Work in the dialog of signals."""
+
+# fmt: on
 
 BUILT_IN: tuple[tuple[str, str], ...] = (
     ("↑ ↓ PgUp PgDn Home End", "move; the mouse wheel and clicks work too"),

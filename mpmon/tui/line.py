@@ -112,6 +112,17 @@ def wrap_spans(spans: Iterable[Span], width: int, *, then: str = "  ") -> list[L
     return [tuple(line) for line in lines if line]
 
 
+def joined(spans: Iterable[Span]) -> Line:
+    """Spans with points between them."""
+    found = [part for span in spans for part in ((" · ", "dim"), span)]
+    return tuple(found[1:])
+
+
+def indented(texts: Iterable[str], width: int, *, style: str = "") -> list[Line]:
+    """Texts below a line they belong to, each wrapped."""
+    return [line for text in texts for line in wrap(text, width, style=style, first="    ", then="      ")]
+
+
 def shorten(lines: list[Line], limit: int) -> list[Line]:
     """At most `limit` lines; a cut ends in an ellipsis."""
     if len(lines) <= limit:

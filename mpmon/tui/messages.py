@@ -64,3 +64,11 @@ class Attend(Message):
     def __init__(self, pid: int | None) -> None:
         super().__init__()
         self.pid = pid
+
+
+class Selected(Message):
+    """The user put the cursor on a process, or on something that a process uses."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__()
+        self.pid = pid

@@ -1,4 +1,4 @@
-"""How many items are taken each second: from each queue, and by each process. Pure.
+"""How many items are taken each second, from each queue and by each process, and how many collectives begun. Pure.
 
 Who has the shim counts what it takes; of others the ledger tells, which they keep for a queue's bound.
 A count belongs to the moment of its snapshot, so a rate is over seconds in which mpmon looked, and is the more exact the
@@ -43,6 +43,29 @@ def rates(moments: Sequence[Moment]) -> Rates:
         queues.add(((queue, items) for (queue, _), items in grown.items()), ended - began)
         takers.add(((pids[0], items) for (_, pids), items in grown.items() if len(pids) == 1), ended - began)
     return Rates(queues.rates(), takers.rates())
+
+
+Teller = tuple[int | None, int | None]
+"""Rank and pid of a Flight Recorder, as far as it tells."""
+
+
+def collective_rates(moments: Sequence[Moment]) -> dict[Teller, float]:
+    """Collectives a second that each rank has begun, between the last two readings of its Flight Recorder."""
+    readings: dict[Teller, dict[float, int]] = {}
+    # Most rounds have the very same rows as the round before.
+    for records in {id(moment.flight_records): moment.flight_records for moment in moments}.values():
+        for row in records:
+            begun = sum(group.enqueued for group in row.groups)
+            readings.setdefault((row.rank, row.pid), {})[row.read_at] = begun
+    found = {teller: _rate(sorted(counts.items())) for teller, counts in readings.items()}
+    return {teller: rate for teller, rate in found.items() if rate is not None}
+
+
+def _rate(counts: list[tuple[float, int]]) -> float | None:
+    """`None` for a single reading, and where the count began anew."""
+    end, last = counts[-1]
+    begin, first = next((row for row in reversed(counts) if end - row[0] >= LEAST_S), (end, last))
+    return (last - first) / (end - begin) if end > begin and last >= first else None
 
 
 KeyT = TypeVar("KeyT", str, int)

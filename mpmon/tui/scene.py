@@ -13,7 +13,7 @@ from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import ProcessView
 from mpmon.diagnosis.gpus import Ordinal, branches, device_of, ordinals
 from mpmon.diagnosis.gpus.shares import is_named, lineage
-from mpmon.tui.rates import Rates, rates
+from mpmon.tui.rates import Rates, Teller, collective_rates, rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,6 +194,11 @@ class Scene:
     def rates(self) -> Rates:
         """How much goes through the queues."""
         return rates(self.observation.trend)
+
+    @cached_property
+    def collective_rates(self) -> dict[Teller, float]:
+        """Collectives a second, by who told."""
+        return collective_rates(self.observation.trend)
 
     @property
     def since_found(self) -> float | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from mpmon.diagnosis.findings import Observation
 from tests.ipc.looking import Looking, looking_at
 from tests.ipc.running import PROGRAMS, Job, stop
 from tests.shim.running import HOME, environment
-from tests.talking import Talking
+from tests.talking import Talking, run_by_mpmon
 from tests.tui.fakes import FakeWatch
 from tests.tui.screens import LARGE, SMALL, play, screen_text_of, settle
 
@@ -36,19 +35,9 @@ SIZES = (SMALL, LARGE)
 
 
 @contextlib.contextmanager
-def run_by_mpmon(folder: Path) -> Iterator[tuple[Talking, dict[str, Any]]]:
+def blocks_by_mpmon(folder: Path) -> Iterator[tuple[Talking, dict[str, Any]]]:
     """`mpmon run -- python blocks.py fork`, which holds three blocks of 1 MiB."""
-    command = [
-        sys.executable,
-        "-m",
-        "mpmon",
-        "run",
-        "--headless",
-        "--",
-        sys.executable,
-        str(PROGRAMS / "blocks.py"),
-        "fork",
-    ]
+    command = run_by_mpmon(str(PROGRAMS / "blocks.py"), "fork")
     with Talking(command, environment(None, PYTHONPATH=str(HOME), MPMON_RUN_DIR=str(folder))) as running:
         heard = running.hear()
         running.order("send 3 1048576")
@@ -86,7 +75,7 @@ def row(screen: str, word: str) -> str:
 
 
 def test_standin_rows_fall_as_the_consumer_lets_go(tmp_path: Path) -> None:
-    with run_by_mpmon(tmp_path) as (_, heard), looking_at(heard["pid"]) as looking:
+    with blocks_by_mpmon(tmp_path) as (_, heard), looking_at(heard["pid"]) as looking:
         for blocks in (3, 2, 1):
             case = held(looking, blocks)
             (pair,) = case.ipc.pairs
@@ -114,7 +103,7 @@ def wait_until_it_holds_the_gil(pid: int) -> None:
 
 @pytest.mark.parametrize("state", ["stopped", "holds the GIL"])
 def test_standin_counts_are_live_though_the_producer_cannot_answer(state: str, tmp_path: Path) -> None:
-    with run_by_mpmon(tmp_path) as (running, heard):
+    with blocks_by_mpmon(tmp_path) as (running, heard):
         if state == "stopped":
             stop(heard["pid"])
         else:

@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from tests.ipc.running import PROGRAMS as IPC_PROGRAMS
 from tests.ipc.running import Job as AnyJob
 from tests.ipc.running import kill
 from tests.shim.running import HOME, PROGRAMS, STARTUP, Job, Look, environment, look, run
+from tests.talking import run_by_mpmon
 
 ROOT = os.geteuid() == 0
 
@@ -66,17 +66,7 @@ def test_a_consumer_and_then_its_producer_are_killed_at_any_moment(seed: int, tm
 
 def test_two_jobs_of_mpmon_run_at_once_leave_each_other_alone(tmp_path: Path) -> None:
     """The one that ends first cleans up, and keeps off the files of the other."""
-    command = [
-        sys.executable,
-        "-m",
-        "mpmon",
-        "run",
-        "--headless",
-        "--",
-        sys.executable,
-        str(PROGRAMS / "items.py"),
-        "fork",
-    ]
+    command = run_by_mpmon(str(PROGRAMS / "items.py"), "fork")
     variables = environment(None, PYTHONPATH=str(HOME), MPMON_RUN_DIR=str(tmp_path))
     with Job("blocked.py", folder=tmp_path) as other:
         child = other.hear_pid()

@@ -132,6 +132,18 @@ def observe(snapshot: Snapshot, diagnosis: Diagnosis) -> Observation:
     return Observation(snapshot=snapshot, diagnosis=diagnosis, watched_s=30.0)
 
 
+def with_tables(observation: Observation, **tables: object) -> Observation:
+    """The same with other facts."""
+    return msgspec.structs.replace(observation, snapshot=msgspec.structs.replace(observation.snapshot, **tables))
+
+
+def with_views(observation: Observation, *views: ProcessView) -> Observation:
+    """The same with other words on each process."""
+    return msgspec.structs.replace(
+        observation, diagnosis=msgspec.structs.replace(observation.diagnosis, processes=views)
+    )
+
+
 WORKER_LOOP = frame("_worker_loop", f"{TORCH}/_utils/worker.py", 349)
 
 

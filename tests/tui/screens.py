@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mpmon.tui.app import MonitorApp
+from mpmon.tui.options import Options
+from tests.tui.fakes import FakeWatch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from textual.pilot import Pilot
 
+    from mpmon.diagnosis.findings import Observation
     from mpmon.source import Watch
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -50,10 +53,31 @@ async def settle(pilot: Pilot[int], until: Callable[[], bool] = lambda: True) ->
     raise AssertionError("the screen did not get there:\n" + screen_text_of(pilot))
 
 
+def shows(pilot: Pilot[int], *words: str) -> bool:
+    """Whether all of these words are on the screen."""
+    text = screen_text_of(pilot)
+    return all(word in text for word in words)
+
+
 def screen_text_of(pilot: Pilot[int]) -> str:
     """The text of a pilot's app."""
     assert isinstance(pilot.app, MonitorApp)
     return screen_text(pilot.app)
+
+
+def draw(
+    observation: Observation, size: tuple[int, int], *keys: str, first: str = "train.py", **options: object
+) -> str:
+    """The screen after some keys, pressed from the moment it shows `first`."""
+    drawn: list[str] = []
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press(*keys)
+        await settle(pilot)
+        drawn.append(screen_text_of(pilot))
+
+    play(FakeWatch(observation), script, size=size, first=first, **options)
+    return drawn[0]
 
 
 def play(
@@ -68,7 +92,7 @@ def play(
 
     Rounds are a minute apart, so that a slow machine does not make the app tell of a silent watch.
     """
-    app = MonitorApp(watch, **{"interval": 60.0, **options})  # pyright: ignore[reportArgumentType]
+    app = MonitorApp(watch, Options(**{"interval": 60.0, **options}))  # pyright: ignore[reportArgumentType]
 
     async def session() -> None:
         async with app.run_test(size=size) as pilot:

@@ -16,11 +16,13 @@ from mpmon.errors import CannotTell
 from mpmon.reports import document
 from mpmon.tui.app import MonitorApp
 from mpmon.tui.describe.finding import chain
-from mpmon.tui.line import text_of
+from mpmon.tui.line import BLANK, plain, text_of
+from mpmon.tui.options import Options
 from mpmon.tui.panels.processes import ProcessesPanel
+from mpmon.tui.panels.stack import one_below_the_other
 from mpmon.tui.scene import Scene
 from tests.tui.fakes import NOW, BlockedWatch, FakeWatch, ended, healthy, hung, many, observe
-from tests.tui.screens import play, screen_text, screen_text_of, settle
+from tests.tui.screens import WIDE, play, screen_text, screen_text_of, settle, shows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,12 +31,6 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from mpmon.diagnosis.findings import Observation
-
-
-def shows(pilot: Pilot[int], *words: str) -> bool:
-    """Whether all the words are on the screen."""
-    text = screen_text_of(pilot)
-    return all(word in text for word in words)
 
 
 def test_ages_count_to_the_moment_of_the_snapshot() -> None:
@@ -311,6 +307,53 @@ def test_a_panel_key_pressed_twice_makes_the_panel_large() -> None:
     play(FakeWatch(hung()), script, first="4121")
 
 
+def test_tab_goes_round_the_panels_and_back() -> None:
+    def keys_are_in(pilot: Pilot[int], panel: str) -> bool:
+        return type(pilot.app.screen.focused).__name__ == panel
+
+    async def script(pilot: Pilot[int]) -> None:
+        for key, panel in (
+            ("tab", "StackPanel"),
+            ("tab", "ProcessesPanel"),
+            ("shift+tab", "StackPanel"),
+            ("shift+tab", "ProcessesPanel"),
+        ):
+            await pilot.press(key)
+            await settle(pilot, lambda panel=panel: keys_are_in(pilot, panel))
+
+    play(FakeWatch(hung()), script, first="4121")
+
+
+def test_with_one_panel_large_tab_makes_the_next_one_large() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("1")
+        await settle(pilot, lambda: shows(pilot, "resource tracker") and not shows(pilot, "── stack"))
+        await pilot.press("tab")
+        await settle(pilot, lambda: not shows(pilot, "resource tracker") and shows(pilot, "dataset.py:88 in download"))
+        await pilot.press("tab")
+        await settle(pilot, lambda: shows(pilot, "resource tracker") and not shows(pilot, "── stack"))
+
+    play(FakeWatch(hung()), script, first="4121")
+
+
+def test_the_details_of_the_selected_process_fill_the_room_of_a_calm_job() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, "── details launcher (4200)", "launcher, pid 4200, parent 1"))
+        await pilot.press("down")
+        await settle(pilot, lambda: shows(pilot, "── details rank 0 (4201)", "GPU 0", "memory 38G of –"))
+
+    play(FakeWatch(healthy()), script, first="HEALTHY", size=WIDE)
+
+
+def test_a_title_is_not_alone_on_the_last_line_of_the_stacks() -> None:
+    own, other = [plain("own")] * 3, [plain("title"), plain("frame")]
+
+    assert one_below_the_other(own, [other], 10) == [*own, BLANK, *other]
+    assert one_below_the_other(own, [other], 6) == [*own, BLANK, *other]
+    assert one_below_the_other(own, [other], 5)[:5] == [*own, BLANK, BLANK]
+    assert one_below_the_other(own, [other], 5)[5:] == other
+
+
 def test_the_job_cannot_send_commands_to_the_terminal() -> None:
     nasty = many(3)
     view = nasty.diagnosis.processes[1]
@@ -327,7 +370,7 @@ def test_the_job_cannot_send_commands_to_the_terminal() -> None:
 
 
 def test_a_silent_live_watch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mpmon.tui.app.SILENCE_S", 0.1)
+    monkeypatch.setattr("mpmon.tui.silence.LIMIT_S", 0.1)
 
     async def script(pilot: Pilot[int]) -> None:
         await settle(pilot, lambda: shows(pilot, "nothing new for"))
@@ -336,7 +379,7 @@ def test_a_silent_live_watch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_colour_nothing_is_coloured() -> None:
-    app = MonitorApp(FakeWatch(hung()), color=False)
+    app = MonitorApp(FakeWatch(hung()), Options(color=False))
     drawn: list[str] = []
 
     async def session() -> None:

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mpmon.diagnosis.findings import Moment
-from mpmon.tui import columns
 from mpmon.tui.panels.processes import VAST
+from mpmon.tui.tables import process_columns as columns
 from mpmon.tui.trends import TRACKS, Trends
 from tests.tui.fakes import NOW, FakeWatch, many, process
 from tests.tui.gpu_fakes import gpu, rank_pid, training, uuid
-from tests.tui.screens import LARGE, play, screen_text_of, settle
+from tests.tui.screens import LARGE, draw, play, screen_text_of, settle
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from mpmon.diagnosis.findings import Observation
 
 PID = 4101
 
@@ -101,19 +100,8 @@ def test_what_happens_at_one_moment_stands_in_one_column_with_the_gpu() -> None:
 # On the screen
 
 
-def drawn(observation: Observation, size: tuple[int, int]) -> str:
-    texts: list[str] = []
-
-    async def script(pilot: Pilot[int]) -> None:
-        await settle(pilot)
-        texts.append(screen_text_of(pilot))
-
-    play(FakeWatch(observation), script, size=size, first="train.py")
-    return texts[0]
-
-
 def test_it_stands_beside_the_histories_of_the_gpu() -> None:
-    text = drawn(training(2), (VAST, 60))
+    text = draw(training(2), (VAST, 60))
     heading = next(line for line in text.splitlines() if "used by" in line)
 
     assert heading.split()[-12:] == ["util", "2", "min", "power", "2", "min", "memory", "2", "min", "cpu", "2", "min"]
@@ -121,14 +109,14 @@ def test_it_stands_beside_the_histories_of_the_gpu() -> None:
 
 def test_without_gpus_it_stands_in_the_list_of_processes() -> None:
     job_without = msgspec.structs.replace(many(3), trend=rounds(*[100] * 9, began=NOW - 8))
-    text = drawn(job_without, (VAST, 60))
+    text = draw(job_without, (VAST, 60))
 
     assert re.search(r"still +cpu \d+ s ", text)
     assert "▁" in text
 
 
 def test_on_a_smaller_screen_the_action_needs_the_room() -> None:
-    assert "cpu 2" not in drawn(training(2), LARGE)
+    assert "cpu 2" not in draw(training(2), LARGE)
 
 
 def test_the_action_keeps_its_room() -> None:
@@ -136,7 +124,7 @@ def test_the_action_keeps_its_room() -> None:
 
     assert columns.HISTORY not in narrow.columns
     assert columns.HISTORY in wide.columns
-    assert wide.does >= columns.DOES_AT_EASE
+    assert wide.does >= columns.ACTION_BESIDE_HISTORY
 
 
 def test_a_line_of_several_has_none() -> None:

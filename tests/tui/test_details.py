@@ -25,7 +25,7 @@ from mpmon.model import (
 from mpmon.tui.describe.details import details
 from mpmon.tui.line import text_of
 from mpmon.tui.scene import Scene
-from tests.tui.fakes import MIB, NOW, FakeWatch, frame, observe, process, stack
+from tests.tui.fakes import MIB, NOW, FakeWatch, frame, observe, process, stack, with_tables
 from tests.tui.screens import SIZES, check_golden, play, screen_text_of, settle
 
 if TYPE_CHECKING:
@@ -228,10 +228,7 @@ def test_a_process_that_is_gone() -> None:
 def test_who_waits_for_its_children_and_who_holds_one_that_is_gone() -> None:
     waits = ("process:any", "process:-1", f"process:{PEER}")
     asleep = Blocked(pid=RANK, tid=RANK, state="S", syscall="wait4", waits_on=waits)
-    observation = rank()
-    observation = msgspec.structs.replace(
-        observation, snapshot=msgspec.structs.replace(observation.snapshot, blocked=(asleep,))
-    )
+    observation = with_tables(rank(), blocked=(asleep,))
     assert [line for line in said(observation) if line.startswith("waits for ")] == [
         "waits for any child",
         "waits for a process that has ended",

@@ -11,7 +11,7 @@ import pytest
 from mpmon.tui.describe.environment import Answer, differences, environment, peers
 from mpmon.tui.line import text_of
 from mpmon.tui.scene import Scene
-from tests.tui.fakes import FakeWatch, hung, observe
+from tests.tui.fakes import FakeWatch, hung, with_tables
 from tests.tui.node_fakes import LAUNCHER, RANKS, STUCK, node
 from tests.tui.screens import LARGE, SIZES, check_golden, play, screen_text_of, settle
 
@@ -173,5 +173,5 @@ def test_why_it_could_not_be_read_is_said() -> None:
 def test_the_dead_are_not_peers() -> None:
     job = node(hung=True)
     rows = tuple(msgspec.structs.replace(p, state="Z") if p.pid == RANKS[1] else p for p in job.snapshot.processes)
-    scene = Scene(observe(msgspec.structs.replace(job.snapshot, processes=rows), job.diagnosis))
+    scene = Scene(with_tables(job, processes=rows))
     assert RANKS[1] not in peers(scene, RANKS[0])

@@ -13,17 +13,12 @@ from mpmon.tui.line import cells, text_of, text_of_lines
 from mpmon.tui.scene import Scene
 from tests.tui.fakes import NOW, FakeWatch, hung
 from tests.tui.ipc_fakes import WORKERS, loader
-from tests.tui.screens import SIZES, check_golden, play, screen_text_of, settle
+from tests.tui.screens import SIZES, check_golden, play, screen_text_of, settle, shows
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from mpmon.diagnosis.findings import Observation
-
-
-def shows(pilot: Pilot[int], *words: str) -> bool:
-    text = screen_text_of(pilot)
-    return all(word in text for word in words)
 
 
 def log(count: int, *, pid: int = 4100) -> Observation:

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpmon.diagnosis.findings import ProcessView
-from mpmon.tui.order import TROUBLE, Branch, Fold, Folding, Wish, fitting, tree
 from mpmon.tui.scene import Scene
-from tests.tui.fakes import FakeWatch, hung, many, observe
+from mpmon.tui.tables.process_rows import Rows
+from mpmon.tui.tables.tree import TROUBLE, Branch, Fold, Folding, Wish, fitting, tree
+from tests.tui.fakes import FakeWatch, hung, many, with_views
 from tests.tui.node_fakes import LAUNCHER, RANKS, STUCK, WORKERS, node
-from tests.tui.screens import SIZES, check_golden, play, screen_text_of, settle
+from tests.tui.screens import SIZES, check_golden, draw, play, settle, shows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from textual.pilot import Pilot
 
-    from mpmon.diagnosis.findings import Observation
 
 WIDE = (200, 60)
 CALM, HANGS = Scene(node(hung=False)), Scene(node(hung=True))
@@ -141,20 +141,6 @@ def test_who_stands_out_is_drawn_alone(
 # On the screen
 
 
-def draw(observation: Observation, size: tuple[int, int], *keys: str) -> str:
-    drawn: list[str] = []
-
-    async def script(pilot: Pilot[int]) -> None:
-        await settle(pilot, lambda: "rank" in screen_text_of(pilot))
-        for key in keys:
-            await pilot.press(key)
-        await settle(pilot)
-        drawn.append(screen_text_of(pilot))
-
-    play(FakeWatch(observation), script, size=size)
-    return drawn[0]
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["hung", "calm"])
 def test_a_node_of_eight_ranks(name: str, size: str) -> None:
@@ -167,17 +153,12 @@ def test_a_page_of_a_node(page: str, key: str, size: str) -> None:
     check_golden(f"node-{page}-{size}", draw(node(hung=True), SIZES[size], key))
 
 
-def shows(pilot: Pilot[int], *words: str) -> bool:
-    text = screen_text_of(pilot)
-    return all(word in text for word in words)
-
-
 def test_plus_takes_a_line_apart_and_minus_puts_it_together() -> None:
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("home", "down", "plus")
         await settle(pilot, lambda: shows(pilot, "41 in 11 lines", "rank 0 +4", "rank 1 +4"))
         await pilot.press("plus")
-        await settle(pilot, lambda: shows(pilot, "41 in 12 lines", "dataloader work… 0–3"))
+        await settle(pilot, lambda: shows(pilot, "41 in 12 lines", "dataloader wo… 0–3"))
         await pilot.press("minus")
         await settle(pilot, lambda: shows(pilot, "rank 0 +4", "rank 1 +4"))
         await pilot.press("minus")
@@ -252,14 +233,21 @@ def test_more_room_unfolds() -> None:
     play(FakeWatch(node(hung=False)), script, first="41 in 9 lines")
 
 
-def test_sums_of_a_line_are_unknown_unless_every_part_is_known() -> None:
+def test_numbers_of_a_line_are_unknown_unless_every_part_is_known() -> None:
     job = many(3)
     unknown = msgspec.structs.replace(job.diagnosis.processes[1], cpu_percent=None)
     views = (job.diagnosis.processes[0], unknown, job.diagnosis.processes[2])
-    changed = observe(job.snapshot, msgspec.structs.replace(job.diagnosis, processes=views))
+    changed = with_views(job, *views)
 
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("asterisk")
-        await settle(pilot, lambda: shows(pilot, "×2 idle         –  600M"))
+        await settle(pilot, lambda: shows(pilot, "×2 idle           –  600M"))
 
     play(FakeWatch(changed), script, first="processes 3")
+
+
+def test_percents_of_a_line_are_a_range() -> None:
+    found = {row.role: (row.cpu_least, row.cpu) for row in Rows().of(CALM, tree(CALM.views, Folding(), Fold.LEAVES))}
+
+    assert found["dataloader worker 0–3"] == (0, 60)
+    assert found["rank 0"] == (None, 97)

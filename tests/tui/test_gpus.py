@@ -12,16 +12,16 @@ from textual.color import Color
 
 from mpmon.diagnosis.findings import Moment
 from mpmon.tui.ascii import AsciiFilter
-from mpmon.tui.columns import Rows
 from mpmon.tui.gauges import bar, sparkline
-from mpmon.tui.gpu_columns import HISTORIES, MARK, plan
-from mpmon.tui.gpu_rows import gpu_rows
 from mpmon.tui.line import text_of
-from mpmon.tui.order import Branch
 from mpmon.tui.panels.gpus import GpusPanel
 from mpmon.tui.scene import Scene
+from mpmon.tui.tables.gpu_columns import HISTORIES, MARK, plan
+from mpmon.tui.tables.gpu_rows import gpu_rows
+from mpmon.tui.tables.process_rows import Rows
+from mpmon.tui.tables.tree import Branch
 from mpmon.tui.trends import TRACKS, Trends, step_for
-from tests.tui.fakes import NOW, BlockedWatch, FakeWatch
+from tests.tui.fakes import NOW, BlockedWatch, FakeWatch, with_tables, with_views
 from tests.tui.gpu_fakes import (
     GIB,
     LAUNCHER,
@@ -38,13 +38,13 @@ from tests.tui.gpu_fakes import (
     uuid,
     without_driver,
 )
-from tests.tui.screens import SIZES, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.screens import SIZES, SMALL, check_golden, draw, play, settle, shows
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
     from mpmon.diagnosis.findings import Observation
-    from mpmon.tui.gpu_rows import GpuRow
+    from mpmon.tui.tables.gpu_rows import GpuRow
 
 UTIL, POWER, MEMORY = TRACKS
 
@@ -70,24 +70,6 @@ PAGES = {
     "no-gpu-details": (without_driver, ("down", "enter")),
     "remarks-why": (with_remarks, ("w",)),
 }
-
-
-def draw(observation: Observation, size: tuple[int, int], *keys: str) -> str:
-    """The screen after some keys."""
-    drawn: list[str] = []
-
-    async def script(pilot: Pilot[int]) -> None:
-        await pilot.press(*keys)
-        await settle(pilot)
-        drawn.append(screen_text_of(pilot))
-
-    play(FakeWatch(observation), script, size=size, first="train.py")
-    return drawn[0]
-
-
-def shows(pilot: Pilot[int], *words: str) -> bool:
-    text = screen_text_of(pilot)
-    return all(word in text for word in words)
 
 
 def row_of(observation: Observation, index: int) -> GpuRow:
@@ -376,12 +358,24 @@ def test_more_room_shows_more_histories() -> None:
     assert [plan(width, rows).histories[0] for width in (40, 80, 120, 140, 200)] == [0, 1, 2, 3, 4]
 
 
-def test_a_folded_branch_has_the_sums_of_what_it_hides() -> None:
+def test_a_folded_branch_sums_memory_and_has_the_range_of_what_its_devices_do() -> None:
     (row,) = Rows().of(Scene(training(4)), [Branch(LAUNCHER, "", 4)])
 
     assert row.gpu == "0–3"
     assert row.gpu_memory == sum(gpu_process(rank).memory_bytes or 0 for rank in range(4))
-    assert row.gpu_sm == 94 + 93 + 92 + 91
+    assert (row.gpu_sm_least, row.gpu_sm) == (91, 94)
+
+
+def test_processes_on_one_device_add_up() -> None:
+    job = training(1)
+    row = gpu_process(0)
+    same = [msgspec.structs.replace(row, pid=row.pid + n, sm_percent=20.0 + n) for n in range(2)]
+    views = job.diagnosis.processes
+    both = (*views, msgspec.structs.replace(views[1], pid=row.pid + 1, parent=row.pid))
+    scene = Scene(with_views(with_tables(job, gpu_processes=tuple(same)), *both))
+    (found,) = Rows().of(scene, [Branch(LAUNCHER, "", 2)])
+
+    assert (found.gpu_sm_least, found.gpu_sm) == (41, 41)
 
 
 def test_a_sum_with_an_unknown_part_is_unknown() -> None:

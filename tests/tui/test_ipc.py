@@ -17,13 +17,14 @@ from mpmon.tui.ascii import AsciiFilter
 from mpmon.tui.describe.ipc import WHAT_IT_ADDS, everything, of_process
 from mpmon.tui.describe.queues import waits_since
 from mpmon.tui.describe.throughput import throughput, throughput_before
-from mpmon.tui.ipc_columns import line, plan
-from mpmon.tui.ipc_rows import IpcRow, ipc_rows
 from mpmon.tui.line import cells, text_of, text_of_lines
 from mpmon.tui.panels.queues import QueuesPanel
 from mpmon.tui.rates import rates
 from mpmon.tui.scene import Scene
-from tests.tui.fakes import NOW, FakeWatch, healthy, hung, observe
+from mpmon.tui.tables.ipc_columns import line, plan
+from mpmon.tui.tables.ipc_row import IpcRow
+from mpmon.tui.tables.ipc_rows import ipc_rows
+from tests.tui.fakes import NOW, FakeWatch, healthy, hung, observe, with_tables
 from tests.tui.gpu_fakes import training
 from tests.tui.ipc_fakes import (
     CONSUMER,
@@ -44,7 +45,7 @@ from tests.tui.ipc_fakes import (
     semaphores,
 )
 from tests.tui.node_fakes import RANKS, STUCK, node
-from tests.tui.screens import LARGE, SIZES, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.screens import LARGE, SIZES, SMALL, check_golden, draw, play, settle, shows
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -64,35 +65,12 @@ SCREENS = {
 """Name of the picture: what is seen, and keys pressed before."""
 
 
-def draw(observation: Observation, size: tuple[int, int], *keys: str) -> str:
-    """The screen after some keys."""
-    drawn: list[str] = []
-
-    async def script(pilot: Pilot[int]) -> None:
-        await pilot.press(*keys)
-        await settle(pilot)
-        drawn.append(screen_text_of(pilot))
-
-    play(FakeWatch(observation), script, size=size, first="train.py")
-    return drawn[0]
-
-
-def shows(pilot: Pilot[int], *words: str) -> bool:
-    text = screen_text_of(pilot)
-    return all(word in text for word in words)
-
-
 def rows_of(observation: Observation, *, folded: bool = True) -> list[IpcRow]:
     return ipc_rows(Scene(observation), folded=folded)
 
 
 def row_of(observation: Observation, what: str) -> IpcRow:
     return next(row for row in rows_of(observation) if row.what == what)
-
-
-def with_rows(observation: Observation, **tables: object) -> Observation:
-    """The same with other tables."""
-    return msgspec.structs.replace(observation, snapshot=msgspec.structs.replace(observation.snapshot, **tables))
 
 
 def page_of(observation: Observation, width: int = 120) -> str:
@@ -123,7 +101,7 @@ def calm_node(*, now: float = NOW) -> Observation:
     job = training()
     pids = [view.pid for view in job.diagnosis.processes if view.rank is not None]
     queues = [queue(f"pipe:{pid}", items=4, unread=900, putters=(pid,), getters=(pid,), pid=pid) for pid in pids]
-    return with_rows(job, queues=tuple(queues), taken_at=now)
+    return with_tables(job, queues=tuple(queues), taken_at=now)
 
 
 def test_without_anything_shared_there_is_no_panel() -> None:
@@ -180,7 +158,7 @@ def test_what_matters_is_shown_on_a_small_screen_too() -> None:
 
 
 def test_a_queue_that_comes_late_brings_its_panel() -> None:
-    watch = FakeWatch(with_rows(leak(), queues=(), queue_records=(), exports=(), shared_files=(), shared_memory=()))
+    watch = FakeWatch(with_tables(leak(), queues=(), queue_records=(), exports=(), shared_files=(), shared_memory=()))
 
     async def script(pilot: Pilot[int]) -> None:
         assert not shows(pilot, "queues and IPC")
@@ -233,7 +211,7 @@ def test_a_row_that_did_not_change_is_not_drawn_again(monkeypatch: pytest.Monkey
     async def script(pilot: Pilot[int]) -> None:
         await settle(pilot, lambda: shows(pilot, "/dev/shm"))
         drawn.clear()
-        watch.feed(with_rows(before, queues=(fuller, *others), taken_at=NOW + 1))
+        watch.feed(with_tables(before, queues=(fuller, *others), taken_at=NOW + 1))
         await settle(pilot, lambda: shows(pilot, " 4.0K "))
 
     play(watch, script, size=LARGE, first="train.py")
@@ -248,7 +226,7 @@ def test_queues_that_are_alike_share_a_row_and_that_of_the_suspect_keeps_its_own
     queues = [
         queue(f"pipe:{pid}", items=2, unread=60, putters=(rank,), getters=(pid,), pid=rank) for rank, pid in workers
     ]
-    first, second = rows_of(with_rows(node(hung=True), queues=tuple(queues)))
+    first, second = rows_of(with_tables(node(hung=True), queues=tuple(queues)))
 
     assert (first.what, first.suspect, first.pid) == ("loader index queue 1", True, STUCK)
     assert (second.what, second.amount) == ("31 × loader index queue 0–3", "2")
@@ -264,7 +242,7 @@ def test_a_row_of_several_says_from_where_to_where_their_numbers_go() -> None:
 def test_a_number_with_an_unknown_part_is_unknown() -> None:
     results, *others = loader().snapshot.queues
     unread = msgspec.structs.replace(others[0], items=None, unread_bytes=None)
-    found = row_of(with_rows(loader(), queues=(results, unread, *others[1:])), "loader index queue 0,2–3")
+    found = row_of(with_tables(loader(), queues=(results, unread, *others[1:])), "loader index queue 0,2–3")
 
     assert (found.amount, found.size) == ("–", "–")
 
@@ -272,7 +250,7 @@ def test_a_number_with_an_unknown_part_is_unknown() -> None:
 def test_who_could_use_a_queue_is_in_brackets_where_nobody_was_seen_to() -> None:
     bare = queue("pipe:7", items=0, unread=0)
     ends = (Handle(pid=MAIN, object="pipe:7", reads=False), Handle(pid=WORKERS[0], object="pipe:7", writes=False))
-    found = row_of(with_rows(loader(), queues=(bare,), handles=ends), "Queue pipe:7")
+    found = row_of(with_tables(loader(), queues=(bare,), handles=ends), "Queue pipe:7")
 
     assert found.who == "(main) → (dataloader worker 0)"
 
@@ -285,7 +263,7 @@ def test_a_lock_whose_holder_died_is_red_and_first() -> None:
     handles = tuple(Handle(pid=pid, object=lock) for pid in users)
     ledgers = tuple(SemaphoreUse(pid=pid, object=lock, count=0, max_value=1) for pid in users)
     first, *_ = rows_of(
-        with_rows(loader(), queues=(*loader().snapshot.queues[2:], taken), handles=handles, semaphores=ledgers)
+        with_tables(loader(), queues=(*loader().snapshot.queues[2:], taken), handles=handles, semaphores=ledgers)
     )
 
     assert first.what == "loader index queue 0"
@@ -301,14 +279,14 @@ def test_in_a_job_that_gets_on_nobody_is_said_to_be_blocked() -> None:
 
 def test_memory_that_is_held_by_the_dead_is_red() -> None:
     dead = tuple(msgspec.structs.replace(row, alive=row.pid != CONSUMER) for row in leak().snapshot.shims)
-    first, *_ = rows_of(with_rows(leak(), shims=dead))
+    first, *_ = rows_of(with_tables(leak(), shims=dead))
 
     assert (first.amount, first.size, first.who) == (str(KEPT), "2.5G", "rank 0 → rank 1")
     assert first.notes[0] == ("its receiver died", "bad")
 
 
 def test_without_the_shim_only_the_count_of_blocks_is_known() -> None:
-    found = row_of(with_rows(leak(), exports=(), imports=(), shims=(), queue_records=()), "CUDA memory")
+    found = row_of(with_tables(leak(), exports=(), imports=(), shims=(), queue_records=()), "CUDA memory")
 
     assert (found.amount, found.size, found.who) == (str(KEPT + 2), "–", "rank 0 → –")
     assert text_of(found.notes) == "not known where"
@@ -326,12 +304,12 @@ def test_columns_fit(made: object, width: int) -> None:
 def test_dev_shm_has_a_row_where_the_job_has_much_in_it_or_where_there_is_nothing_else() -> None:
     tiny = [msgspec.structs.replace(row, storage_bytes=4096) for row in loader().snapshot.limits]
     files = tuple(msgspec.structs.replace(row, size_bytes=4096) for row in loader().snapshot.shared_files)
-    little = with_rows(loader(), limits=tuple(tiny), shared_files=files)
+    little = with_tables(loader(), limits=tuple(tiny), shared_files=files)
 
     assert "/dev/shm" in [row.what for row in rows_of(loader())]
     assert "/dev/shm" not in [row.what for row in rows_of(little)]
-    assert [row.what for row in rows_of(with_rows(little, queues=()))] == ["/dev/shm"]
-    assert [row.what for row in rows_of(with_rows(little, queues=(), shared_memory=()))] == ["nothing now"]
+    assert [row.what for row in rows_of(with_tables(little, queues=()))] == ["/dev/shm"]
+    assert [row.what for row in rows_of(with_tables(little, queues=(), shared_memory=()))] == ["nothing now"]
 
 
 # Since when somebody waits
@@ -348,7 +326,7 @@ def test_the_shim_tells_when_a_call_began() -> None:
 
 
 def test_without_it_a_thread_that_waits_without_an_end_has_not_run_since() -> None:
-    assert waits_of(with_rows(full(), queue_records=()), JOBS, WRITERS[0], to_put=True) == NOW - 252
+    assert waits_of(with_tables(full(), queue_records=()), JOBS, WRITERS[0], to_put=True) == NOW - 252
 
 
 def test_who_asks_again_every_few_seconds_is_not_said_to_wait_since_the_last_time() -> None:
@@ -357,7 +335,7 @@ def test_who_asks_again_every_few_seconds_is_not_said_to_wait_since_the_last_tim
 
 def test_a_wait_to_get_is_no_wait_to_put() -> None:
     reads = Blocked(pid=MAIN, tid=MAIN, state="S", syscall="read", ran_at=NOW - 9, waits_on=("pipe:951",))
-    observation = with_rows(full(), blocked=(reads,))
+    observation = with_tables(full(), blocked=(reads,))
 
     assert waits_of(observation, "pipe:951", MAIN, to_put=False) == NOW - 9
     assert waits_of(observation, "pipe:951", MAIN, to_put=True) is None
@@ -450,7 +428,7 @@ def test_the_panel_shows_it_where_all_who_take_items_have_the_shim() -> None:
         watch.feed(msgspec.structs.replace(leak(now=NOW + 20), trend=counts))
         await settle(pilot, lambda: shows(pilot, "gets/s", " 0.20 "))
         only_one = tuple(row for row in leak().snapshot.shims if row.pid == PRODUCER)
-        watch.feed(msgspec.structs.replace(with_rows(leak(now=NOW + 25), shims=only_one), trend=counts))
+        watch.feed(msgspec.structs.replace(with_tables(leak(now=NOW + 25), shims=only_one), trend=counts))
         await settle(pilot, lambda: not shows(pilot, "gets/s"))
 
     play(watch, script, size=LARGE, first="queues and IPC")
@@ -491,7 +469,7 @@ def test_without_the_shim_the_page_says_what_it_would_add() -> None:
 def test_the_page_says_why_queues_were_not_read() -> None:
     refused = tuple(Unknown(table="queues", pid=pid, reason="permission denied") for pid in WORKERS)
 
-    assert "not read of dataloader worker 0–3: permission denied" in page_of(with_rows(loader(), unknowns=refused))
+    assert "not read of dataloader worker 0–3: permission denied" in page_of(with_tables(loader(), unknowns=refused))
 
 
 def test_the_page_of_a_job_that_shares_nothing() -> None:

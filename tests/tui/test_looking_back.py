@@ -11,15 +11,10 @@ import pytest
 from mpmon.session.watch import ReplayWatch
 from tests.session.hanging import HANGS, WORKS, record
 from tests.tui.fakes import NOW, FakeWatch, hung
-from tests.tui.screens import play, screen_text_of, settle
+from tests.tui.screens import play, settle, shows
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
-
-
-def shows(pilot: Pilot[int], *words: str) -> bool:
-    text = screen_text_of(pilot)
-    return all(word in text for word in words)
 
 
 @pytest.fixture

@@ -10,17 +10,12 @@ from mpmon.tui.keys import Label
 from mpmon.tui.panels.processes import ProcessesPanel
 from mpmon.tui.widgets.bars import KeyBar, label_at
 from tests.tui.fakes import FakeWatch, hung, many
-from tests.tui.screens import LARGE, play, screen_text_of, settle
+from tests.tui.screens import LARGE, play, screen_text_of, settle, shows
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
 KEYS = (Label("q", "quit", "app.quit"), Label("Enter", "open", "screen.details"), Label("w", "why", "screen.why"))
-
-
-def shows(pilot: Pilot[int], *words: str) -> bool:
-    text = screen_text_of(pilot)
-    return all(word in text for word in words)
 
 
 async def click_word(pilot: Pilot[int], word: str) -> None:

@@ -8,13 +8,13 @@ import pytest
 from mpmon.diagnosis.findings import Certainty, Finding, Link, Place, Suspect, Waiter
 from mpmon.session.watch import ReplayWatch
 from mpmon.tui.ascii import AsciiFilter
-from mpmon.tui.describe.crowd import crowd, in_short
 from mpmon.tui.describe.finding import chain
+from mpmon.tui.describe.naming import names_of, short_names
 from mpmon.tui.describe.picture import MOST_BOXES, drawn_pids, picture
 from mpmon.tui.line import cells, text_of
 from mpmon.tui.scene import Scene
 from tests.hangs.expected import HOME
-from tests.tui.fakes import hung
+from tests.tui.fakes import hung, with_views
 from tests.tui.node_fakes import LAUNCHER, RANKS, STUCK, node
 
 NODE = Scene(node(hung=True))
@@ -152,18 +152,20 @@ def test_the_chain_in_short_marks_the_suspects_wherever_they_are() -> None:
 
 
 def test_a_crowd_is_said_by_kinds_and_numbers() -> None:
-    assert crowd(NODE, RANKS) == "rank 0–7"
-    assert crowd(NODE, (LAUNCHER,)) == "launcher (6000)"
-    assert crowd(NODE, (*RANKS[:2], *range(RANKS[0] + 1, RANKS[0] + 5))) == "rank 0–1; dataloader worker 0–3 of rank 0"
-    assert crowd(NODE, (77,)) == "process 77"
-    assert in_short(NODE, (RANKS[0] + 1, RANKS[0] + 3)) == "dataloader worker 0,2"
+    assert names_of(NODE, RANKS) == "rank 0–7"
+    assert names_of(NODE, (LAUNCHER,)) == "launcher (6000)"
+    assert (
+        names_of(NODE, (*RANKS[:2], *range(RANKS[0] + 1, RANKS[0] + 5))) == "rank 0–1; dataloader worker 0–3 of rank 0"
+    )
+    assert names_of(NODE, (77,)) == "process 77"
+    assert short_names(NODE, (RANKS[0] + 1, RANKS[0] + 3)) == "dataloader worker 0,2"
 
 
 def test_processes_without_numbers_are_counted() -> None:
     job = hung()
     views = tuple(msgspec.structs.replace(v, role="manager") for v in job.diagnosis.processes)
-    scene = Scene(msgspec.structs.replace(job, diagnosis=msgspec.structs.replace(job.diagnosis, processes=views)))
-    assert crowd(scene, [v.pid for v in views]) == "6 × manager"
+    scene = Scene(with_views(job, *views))
+    assert names_of(scene, [v.pid for v in views]) == "6 × manager"
 
 
 def test_waiters_beside_the_picture_are_listed_together() -> None:

@@ -6,37 +6,37 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mpmon.tui.columns import Rows
-from mpmon.tui.order import Fold, Folding, tree
 from mpmon.tui.scene import Scene
+from mpmon.tui.tables.process_rows import Rows
+from mpmon.tui.tables.tree import Fold, Folding, tree
+from tests.tui.fakes import with_tables, with_views
 from tests.tui.node_fakes import RANKS, node
 
 if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Observation, ProcessView
     from mpmon.model import Process
-    from mpmon.tui.columns import Row
+    from mpmon.tui.tables.process_rows import Row
 
 MIB = 1 << 20
 
 
 def later(now: Observation, seconds: float = 1.0) -> Observation:
     """The same picture some time later."""
-    snapshot = msgspec.structs.replace(now.snapshot, taken_at=now.snapshot.taken_at + seconds)
-    return msgspec.structs.replace(now, snapshot=snapshot)
+    return with_tables(now, taken_at=now.snapshot.taken_at + seconds)
 
 
 def with_row(now: Observation, pid: int, **more: object) -> Observation:
     rows: list[Process] = list(now.snapshot.processes)
     at = next(at for at, row in enumerate(rows) if row.pid == pid)
     rows[at] = msgspec.structs.replace(rows[at], **more)
-    return msgspec.structs.replace(now, snapshot=msgspec.structs.replace(now.snapshot, processes=tuple(rows)))
+    return with_tables(now, processes=tuple(rows))
 
 
 def with_view(now: Observation, pid: int, **more: object) -> Observation:
     views: list[ProcessView] = list(now.diagnosis.processes)
     at = next(at for at, row in enumerate(views) if row.pid == pid)
     views[at] = msgspec.structs.replace(views[at], **more)
-    return msgspec.structs.replace(now, diagnosis=msgspec.structs.replace(now.diagnosis, processes=tuple(views)))
+    return with_views(now, *views)
 
 
 def rows(made: Rows, now: Observation, fold: Fold) -> list[Row]:

@@ -13,7 +13,7 @@ from mpmon.session.watch import ReplayWatch
 from mpmon.tui.ascii import AsciiFilter
 from tests.hangs.expected import HOME
 from tests.tui.fakes import NOW, FakeWatch, ended, healthy, hung, many
-from tests.tui.screens import GOLDENS, LARGE, SIZES, SMALL, check_golden, play, screen_text_of, settle
+from tests.tui.screens import GOLDENS, LARGE, SIZES, SMALL, check_golden, draw, play, screen_text_of, settle
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -43,21 +43,6 @@ RECORDED = {
     "locks-why": ("threads-abba", ("w",)),
 }
 """Recordings of `tests/hangs`, and the keys that lead to a screen."""
-
-
-def draw(
-    observation: Observation, size: tuple[int, int], *keys: str, ascii_only: bool = False, first: str = "train.py"
-) -> str:
-    """The screen after some keys."""
-    drawn: list[str] = []
-
-    async def script(pilot: Pilot[int]) -> None:
-        await pilot.press(*keys)
-        await settle(pilot)
-        drawn.append(screen_text_of(pilot))
-
-    play(FakeWatch(observation), script, size=size, first=first, ascii_only=ascii_only)
-    return drawn[0]
 
 
 @pytest.mark.parametrize("size", SIZES)

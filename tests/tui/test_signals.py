@@ -19,7 +19,7 @@ from mpmon.tui.scene import Scene
 from tests.sleepers import DEAF, row, sleeper
 from tests.tui.fakes import NOW, FakeWatch, observe
 from tests.tui.node_fakes import LAUNCHER, RANKS, node
-from tests.tui.screens import play, screen_text_of, settle
+from tests.tui.screens import play, settle, shows
 
 if TYPE_CHECKING:
     import subprocess
@@ -55,11 +55,6 @@ class Noted:
     def __call__(self, number: int, processes: Sequence[Process]) -> object:
         self.asked.append((number, tuple(p.pid for p in processes)))
         return self._sender(number, processes)
-
-
-def shows(pilot: Pilot[int], *words: str) -> bool:
-    text = screen_text_of(pilot)
-    return all(word in text for word in words)
 
 
 def run(observation: Observation, *steps: tuple[str | tuple[str, ...], tuple[str, ...]], **options: object) -> Noted:

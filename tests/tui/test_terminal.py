@@ -16,14 +16,15 @@ PROGRAM = """
 import os
 import resource
 
-from mpmon.tui import app, driver
+from mpmon.tui import driver
+from mpmon.tui.run import run
 from tests.tui.fakes import FakeWatch, hung
 
 driver.TICKS = 2
 many = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (many, many))
 opened = [os.dup(0) for _ in range(min(many - 100, 1100))]  # as on a large job: the driver gets high descriptors
-raise SystemExit(app.run(FakeWatch(hung())))
+raise SystemExit(run(FakeWatch(hung())))
 """
 
 PATIENCE_S = 20.0

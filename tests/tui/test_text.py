@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import ProcessView
 from mpmon.tui import format as fmt
-from mpmon.tui.columns import Rows, plan
-from mpmon.tui.describe.stack import frame_lines, is_users
+from mpmon.tui.describe.frames import frame_lines, is_users
 from mpmon.tui.keys import APP_KEYS, ENVIRONMENT_KEYS, MAIN_KEYS, PAGE_KEYS, SIGNAL_KEYS, bindings
 from mpmon.tui.line import cells, clip, fit, justify, plain, text_of, wrap_spans
-from mpmon.tui.order import Branch, Folding, Layout, tree
 from mpmon.tui.scene import Scene
-from tests.tui.fakes import NOW, frame, hung, observe, stack
+from mpmon.tui.tables.process_columns import plan
+from mpmon.tui.tables.process_rows import Rows
+from mpmon.tui.tables.tree import Branch, Folding, Layout, tree
+from tests.tui.fakes import NOW, frame, hung, stack, with_tables
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_a_row_is_the_same_object_until_something_of_it_changes() -> None:
     rows, branches = Rows(), [Branch(pid, "") for pid in (4100, 4110, 4121)]
     job = hung()
     first = rows.of(Scene(job), branches)
-    later = rows.of(Scene(observe(msgspec.structs.replace(job.snapshot, taken_at=NOW + 5), job.diagnosis)), branches)
-    minute = rows.of(Scene(observe(msgspec.structs.replace(job.snapshot, taken_at=NOW + 48), job.diagnosis)), branches)
+    later = rows.of(Scene(with_tables(job, taken_at=NOW + 5)), branches)
+    minute = rows.of(Scene(with_tables(job, taken_at=NOW + 48)), branches)
 
     assert [a is b for a, b in zip(first, later, strict=True)] == [True, True, True]
     assert [a is b for a, b in zip(later, minute, strict=True)] == [False, True, False]

@@ -33,6 +33,19 @@ def details(scene: Scene, pid: int, width: int) -> list[Line]:
     return lines
 
 
+def in_short(scene: Scene, pid: int, width: int, height: int) -> list[Line]:
+    """The process, then those sections of `IN_SHORT` that fit in `height` lines whole."""
+    process = scene.processes.get(pid)
+    if process is None:
+        return []
+    lines = _process(scene, process, width)[:height]
+    for section in IN_SHORT:
+        found = section.lines(scene, process, width)
+        if found and len(lines) + len(found) + 2 <= height:
+            lines += [BLANK, plain(section.title, "title"), *found]
+    return lines
+
+
 def _process(scene: Scene, process: Process, width: int) -> list[Line]:
     """Identity, then numbers, then the command."""
     lines = wrap(_identity(scene, process), width, then="  ")
@@ -114,14 +127,24 @@ class Section(NamedTuple):
     """Scene, process and width in, lines out; none leave the section out."""
 
 
+_GPUS = Section("GPUs", gpus)
+_FILES = Section("files, pipes and locks", files)
+_QUEUES = Section("queues and CUDA memory", ipc.of_process)
+_SHARED_MEMORY = Section("shared memory", shared_memory)
+_LIMITS = Section("limits", limits)
+_ENVIRONMENT = Section("environment", _environment)
+
 SECTIONS: tuple[Section, ...] = (
     Section("threads", _threads),
-    Section("GPUs", gpus),
-    Section("files, pipes and locks", files),
-    Section("queues and CUDA memory", ipc.of_process),
-    Section("shared memory", shared_memory),
-    Section("limits", limits),
+    _GPUS,
+    _FILES,
+    _QUEUES,
+    _SHARED_MEMORY,
+    _LIMITS,
     Section("events", events.of_process),
-    Section("environment", _environment),
+    _ENVIRONMENT,
 )
 """In the order of the page. To add one: a function in a file of its own, and a line here."""
+
+IN_SHORT = (_GPUS, _LIMITS, _ENVIRONMENT, _QUEUES, _SHARED_MEMORY, _FILES)
+"""What is beside the stack and the events, which have panels: what changes least first."""

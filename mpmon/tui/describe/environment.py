@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.cells import chop_cells
 
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.crowd import RANK, crowd, in_short, kind_of
+from mpmon.tui.describe.naming import RANK, kind_of, names_of, short_names
 from mpmon.tui.line import BLANK, Line, plain, wrap
 from mpmon.tui.secrets import shown
 
@@ -119,7 +119,7 @@ def _compared(
     scene: Scene, own: Mapping[str, str], others: Mapping[int, Mapping[str, str]], width: int, *, masked: bool
 ) -> list[Line]:
     found = differences(own, others)
-    who = crowd(scene, sorted(others))
+    who = names_of(scene, sorted(others))
     lines = [BLANK, plain(f"{'differs from' if found else 'the same as'} {who}", "title")]
     for difference in found:
         lines += _difference(scene, difference, width, masked=masked)
@@ -137,7 +137,7 @@ def _difference(scene: Scene, found: Difference, width: int, *, masked: bool) ->
             said = "the same"
         elif value is not None and found.own is not None and said == _said(found.name, found.own, masked=masked):
             said = f"{said} (another)"
-        lines += wrap(f"{in_short(scene, pids)}: {said}", width, first=INDENT, then=INDENT + "  ", style="dim")
+        lines += wrap(f"{short_names(scene, pids)}: {said}", width, first=INDENT, then=INDENT + "  ", style="dim")
     return lines
 
 

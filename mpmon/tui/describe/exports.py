@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from mpmon.diagnosis.ipc.exports import HELD, HELD_BY_DEAD, IN_FLIGHT, NOT_COLLECTED, REBUILT_TWICE, UNKNOWN
 from mpmon.diagnosis.remarks import ipc_leak_by_consumer, ipc_never_received, ipc_not_collected
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.crowd import crowd
+from mpmon.tui.describe.naming import names_of
+from mpmon.tui.describe.reasons import not_known
 from mpmon.tui.line import Line, Span, wrap, wrap_spans
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _in_full(scene: Scene, views: Sequence[ExportView], width: int) -> list[Line
     if len(numbered) > MOST:
         blocks.append((f"and {len(numbered) - MOST} more", "dim"))
     lines += wrap_spans([("    ", ""), *blocks], width, then="    ") if blocks else []
-    unknown = _unknown(views[0])
+    unknown = not_known(views[0].reasons.items(), FIELDS)
     return lines + [line for text in unknown for line in wrap(text, width, style="dim", first="    ", then="      ")]
 
 
@@ -88,7 +89,7 @@ def _total(scene: Scene, views: Sequence[ExportView], width: int) -> list[Line]:
     """`40 blocks 2.5G of rank 0 (4301) · held by rank 1 (4302) · oldest 3 min 30 s · 1 in limbo`."""
     first = views[0]
     said, style = STATES.get(first.state, (first.state, ""))
-    whom = f" by {crowd(scene, first.consumers)}" if first.state == HELD and first.consumers else ""
+    whom = f" by {names_of(scene, first.consumers)}" if first.state == HELD and first.consumers else ""
     sizes = [view.size_bytes for view in views]
     known = [size for size in sizes if size is not None]
     size = f" {fmt.size(sum(known))}" if len(known) == len(sizes) else ""
@@ -127,12 +128,3 @@ def _block(view: ExportView) -> str:
     facts += [f"released {fmt.age(view.released_s)} ago"] if view.released_s is not None else []
     facts += ["limbo"] if view.limbo and view.state != NOT_COLLECTED else []
     return f"slot {view.slot}: {', '.join(facts)}"
-
-
-def _unknown(view: ExportView) -> Iterator[str]:
-    """One line a reason."""
-    fields: dict[str, list[str]] = {}
-    for field, reason in view.reasons.items():
-        if field in FIELDS:
-            fields.setdefault(reason, []).append(FIELDS[field])
-    yield from (f"not known: {', '.join(found)} ({reason})" for reason, found in fields.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mpmon.tui.describe.crowd import in_short
+from mpmon.tui.describe.naming import short_names
 from mpmon.tui.describe.waits import names, object_facts
 from mpmon.tui.line import Line, plain, wrap_spans
 
@@ -56,7 +56,7 @@ def _other_end(scene: Scene, handle: Handle) -> list[str]:
         return [f"to {names(scene, peers)}"] if peers else []
     told = [f"held by {names(scene, (row.pid,))}" for row in scene.snapshot.semaphores if _holds(row, handle)]
     others = _holders(scene, handle.object, but=handle.pid)
-    return [*told, f"also {in_short(scene, others)}"] if others else told
+    return [*told, f"also {short_names(scene, others)}"] if others else told
 
 
 def _holds(row: SemaphoreUse, handle: Handle) -> bool:

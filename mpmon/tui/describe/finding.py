@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.findings import Certainty, Finding, Link, by_reason
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.crowd import crowd, kind_of
-from mpmon.tui.describe.crowd import in_short as crowd_in_short
+from mpmon.tui.describe.naming import kind_of, names_of, short_names
 from mpmon.tui.describe.picture import drawn_pids, is_suspect, picture, suspect_threads
 from mpmon.tui.describe.remarks import MARK, first_remark, remark_count, remarks_in_full
 from mpmon.tui.describe.throughput import throughput, throughput_before
@@ -148,7 +147,7 @@ def _head(scene: Scene, finding: Finding) -> str:
     link = finding.chain[0]
     waits = {waiter.pid: (kind_of(waiter.role).name, waiter.waits_for) for waiter in finding.waiters}
     alike = [pid for pid, what in waits.items() if what == waits.get(link.pid)]
-    return crowd_in_short(scene, sorted(alike)) if len(alike) > 1 and not link.thread else _who(link)
+    return short_names(scene, sorted(alike)) if len(alike) > 1 and not link.thread else _who(link)
 
 
 def certainty(scene: Scene, finding: Finding, width: int) -> Line:
@@ -205,7 +204,7 @@ def _waiting(scene: Scene, finding: Finding, drawn: AbstractSet[int]) -> list[st
     for waiter in finding.waiters:
         if waiter.pid not in drawn:
             same.setdefault(waiter.waits_for, []).append(waiter.pid)
-    return [f"{crowd(scene, pids)}: {words}" for words, pids in same.items()]
+    return [f"{names_of(scene, pids)}: {words}" for words, pids in same.items()]
 
 
 def _listed(title: str, items: tuple[str, ...] | list[str], width: int) -> list[Line]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mpmon.tui import format as fmt
-from mpmon.tui.gpu_rows import LIST, troubles
-from mpmon.tui.line import Line, clip, plain, wrap
+from mpmon.tui.describe.gpu_troubles import LIST, troubles
+from mpmon.tui.describe.reasons import not_known
+from mpmon.tui.line import Line, clip, indented, plain, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from mpmon.model import Gpu, GpuProcess, MigInstance, Process
     from mpmon.tui.scene import Scene
@@ -58,15 +58,11 @@ def _one(scene: Scene, row: GpuProcess, width: int) -> list[Line]:
         return [plain(f"  {row.gpu_uuid}, of which nothing else is known", "dim")]
     part = next((p for p in scene.snapshot.mig_instances if _is_on(row, p)), None)
     facts = [_use(row, device, part), _device(device)]
-    lines = [clip(_name(scene, row, device, part), width), *_indented(facts, width)]
+    lines = [clip(_name(scene, row, device, part), width), *indented(facts, width)]
     trouble = [span for found in troubles(scene, device) for span in ((" · ", "dim"), found)]
     if trouble:
         lines.append(clip((("    ", ""), *trouble[1:]), width))
-    return lines + _indented(_unknown(scene, row, device), width, style="dim")
-
-
-def _indented(texts: Iterable[str], width: int, *, style: str = "") -> list[Line]:
-    return [line for text in texts for line in wrap(text, width, style=style, first="    ", then="      ")]
+    return lines + indented(_unknown(scene, row, device), width, style="dim")
 
 
 def _is_on(row: GpuProcess, part: MigInstance) -> bool:
@@ -115,15 +111,7 @@ def _unknown(scene: Scene, row: GpuProcess, device: Gpu) -> Iterator[str]:
     """Why something is not known, one line a reason; then why the environment does not tell the number."""
     if device.problem:
         yield device.problem
-    fields: defaultdict[str, list[str]] = defaultdict(list)
-    for reasons in (row.reasons, device.reasons):
-        for field, reason in _shown(reasons):
-            fields[reason].append(field)
-    yield from (f"not known: {', '.join(found)} ({reason})" for reason, found in fields.items())
+    yield from not_known((*row.reasons.items(), *device.reasons.items()), FIELDS)
     ordinal = scene.ordinal(row)
     if ordinal.number is None and ordinal.reason:
         yield f"not known: its number for CUDA ({ordinal.reason})"
-
-
-def _shown(reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    return ((FIELDS[field], reason) for field, reason in reasons.items() if field in FIELDS)

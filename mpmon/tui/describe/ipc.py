@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from mpmon.tui import format as fmt
 from mpmon.tui.describe import exports, queues
-from mpmon.tui.describe.crowd import crowd
 from mpmon.tui.describe.limits import NEARLY_FULL
+from mpmon.tui.describe.naming import names_of
 from mpmon.tui.line import BLANK, Line, clip, plain, wrap
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _uses(scene: Scene, memory: MemoryView) -> Iterator[str]:
     for other in memory.others:
         yield (
             f"another /dev/shm, {fmt.size(other.used_bytes)} of {fmt.size(other.size_bytes)} used, is that of "
-            f"{crowd(scene, other.pids)}: nothing can be shared with them through it"
+            f"{names_of(scene, other.pids)}: nothing can be shared with them through it"
         )
 
 
@@ -115,7 +115,7 @@ def _shim(scene: Scene, width: int) -> list[Line]:
         )
         return lines + [line for what in WHAT_IT_ADDS for line in wrap(what, width, first="  · ", then="    ")]
     said = f"in {fmt.plural(len(alive), 'process', 'processes')}"
-    said += f"; not in {crowd(scene, without)}" if without else ""
+    said += f"; not in {names_of(scene, without)}" if without else ""
     lines = wrap(said, width, first="  ", then="    ")
     for row in scene.snapshot.shims:
         if row.dropped:

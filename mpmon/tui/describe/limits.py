@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.crowd import crowd
+from mpmon.tui.describe.naming import names_of
 from mpmon.tui.line import Line, clip, plain
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _shared_file(scene: Scene, file: SharedFile, use: SharedUse) -> Line:
     facts = [file.kind, f"{use.maps} mapped, {use.descriptors} open"]
     others = sorted({row.pid for row in scene.snapshot.shared_uses if row.object == file.id and row.pid != use.pid})
     if others:
-        facts.append(f"also {crowd(scene, others)}")
+        facts.append(f"also {names_of(scene, others)}")
     if file.creator_alive is False:
         facts.append(f"made by {file.creator}, which is dead")
     return (

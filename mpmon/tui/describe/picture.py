@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpmon.tui.describe.crowd import crowd, kind_of
+from mpmon.tui.describe.naming import kind_of, names_of
 from mpmon.tui.line import Line, Span, cells, clip, wrap_spans
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _boxes(scene: Scene, finding: Finding) -> list[Box]:
         with_them = {pid for pid in others if not first.thread and _stands_with(scene, pid, first.pid)}
         others -= with_them
         pids = tuple(sorted({*(link.pid for link in run if link.pid), *with_them}))
-        title = (crowd(scene, pids) if pids else first.role) + (f", {first.thread}" if first.thread else "")
+        title = (names_of(scene, pids) if pids else first.role) + (f", {first.thread}" if first.thread else "")
         place = str(first.place) if first.place else ""
         boxes.append(Box(pids, title, first.does, place, is_suspect(first, suspects)))
     return boxes

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.crowd import crowd
-from mpmon.tui.line import Line, clip, plain, wrap
+from mpmon.tui.describe.naming import names_of
+from mpmon.tui.describe.reasons import not_known
+from mpmon.tui.line import Line, clip, indented, plain, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,21 +55,17 @@ def in_full(scene: Scene, view: QueueView, width: int) -> list[Line]:
     made = (view.name or "").partition(", ")[2]
     about = " · ".join(filter(None, (made, view.kind if view.name else "", view.id if view.name else "")))
     lines = [clip(((f"  {name_of(view)}", "bold"), (f" · {about}" if about else "", "dim")), width)]
-    lines += _indented([f"{_content(view)} · {_flow(scene, view)}"], width)
+    lines += indented([f"{_content(view)} · {_flow(scene, view)}"], width)
     if is_unread_by_suspect(scene, view):
-        readers = crowd(scene, sorted(scene.suspects.intersection(view.consumers)))
-        lines += _indented([f"to be read by {readers}, who must move first"], width, style="bad")
-    lines += _indented(_waiting(scene, view, to_put=True), width, style="warn")
-    lines += _indented(_waiting(scene, view, to_put=False), width)
+        readers = names_of(scene, sorted(scene.suspects.intersection(view.consumers)))
+        lines += indented([f"to be read by {readers}, who must move first"], width, style="bad")
+    lines += indented(_waiting(scene, view, to_put=True), width, style="warn")
+    lines += indented(_waiting(scene, view, to_put=False), width)
     for name, lock, waiting in (("get", view.read_lock, view.blocked_get), ("put", view.write_lock, view.blocked_put)):
         if lock and lock.taken and (lock.orphaned or not waiting):
-            lines += _indented([_lock(scene, name, lock)], width, style="bad" if lock.orphaned else "")
-    lines += _indented(_counted(scene, view), width, style="warn" if view.lost else "")
-    return lines + _indented(_unknown(view), width, style="dim")
-
-
-def _indented(texts: Iterable[str], width: int, *, style: str = "") -> list[Line]:
-    return [line for text in texts for line in wrap(text, width, style=style, first="    ", then="      ")]
+            lines += indented([_lock(scene, name, lock)], width, style="bad" if lock.orphaned else "")
+    lines += indented(_counted(scene, view), width, style="warn" if view.lost else "")
+    return lines + indented(not_known(view.reasons.items(), FIELDS), width, style="dim")
 
 
 def _content(view: QueueView) -> str:
@@ -80,7 +77,7 @@ def _content(view: QueueView) -> str:
 def _flow(scene: Scene, view: QueueView) -> str:
     """Who puts and who gets; in brackets who could, where nobody was seen to."""
     ends = (("producers", view.producers), ("consumers", view.consumers))
-    said = [(field, crowd(scene, pids) if pids else "nobody known") for field, pids in ends]
+    said = [(field, names_of(scene, pids) if pids else "nobody known") for field, pids in ends]
     return " → ".join(f"({who})" if field in view.reasons else who for field, who in said)
 
 
@@ -90,7 +87,7 @@ def _waiting(scene: Scene, view: QueueView, *, to_put: bool) -> Iterator[str]:
     for pid in view.blocked_put if to_put else view.blocked_get:
         alike.setdefault(_for(scene, waits_since(scene, view, pid, to_put=to_put)), []).append(pid)
     yield from (
-        f"{crowd(scene, pids)}: {'blocked in put' if to_put else 'waiting in get'}{lasts}"
+        f"{names_of(scene, pids)}: {'blocked in put' if to_put else 'waiting in get'}{lasts}"
         for lasts, pids in alike.items()
     )
 
@@ -102,7 +99,7 @@ def _for(scene: Scene, since: float | None) -> str:
 def _lock(scene: Scene, name: str, lock: LockView) -> str:
     if lock.orphaned:
         return f"{name} lock: taken, and none of those alive has it: its holder ended without giving it back"
-    return f"{name} lock: taken by {crowd(scene, lock.holders) if lock.holders else 'somebody, not known who'}"
+    return f"{name} lock: taken by {names_of(scene, lock.holders) if lock.holders else 'somebody, not known who'}"
 
 
 def _counted(scene: Scene, view: QueueView) -> Iterator[str]:
@@ -121,15 +118,6 @@ def has_shim(scene: Scene, pids: Iterable[int]) -> bool:
     known = {row.pid for row in scene.snapshot.shims}
     found = set(pids)
     return bool(found) and found <= known
-
-
-def _unknown(view: QueueView) -> Iterator[str]:
-    """One line a reason."""
-    fields: dict[str, list[str]] = {}
-    for field, reason in view.reasons.items():
-        if field in FIELDS:
-            fields.setdefault(reason, []).append(FIELDS[field])
-    yield from (f"not known: {', '.join(found)} ({reason})" for reason, found in fields.items())
 
 
 def part_of(scene: Scene, view: QueueView, pid: int) -> Line | None:
@@ -185,7 +173,7 @@ def nothing_found(scene: Scene, width: int) -> list[Line]:
     for row in scene.snapshot.unknowns:
         if row.table in ("queues", "queue_records") and not row.gone:
             reasons.setdefault(row.reason, []).append(row.pid)
-    said = [f"not read of {crowd(scene, pids)}: {reason}" for reason, pids in reasons.items()]
+    said = [f"not read of {names_of(scene, pids)}: {reason}" for reason, pids in reasons.items()]
     if not said and not scene.snapshot.queues:
         return [plain("  none was found", "dim")]
     return [line for text in said for line in wrap(text, width, style="dim", first="  ", then="    ")]

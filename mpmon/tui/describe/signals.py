@@ -6,11 +6,11 @@ import signal
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.crowd import RANK, crowd, kind_of
+from mpmon.tui.describe.naming import RANK, kind_of, names_of
 from mpmon.tui.describe.waits import STATES
 from mpmon.tui.line import BLANK, Line, Span, clip, plain, wrap
-from mpmon.tui.order import below, natural
-from mpmon.tui.tags import CLEANERS
+from mpmon.tui.tables.tags import CLEANERS
+from mpmon.tui.tables.tree import below, natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -161,7 +161,7 @@ def _above(scene: Scene, pids: set[int]) -> str:
     if not tops:
         return ""
     what = "it may start another in its place" if len(pids) == 1 else "it may start others in their place"
-    return f"no signal goes to {crowd(scene, tops)} above: {what}"
+    return f"no signal goes to {names_of(scene, tops)} above: {what}"
 
 
 def _below(scene: Scene, pids: set[int]) -> str:
@@ -171,7 +171,7 @@ def _below(scene: Scene, pids: set[int]) -> str:
     left = [pid for pid in living if scene.role(pid) not in CLEANERS]
     if not left:
         return ""
-    return f"no signal goes to {crowd(scene, left)} below (c tags a whole branch)"
+    return f"no signal goes to {names_of(scene, left)} below (c tags a whole branch)"
 
 
 def _cleaners(scene: Scene, pids: set[int]) -> str:
@@ -179,4 +179,4 @@ def _cleaners(scene: Scene, pids: set[int]) -> str:
     found = sorted(pid for pid in pids if scene.role(pid) in CLEANERS)
     if not found:
         return ""
-    return f"{crowd(scene, found)} would remove what the others leave in shared memory, and end after them by itself"
+    return f"{names_of(scene, found)} would remove what the others leave in shared memory, and end after them by itself"

@@ -1,4 +1,4 @@
-"""How much a job gets done, as far as its queues tell: a sign of life that needs no look at a stack."""
+"""How much a job gets done, as far as its queues and its Flight Recorders tell: signs of life that need no look at a stack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpmon.tui import format as fmt
-from mpmon.tui.describe.crowd import in_short, kind_of
+from mpmon.tui.describe.naming import RANK, kind_of, short_names
 from mpmon.tui.line import Line, clip
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class _Flow(NamedTuple):
     @property
     def speed(self) -> str:
         """Of the slowest and the fastest of them."""
-        return f"{_range([fmt.speed(self.speeds[0]), fmt.speed(self.speeds[-1])])} {self.unit}/s"
+        return f"{fmt.between(fmt.speed(self.speeds[0]), fmt.speed(self.speeds[-1]))} {self.unit}/s"
 
     @property
     def each(self) -> str:
@@ -39,7 +39,8 @@ class _Flow(NamedTuple):
 
 def throughput(scene: Scene, width: int, most: int) -> list[Line]:
     """`rank 0–7 get 3.1–3.4 batches/s each, 0–4 ready`: of loaders, else of each kind of process that takes items."""
-    return [clip(_now(scene, flow), width) for flow in _flows(scene, scene.rates.by_taker)][:most]
+    lines = [_now(scene, flow) for flow in _flows(scene, scene.rates.by_taker)]
+    return [clip(line, width) for line in (*lines[:most], *_collectives(scene))]
 
 
 def throughput_before(scene: Scene, most: int) -> list[str]:
@@ -48,7 +49,7 @@ def throughput_before(scene: Scene, most: int) -> list[str]:
         return []
     until = fmt.clock(scene.since_found)
     moving = [flow for flow in _flows(scene, scene.rates_before.by_taker) if flow.speeds[-1]]
-    return [f"{in_short(scene, f.pids)} got {f.speed}{f.each} until {until}" for f in moving][:most]
+    return [f"{short_names(scene, f.pids)} got {f.speed}{f.each} until {until}" for f in moving][:most]
 
 
 def _flows(scene: Scene, by_taker: dict[int, float]) -> list[_Flow]:
@@ -69,6 +70,20 @@ def _flows(scene: Scene, by_taker: dict[int, float]) -> list[_Flow]:
     ]
 
 
+def _collectives(scene: Scene) -> list[Line]:
+    """`rank 0–7 begin 41–42 collectives/s each`, where a Flight Recorder tells."""
+    if not scene.collective_rates:
+        return []
+    ranks = {kind.number: pid for pid in scene.views if (kind := kind_of(scene.role(pid))).name == RANK}
+    told = ((pid or ranks.get(rank), speed) for (rank, pid), speed in scene.collective_rates.items())
+    known = {pid: speed for pid, speed in told if pid in scene.views}
+    if not known:
+        return []
+    flow = _Flow(sorted(known), [], sorted(known.values()), "collectives")
+    who = f"{short_names(scene, flow.pids)} {'begins' if len(known) == 1 else 'begin'} "
+    return [((who, ""), (flow.speed, "good"), (flow.each, ""))]
+
+
 def _is_loader(view: QueueView) -> bool:
     return (view.name or "").startswith(LOADER)
 
@@ -76,11 +91,6 @@ def _is_loader(view: QueueView) -> bool:
 def _now(scene: Scene, flow: _Flow) -> Line:
     """What these take, and what lies ready for them."""
     depths = sorted(view.depth for view in flow.queues if view.depth is not None)
-    who = f"{in_short(scene, flow.pids)} {'gets' if len(flow.pids) == 1 else 'get'} "
-    ready = f", {_range([str(depths[0]), str(depths[-1])])} ready" if depths else ""
+    who = f"{short_names(scene, flow.pids)} {'gets' if len(flow.pids) == 1 else 'get'} "
+    ready = f", {fmt.between(str(depths[0]), str(depths[-1]))} ready" if depths else ""
     return ((who, ""), (flow.speed, "good"), (flow.each + ready, ""))
-
-
-def _range(ends: list[str]) -> str:
-    """`3`, `3–4`."""
-    return "–".join(dict.fromkeys(ends))

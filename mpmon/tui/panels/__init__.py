@@ -1,7 +1,7 @@
 """The panels of the main screen.
 
-To add one: a file here with a `Panel` subclass, a line in `PANELS`, and its room in `screens/shares`; its place among the
-panels that are there and can have the keys is the key that goes to it.
+To add one: a file here with a `Panel` subclass, a line in `PANELS`, and its room in `screens/heights` and `screens/layout`;
+its place among the panels that are there and can have the keys is the key that goes to it.
 A panel is given `scene` and `selected` from above and posts messages; panels do not know each other.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mpmon.tui.panels.details import DetailsPanel
 from mpmon.tui.panels.events import EventsPanel
 from mpmon.tui.panels.gpus import GpusPanel
 from mpmon.tui.panels.processes import ProcessesPanel
@@ -18,5 +19,5 @@ from mpmon.tui.panels.stack import StackPanel
 if TYPE_CHECKING:
     from mpmon.tui.widgets.panel import Panel
 
-PANELS: tuple[type[Panel[Any]], ...] = (GpusPanel, ProcessesPanel, QueuesPanel, StackPanel, EventsPanel)
+PANELS: tuple[type[Panel[Any]], ...] = (GpusPanel, ProcessesPanel, QueuesPanel, StackPanel, DetailsPanel, EventsPanel)
 """From top to bottom, below the finding, which is always there and is no place to go to."""

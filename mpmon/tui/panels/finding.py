@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mpmon.tui.describe.finding import in_short, least_lines
-from mpmon.tui.line import Line, clip, plain
-from mpmon.tui.widgets.panel import Panel
+from mpmon.tui.line import plain
+from mpmon.tui.widgets.panel import TextPanel
 
 MOST = 16
 """Lines at most, however many there are; the page of it has all."""
 
 
-class FindingPanel(Panel[Line], can_focus=False):
+class FindingPanel(TextPanel, can_focus=False):
     """Says what it would like to say in `wanted`, and says of it what fits."""
 
     DEFAULT_CSS = """
@@ -35,7 +35,3 @@ class FindingPanel(Panel[Line], can_focus=False):
             self.wanted, self.least = wanted, least
             self.refresh(layout=True)
         self.show_rows(in_short(self.scene, width, self.size.height or wanted))
-
-    def draw_row(self, row: Line, width: int) -> Line:
-        """The line as it is."""
-        return clip(row, width)

@@ -4,36 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.message import Message
-from textual.reactive import var
-
 from mpmon.tui import format as fmt
-from mpmon.tui.gpu_columns import Plan, heading, line, plan
-from mpmon.tui.gpu_rows import GpuRow, gpu_rows
-from mpmon.tui.line import Line, plain
+from mpmon.tui.line import Line
+from mpmon.tui.tables.gpu_columns import Plan, line, names, plan
+from mpmon.tui.tables.gpu_rows import GpuRow, gpu_rows
 from mpmon.tui.trends import TRACKS, Trends, step_for
-from mpmon.tui.widgets.panel import LOW, Panel, title_cells, title_over
+from mpmon.tui.widgets.table import SmallTable
 
 if TYPE_CHECKING:
     from mpmon.tui.scene import Scene
 
 
-class GpusPanel(Panel[GpuRow]):
-    """A cursor on one GPU; moving it posts `Moved`. Not there where there are no GPUs."""
+class GpusPanel(SmallTable[GpuRow]):
+    """One row for each GPU, which stands for the process of the job on it. Not there where there are no GPUs."""
 
     TITLE: ClassVar[str] = "gpus"
-    HAS_CURSOR: ClassVar[bool] = True
-    CURSOR_WITHOUT_FOCUS: ClassVar[bool] = False
-
-    selected: var[int | None] = var(None)
-    """The selected process, whose GPU is marked."""
-
-    class Moved(Message):
-        """The user put the cursor on a GPU that a process of the job uses."""
-
-        def __init__(self, pid: int) -> None:
-            super().__init__()
-            self.pid = pid
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +42,7 @@ class GpusPanel(Panel[GpuRow]):
             self._plan = planned
             self.redraw()
         self.show_rows(self._with_histories(self.scene, rows))
-        self._show_note(self.scene)
+        self.noted(_note(self.scene))
         self._follow_selection()
 
     def draw_row(self, row: GpuRow, width: int) -> Line:
@@ -87,19 +72,13 @@ class GpusPanel(Panel[GpuRow]):
 
     # Title
 
-    def _show_note(self, scene: Scene) -> None:
-        names = heading(self._plan, fmt.span(self._trends.span_s))
-        self.titled(_note(scene), plain(names, "dim"))
+    def names(self) -> list[tuple[str, int, bool]]:
+        """The columns that fit."""
+        return names(self._plan, fmt.span(self._trends.span_s))
 
-    def _show_titles(self) -> None:
-        """On a low screen the names of the columns stand in the title, in place of the note."""
-        if self.scene is None or self.app.size.height >= LOW:
-            super()._show_titles()
-            return
-        count = str(len(self.scene.snapshot.gpus))
-        names = heading(self._plan, fmt.span(self._trends.span_s), after=title_cells(self.TITLE, count) + 1)
-        position, width = self._position(), self.size.width
-        self.show_heading(title_over(names, self.TITLE, count, position, width, focused=self.has_focus))
+    def count(self) -> int:
+        """GPUs, without the instances on them."""
+        return len(self.scene.snapshot.gpus) if self.scene else 0
 
     def _position(self) -> str:
         """What is in view, and how many in trouble are not."""
@@ -114,17 +93,6 @@ class GpusPanel(Panel[GpuRow]):
         """The selection was set from above: its GPU is marked and in view."""
         if self.is_mounted:
             self.repaint()
-
-    def cursor_moved(self) -> None:
-        """Tells those above who uses the GPU."""
-        pid = self.rows[self.cursor].pid if self.rows else None
-        if pid is not None:
-            self.post_message(self.Moved(pid))
-
-    def watch_has_focus(self, _has_focus: bool) -> None:  # noqa: FBT001  as Textual calls it
-        """The cursor is seen while the panel has the keys."""
-        super().watch_has_focus(_has_focus)
-        self.redraw_row(self.cursor)
 
 
 def _note(scene: Scene) -> str:

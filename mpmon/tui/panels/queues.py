@@ -8,31 +8,22 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual.message import Message
-
 from mpmon.tui import format as fmt
-from mpmon.tui.ipc_columns import Plan, heading, line, plan
-from mpmon.tui.ipc_rows import IpcRow, ipc_rows, is_shared, may_press
-from mpmon.tui.line import Line, plain
-from mpmon.tui.widgets.panel import LOW, Panel, title_cells, title_over
+from mpmon.tui.line import Line
+from mpmon.tui.tables.ipc_columns import Plan, line, plan
+from mpmon.tui.tables.ipc_row import IpcRow
+from mpmon.tui.tables.ipc_rows import ipc_rows, is_shared, may_press
+from mpmon.tui.widgets.panel import LOW
+from mpmon.tui.widgets.table import SmallTable
 
 GUESSED = 3
 """Rows a panel that was never shown may want."""
 
 
-class QueuesPanel(Panel[IpcRow]):
-    """A cursor on one of them; moving it posts `Moved`. Not there where nothing is shared."""
+class QueuesPanel(SmallTable[IpcRow]):
+    """One row for each of them, which stands for a process that uses it. Not there where nothing is shared."""
 
     TITLE: ClassVar[str] = "queues and IPC"
-    HAS_CURSOR: ClassVar[bool] = True
-    CURSOR_WITHOUT_FOCUS: ClassVar[bool] = False
-
-    class Moved(Message):
-        """The user put the cursor on something that a process of the job uses."""
-
-        def __init__(self, pid: int) -> None:
-            super().__init__()
-            self.pid = pid
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +55,7 @@ class QueuesPanel(Panel[IpcRow]):
         at = self._cursor_among(rows)
         self.show_rows(rows)
         self.keep_cursor(at)
-        self.titled(f"{fmt.plural(len(scene.ipc.queues), 'queue')} · all (i)", plain(heading(planned), "dim"))
+        self.noted(f"{fmt.plural(len(scene.ipc.queues), 'queue')} · all (i)")
 
     def draw_row(self, row: IpcRow, width: int) -> Line:
         """One of them."""
@@ -84,25 +75,6 @@ class QueuesPanel(Panel[IpcRow]):
         what = self.rows[self.cursor].what if self.rows else ""
         return next((index for index, row in enumerate(rows) if row.what == what), self.cursor)
 
-    def _show_titles(self) -> None:
-        """On a low screen the names of the columns stand in the title, in place of the note."""
-        if self.app.size.height >= LOW:
-            super()._show_titles()
-            return
-        count = str(len(self.rows))
-        names = heading(self._plan, after=title_cells(self.TITLE, count) + 1)
-        width = self.size.width
-        self.show_heading(title_over(names, self.TITLE, count, self._position(), width, focused=self.has_focus))
-
-    # Selection
-
-    def cursor_moved(self) -> None:
-        """Tells those above whom to look at."""
-        pid = self.rows[self.cursor].pid if self.rows else None
-        if pid is not None:
-            self.post_message(self.Moved(pid))
-
-    def watch_has_focus(self, _has_focus: bool) -> None:  # noqa: FBT001  as Textual calls it
-        """The cursor is seen while the panel has the keys."""
-        super().watch_has_focus(_has_focus)
-        self.redraw_row(self.cursor)
+    def names(self) -> list[tuple[str, int, bool]]:
+        """The columns that fit."""
+        return self._plan.names

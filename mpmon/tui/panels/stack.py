@@ -5,22 +5,20 @@ Of a process in the chain of a finding the stacks of the others in it follow, wh
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from textual.reactive import var
+from typing import TYPE_CHECKING, ClassVar
 
 from mpmon.tui.describe.stack import ThreadKey, along_chain, thread_lines, threads_of
-from mpmon.tui.line import Line, clip, plain
-from mpmon.tui.widgets.panel import Panel
+from mpmon.tui.line import BLANK, Line
+from mpmon.tui.widgets.panel import TITLE_LINES, TextPanel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
-class StackPanel(Panel[Line]):
+class StackPanel(TextPanel):
     """Set `selected` to a process; `turn` goes to its other threads."""
 
     TITLE: ClassVar[str] = "stack"
-
-    selected: var[int | None] = var(None)
-    """The process to show."""
 
     _tid: int | None = None
     """The thread the user turned to; `None` shows the one that matters."""
@@ -53,7 +51,8 @@ class StackPanel(Panel[Line]):
         thread = self._thread(known) if known else ThreadKey(self.selected, "MainThread")
         width = self.size.width
         own = thread_lines(self.scene, self.selected, thread.tid, width, folded=True)
-        self.show_rows([*own, *along_chain(self.scene, self.selected, thread.tid, width)])
+        others = along_chain(self.scene, self.selected, thread.tid, width)
+        self.show_rows(one_below_the_other(own, others, self.size.height - TITLE_LINES))
         which = f" · {known.index(thread) + 1} of {len(known)} ←→" if len(known) > 1 else ""
         self.titled(f"{self.scene.who(self.selected)} · {thread.name}{which}")
 
@@ -66,6 +65,11 @@ class StackPanel(Panel[Line]):
         findings = self.scene.diagnosis.findings if self.scene else ()
         return next((s.tid for f in findings for s in f.suspects if s.pid == self.selected), None)
 
-    def draw_row(self, row: Line, width: int) -> Line:
-        """The line as it is."""
-        return clip(row or plain(""), width)
+
+def one_below_the_other(first: list[Line], others: Iterable[list[Line]], height: int) -> list[Line]:
+    """Stacks with a blank line between two; a title that would be the last of `height` lines goes to the next page."""
+    lines = [*first]
+    for stack in others:
+        lines += [BLANK, BLANK] if len(lines) + 1 == height - 1 else [BLANK]
+        lines += stack
+    return lines

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.message import Message
 
-from mpmon.tui.aside import aside
+from mpmon.tui.background import in_background
 from mpmon.tui.describe import environment as describe
 from mpmon.tui.describe.environment import Answer
 from mpmon.tui.keys import ENVIRONMENT_KEYS, PAGE_KEYS, bindings
@@ -67,7 +67,7 @@ class EnvironmentPage(Page):
     def _ask(self, scene: Scene) -> None:
         pids = [pid for pid in (self._pid, *describe.peers(scene, self._pid)) if pid in scene.processes]
         processes = [scene.processes[pid] for pid in pids]
-        aside("environment", lambda: self._read(processes), self._fail)
+        in_background("environment", lambda: self._read(processes), self._fail)
         self.set_timer(PATIENCE_S, self._grow_impatient)
 
     def _read(self, processes: list[Process]) -> None:

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.binding import Binding
 
 from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, bindings, labels
-from mpmon.tui.messages import Attend, OpenEnvironment, OpenPage, OpenSignals
+from mpmon.tui.messages import Attend, OpenEnvironment, OpenPage, OpenSignals, Selected
 from mpmon.tui.panels import PANELS
 from mpmon.tui.panels.finding import FindingPanel
-from mpmon.tui.panels.gpus import GpusPanel
 from mpmon.tui.panels.processes import ProcessesPanel
-from mpmon.tui.panels.queues import QueuesPanel
 from mpmon.tui.panels.stack import StackPanel
 from mpmon.tui.screens.framed import Framed
-from mpmon.tui.screens.shares import Panels
+from mpmon.tui.screens.layout import Panels
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -36,6 +34,8 @@ class MainScreen(Framed):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(MAIN_KEYS),
         *(Binding(str(n), f"panel({n - 1})", show=False) for n in range(1, len(PANELS) + 1)),
+        Binding("tab", "next_panel(1)", show=False),
+        Binding("shift+tab", "next_panel(-1)", show=False),
     ]
 
     def __init__(self, *, replay: bool) -> None:
@@ -56,11 +56,6 @@ class MainScreen(Framed):
     def processes(self) -> ProcessesPanel:
         """The list of processes."""
         return self.query_exactly_one(ProcessesPanel)
-
-    @property
-    def gpus(self) -> GpusPanel:
-        """The list of GPUs."""
-        return self.query_exactly_one(GpusPanel)
 
     @property
     def stack(self) -> StackPanel:
@@ -94,28 +89,15 @@ class MainScreen(Framed):
         self.selected = pid
         if self.scene is not None and pid is not None:
             self.selected_role = self.scene.role(pid)
-        self.gpus.selected = pid
-        self.processes.selected = pid
-        self.stack.selected = pid
+        for panel in self.panels:
+            panel.selected = pid
         self.post_message(Attend(pid))
 
-    def on_gpus_panel_moved(self, message: GpusPanel.Moved) -> None:
-        """The user chose who uses a GPU."""
-        self._choose(message.pid)
-
-    def on_queues_panel_moved(self, message: QueuesPanel.Moved) -> None:
-        """The user chose who uses a queue."""
-        self._choose(message.pid)
-
-    def on_processes_panel_moved(self, message: ProcessesPanel.Moved) -> None:
-        """The user chose a process."""
-        self._choose(message.pid)
-
-    def _choose(self, pid: int) -> None:
-        """From now on nobody else moves the selection."""
+    def on_selected(self, message: Selected) -> None:
+        """The user chose a process, or something that a process uses; from now on nobody else moves the selection."""
         self._following = False
         self.processes.note = ""
-        self._select(pid)
+        self._select(message.pid)
 
     def action_follow(self) -> None:
         """Follows the suspect, or lets go."""
@@ -128,16 +110,28 @@ class MainScreen(Framed):
 
     def action_panel(self, index: int) -> None:
         """Goes to the panel in that place; once more makes it large, or small again."""
-        shown = [panel for panel in self.panels if panel.can_focus and not panel.absent]
-        if index >= len(shown):
+        panels = self._panels_to_go_to()
+        if index >= len(panels):
             return
-        panel = shown[index]
-        if panel.has_focus:
-            self._enlarge(None if self.has_class("-large") else panel)
+        if panels[index].has_focus:
+            self._enlarge(None if self.has_class("-large") else panels[index])
         else:
-            if self.has_class("-large"):
-                self._enlarge(panel)
-            panel.focus()
+            self._go_to(panels[index])
+
+    def action_next_panel(self, step: int) -> None:
+        """Goes to the panel so many places further; they go round."""
+        panels = self._panels_to_go_to()
+        at = next((index for index, panel in enumerate(panels) if panel.has_focus), -1 if step > 0 else 0)
+        self._go_to(panels[(at + step) % len(panels)])
+
+    def _panels_to_go_to(self) -> list[Panel[Any]]:
+        return [panel for panel in self.panels if panel.can_focus and not panel.absent]
+
+    def _go_to(self, panel: Panel[Any]) -> None:
+        """Gives it the keys; where one is large, this one is from now on."""
+        if self.has_class("-large"):
+            self._enlarge(panel)
+        panel.focus()
 
     def _enlarge(self, chosen: Panel[Any] | None) -> None:
         self.set_class(chosen is not None, "-large")
@@ -154,25 +148,17 @@ class MainScreen(Framed):
         """Tree or list."""
         self.processes.switch()
 
-    def action_expand(self) -> None:
-        """Unfolds a branch."""
-        self.processes.fold(folded=False)
+    def action_fold(self, folded: bool) -> None:  # noqa: FBT001  Textual passes arguments by place
+        """Folds or unfolds the branch under the cursor."""
+        self.processes.fold(folded=folded)
 
-    def action_collapse(self) -> None:
-        """Folds a branch."""
-        self.processes.fold(folded=True)
-
-    def action_expand_all(self) -> None:
+    def action_fold_all(self) -> None:
         """Folds or unfolds all branches."""
         self.processes.fold_all()
 
-    def action_sort_next(self) -> None:
-        """Sorts by the next column."""
-        self.processes.sort_by(1)
-
-    def action_sort_previous(self) -> None:
-        """Sorts by the column before."""
-        self.processes.sort_by(-1)
+    def action_sort(self, columns_further: int) -> None:
+        """Sorts by another column."""
+        self.processes.sort_by(columns_further)
 
     def action_invert(self) -> None:
         """Inverts the order."""
@@ -209,39 +195,15 @@ class MainScreen(Framed):
         elif self.has_class("-large"):
             self._enlarge(None)
 
-    def action_next_match(self) -> None:
-        """The next process that matches."""
-        self.processes.next_match(1)
-
-    def action_previous_match(self) -> None:
-        """The process before that matches."""
-        self.processes.next_match(-1)
+    def action_match(self, step: int) -> None:
+        """The next process that matches, or the one before."""
+        self.processes.next_match(step)
 
     # Pages
 
-    def action_details(self) -> None:
-        """Everything about the selected process."""
-        self._open("details")
-
-    def action_stacks(self) -> None:
-        """All its threads."""
-        self._open("stacks")
-
-    def action_groups(self) -> None:
-        """Stacks of all processes."""
-        self._open("groups")
-
-    def action_why(self) -> None:
-        """The findings in full."""
-        self._open("why")
-
-    def action_ipc(self) -> None:
-        """Everything that is shared."""
-        self._open("ipc")
-
-    def action_events(self) -> None:
-        """Everything that happened."""
-        self._open("events")
+    def action_page(self, name: str) -> None:
+        """A page of `mpmon.tui.screens.pages`, about the selected process if it is about one."""
+        self.post_message(OpenPage(name, self.selected))
 
     def action_environment(self) -> None:
         """All its variables."""
@@ -265,6 +227,3 @@ class MainScreen(Framed):
     def action_untag(self) -> None:
         """Untags all."""
         self.processes.untag()
-
-    def _open(self, name: str) -> None:
-        self.post_message(OpenPage(name, self.selected))

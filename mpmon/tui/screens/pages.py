@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from mpmon.tui.describe import details, events, finding, ipc, stack
+from mpmon.tui.describe import details, events, finding, groups, ipc, stack
 from mpmon.tui.describe.help import help_lines
 from mpmon.tui.keys import APP_KEYS, PAGE_KEYS, Key, bindings, labels
 from mpmon.tui.line import Line, plain, text_of_lines
 from mpmon.tui.screens.framed import Framed
-from mpmon.tui.widgets.panel import Panel
+from mpmon.tui.widgets.panel import TextPanel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ class Subject:
 PAGES: dict[str, Subject] = {
     "details": Subject("details", lambda scene, pid, width: details.details(scene, pid or 0, width), of_process=True),
     "stacks": Subject("stacks", lambda scene, pid, width: stack.all_threads(scene, pid or 0, width), of_process=True),
-    "groups": Subject("equal stacks", lambda scene, _, width: stack.groups(scene, width)),
+    "groups": Subject("equal stacks", lambda scene, _, width: groups.groups(scene, width)),
     "why": Subject("why", lambda scene, _, width: finding.in_full(scene, width)),
     "ipc": Subject("queues and IPC", lambda scene, _, width: ipc.everything(scene, width)),
     "events": Subject("events", lambda scene, _, width: events.events(scene, width), follows=True),
@@ -47,7 +47,7 @@ PAGES: dict[str, Subject] = {
 }
 
 
-class Text(Panel[Line]):
+class Text(TextPanel):
     """Lines of a subject, scrolled by keys."""
 
     DEFAULT_CSS = """
@@ -68,11 +68,6 @@ class Text(Panel[Line]):
         self.show_rows(self._subject.lines(self.scene, self._pid, self.size.width))
         who = self.scene.who(self._pid) if self._subject.of_process and self._pid is not None else ""
         self.titled(" · ".join(filter(None, (who, self._subject.note()))), title=self._subject.title)
-
-    def draw_row(self, row: Line, width: int) -> Line:
-        """The line as it is."""
-        del width
-        return row
 
 
 class Page(Framed):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.message import Message
 
-from mpmon.tui.aside import aside
+from mpmon.tui.background import in_background
 from mpmon.tui.describe import signals as describe
 from mpmon.tui.describe.signals import CANCEL, CLOSE, SIGNALS, Choice
 from mpmon.tui.keys import APP_KEYS, SIGNAL_KEYS, bindings, labels
@@ -148,7 +148,7 @@ class SignalDialog(Framed):
         self._sending = True
         self._choices.offer(f"sending {self._signal.name} …")
         processes = list(self._processes)
-        aside(
+        in_background(
             "signals",
             lambda: self.post_message(self.Sent(self._send(number, processes))),
             lambda words: self.post_message(self.Failed(words)),

@@ -10,21 +10,19 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from rich.segment import Segment
 from textual.binding import Binding
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
-from textual.strip import Strip
 
-from mpmon.tui.line import Line, clip, text_of
-from mpmon.tui.styles import CURSOR, STYLES
+from mpmon.tui.line import Line
+from mpmon.tui.widgets.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rich.style import Style
     from textual import events
     from textual.binding import BindingType
+    from textual.strip import Strip
 
 RowT = TypeVar("RowT")
 
@@ -68,7 +66,7 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
         self._cursor = 0
         self._height_before = 0
         """How many rows fitted before the last change of size."""
-        self._brush: _Brush | None = None
+        self._renderer: Renderer | None = None
         """How text looks here, until the size or the theme changes."""
         self._strips: dict[int, Strip] = {}
         """Drawn rows by index, until they change."""
@@ -164,7 +162,7 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
         look up the style of each line once more. Filters keep what they made of a strip with the strip.
         """
         width = self.size.width
-        if self._brush is not None and self._brush.width != width:
+        if self._renderer is not None and self._renderer.width != width:
             self._drop_strips()
         first = self.scroll_offset.y
         strips = [self._line(y, first) for y in crop.line_range]
@@ -177,27 +175,27 @@ class Lines(ScrollView, Generic[RowT], can_focus=True, inherit_bindings=False):
 
     def _line(self, y: int, first: int) -> Strip:
         """Line `y` of the widget, scrolled to row `first`; drawn if it was not drawn before."""
-        brush = self._brush
-        if brush is None:
-            brush = self._brush = _Brush(self.rich_style, self.size.width)
+        renderer = self._renderer
+        if renderer is None:
+            renderer = self._renderer = Renderer(self.rich_style, self.size.width)
         top = len(self._heading)
         if y < top:
             if not self._heading_strips:
-                self._heading_strips = [brush.strip(line) for line in self._heading]
+                self._heading_strips = [renderer.row(line) for line in self._heading]
             return self._heading_strips[y]
         index = y - top + first
         strip = self._strips.get(index)
         if strip is None:
             if index >= len(self._rows):
-                return brush.blank
-            line = self.draw_row(self._rows[index], brush.width)
+                return renderer.blank
+            line = self.draw_row(self._rows[index], renderer.width)
             at_cursor = index == self._cursor and self._shows_cursor
-            strip = self._strips[index] = brush.bar(line) if at_cursor else brush.strip(line)
+            strip = self._strips[index] = renderer.cursor(line) if at_cursor else renderer.row(line)
         return strip
 
     def _drop_strips(self) -> None:
         """Drops all that was drawn."""
-        self._brush = None
+        self._renderer = None
         self._strips.clear()
         self._heading_strips.clear()
 
@@ -313,38 +311,9 @@ class TextLines(Lines[Line]):
     """Rows that are lines already."""
 
     def draw_row(self, row: Line, width: int) -> Line:
-        """The line as it is, cut at the edge."""
-        return clip(row, width)
-
-
-class _Brush:
-    """Draws lines for one width, in styles on top of the widget's own."""
-
-    def __init__(self, base: Style, width: int) -> None:
-        self.width = width
-        self.blank = Strip.blank(width, base)
-        self._base = base
-        self._styles: dict[str, Style] = {}
-
-    def strip(self, line: Line) -> Strip:
-        """What Textual draws for a line."""
-        line = clip(line, self.width)
-        return self._filled([Segment(text, self._style(word)) for text, word in line], self._base)
-
-    def bar(self, line: Line) -> Strip:
-        """The line as one bar, in the style it ends with: a bar of patches would be hard to see."""
-        style = self._style(line[-1][1] if line else "") + CURSOR
-        return self._filled([Segment(text_of(clip(line, self.width)), style)], style)
-
-    def _style(self, word: str) -> Style:
-        """The style of a style word here."""
-        style = self._styles.get(word)
-        if style is None:
-            style = self._styles[word] = self._base + STYLES[word]
-        return style
-
-    def _filled(self, segments: list[Segment], style: Style) -> Strip:
-        return Strip(segments).adjust_cell_length(self.width, style)
+        """The line as it is."""
+        del width
+        return row
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:

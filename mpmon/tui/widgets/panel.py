@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 
+TITLE_LINES = 1
+"""Lines of a title without names of columns."""
+
 LOW = 30
 """On a screen of fewer lines the names of columns may stand in the title."""
 
@@ -31,6 +34,9 @@ class Panel(Lines[RowT]):
 
     scene: var[Scene | None] = var(None)
     """What to show; `None` before the first look."""
+
+    selected: var[int | None] = var(None)
+    """The selected process."""
 
     _titles: tuple[str, str, tuple[Line, ...]] = ("", "", ())
     """Title, note beside it, and the lines under it that do not scroll."""
@@ -82,6 +88,15 @@ class Panel(Lines[RowT]):
         """The title of the panel with the keys stands out."""
         super().watch_has_focus(_has_focus)
         self._show_titles()
+
+
+class TextPanel(Panel[Line]):
+    """A panel whose rows are lines already; they are cut at its edge."""
+
+    def draw_row(self, row: Line, width: int) -> Line:
+        """The line as it is."""
+        del width
+        return row
 
 
 def title_line(title: str, note: str, position: str, width: int, *, focused: bool) -> Line:

@@ -11,12 +11,13 @@ from rich.cells import cell_len
 from mpmon.tui import format as fmt
 from mpmon.tui.gauges import bar
 from mpmon.tui.line import Line, Span, cells, clip, fit
+from mpmon.tui.tables.heading import MARK
 from mpmon.tui.trends import TRACKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mpmon.tui.gpu_rows import GpuRow
+    from mpmon.tui.tables.gpu_rows import GpuRow
 
 
 @dataclass(frozen=True)
@@ -28,24 +29,24 @@ class Column:
     """At least."""
     spans: Callable[[GpuRow, int], Line]
     """What it shows of a row in so many cells."""
-    keep: int
+    priority: int
     """The column with the lowest number is left out first."""
     right: bool = False
-    most: int = 0
+    max_width: int = 0
     """How wide it becomes where there is room."""
     whole: Callable[[GpuRow], str] | None = None
     """A text that is never cut: the column is as wide as the longest."""
 
 
-def _words(title: str, width: int, keep: int, text: Callable[[GpuRow], str], *, most: int = 0) -> Column:
+def _words(title: str, width: int, priority: int, text: Callable[[GpuRow], str], *, max_width: int = 0) -> Column:
     """A column of words, cut where they must be."""
-    return Column(title, width, lambda row, room: _plain(row, fit(text(row), room)), keep, most=most)
+    return Column(title, width, lambda row, room: _plain(row, fit(text(row), room)), priority, max_width=max_width)
 
 
-def _number(title: str, width: int, keep: int, text: Callable[[GpuRow], str]) -> Column:
+def _number(title: str, width: int, priority: int, text: Callable[[GpuRow], str]) -> Column:
     """A column of numbers."""
     return Column(
-        title, width, lambda row, room: _plain(row, fit(text(row), room, right=True)), keep, right=True, whole=text
+        title, width, lambda row, room: _plain(row, fit(text(row), room, right=True)), priority, right=True, whole=text
     )
 
 
@@ -77,9 +78,9 @@ def _notes(row: GpuRow, width: int) -> Line:
 
 COLUMNS: tuple[Column, ...] = (
     _number("gpu", 3, 10, lambda r: r.label),
-    _words("used by", 8, 8, lambda r: r.users, most=20),
+    _words("used by", 8, 8, lambda r: r.users, max_width=20),
     _words("cuda:", 5, 1, lambda r: r.cuda),
-    Column("memory", 7, _bar, 2, most=16),
+    Column("memory", 7, _bar, 2, max_width=16),
     _number("GiB", 9, 7, lambda r: r.memory),
     Column("util", 4, _utilization, 9, right=True),
     _number("sm%", 3, 6, lambda r: fmt.percent(r.sm)),
@@ -94,9 +95,8 @@ HISTORIES = tuple(
 )
 """All on one axis, whose newest end is at the right. The last one is that of the process that uses the GPU."""
 
-NOTES = Column("", 14, _notes, 11, most=28)
+NOTES = Column("", 14, _notes, 11, max_width=28)
 
-MARK = 2
 HISTORY_BESIDE_OTHERS = 20
 """Cells of a history where there is more than one."""
 
@@ -117,7 +117,7 @@ def plan(width: int, rows: Sequence[GpuRow]) -> Plan:
     """Leaves out the least important columns until the others have room; what is left over goes to the histories."""
     columns = [*(_whole(column, rows) for column in COLUMNS), HISTORIES[0], NOTES]
     while len(columns) > 1 and _taken(columns) > width:
-        columns.remove(min(columns, key=lambda c: c.keep))
+        columns.remove(min(columns, key=lambda c: c.priority))
     if HISTORIES[0] not in columns:
         return Plan(tuple((c, c.width) for c in columns))
     extra = width - _taken(columns)
@@ -148,8 +148,8 @@ def _grown(columns: list[Column], width: int, users: int) -> list[tuple[Column, 
     if len(histories) > 1:
         widths |= dict.fromkeys(histories, HISTORY_BESIDE_OTHERS)
     extra = width - MARK - sum(widths.values()) - len(columns) + 1
-    for column in (c for c in columns if c.most):
-        more = min(extra // 2, (users if column.title == "used by" else column.most) - column.width)
+    for column in (c for c in columns if c.max_width):
+        more = min(extra // 2, (users if column.title == "used by" else column.max_width) - column.width)
         widths[column] += max(0, more)
         extra -= max(0, more)
     for column in histories:
@@ -158,15 +158,9 @@ def _grown(columns: list[Column], width: int, users: int) -> list[tuple[Column, 
     return list(widths.items())
 
 
-def heading(plan: Plan, span: str, *, after: int = 0) -> str:
-    """Names of the columns; `span` says how far back the histories go, and the first `after` cells are left to others."""
-    names, at = " " * after, MARK
-    for column, width in plan.columns:
-        name = f"{column.title} {span}" if column in HISTORIES else column.title
-        if at >= after:
-            names = fit(names, at) + fit(name, width, right=column.right)
-        at += width + 1
-    return names
+def names(plan: Plan, span: str) -> list[tuple[str, int, bool]]:
+    """Name, width and side of each column, for the heading; `span` says how far back the histories go."""
+    return [(f"{c.title} {span}" if c in HISTORIES else c.title, width, c.right) for c, width in plan.columns]
 
 
 def line(row: GpuRow, plan: Plan) -> Line:

@@ -9,13 +9,13 @@ from rich.cells import cell_len
 
 from mpmon.tui.gauges import bar
 from mpmon.tui.line import Line, Span, cells, clip, fit
+from mpmon.tui.tables.heading import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mpmon.tui.ipc_rows import IpcRow
+    from mpmon.tui.tables.ipc_row import IpcRow
 
-MARK = 2
 GAP = 1
 """More cells before what matters."""
 
@@ -29,7 +29,7 @@ class Column:
 
     title: str
     text: Callable[[IpcRow], str]
-    least: int
+    min_width: int
     """Cells it has at least, if its texts want them."""
     right: bool = False
 
@@ -60,6 +60,13 @@ class Plan(NamedTuple):
         """The columns of texts with their widths, without the bar."""
         return ((WHAT, self.what), (AMOUNT, self.amount), (SIZE, self.size), (RATE, self.rate), (WHO, self.who))
 
+    @property
+    def names(self) -> list[tuple[str, int, bool]]:
+        """Name, width and side of each column, for the heading."""
+        found = [(column.title, width, column.right) for column, width in self.parts]
+        after_amount = self.parts.index((AMOUNT, self.amount)) + 1
+        return [*found[:after_amount], ("", self.bar, False), *found[after_amount:]]
+
 
 def plan(width: int, rows: Sequence[IpcRow]) -> Plan:
     """Numbers whole, words as wide as they want while there is room, and what matters before who it is about."""
@@ -70,25 +77,14 @@ def plan(width: int, rows: Sequence[IpcRow]) -> Plan:
     room = width - MARK - GAP - sum(part + 1 for part in (amount, size, rate) if part)
     bar_width = BAR if any(row.full for row in rows) and room - BAR - 1 >= what + who + notes + 2 else 0
     room -= bar_width + 1 if bar_width else 0
-    what = min(what, max(WHAT.least, room * WHAT_PERCENT // 100))
+    what = min(what, max(WHAT.min_width, room * WHAT_PERCENT // 100))
     left = room - what - 2
-    who = max(0, min(who, max(WHO.least, left - min(notes, left * NOTES_PERCENT // 100))))
+    who = max(0, min(who, max(WHO.min_width, left - min(notes, left * NOTES_PERCENT // 100))))
     return Plan(what, amount, bar_width, size, rate, who, max(0, room - what - who - 2))
 
 
 def _wanted(column: Column, rows: Sequence[IpcRow]) -> int:
     return max(cell_len(text) for text in (column.title, *(column.text(row) for row in rows)))
-
-
-def heading(plan: Plan, *, after: int = 0) -> str:
-    """Names of the columns; the first `after` cells are left to others."""
-    names, at = " " * after, MARK
-    for column, width in plan.parts:
-        if width and at >= after:
-            names = fit(names, at) + fit(column.title, width, right=column.right)
-        at += width + 1 if width else 0
-        at += plan.bar + 1 if plan.bar and column is AMOUNT else 0
-    return names
 
 
 def line(row: IpcRow, plan: Plan) -> Line:

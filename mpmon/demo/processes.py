@@ -13,7 +13,7 @@ from typing import NamedTuple
 SHARED_MEMORY = "/dev/shm/"
 
 
-class Kin(NamedTuple):
+class ProcessEntry(NamedTuple):
     """One process: a pid together with its start time names it for good."""
 
     pid: int
@@ -21,42 +21,42 @@ class Kin(NamedTuple):
     start_ticks: int
 
 
-def read_kin(pid: int) -> Kin | None:
+def read_process(pid: int) -> ProcessEntry | None:
     """One process, `None` when it is gone. Fields 4 and 22 of proc_pid_stat(5), counted behind the name's last `)`."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return Kin(pid, int(fields[1]), int(fields[19]))
+    return ProcessEntry(pid, int(fields[1]), int(fields[19]))
 
 
-def descendants(ancestor: int) -> tuple[Kin, ...]:
+def descendants(ancestor: int) -> tuple[ProcessEntry, ...]:
     """Everything below a process, in whatever session or process group."""
-    everyone = [kin for name in os.listdir("/proc") if name.isdigit() and (kin := read_kin(int(name)))]
-    children: dict[int, list[Kin]] = {}
-    for kin in everyone:
-        children.setdefault(kin.ppid, []).append(kin)
-    found: list[Kin] = []
+    everyone = [process for name in os.listdir("/proc") if name.isdigit() and (process := read_process(int(name)))]
+    children: dict[int, list[ProcessEntry]] = {}
+    for process in everyone:
+        children.setdefault(process.ppid, []).append(process)
+    found: list[ProcessEntry] = []
     parents = [ancestor]
     while parents:
         below = children.get(parents.pop(), [])
         found += below
-        parents += [kin.pid for kin in below]
+        parents += [process.pid for process in below]
     return tuple(found)
 
 
-def kill(kin: Kin) -> None:
+def kill(process: ProcessEntry) -> None:
     """SIGKILL, which ends stopped processes too (signal(7)), to this process and to no later one with its pid."""
     if not hasattr(os, "pidfd_open"):  # built against headers older than Linux 5.3
-        if read_kin_start(kin.pid) == kin.start_ticks:
-            os.kill(kin.pid, signal.SIGKILL)
+        if start_ticks_of(process.pid) == process.start_ticks:
+            os.kill(process.pid, signal.SIGKILL)
         return
     try:
-        pidfd = os.pidfd_open(kin.pid)
+        pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return
     try:
-        if read_kin_start(kin.pid) == kin.start_ticks:
+        if start_ticks_of(process.pid) == process.start_ticks:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     except ProcessLookupError:
         return
@@ -64,10 +64,10 @@ def kill(kin: Kin) -> None:
         os.close(pidfd)
 
 
-def read_kin_start(pid: int) -> int | None:
+def start_ticks_of(pid: int) -> int | None:
     """Start time in clock ticks since boot, `None` when the process is gone."""
-    kin = read_kin(pid)
-    return kin.start_ticks if kin else None
+    process = read_process(pid)
+    return process.start_ticks if process else None
 
 
 def mapped_shared_inodes(pid: int) -> set[int]:

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from mpmon.demo import handshake
-from mpmon.demo.kin import descendants, kill, mapped_shared_inodes, shared_names
+from mpmon.demo.processes import descendants, kill, mapped_shared_inodes, shared_names
 
 PR_SET_CHILD_SUBREAPER = 36
 """<linux/prctl.h>."""
@@ -42,7 +42,7 @@ def tell(event: str, **facts: object) -> None:
         return
 
 
-class Keeper:
+class Supervisor:
     """One scene under guard."""
 
     def __init__(self, module: str, folder: Path) -> None:
@@ -96,8 +96,8 @@ class Keeper:
 
     def note_shared_files(self) -> None:
         """What the scene's processes have mapped of /dev/shm."""
-        for kin in descendants(os.getpid()):
-            self.shared |= mapped_shared_inodes(kin.pid)
+        for process in descendants(os.getpid()):
+            self.shared |= mapped_shared_inodes(process.pid)
 
     def remove_shared_files(self) -> None:
         """The names in /dev/shm that are new and that the scene's own processes had mapped."""
@@ -120,8 +120,8 @@ class Keeper:
         give_up = time.monotonic() + GIVE_UP_AFTER_S
         while (left := descendants(os.getpid())) and time.monotonic() < give_up:
             self.note_shared_files()
-            for kin in left:
-                kill(kin)
+            for process in left:
+                kill(process)
             self.job.poll()
             self.reap_orphans()
             time.sleep(0.01)
@@ -152,11 +152,11 @@ def main(module: str) -> None:
         signal.signal(number, end_politely)  # handlers, unlike SIG_IGN, are not inherited by the scene (execve(2))
     adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="mpmon-demo-", dir=temporary_folder()) as folder:
-        keeper = Keeper(module, Path(folder))
+        supervisor = Supervisor(module, Path(folder))
         try:
-            keeper.watch()
+            supervisor.watch()
         finally:
-            keeper.end()
+            supervisor.end()
 
 
 if __name__ == "__main__":

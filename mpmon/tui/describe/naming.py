@@ -36,7 +36,7 @@ def kind_of(role: str) -> Kind:
     return Kind(found[1].rstrip(" "), int(found[2])) if found else Kind(role)
 
 
-def crowd(scene: Scene, pids: Iterable[int]) -> str:
+def names_of(scene: Scene, pids: Iterable[int]) -> str:
     """These processes by role and number, with their pids while they are few."""
     members = list(pids)
     if len(members) == 1 and members[0] not in scene.views:
@@ -45,7 +45,7 @@ def crowd(scene: Scene, pids: Iterable[int]) -> str:
     return f"{said} ({', '.join(map(str, members))})" if len(members) <= PIDS else said
 
 
-def in_short(scene: Scene, pids: Iterable[int]) -> str:
+def short_names(scene: Scene, pids: Iterable[int]) -> str:
     """The same without pids, and without whom they work for."""
     kinds: defaultdict[str, list[int | None]] = defaultdict(list)
     for pid in pids:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Observation
     from mpmon.source import Watch
 
-LEAVE_WITHIN_S = 3.0
+END_WITHIN_S = 3.0
 """A look under way is waited for so long when the job has ended."""
 
 HOOK_S = 60.0
@@ -29,23 +29,23 @@ HOOK_S = 60.0
 
 
 @contextmanager
-def standing_by(given: Namespace, pid: int) -> Generator[None, None, None]:
+def watched(given: Namespace, pid: int) -> Generator[None, None, None]:
     """Watch the job under a pid for as long as the block lasts."""
-    sentry = _Sentry(given, pid)
-    sentry.start()
+    watcher = _Watcher(given, pid)
+    watcher.start()
     try:
         yield
     finally:
-        sentry.leave()
+        watcher.end()
 
 
-class _Sentry(threading.Thread):
+class _Watcher(threading.Thread):
     def __init__(self, given: Namespace, pid: int) -> None:
-        super().__init__(name="mpmon sentry", daemon=True)
+        super().__init__(name="mpmon watcher", daemon=True)
         self._given = given
         self._pid = pid
         self._watch: Watch | None = None
-        self._left = threading.Event()
+        self._job_ended = threading.Event()
         self._hooks: list[threading.Thread] = []
 
     def run(self) -> None:
@@ -54,21 +54,21 @@ class _Sentry(threading.Thread):
             with live.opened(self._given, self._pid, "lines") as watch:
                 self._watch = watch
                 for observation in watch:
-                    if self._left.is_set():
+                    if self._job_ended.is_set():
                         return
                     self._see(observation)
         except MpmonError as problem:
-            if not self._left.is_set():
+            if not self._job_ended.is_set():
                 _say(f"the job is not watched: {problem}")
         except Exception as defect:
             _say(f"the job is no longer watched: this is a defect of mpmon ({type(defect).__name__}: {defect})")
 
-    def leave(self) -> None:
+    def end(self) -> None:
         """The job has ended."""
-        self._left.set()
+        self._job_ended.set()
         if self._watch is not None:
             self._watch.stop()
-        self.join(LEAVE_WITHIN_S)
+        self.join(END_WITHIN_S)
         for hook in self._hooks:
             hook.join(HOOK_S)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.findings import Verdict
-from mpmon.tui.describe.crowd import kind_of
-from mpmon.tui.order import TROUBLE, Folding, Wish
+from mpmon.tui.describe.naming import kind_of
+from mpmon.tui.tables.tree import TROUBLE, Folding, Wish
 
 if TYPE_CHECKING:
-    from mpmon.tui.columns import Row
     from mpmon.tui.scene import Scene
+    from mpmon.tui.tables.process_rows import Row
 
 
 class Folds:

@@ -26,7 +26,7 @@ from collections import Counter, defaultdict
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpmon.tui.describe.crowd import RANK, kind_of
+from mpmon.tui.describe.naming import RANK, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

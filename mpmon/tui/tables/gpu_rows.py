@@ -11,7 +11,8 @@ from mpmon.diagnosis.gpus import device_of
 from mpmon.diagnosis.gpus.shares import is_named
 from mpmon.diagnosis.remarks import gpu_lost, gpu_spinning, gpu_throttled
 from mpmon.tui import format as fmt
-from mpmon.tui.line import Line, Span
+from mpmon.tui.describe.gpu_troubles import LIST, troubles
+from mpmon.tui.line import Line, Span, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 STALE_S, STALE_IN_TROUBLE_S = 10.0, 2.0
 """Values older than this are old: of a device that answers, and of one that does not."""
-
-LIST = "gpu_processes"
-"""In `Gpu.reasons`: why it is not known who is on the device."""
 
 SELF_EVIDENT = frozenset({gpu_lost.TOPIC, gpu_throttled.TOPIC})
 """Topics of remarks that the row tells by itself."""
@@ -103,7 +101,7 @@ def _device(scene: Scene, gpu: Gpu, chosen: Device | None) -> GpuRow:
         utilization=_whole(gpu.utilization_percent),
         power=_power(gpu),
         temperature=fmt.percent(gpu.temperature_celsius),
-        notes=_joined(notes),
+        notes=joined(notes),
         old=old,
         spins=gpu_spinning.TOPIC in _topics(scene, gpu),
         trouble=bool(trouble),
@@ -118,7 +116,7 @@ def _instance(scene: Scene, gpu: Gpu, row: MigInstance, chosen: Device | None) -
         label=_label(scene, gpu, row),
         memory=fmt.filling(row.memory_used_bytes, row.memory_total_bytes),
         full=_percent(row.memory_used_bytes, row.memory_total_bytes),
-        notes=_joined([(row.name, "dim"), *_strangers(scene, users)]),
+        notes=joined([(row.name, "dim"), *_strangers(scene, users)]),
         old=_is_old(scene, gpu),
         selected=chosen == place,
     )
@@ -137,14 +135,12 @@ def _label(scene: Scene, gpu: Gpu, row: MigInstance) -> str:
 def _used(scene: Scene, users: Sequence[GpuProcess], uuid: str) -> GpuRow:
     """What a row says of those who use the device."""
     own = [row for row in users if scene.is_of_job(row)]
-    sm = [row.sm_percent for row in own]
-    known = [percent for percent in sm if percent is not None]
     return GpuRow(
         uuid=uuid,
         label="",
         cuda=_cuda(scene, own),
         users=_names(scene, own),
-        sm=round(sum(known)) if known and len(known) == len(sm) else None,
+        sm=_whole(fmt.total(row.sm_percent for row in own)),
         pid=own[0].pid if own else None,
     )
 
@@ -167,33 +163,11 @@ def _strangers(scene: Scene, users: Sequence[GpuProcess]) -> Iterator[Span]:
     """`2 others 12G`: who is not of the job."""
     others = [row for row in users if not scene.is_of_job(row)]
     if others:
-        known = [row.memory_bytes for row in others if row.memory_bytes is not None]
-        memory = f" {fmt.size(sum(known))}" if len(known) == len(others) else ""
-        yield (fmt.plural(len(others), "other") + memory, "")
+        memory = fmt.total(row.memory_bytes for row in others)
+        yield (fmt.plural(len(others), "other") + ("" if memory is None else f" {fmt.size(memory)}"), "")
 
 
 # What matters
-
-
-def troubles(scene: Scene, gpu: Gpu) -> Iterator[Span]:
-    """What is wrong with the device itself, the worst first."""
-    if gpu.blocked_since is not None:
-        yield (f"driver call blocks {_age(scene, gpu.blocked_since)}", "bad")
-    elif gpu.problem:
-        yield (_in_short(gpu.problem), "bad")
-    if gpu.xids:
-        newest = max(gpu.xids, key=lambda xid: xid.seen_at)
-        more = f" +{len(gpu.xids) - 1}" if len(gpu.xids) > 1 else ""
-        yield (f"XID {newest.number}{more} {fmt.short_age(scene.since(newest.seen_at))} ago", "bad")
-    if gpu.recovery_action not in (None, "none"):
-        yield (f"driver asks for {gpu.recovery_action}", "bad")
-    if gpu.ecc_uncorrected:
-        yield (f"ECC {gpu.ecc_uncorrected} uncorrected", "bad")
-
-
-def _in_short(problem: str) -> str:
-    """`lost` for "the GPU is lost: it does not answer …"."""
-    return problem.partition(":")[0].removeprefix("the GPU ").removeprefix("is ")
 
 
 def _remarked(scene: Scene, gpu: Gpu) -> Iterator[Span]:
@@ -249,9 +223,3 @@ def _percent(part: int | None, whole: int | None) -> int | None:
 
 def _whole(value: float | None) -> int | None:
     return None if value is None else round(value)
-
-
-def _joined(notes: list[Span]) -> Line:
-    """The notes with points between them."""
-    spans = [span for note in notes for span in ((" · ", "dim"), note)]
-    return tuple(spans[1:])

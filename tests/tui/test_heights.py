@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpmon.tui.screens.shares import (
-    EVENTS_AT_MOST,
-    PROCESSES_AT_LEAST,
-    TITLED,
+from mpmon.tui.screens.heights import (
+    DETAILS_MIN,
+    EVENTS_MAX,
+    PANEL_MIN,
+    PROCESSES_MIN,
+    STACK_COMFORTABLE,
     Wants,
     finding_lines,
     heights,
@@ -33,7 +35,7 @@ def test_panels_in_one_column_share_all_the_room_and_no_more(room: int, wants: W
     assert min(found) >= 0
     assert found.gpus <= wants.gpus
     assert found.queues <= max(wants.queues, wants.pressing)
-    assert found.events <= min(wants.events, EVENTS_AT_MOST)
+    assert found.events <= min(wants.events, EVENTS_MAX)
 
 
 @given(st.integers(0, 80), wishes(), st.booleans())
@@ -41,9 +43,9 @@ def test_panels_in_two_columns_share_all_the_room_and_no_more(room: int, wants: 
     found = sides(room, wants, calm=calm)
 
     assert found.gpus + found.processes + found.queues == room
-    assert found.gpus + found.stack + found.events == room
+    assert found.gpus + found.stack + found.details + found.events == room
     assert min(found) >= 0
-    assert found.events <= min(wants.events, EVENTS_AT_MOST)
+    assert found.events <= min(wants.events, EVENTS_MAX)
 
 
 @given(st.integers(0, 80), wishes(), st.booleans())
@@ -60,16 +62,16 @@ def test_queues_that_matter_leave_the_processes_some_lines(room: int, wants: Wan
     found = heights(room, wants, calm=calm)
     without = heights(room, wants._replace(pressing=0, queues=0, events=0), calm=calm)
 
-    assert found.processes >= min(PROCESSES_AT_LEAST, without.processes)
+    assert found.processes >= min(PROCESSES_MIN, without.processes)
 
 
 @pytest.mark.parametrize(
     ("room", "wants", "said"),
     [
-        (16, Wants(processes=8, queues=6, events=9), (0, 8, 0, 8, 0)),
-        (16, Wants(processes=8, queues=6, pressing=2, events=9), (0, 7, 2, 7, 0)),
-        (32, Wants(processes=8, queues=6, events=9), (0, 8, 6, 12, 6)),
-        (57, Wants(gpus=10, processes=11, queues=6, events=9), (10, 11, 6, 21, 9)),
+        (16, Wants(processes=8, queues=6, events=9), (0, 8, 0, 8, 0, 0)),
+        (16, Wants(processes=8, queues=6, pressing=2, events=9), (0, 7, 2, 7, 0, 0)),
+        (32, Wants(processes=8, queues=6, events=9), (0, 8, 6, 12, 0, 6)),
+        (57, Wants(gpus=10, processes=11, queues=6, events=9), (10, 11, 6, 21, 0, 9)),
     ],
 )
 def test_in_a_hang_the_stack_comes_before_queues_and_events(room: int, wants: Wants, said: tuple[int, ...]) -> None:
@@ -99,9 +101,16 @@ def test_a_panel_of_too_few_lines_is_left_out() -> None:
     wants = Wants(processes=8, queues=6, events=9)
     found = [heights(room, wants, calm=False) for room in range(10, 60)]
 
-    assert {lines for each in found for lines in (each.queues, each.events)}.isdisjoint(range(1, TITLED))
+    assert {lines for each in found for lines in (each.queues, each.events)}.isdisjoint(range(1, PANEL_MIN))
 
 
 def test_side_by_side_queues_have_what_the_processes_leave_but_not_less_than_a_quarter() -> None:
     assert sides(40, Wants(processes=10, queues=8), calm=True)[1:3] == (10, 30)
     assert sides(40, Wants(processes=60, queues=30), calm=True)[1:3] == (30, 10)
+
+
+@given(st.integers(0, 80), wishes(), st.booleans())
+def test_details_stay_where_they_are_whatever_the_stack_has(room: int, wants: Wants, calm: bool) -> None:
+    found = sides(room, wants, calm=calm)
+
+    assert found.details == 0 or (calm and found.stack == STACK_COMFORTABLE and found.details >= DETAILS_MIN)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def aside(name: str, work: Callable[[], object], failed: Callable[[str], object]) -> None:
+def in_background(name: str, work: Callable[[], object], failed: Callable[[str], object]) -> None:
     """Starts the work and returns; `work` posts what it finds, `failed` is told of a defect in words.
 
     A daemon thread: it may hang in the kernel, and quitting does not wait for it.

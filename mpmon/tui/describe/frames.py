@@ -1,0 +1,105 @@
+"""Python frames as lines: the user's own code bright, libraries and what a fork copied in short."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from mpmon.tui import format as fmt
+from mpmon.tui.line import Line, clip, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mpmon.model import Frame, Stack
+
+LIBRARY = re.compile(r"/(site|dist)-packages/|/mpmon/shim/|/lib/python\d|/lib64/python\d|^<frozen|\.zip/")
+"""Files that are not the user's own code."""
+
+LIBRARY_ROOT = re.compile(r".*(/(site|dist)-packages|/lib(64)?/python\d[^/]*|\.zip)/")
+"""The folder below which each package of a library has its own."""
+
+NAMED = 3
+"""How many packages a folded line names."""
+
+FORK = "multiprocessing/popen_fork.py"
+"""Where multiprocessing forks: the child comes out of it with its parent's stack."""
+
+
+def is_users(frame: Frame) -> bool:
+    """Whether the frame is in the user's own code."""
+    return LIBRARY.search(frame.file) is None
+
+
+def frame_line(frame: Frame, width: int) -> Line:
+    """`job.py:88 in __getitem__`, the user's own code bright."""
+    place = f"{fmt.file_name(frame.file)}:{frame.line}"
+    users = is_users(frame)
+    known = "".join(f" {name}={value}" for name, value in (frame.known or {}).items())
+    spans = (
+        (f"  {place}", "place" if users else "dim"),
+        (f" in {frame.function}", "bold" if users else "dim"),
+        (known, "dim"),
+    )
+    return clip(spans, width)
+
+
+def frame_lines(
+    stack: Stack, width: int, *, folded: bool = False, notes: Mapping[int, tuple[str, ...]] | None = None
+) -> list[Line]:
+    """Frames innermost first; what a forked process inherited of its parent's stack is one line.
+
+    Folded, libraries below the innermost frame take one line between two frames of the user's.  A frame with notes (the
+    locks it holds or waits for) is never folded, and has them below it.
+    """
+    if not stack.frames:
+        return [plain("  no Python frames", "dim")]
+    notes = notes or {}
+    own = own_frames(stack)
+    lines: list[Line] = []
+    at = 0
+    for run in _runs(own, frozenset(notes), folded=folded):
+        lines += _run_lines(run, width)
+        lines += [clip(plain(f"    - {note}", "warn"), width) for note in notes.get(at, ())]
+        at += len(run)
+    inherited = stack.frames[len(own) :]
+    forked_at = next((frame for frame in inherited if is_users(frame)), None)
+    if forked_at is not None:
+        place = f"{fmt.file_name(forked_at.file)}:{forked_at.line} in {forked_at.function}"
+        lines.append(clip(plain(f"  forked at {place}", "dim"), width))
+    return lines
+
+
+def _runs(frames: tuple[Frame, ...], noted: frozenset[int], *, folded: bool) -> list[list[Frame]]:
+    """Frames that share a line."""
+    runs: list[list[Frame]] = []
+    for index, frame in enumerate(frames):
+        plain_ones = not is_users(frame) and not is_users(frames[index - 1]) and not {index, index - 1} & noted
+        if folded and index > 1 and plain_ones:
+            runs[-1].append(frame)
+        else:
+            runs.append([frame])
+    return runs
+
+
+def _run_lines(run: list[Frame], width: int) -> list[Line]:
+    if len(run) == 1:
+        return [frame_line(run[0], width)]
+    packages = list(dict.fromkeys(package(frame.file) for frame in run))
+    said = ", ".join(packages[:NAMED]) + (" …" if len(packages) > NAMED else "")
+    return [clip(plain(f"  … {len(run)} frames of {said}", "dim"), width)]
+
+
+def package(file: str) -> str:
+    """The package or module of the library a file is in: "torch", "threading"."""
+    if file.startswith("<frozen "):
+        return file[len("<frozen ") :].rstrip(">").partition(".")[0]
+    found = LIBRARY_ROOT.match(file)
+    return (file[found.end() :] if found else fmt.file_name(file)).partition("/")[0].removesuffix(".py")
+
+
+def own_frames(stack: Stack) -> tuple[Frame, ...]:
+    """The frames since the fork: those below were copied from the parent and will never go on here."""
+    files = [frame.file for frame in stack.frames]
+    fork = next((index for index, file in enumerate(files) if file.endswith(FORK)), len(files))
+    return stack.frames[:fork]

@@ -1,0 +1,40 @@
+"""What the command line decides about the screen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mpmon.diagnosis.findings import Observation
+    from mpmon.model import Process
+    from mpmon.signals import Outcome
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the screen looks, and which functions it may call.
+
+    The functions come from above because the screen itself neither reads nor changes a process.
+    """
+
+    ascii_only: bool = False
+    """Draw with ASCII only."""
+    color: bool = True
+    """Use colours; `NO_COLOR` in the environment is honoured as well."""
+    theme: str = "ansi-dark"
+    """A name of one of Textual's themes; this one has the colours of the user's terminal."""
+    readonly: bool = False
+    """Offer no signals."""
+    interval: float = 1.0
+    """Seconds between rounds, to tell a slow look from a silent one."""
+    export: Callable[[Observation], str] | None = None
+    """Makes the text report of the export key; without it that key writes none."""
+    document: Callable[[Observation], str] | None = None
+    """Makes its JSON report; without it that key writes none."""
+    send: Callable[[int, Sequence[Process]], Sequence[Outcome]] | None = None
+    """Sends a signal to processes, and tells what became of them; without it there are no signals."""
+    environment: Callable[[Process], tuple[Mapping[str, str], str]] | None = None
+    """Reads the variables of a process, and says what is wrong with them; without it only the recorded ones are shown."""

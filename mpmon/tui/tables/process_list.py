@@ -1,0 +1,112 @@
+"""Which processes are listed and in which order: as a tree or as a sorted list, all or those that match a filter. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from mpmon.tui import format as fmt
+from mpmon.tui.tables.folds import Folds
+from mpmon.tui.tables.process_columns import Sort, sorts
+from mpmon.tui.tables.process_rows import Row, Rows
+from mpmon.tui.tables.tags import Tags
+from mpmon.tui.tables.tree import Branch, Folding, Layout, with_ancestors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mpmon.tui.scene import Scene
+
+
+class ProcessList:
+    """What the user asked for, and the rows that it makes of a scene."""
+
+    def __init__(self) -> None:
+        self.folds = Folds()
+        self.tags = Tags()
+        self.filter = ""
+        """What a process must have in its role, pid, state, action or command to be listed; empty lists all."""
+        self._layout = Layout()
+        self._rows = Rows()
+        self._as_list = False
+        self._order = 0
+        """Number of the order of the list, which goes on counting when the orders come round."""
+        self._inverted = False
+
+    def rows(self, scene: Scene, lines: int) -> list[Row]:
+        """The rows of a scene; a tree without a filter is folded to so many lines, 0 if that is not known."""
+        if self._as_list:
+            return self._sorted(scene)
+        if not self.filter:
+            branches = self._layout.branches(scene.views, self.folds.folding(scene, lines))
+            return self._rows.of(scene, branches, self.tags.pids(scene))
+        kept = with_ancestors(self.matches(scene), scene.views)
+        unfolded = self._layout.branches(scene.views, Folding())
+        return self._rows.of(scene, (b for b in unfolded if b.pid in kept), self.tags.pids(scene))
+
+    def _sorted(self, scene: Scene) -> list[Row]:
+        pids = self.matches(scene) if self.filter else list(scene.views)
+        order = self._order_of(scene)
+        key = cast("Callable[[Row], float]", order.key)
+        rows = self._rows.of(scene, (Branch(pid, "") for pid in pids), self.tags.pids(scene))
+        return sorted(rows, key=key, reverse=order.largest_first != self._inverted)
+
+    def _order_of(self, scene: Scene) -> Sort:
+        orders = _orders(scene)
+        return orders[self._order % len(orders)]
+
+    def matches(self, scene: Scene) -> list[int]:
+        """Processes that match the filter."""
+        wanted = self.filter.casefold()
+        return [pid for pid in scene.views if wanted in _searched(scene, pid)]
+
+    def note(self, scene: Scene, rows: Sequence[Row]) -> str:
+        """How many there are, and what the user asked for: "41 in 9 lines (*) · 2 tagged · filter rank"."""
+        count = f"{len(scene.views)} in {fmt.plural(len(rows), 'line')} (*)" if hides(rows) else str(len(rows))
+        parts = [count]
+        if tagged := len(self.tags.pids(scene)):
+            parts.append(f"{tagged} tagged")
+        if self._as_list:
+            parts.append(f"by {self._order_of(scene).name}{', inverted' if self._inverted else ''}")
+        if self.filter:
+            parts.append(f"filter {self.filter}")
+        return " · ".join(parts)
+
+    def switch(self) -> None:
+        """From tree to list, and back."""
+        self._as_list = not self._as_list
+
+    def sort_by(self, further: int) -> None:
+        """Sorts by the order so many further; in the tree this makes it a list."""
+        if self._as_list:
+            self._order += further
+        self._as_list = True
+
+    def sort_by_name(self, scene: Scene, name: str) -> None:
+        """Sorts by the order of this name, if there is one; inverts where it does so already."""
+        names = [order.name for order in _orders(scene)]
+        if name not in names:
+            return
+        before = self._order % len(names) if self._as_list else None
+        self._order = names.index(name)
+        self._inverted = before == self._order and not self._inverted
+        self._as_list = True
+
+    def invert(self) -> None:
+        """Turns the order of the list round."""
+        self._inverted = not self._inverted
+
+
+def hides(rows: Sequence[Row]) -> bool:
+    """Whether a row stands for more than one process."""
+    return any(row.hidden or row.members for row in rows)
+
+
+def _orders(scene: Scene) -> tuple[Sort, ...]:
+    return sorts(gpus=bool(scene.snapshot.gpus))
+
+
+def _searched(scene: Scene, pid: int) -> str:
+    """The text a filter looks in."""
+    view, process = scene.views[pid], scene.processes.get(pid)
+    command = " ".join(process.cmdline or ()) if process else ""
+    return f"{view.role} {pid} {view.mood} {view.does} {command}".casefold()
