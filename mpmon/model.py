@@ -221,12 +221,12 @@ class LockUse(Row, frozen=True, kw_only=True):
 
 
 class Awaited(Row, frozen=True, kw_only=True):
-    """What the arguments of a waiting call name: the thread that is joined, the future whose result is asked for."""
+    """What a waiting call tells: the thread that is joined, the future whose result is asked for, that torch's work may be."""
 
     pid: int
     tid: int
     kind: str
-    """`thread` or `future`."""
+    """`thread`, `future`, or `work`: the code calls a method of the name by which one waits for a collective."""
     by_tid: int | None = None
     """The thread that has to end, or that runs the future's task; `None` where no thread of this process does."""
 

@@ -87,7 +87,7 @@ class Case(Tables):
     def _waits_for_work(self, key: ThreadKey) -> bool:
         """A rank's main thread in a native wait that is no lock of Python's: `Work.wait()` of torch."""
         in_group = key[0] == key[1] and key[0] in self._in_process_group
-        return in_group and self.role(key[0]).kind == "rank" and self.is_native(key)
+        return in_group and self.role(key[0]).kind == "rank" and self.asks_for_work(key) and self.is_native(key)
 
     def is_native(self, key: ThreadKey) -> bool:
         """What a thread waits for by its own code in a futex is no lock of Python's: the interpreter was asked, and of the

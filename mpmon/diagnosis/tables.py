@@ -254,6 +254,11 @@ class Tables:
         row = self._awaited.get(key)
         return (row.pid, row.by_tid) if row and row.by_tid else None
 
+    def asks_for_work(self, key: ThreadKey) -> bool:
+        """A sleeping thread's own code may be in `Work.wait()` of torch."""
+        row = self._awaited.get(key)
+        return row is not None and row.kind == "work"
+
 
 # Joins of one table, made again only when it has changed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dis
 import multiprocessing
 import os
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -315,6 +317,32 @@ def test_the_thread_that_is_joined() -> None:
     with standing(sleeper, joiner) as (first, second):
         found = look(until=lambda found: any(row.tid == second for row in found.awaited))
     assert [(row.kind, row.by_tid) for row in found.awaited if row.tid == second] == [("thread", first)]
+
+
+def test_a_native_wait_that_may_be_for_the_work_of_torch() -> None:
+    """By the name of the method that the code calls; another native wait is none."""
+    library = ctypes.CDLL(None)
+    fences = [ctypes.create_string_buffer(SEMAPHORE_BYTES) for _ in range(2)]
+    for fence in fences:
+        library.sem_init(fence, 0, 0)
+    handle = SimpleNamespace(wait=library.sem_wait)
+
+    def waits(ready: threading.Event, _end: threading.Event) -> None:
+        ready.set()
+        handle.wait(fences[0])
+
+    def fences_off(ready: threading.Event, _end: threading.Event) -> None:
+        ready.set()
+        library.sem_wait(fences[1])
+
+    with standing(waits, fences_off) as (first, second), ExitStack() as stack:
+        stack.callback(lambda: [library.sem_post(fence) for fence in fences])
+        found = look(until=lambda found: sleepers().keys() >= {first, second} and found.awaited)
+    assert [(row.tid, row.kind) for row in found.awaited if row.tid in (first, second)] == [(first, "work")]
+
+
+SEMAPHORE_BYTES = 32
+"""`sem_t` of glibc on 64-bit machines."""
 
 
 def test_the_thread_that_runs_the_task_of_a_future() -> None:

@@ -36,6 +36,9 @@ GIVES_BACK = frozenset({"release", "_release_save"})
 TAKES = "acquire"
 """What a function looks up that takes locks by hand."""
 
+WAITS_FOR_WORK = frozenset({"wait", "synchronize"})
+"""Methods of `torch.distributed.Work` and of its futures that wait (torch/csrc/distributed/c10d/Work.hpp)."""
+
 NO_POSITION = -1
 """Of an iterator of which it is not known where it is."""
 
@@ -312,6 +315,9 @@ class _Inside:
                     self._running[future] = tid
 
     def _note_awaited(self, tid: int, frames: list[FrameInMemory]) -> None:
+        if frames and not is_standard(frames[0].code.file) and frames[0].code.names & WAITS_FOR_WORK:
+            self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="work"))
+            return
         for frame in frames:
             name, file = frame.code.name, frame.code.file
             if name == "join" and file.endswith("/threading.py"):
