@@ -17,6 +17,9 @@ from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
 from mpmon.session.look import Look, is_taken_semaphore
 
+MOST_NAPPING, MOST_NAPPING_LIVE = 64, 8
+"""Processes whose threads may be asked what they did between two naps: for one report, on a live screen."""
+
 SEARCHES_PER_ROUND = 8
 """Processes of one round whose memory is searched for semaphores."""
 
@@ -81,7 +84,8 @@ def ask_interpreters(
     """Locks within the processes that were just looked at, and the children that parents among them remember."""
     parents = table.parents
     having_children = {table.root_pid, *parents.values()}
-    asked = _worth_asking(looks, renewed, parents, having_children)
+    nappers = _nappers(looks, MOST_NAPPING if eager else MOST_NAPPING_LIVE)
+    asked = _worth_asking(looks, renewed, parents, having_children, nappers)
     if not asked:
         return []
     from mpmon.probes.interpreter import look_inside
@@ -91,7 +95,7 @@ def ask_interpreters(
         children = frozenset(child for child, parent in parents.items() if parent == look.pid)
         keeps = look.remembers(children)
         is_parent = look.pid in having_children and not keeps
-        circlers = (look.runners if eager else look.circlers) | look.nappers
+        circlers = (look.runners if eager else look.circlers) | nappers.get(look.pid, frozenset())
         found = look_inside(
             proc, look.pid, look.sleepers(), runners=look.runners, circlers=circlers, is_parent=is_parent
         )
@@ -104,17 +108,26 @@ def ask_interpreters(
 
 
 def _worth_asking(
-    looks: Looks, renewed: Iterable[int], parents: Mapping[int, int], having_children: set[int]
+    looks: Looks,
+    renewed: Iterable[int],
+    parents: Mapping[int, int],
+    having_children: set[int],
+    nappers: Mapping[int, frozenset[int]],
 ) -> list[Look]:
-    """Processes with a thread that waits for a lock, runs or naps; parents; and whoever may have forked one that waits, while one
-    of its threads had that lock.
+    """Processes with a thread that waits for a lock, runs or naps; parents; and whoever may have forked one that waits, while
+    one of its threads had that lock.
     """
     fresh = list(renewed)
     asleep = [pid for pid in fresh if looks[pid].sleepers()]
     forkers = sorted({parents.get(pid, 0) for pid in asleep} & looks.keys())
     families = [pid for pid in fresh if looks[pid].stacks and pid in having_children]
-    busy = [pid for pid in fresh if looks[pid].runners or looks[pid].nappers]
+    busy = [pid for pid in fresh if looks[pid].runners or nappers.get(pid)]
     return [looks[pid] for pid in dict.fromkeys((*asleep, *forkers, *families, *busy))]
+
+
+def _nappers(looks: Looks, most: int) -> dict[int, frozenset[int]]:
+    """Threads that nap, by process, of the eldest ones: a job of many that nap is not asked on and on."""
+    return {pid: looks[pid].nappers for pid in sorted(looks)[:most]}
 
 
 def _report(name: str, seconds: float, problem: str | None) -> ProbeReport:

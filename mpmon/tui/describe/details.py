@@ -146,5 +146,6 @@ SECTIONS: tuple[Section, ...] = (
 )
 """In the order of the page. To add one: a function in a file of its own, and a line here."""
 
-IN_SHORT = (_GPUS, _LIMITS, _ENVIRONMENT, _QUEUES, _SHARED_MEMORY, _FILES)
-"""What is beside the stack and the events, which have panels: what changes least first."""
+IN_SHORT = (_GPUS, _LIMITS, _ENVIRONMENT, _QUEUES, _SHARED_MEMORY)
+"""What is beside the stack and the events, which have panels: what changes least first. Files are not among them: who is at
+the other end of each would be asked anew with every picture."""

@@ -12,10 +12,17 @@ if TYPE_CHECKING:
     from textual import events
 
 
+REFRESH_S = 5.0
+"""What it says hardly changes: it is made anew so often, or for another process or size."""
+
+
 class DetailsPanel(TextPanel, can_focus=False):
     """Whole sections of the details page, as many as fit.  While it is not shown nothing is joined for it."""
 
     TITLE: ClassVar[str] = "details"
+
+    _shown: tuple[object, ...] = ()
+    _shown_at = 0.0
 
     def watch_selected(self) -> None:
         """Another process."""
@@ -25,8 +32,13 @@ class DetailsPanel(TextPanel, can_focus=False):
     def repaint(self) -> None:
         """The sections of the process now."""
         if self.scene is None or self.selected is None or not self.size.height:
+            self._shown = ()
             self.show_rows(())
             return
+        shown, at = (self.selected, self.size), self.scene.snapshot.taken_at
+        if shown == self._shown and 0 <= at - self._shown_at < REFRESH_S:
+            return
+        self._shown, self._shown_at = shown, at
         self.show_rows(in_short(self.scene, self.selected, self.size.width, self.size.height - TITLE_LINES))
         self.titled(f"{self.scene.who(self.selected)} · all (Enter)")
 
