@@ -6,8 +6,9 @@ outermost frame inwards.  A frame is the *same call* as long as function and arg
 called the user's code and waits for it (a DataLoader its dataset, a pool its task, see `waits.Context`), returning from
 that call is progress, and anything inside of it is not: a worker whose `__getitem__` has another argument has moved on,
 one that walks through lines of the same call has not.  Code that nobody called on behalf of others (a training loop) is
-given the benefit of the doubt: any change in it counts.  And so is what has an end though it takes long: native code that
-computes without the GIL, and a loop over a list or a range that advances.
+given the benefit of the doubt: any change in it counts, unless it computes and goes round in circles (`rounds`).  And so is
+what has an end though it takes long: native code that computes without the GIL, and a loop over a list or a range that
+advances.
 """
 
 from __future__ import annotations
