@@ -32,7 +32,10 @@ WOKEN_INTERVAL_S = 4.0
 """At most between two looks at a process that runs, after another one has come to stand."""
 
 ROOT_INTERVAL_S = 10.0
-"""At most between two looks at the root while it runs."""
+"""At most between two looks at the root, whose frames tell for whom it waits."""
+
+SPARING_INTERVAL_S = 30.0
+"""At least between two looks at one that runs on, while the budget is low: it is kept for those that come to rest."""
 
 NEARLY = 0.9
 """Of an interval: the round in which it ends may come a little early."""
@@ -123,6 +126,8 @@ class Schedule:
         """Seconds between two looks. One that went back to a call it was seen in before has nothing new to show."""
         if self._eager:
             return FIRST_INTERVAL_S
+        if self._budget.left < RESERVE and pid not in self._rests:
+            return max(look.interval_s, SPARING_INTERVAL_S)
         if pid == self._table.root_pid:
             return min(look.interval_s, ROOT_INTERVAL_S)
         return LONGEST_INTERVAL_S if pid in self._rests else look.interval_s

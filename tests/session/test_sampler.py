@@ -13,7 +13,7 @@ from mpmon.probes import interpreter, syscalls
 from mpmon.probes.interpreter.locks import Findings
 from mpmon.probes.kernel import threads
 from mpmon.probes.stacks import TORN
-from mpmon.session import budget, look
+from mpmon.session import budget, look, schedule
 from mpmon.session.look import LONGEST_INTERVAL_S
 from mpmon.session.sampler import Sampler
 from mpmon.session.schedule import PER_ROUND, RESTS_LONG_S
@@ -297,6 +297,20 @@ def test_an_empty_budget_does_not_make_the_loop_hurry(tree: Tree, monkeypatch: p
     assert job.dumps.taken() == [ROOT]
     assert not job.sampler.pending
     job.sampler.close()
+
+
+def test_a_low_budget_is_kept_for_those_that_come_to_rest(job: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MOST_DUMPS", schedule.RESERVE - 1)
+    job.tree.calls(ROOT, "running")
+    job.sampler.attend(ROOT)
+    for number in range(60):
+        job.dumps.lines[ROOT] = number
+        job.round(ran=[ROOT])
+    assert job.dumps.taken().count(ROOT) <= 60 / schedule.SPARING_INTERVAL_S + 1
+    job.tree.calls(ROOT, POLL_FOREVER)
+    for _ in range(3):
+        job.round()
+    assert job.dumps.taken() == [ROOT]
 
 
 def test_why_there_is_no_stack_is_told(job: Watched) -> None:

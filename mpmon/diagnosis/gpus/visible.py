@@ -23,6 +23,9 @@ import msgspec
 from mpmon.diagnosis.gpus.shares import Device, device_of, is_named
 from mpmon.model import Gpu, GpuProcess, MigInstance, Process, Snapshot
 
+_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+"""All of an environment that matters here."""
+
 _NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
 
 
@@ -53,10 +56,11 @@ def ordinals(snapshot: Snapshot) -> dict[tuple[int, Device], Ordinal]:
     for row in snapshot.gpu_processes:
         rows[row.pid].append(row)
     found: dict[tuple[int, Device], Ordinal] = {}
+    known: dict[object, Visible] = {}
     for pid, contexts in rows.items():
         devices = [device_of(row) for row in contexts]
         uuids = [parts.get(device) if device[1] is not None else device[0] for device in devices]
-        shown = _shown(processes.get(pid), contexts, snapshot)
+        shown = _shown(processes.get(pid), contexts, snapshot, known)
         numbers = _numbers(shown, uuids)
         found.update(zip(((pid, device) for device in devices), numbers, strict=True))
     return found
@@ -81,10 +85,22 @@ def visible(process: Process, gpus: Sequence[Gpu], instances: Sequence[MigInstan
     return _undivided(tuple(order[number] for number in numbers), gpus, instances)
 
 
-def _shown(process: Process | None, contexts: Iterable[GpuProcess], snapshot: Snapshot) -> Visible:
+def _shown(
+    process: Process | None, contexts: Iterable[GpuProcess], snapshot: Snapshot, known: dict[object, Visible]
+) -> Visible:
+    """`known` has what those were shown who came before: most ranks have the same variables."""
     if process is None or not all(map(is_named, contexts)):
         return Visible(reason="not a process of the job, so its environment is not read")
-    return visible(process, snapshot.gpus, snapshot.mig_instances)
+    said = _said(process)
+    if said not in known:
+        known[said] = visible(process, snapshot.gpus, snapshot.mig_instances)
+    return known[said]
+
+
+def _said(process: Process) -> object:
+    """All that `visible` reads of a process."""
+    environment = process.environment
+    return environment is None or tuple(map(environment.get, _VARIABLES)), process.namespace_pid is None
 
 
 def _numbers(shown: Visible, uuids: Sequence[str | None]) -> list[Ordinal]:

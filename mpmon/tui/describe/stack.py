@@ -33,9 +33,10 @@ def threads_of(scene: Scene, pid: int) -> tuple[ThreadKey, ...]:
     """Threads with a stack or a word from the kernel, the main thread first."""
     python = {stack.tid: stack.thread_name for stack in scene.stacks_of(pid)}
     kernel = set(scene.blocked_of(pid))
-    names = {t.tid: t.name for t in scene.snapshot.threads if t.pid == pid} | {pid: "MainThread"}
-    names |= {tid: name for tid, name in python.items() if name}
+    names = {pid: "MainThread"} | {tid: name for tid, name in python.items() if name}
     tids = sorted(kernel | set(python), key=lambda tid: (tid != pid, tid not in python, tid))
+    if not names.keys() >= set(tids):
+        names = {t.tid: t.name for t in scene.snapshot.threads if t.pid == pid} | names
     return tuple(ThreadKey(tid, names.get(tid, f"thread {tid}")) for tid in tids)
 
 
