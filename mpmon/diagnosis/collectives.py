@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+
 import msgspec
 
 from mpmon.diagnosis.case import Case
@@ -70,19 +72,40 @@ def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> list[ThreadK
     return min(groups.items(), key=oddness)[1]
 
 
+ROOTS = ("src", "dst", "group_src", "group_dst")
+"""Arguments of torch/distributed/distributed_c10d.py that name the rank which sends to all, or receives from all."""
+
+
+def named_root(key: ThreadKey, case: Case) -> dict[str, str]:
+    """What the call of a rank says of the root of its operation; empty where it has none."""
+    frame = case.standing(key).frame
+    return {name: value for name, value in ((frame and frame.known) or {}).items() if name in ROOTS}
+
+
+def with_another_root(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], str] | None:
+    """Of ranks in the same operation, those that name another root than most, and by which argument."""
+    return _minority(keys, {key: root for key in keys if (root := named_root(key, case))})
+
+
 def differing(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], str] | None:
-    """Of ranks at the same line, those that are there with another value than most, and the name of the variable.
+    """Of ranks at the same line, those that are there with another value than most, and the name of the variable."""
+    frames = {key: next(iter(user_lines(stack)), None) for key in keys if (stack := case.stacks.get(key))}
+    return _minority(keys, {key: frame.plain for key, frame in frames.items() if frame and frame.plain})
+
+
+def _minority(
+    keys: list[ThreadKey], values: Mapping[ThreadKey, Mapping[str, Hashable]]
+) -> tuple[list[ThreadKey], str] | None:
+    """Those of whom one value is another than of most, and its name.
 
     Values that differ on every rank, such as its number, say nothing.
     """
-    frames = {key: next(iter(user_lines(stack)), None) for key in keys if (stack := case.stacks.get(key))}
-    values = {key: frame.plain for key, frame in frames.items() if frame and frame.plain}
     if len(values) < len(keys) or len(keys) < 3:
         return None
-    for name in sorted(set.intersection(*(set(plain) for plain in values.values()))):
-        groups: dict[int, list[ThreadKey]] = {}
-        for key, plain in values.items():
-            groups.setdefault(plain[name], []).append(key)
+    for name in sorted(set.intersection(*(set(named) for named in values.values()))):
+        groups: dict[Hashable, list[ThreadKey]] = {}
+        for key, named in values.items():
+            groups.setdefault(named[name], []).append(key)
         fewest = min(groups.values(), key=len)
         if len(groups) == 2 and 2 * len(fewest) < len(keys):
             return fewest, name

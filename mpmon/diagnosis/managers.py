@@ -5,11 +5,9 @@ from __future__ import annotations
 from mpmon.diagnosis.frames import bare, calls
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import ENDS, Wait
 
 MANAGERS_FILE = "multiprocessing/managers.py"
-
-_ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
 
 
 def client_calls(knot: Knot) -> dict[ThreadKey, str]:
@@ -33,4 +31,4 @@ def method(knot: Knot, key: ThreadKey) -> str:
 
 def those_who_only_wait(knot: Knot) -> tuple[ThreadKey, ...]:
     """Members that wait for the end of others."""
-    return tuple(knot.members_in(*_ENDS))
+    return tuple(knot.members_in(*ENDS))

@@ -95,6 +95,15 @@ class Wait(Enum):
     UNKNOWN = auto()
 
 
+ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
+"""Waits for processes to end."""
+
+READS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
+"""Waits for what others send."""
+
+STDERR = 2
+"""The last of the standard descriptors."""
+
 IDLE = frozenset({Wait.LOADER_INDEX, Wait.POOL_TASK, Wait.SERVICE})
 """Idle by right: nobody has asked for anything."""
 
@@ -289,7 +298,11 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
     if name in ("wait4", "waitid") or kinds == ["process"]:
         return Standing(Wait.CHILD, "a child to end")
     if "terminal" in kinds:
-        return Standing(Wait.DEBUGGER, "somebody to type")
+        return (
+            Standing(Wait.DEBUGGER, "somebody to type")
+            if _prompts(blocked)
+            else Standing(Wait.FILE, "reading a device")
+        )
     if name in _POLLS and blocked.timeout_s is not None:
         return Standing(Wait.POLL, "events")
     if "pty" in kinds and not blocked.writes:
@@ -305,6 +318,12 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
     if kinds or name in _POLLS:
         return Standing(Wait.POLL, "events")
     return Standing(Wait.UNKNOWN, name or "unknown")
+
+
+def _prompts(blocked: Blocked) -> bool:
+    """It reads from the terminal at which a person sits. Another one that it has opened is a device, such as a serial line."""
+    own = {"terminal:/dev/tty", "terminal:/dev/console"}
+    return blocked.syscall != "read" or blocked.args[:1] <= (STDERR,) or not own.isdisjoint(blocked.waits_on)
 
 
 _FILE_WORDS = {

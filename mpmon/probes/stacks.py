@@ -62,7 +62,10 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
     "recv": frozenset({"src"}),
     "isend": frozenset({"dst"}),
     "irecv": frozenset({"src"}),
-    "broadcast": frozenset({"src"}),
+    **dict.fromkeys(
+        ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list"), frozenset({"src", "group_src"})
+    ),
+    **dict.fromkeys(("reduce", "gather", "gather_object"), frozenset({"dst", "group_dst"})),
 }
 """Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
 torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""

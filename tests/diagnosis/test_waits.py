@@ -161,6 +161,7 @@ KERNEL: list[tuple[Wait, str, Blocked]] = [
     (Wait.FILE_LOCK, "a file lock", blocked("flock", "file:08:01:5")),
     (Wait.CHILD, "a child to end", blocked("wait4", "process:any")),
     (Wait.DEBUGGER, "somebody to type", blocked("read", "terminal:/dev/pts/0")),
+    (Wait.FILE, "reading a device", blocked("read", "terminal:/dev/ttyUSB0", args=(7,))),
     (Wait.FILE, "opening a file", blocked("openat")),
     (Wait.FILE, "syncing a file to its disk", blocked("fsync", "file:08:01:5", state="D")),
     (Wait.RUNNING, "runs", running()),

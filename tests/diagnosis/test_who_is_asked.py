@@ -219,6 +219,18 @@ def test_whoever_reads_a_terminal_waits_for_those_who_print_to_it() -> None:
     assert (finding.cause, suspects(finding)) == ("stopped", [SECOND])
 
 
+@pytest.mark.parametrize(("descriptor", "cause"), [(7, "io-wait"), (0, "debugger")])
+def test_one_waits_for_a_person_at_its_standard_input_only(descriptor: int, cause: str) -> None:
+    line = "terminal:/dev/ttyUSB0"
+    reads = blocked("read", line, pid=FIRST, ran_at=0.0, args=(descriptor,))
+    found = of(
+        joins(FIRST), (process(FIRST, parent=ROOT), thread(FIRST), stack("main", "gauge.py:7 readline", pid=FIRST), reads),
+        (kernel_object(line, kind="terminal", path="/dev/ttyUSB0"),),
+    )  # fmt: skip
+    finding = found.findings[0]
+    assert (finding.cause, suspects(finding)) == (cause, [FIRST])
+
+
 # Programs that others wrote
 
 

@@ -29,11 +29,14 @@ def in_words(view: QueueView) -> str:
     return f"queue {view.id}, {view.name}" if view.name.startswith("made") else f"the {view.name} ({view.id})"
 
 
-def part(ground: Ground, producers: tuple[int, ...], consumers: tuple[int, ...]) -> str | None:
-    """A queue of torch's DataLoader (torch/utils/data/dataloader.py) or of a pool, by who was seen to put and to get."""
-    if len(consumers) == 1 and _all_are(ground, LOADER, consumers):
+def part(ground: Ground, producers: tuple[int, ...], consumers: tuple[int, ...], *, bounded: bool) -> str | None:
+    """A queue of torch's DataLoader (torch/utils/data/dataloader.py) or of a pool, by who was seen to put and to get.
+
+    Those of a DataLoader have no bound; it puts no more into them than its prefetch factor allows.
+    """
+    if len(consumers) == 1 and _all_are(ground, LOADER, consumers) and not bounded:
         return f"loader index queue {ground.role(consumers[0]).name.rpartition(' ')[2]}"
-    if _all_are(ground, LOADER, producers) and _serve(ground, producers, consumers):
+    if _all_are(ground, LOADER, producers) and _serve(ground, producers, consumers) and not bounded:
         return "loader result queue"
     if _all_are(ground, POOL, consumers):
         return "pool task queue"

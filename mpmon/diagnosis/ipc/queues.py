@@ -28,8 +28,10 @@ def parts(ground: Ground) -> dict[str, str]:
     on a guessed number of a worker is not.
     """
     states = {row.object: row for row in ground.snapshot.queues}
-    joined = {name: _Joined(ground, name, states.get(name)) for name in states.keys() | ground.records.keys()}
-    return {name: found for name, queue in joined.items() if not queue.is_guessed() and (found := queue.part())}
+    names = states.keys() | ground.records.keys()
+    joined = {name: _Joined(ground, name, states.get(name)) for name in names - ground.parts.keys()}
+    seen = {name: found for name, queue in joined.items() if not queue.is_guessed() and (found := queue.part())}
+    return {name: ground.parts[name] for name in names & ground.parts.keys()} | seen
 
 
 def _inode(name: str) -> tuple[int, str]:
@@ -54,7 +56,7 @@ class _Joined:
         return QueueView(
             id=self._name, name=name_of(self.part(), self._records),
             kind=state.kind if state else records[0].kind,
-            depth=state.items if state else None, capacity=state.capacity if state else records[0].capacity,
+            depth=state.items if state else None, capacity=self._capacity,
             bytes_unread=state.unread_bytes if state and state.unread_bytes is not None else item.fill if item else None,
             producers=producers or self._with_end(to_put=True), consumers=consumers or self._with_end(to_put=False),
             blocked_put=waiting_put, blocked_get=waiting_get,
@@ -70,7 +72,12 @@ class _Joined:
 
     def part(self) -> str | None:
         """In a library: what it was once seen to be, else what it looks like now."""
-        return self._ground.parts.get(self._name) or part(self._ground, *self._users())
+        kept = self._ground.parts.get(self._name)
+        return kept or part(self._ground, *self._users(), bounded=self._capacity is not None)
+
+    @property
+    def _capacity(self) -> int | None:
+        return self._state.capacity if self._state else self._records[0].capacity
 
     def is_guessed(self) -> bool:
         """The number of the one who gets, and so that of the queue, is a guess."""

@@ -8,7 +8,7 @@ What to do: call the same collectives in the same order on every rank; evaluate 
 
 from __future__ import annotations
 
-from mpmon.diagnosis.collectives import differing, numbered, odd_ones_out, operations
+from mpmon.diagnosis.collectives import differing, named_root, numbered, odd_ones_out, operations, with_another_root
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.waits import BACKWARD
@@ -22,7 +22,10 @@ def claim(knot: Knot) -> Claim | None:
     groups = operations(knot)
     if len(groups) == 1:
         name, keys = next(iter(groups.items()))
-        return _not_the_same(knot, name) or _other_arguments(knot, name, keys) or _other_lines(knot, name, keys)
+        return (
+            _not_the_same(knot, name) or _other_root(knot, name, keys) or _other_arguments(knot, name, keys)
+            or _other_lines(knot, name, keys)
+        )  # fmt: skip
     if not groups or BACKWARD in groups:
         return None
     numbers = numbered(knot)
@@ -74,6 +77,22 @@ def _other_lines(knot: Knot, name: str, keys: list[tuple[int, int]]) -> Claim | 
             "Use process groups in the same order on every rank.",
             "Compare how often each rank goes round its loop.",
         ),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, odd)),
+    )
+
+
+def _other_root(knot: Knot, name: str, keys: list[tuple[int, int]]) -> Claim | None:
+    """All ranks in an operation with a root, but some of them name another one than the others."""
+    found = with_another_root(keys, knot.case)
+    if found is None:
+        return None
+    odd, argument = found
+    said = [f"{knot.case.role(key[0]).name} with {argument}={named_root(key, knot.case)[argument]}" for key in keys]
+    return Claim(
+        summary=f"all ranks are in {name}, but not with the same root: {', '.join(said)}{knot.at(odd[0])}",
+        evidence=tuple(said),
+        advice=(f"Let every rank name the same `{argument}`: let one of them choose it and tell the others.",),
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, odd)),
     )

@@ -1,7 +1,8 @@
 """A process waits for a disk, a network file system or a peer that does not answer.
 
 What it looks like: a thread in `recv`, `connect` or `read` without a time limit whose other end is not on this machine,
-or in state D (uninterruptible) in a file; or a program that others wrote stands in a file, say `cat` on a mount.
+or in state D (uninterruptible) in a file; or a program that others wrote stands in a file, say `cat` on a mount; or a
+device, such as a serial line, sends nothing.
 Why: a server that is gone, NFS or FUSE that hangs, a socket without timeout.
 What to do: give the call a timeout (`socket.settimeout`, `requests.get(timeout=…)`); look at the mount.
 """
@@ -29,10 +30,13 @@ def claim(knot: Knot) -> Claim | None:
     )
     uninterruptible = knot.ending is Ending.LEAF and blocked.state == "D"
     # What Python code does with a file the rules about its role tell; another program has nothing else to show.
-    in_file = knot.ending is Ending.LEAF and knot.standing().kind is Wait.FILE and knot.root not in knot.case.stacks
-    if not outside and not uninterruptible and not in_file:
+    in_file = knot.ending is Ending.LEAF and knot.standing().kind is Wait.FILE
+    device = _device(knot) if in_file else None
+    alone = in_file and knot.root not in knot.case.stacks
+    if not (outside or uninterruptible or device or alone):
         return None
-    what = knot.outside.who if knot.outside else f"{blocked.syscall} in state {blocked.state} (kernel: {blocked.wchan})"
+    called = f"{blocked.syscall} in state {blocked.state} (kernel: {blocked.wchan})"
+    what = knot.outside.who if knot.outside else device or called
     return Claim(
         summary=f"{knot.role()} has waited for {what} for {knot.for_how_long()}{knot.at()}",
         evidence=(
@@ -44,3 +48,9 @@ def claim(knot: Knot) -> Claim | None:
             "Check the server, or the mount the file is on (mount, df -h).",
         ),
     )
+
+
+def _device(knot: Knot) -> str | None:
+    """The path of the device that the root waits for."""
+    items = knot.case.waits_on(knot.root) if knot.root else ()
+    return next((item.path for item in items if item.kind in ("terminal", "device")), None)

@@ -1,7 +1,7 @@
 """Blocked writing to a pipe or socket whose reader does not read.
 
 What it looks like: a subprocess stands in `write` to its standard output, a pipe that is full, or in `send` on a socket;
-its parent waits for its end (`wait`, `call`, `join`) instead of reading.
+its parent waits for its end (`wait`, `call`, `join`) instead of reading, or reads something else first.
 What to do: `communicate()`, or read while it runs, or send the output to a file or `DEVNULL`.
 """
 
@@ -10,21 +10,19 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import ENDS, READS, Wait
 
 CAUSE = "pipe-full"
 NEEDS = frozenset({"blocked", "handles"})
 
-_WAITS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
-
 
 def claim(knot: Knot) -> Claim | None:
-    """A writer is stuck, and who should read waits for the writer's end."""
+    """A writer is stuck, and who should read waits for the writer's end, or for something that hangs on it."""
     for writer in knot.closed.members:
         need = knot.graph.node(writer).need
         if need is None or not _writes(knot, writer):
             continue
-        reader = next((key for key in need.targets if isinstance(key, tuple) and _awaits_ends(knot, key)), None)
+        reader = next((key for key in need.targets if isinstance(key, tuple) and _waits_elsewhere(knot, key)), None)
         if reader is None or knot.could_be_served(writer, reader):
             continue
         names = knot.case.role(reader[0]).name, knot.case.role(writer[0]).name
@@ -46,6 +44,6 @@ def _writes(knot: Knot, key: ThreadKey) -> bool:
     return sends or knot.standing(key).kind is Wait.PIPE_WRITE
 
 
-def _awaits_ends(knot: Knot, key: ThreadKey) -> bool:
-    """It waits for the end of the writer, or of others that wait for the writer in their turn."""
-    return key in knot.closed.members and knot.standing(key).kind in _WAITS
+def _waits_elsewhere(knot: Knot, key: ThreadKey) -> bool:
+    """It waits for the writer's end or for something else of the writer, or of others that wait for the writer in their turn."""
+    return key in knot.closed.members and knot.standing(key).kind in ENDS | READS

@@ -10,7 +10,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls, those_who_only_wait
 from mpmon.diagnosis.needs.dead import advice_on, evidence_of
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import ENDS, READS, Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "queue-full"
@@ -18,7 +18,7 @@ NEEDS = frozenset({"stacks", "blocked", "semaphores"})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """A writer of a full queue without a living reader, or whose readers wait for its end."""
+    """A writer of a full queue without a living reader, or whose readers wait for its end, or for something else of it."""
     if knot.ending in (Ending.OPEN, Ending.CYCLE):
         return _awaited_by_readers(knot)
     putting = [key for key in knot.roots if knot.standing(key).kind is Wait.QUEUE_PUT]
@@ -43,16 +43,21 @@ def _awaited_by_readers(knot: Knot) -> Claim | None:
     ]
     served = knot.members_in(Wait.OTHER_CLIENTS)
     asked = {target for key in putting for target in knot.targets(key)}
-    joining = [key for key in those_who_only_wait(knot) if served or key in asked]
-    if not putting or not joining or len(putting) + len(joining) + len(served) < len(knot.closed.members):
+    readers = [key for key in those_who_only_wait(knot) if served or key in asked]
+    readers += [key for key in knot.members_in(*READS) if key in asked]
+    if not putting or not readers or len(putting) + len(readers) + len(served) < len(knot.closed.members):
         return None
     producers = several([knot.case.role(key[0]).name for key in putting])
-    name = knot.case.role(joining[0][0]).name
+    reader = readers[0]
+    waits = "their end" if knot.standing(reader).kind in ENDS else knot.standing(reader).words
     return Claim(
-        summary=f"{producers} block in put(): the queue is full, and {name} waits for their end"
-        f"{knot.at(joining[0])} instead of taking anything out",
+        summary=f"{producers} block{'s' * (len(putting) == 1)} in put(): the queue is full, and "
+        f"{knot.case.role(reader[0]).name} waits for {waits}{knot.at(reader)} instead of taking anything out",
         evidence=knot.edge_evidence(),
-        advice=("Empty the queue before joining those who put, or tell them to stop and let them put(timeout=…).",),
+        advice=(
+            "Empty the queue before waiting for those who put, or tell them to stop and let them put(timeout=…).",
+            "Let a thread of its own take things out.",
+        ),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.suspect, joining)),
+        suspects=tuple(map(knot.case.suspect, readers)),
     )
