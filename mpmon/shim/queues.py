@@ -5,13 +5,15 @@ pickled and received, what the feeder thread lost.
 
 The hooks record before and after, and call the original in between with what they were given.
 Counting in a word of the file is safe between threads: CPython with a GIL hands it over only at calls and jumps, and there
-is none between reading the word and storing it.
-Hooks fetch `record.words` anew after the original has returned: it may have forked, and then they are the child's.
+is none between reading the count and storing it.  What is counted at each item is read from the record and not from the
+file, which takes longer.
+Hooks fetch `record.words` anew after each call: it may have forked, and then they are the child's.
+
+`put` and `get` each note a call by themselves: a function for both would be one more call for every item.
 """
 
 from __future__ import annotations
 
-from _thread import get_ident
 from functools import wraps
 from time import monotonic_ns
 
@@ -33,8 +35,8 @@ from .layout import (
     lost_more,
 )
 from .patches import replace
-from .records import HERE, NOWHERE, RECORDS, Record, find_feeder, record_of, sending, who_made
-from .sites import SITES, frame_of, pass_over, site_of
+from .records import LOCAL, NOWHERE, RECORDS, find_feeder, record_of, sending, who_made
+from .sites import frame_of, line_of, pass_over, site_of
 from .whose import is_from_job
 
 TYPE_CHECKING = False
@@ -81,18 +83,34 @@ def _init(original: Callable[..., None]) -> Callable[..., None]:
 def _put(original: Callable[..., Any], *, has_feeder: bool) -> Callable[..., Any]:
     @wraps(original)
     def put(self: Any, obj: Any, *more: Any, **named: Any) -> Any:
-        record = _begin(self, PUT, PUTS_BEGUN)
-        if WANTS_SITES:
-            record.note_site(obj)
+        record, at, site = NOWHERE, 0, 0
+        try:
+            at = monotonic_ns() & MOMENT_BITS
+            record = RECORDS.get(id(self)) or record_of(self)
+            frame = frame_of(1)
+            code, offset, known = record.put_from
+            if frame.f_code is code and frame.f_lasti == offset:
+                site = known
+            else:
+                record.put_from = line = line_of(frame)
+                site = line[2]
+        except Exception as problem:
+            if is_from_job(problem):
+                raise
+        words = record.words
+        words[PUT] = at | site
+        words[PUTS_BEGUN] = record.puts_begun = record.puts_begun + 1
+        if (WANTS_SITES and site != record.usual_site) or record.sites:
+            record.note_site(obj, site)
         if not has_feeder:
             # Who puts pickles too.
-            HERE[get_ident()].sends = record
+            LOCAL.here.sends = record
         try:
             result = original(self, obj, *more, **named) if more or named else original(self, obj)
         except BaseException:
             record.words[PUTS_FAILED] += 1
             raise
-        record.words[PUTS] += 1
+        record.words[PUTS] = record.puts = record.puts + 1
         return result
 
     return put
@@ -101,8 +119,24 @@ def _put(original: Callable[..., Any], *, has_feeder: bool) -> Callable[..., Any
 def _get(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def get(self: Any, *more: Any, **named: Any) -> Any:
-        record = _begin(self, GET, GETS_BEGUN)
-        here = HERE[get_ident()]
+        record, at, site = NOWHERE, 0, 0
+        try:
+            at = monotonic_ns() & MOMENT_BITS
+            record = RECORDS.get(id(self)) or record_of(self)
+            frame = frame_of(1)
+            code, offset, known = record.get_from
+            if frame.f_code is code and frame.f_lasti == offset:
+                site = known
+            else:
+                record.get_from = line = line_of(frame)
+                site = line[2]
+        except Exception as problem:
+            if is_from_job(problem):
+                raise
+        words = record.words
+        words[GET] = at | site
+        words[GETS_BEGUN] = record.gets_begun = record.gets_begun + 1
+        here = LOCAL.here
         before = here.receives
         here.receives = record
         try:
@@ -112,36 +146,10 @@ def _get(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             here.receives = before
-        record.words[GETS] += 1
+        record.words[GETS] = record.gets = record.gets + 1
         return result
 
     return get
-
-
-def _begin(queue: Any, moment: int, begun: int) -> Record:
-    """Note when and where the hook that calls this was called."""
-    try:
-        try:
-            record = RECORDS[id(queue)]
-        except KeyError:
-            record = record_of(queue)
-        try:
-            frame = frame_of(2)
-        except ValueError:
-            # A thread begins with the call.
-            site = 0
-        else:
-            key = (id(frame.f_code), frame.f_lasti)
-            site = SITES[key] if key in SITES else site_of(frame)
-        record.site = site
-        words = record.words
-        words[moment] = monotonic_ns() & MOMENT_BITS | site
-        words[begun] += 1
-    except Exception as problem:
-        if is_from_job(problem):
-            raise
-        return NOWHERE
-    return record
 
 
 def _start_thread(original: Callable[..., None]) -> Callable[..., None]:
@@ -161,7 +169,7 @@ def _start_thread(original: Callable[..., None]) -> Callable[..., None]:
 def _on_error(original: Callable[[BaseException, Any], None]) -> Callable[[BaseException, Any], None]:
     @wraps(original)
     def _on_queue_feeder_error(e: BaseException, obj: Any) -> None:
-        record = HERE[get_ident()].sends
+        record = LOCAL.here.sends
         if record is not None:
             record.words[LOST] = lost_more(record.words[LOST], record.site_of(id(obj)))
         original(e, obj)
@@ -186,27 +194,29 @@ def _pickler(original: Any) -> Any:
     """What `_ForkingPickler` of that module stands for from now on: pickling elsewhere is not touched."""
 
     def dumps(obj: Any, protocol: int | None = None) -> Any:
-        here = HERE[get_ident()]
+        here = LOCAL.here
         record = here.sends
         if record is None:
             return original.dumps(obj, protocol)
         before = here.pickled
-        here.pickled = id(obj)
+        here.pickled = obj
         try:
             pickled = original.dumps(obj, protocol)
         finally:
             # Pickling may put into another queue.
             here.sends, here.pickled = record, before
+        length = len(pickled)
         words = record.words
-        words[SENT] += 1
-        words[SENT_BYTES] += len(pickled)
+        words[SENT] = record.sent = record.sent + 1
+        words[SENT_BYTES] = record.sent_bytes = record.sent_bytes + length
         return pickled
 
-    def loads(pickled: Any, *args: Any, **kwargs: Any) -> Any:
-        record = HERE[get_ident()].receives
+    def loads(pickled: Any, *more: Any, **named: Any) -> Any:
+        record = LOCAL.here.receives
         if record is not None:
-            record.words[RECEIVED_BYTES] += len(pickled)
-        return original.loads(pickled, *args, **kwargs)
+            length = len(pickled)
+            record.words[RECEIVED_BYTES] = record.received_bytes = record.received_bytes + length
+        return original.loads(pickled, *more, **named) if more or named else original.loads(pickled)
 
     hooked = {"dumps": staticmethod(dumps), "loads": staticmethod(loads), "__module__": original.__module__}
     return type(original.__name__, (original,), hooked)

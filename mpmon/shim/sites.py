@@ -12,12 +12,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
+    Line = tuple[CodeType | None, int, int]
+
 frame_of = sys._getframe  # pyright: ignore[reportPrivateUsage]
 
 SITES: dict[tuple[int, int], int] = {}
 """Text of a place in the code, by the address of its code object and the offset of its instruction.
 
-The hooks look here first. The code objects are kept, so that an address stands for one of them for ever.
+The code objects are kept, so that an address stands for one of them for ever.
 """
 
 MOST_SITES = 1 << 12
@@ -28,10 +30,23 @@ _passed_over: set[int] = set()
 _texts: dict[str, int] = {}
 
 
-def site_of(frame: FrameType) -> int:
-    """Number of the text for the line a frame is at, `job.py:16 in train_step`; 0 when there is no room for it."""
+NO_LINE: Line = (None, 0, 0)
+
+
+def line_of(frame: FrameType) -> Line:
+    """Where a frame is: its code, its instruction and the text for it; `NO_LINE` when there is no text (yet)."""
     if id(frame.f_code) in _passed_over and frame.f_back is not None:
         frame = frame.f_back
+    site = _site_of(frame)
+    return (frame.f_code, frame.f_lasti, site) if site else NO_LINE
+
+
+def site_of(frame: FrameType) -> int:
+    """Number of the text for the line a frame is at, `job.py:16 in train_step`; 0 when there is no room for it."""
+    return line_of(frame)[2]
+
+
+def _site_of(frame: FrameType) -> int:
     code = frame.f_code
     key = (id(code), frame.f_lasti)
     known = SITES.get(key)

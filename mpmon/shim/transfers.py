@@ -18,11 +18,10 @@ import os
 import sys
 from _thread import allocate_lock
 from collections import deque
-from struct import Struct
 from time import monotonic_ns
 
 from . import layout, sites
-from .layout import GONE_AT, MAGIC, MOMENT_BITS, TRANSFER_SEAL
+from .layout import AT, GONE_AT, MAGIC, MOMENT_BITS, TRANSFER_SEAL, WHICH
 from .writer import WRITER
 
 TYPE_CHECKING = False
@@ -34,8 +33,11 @@ if TYPE_CHECKING:
     Transfer = tuple[int, "Refcounter", int, int]
     """Number of its record, refcounter and slot, and a weak reference to the storage as torch hands it out; 0 for none."""
 
-CHECK_NS = 20_000_000
+CHECK_NS = 50_000_000
 """At most so often is looked which transfers are over, nanoseconds."""
+
+KEPT_REFCOUNTERS = 8
+"""The newest ones stay known even while no record names them: the next one will."""
 
 SPARE_CHECKS = 16
 """Records that are looked at beside two for each transfer since the last look."""
@@ -44,8 +46,7 @@ REFCOUNTER_HEADER_WORDS = 8
 REFCOUNTER_BYTES = 64 + 8 * 10000
 """CUDA_IPC_REF_COUNTER_FILE_SIZE slots behind the header of at::RefcountedMapAllocator."""
 
-RECORD_BYTES = layout.EXPORTS.record_bytes
-STORE = Struct(f"{layout.EXPORTS.record_words}Q").pack_into
+RECORD_WORDS = layout.EXPORTS.record_words
 
 
 class Refcounter:
@@ -84,10 +85,10 @@ class Transfers:
 
     def __init__(self, region: layout.Region, storage_type: Any) -> None:
         self._room: Room = WRITER.exports if region is layout.EXPORTS else WRITER.imports
-        self._start = region.start
+        self._first_word = region.start // layout.WORD
         self._lock = allocate_lock()
         self._new: deque[tuple[bytes, int, int, int, int, int, int]] = deque()
-        """What is still to be written down, as `_write` takes it."""
+        """What another thread was in the way of, as `_write` takes it."""
         self._under_way: deque[Transfer] = deque()
         self._refcounters: dict[bytes, Refcounter] = {}
         self._noted = 0
@@ -99,7 +100,16 @@ class Transfers:
     def note(self, handle: bytes, slot: int, storage: Any, what: int, inode: int, site: int) -> None:  # noqa: PLR0917
         """Write down one transfer, when there is room; `storage` is `None` for one that was over at once."""
         weak = 0 if storage is None else storage._weak_ref()
-        self._new.append((handle, slot, weak, what, inode, site, monotonic_ns()))
+        now = monotonic_ns()
+        if now > self._due or not self._lock.acquire(False):
+            self._new.append((handle, slot, weak, what, inode, site, now))
+        else:
+            try:
+                self._write(handle, slot, weak, what, inode, site, now)
+            finally:
+                self._lock.release()
+            if not (self._new or self._asked):
+                return
         self._work()
 
     def check(self) -> None:
@@ -108,7 +118,10 @@ class Transfers:
         self._work()
 
     def _work(self) -> None:
-        """One thread works, and for all: nobody waits, and what comes meanwhile, also from here, it does afterwards."""
+        """Look and write down what is left to do.
+
+        One thread works, and for all: nobody waits, and what comes meanwhile, also from here, it does afterwards.
+        """
         while (self._new or self._asked) and self._lock.acquire(False):
             try:
                 now = monotonic_ns()
@@ -135,9 +148,16 @@ class Transfers:
         refcounter.text = refcounter.text or sites.text(refcounter.name)
         which = inode << 32 | slot << 16 | refcounter.text
         at = now & MOMENT_BITS | site
-        # The seal of layout.seal, without the call.
-        STORE(WRITER.bytes, self._start + number * RECORD_BYTES, what, which, at, 0, what ^ which ^ at ^ MAGIC)
-        self._room.changed()
+        first = self._first_word + number * RECORD_WORDS
+        words = WRITER.words
+        words[first] = what
+        words[first + WHICH] = which
+        words[first + AT] = at
+        words[first + GONE_AT] = 0
+        # As layout.seal, without the call.
+        words[first + TRANSFER_SEAL] = what ^ which ^ at ^ MAGIC
+        room = self._room
+        words[room.generation_at] = room.changes = room.changes + 1
         self._under_way.append((number, refcounter, slot, weak))
         self._noted += 1
 
@@ -149,16 +169,17 @@ class Transfers:
         number, refcounter, _, storage = transfer
         if storage:
             self._free_weak_ref(storage)
-        self._room.words(number)[TRANSFER_SEAL] = 0
-        self._room.changed()
+        WRITER.words[self._first_word + number * RECORD_WORDS + TRANSFER_SEAL] = 0
         self._room.give(number)
         refcounter.uses -= 1
 
-    def _forget_unused(self) -> None:
-        for handle, refcounter in list(self._refcounters.items()):
+    def _finish_look(self) -> None:
+        """Forget refcounters that no record names, and tell readers that there is something new."""
+        for handle, refcounter in list(self._refcounters.items())[:-KEPT_REFCOUNTERS]:
             if not refcounter.uses:
                 del self._refcounters[handle]
                 sites.forget_text(refcounter.name)
+        self._room.changed()
 
 
 class Imports(Transfers):
@@ -172,7 +193,7 @@ class Imports(Transfers):
                 self._under_way.append(transfer)
             else:
                 self._give_back(transfer)
-        self._forget_unused()
+        self._finish_look()
 
 
 class Exports(Transfers):
@@ -190,7 +211,8 @@ class Exports(Transfers):
         What is written down here was in its slot before the counts are read: a count of 0 is never one that is still to come.
         """
         for refcounter in self._refcounters.values():
-            refcounter.read()
+            if refcounter.uses:
+                refcounter.read()
         for _ in range(min(most, len(self._under_way))):
             transfer = self._under_way.popleft()
             _, refcounter, slot, storage = transfer
@@ -202,7 +224,7 @@ class Exports(Transfers):
                 self._under_way.append(transfer)
         for _ in range(min(most, len(self._limbo))):
             self._check_limbo(*self._limbo.popleft())
-        self._forget_unused()
+        self._finish_look()
 
     def note_occasion(self) -> None:
         """What was in limbo with a slot at 0 was freed."""

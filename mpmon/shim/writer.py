@@ -43,7 +43,8 @@ class Room:
         self._free: deque[int] = deque()
         self._used = reserved
         self._allocated = allocated
-        self._changes = 0
+        self.generation_at = region.generation_at
+        self.changes = 0
 
     @property
     def is_full(self) -> bool:
@@ -68,8 +69,8 @@ class Room:
 
     def changed(self) -> None:
         """Tell readers to look at this region again."""
-        self._changes += 1
-        self._writer.words[self._region.generation_at] = self._changes
+        self.changes += 1
+        self._writer.words[self.generation_at] = self.changes
 
     def _take_new(self) -> int | None:
         writer = self._writer

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
 from mpmon.model import QueueRecord, Snapshot
-from tests.shim.running import HOME, Job, files, look, place, queue_of, run
+from mpmon.shim.records import Record
+from tests.shim.running import HOME, Job, environment, files, look, place, queue_of, run
 
 
 def record(snapshot: Snapshot, pid: int, kind: str = "Queue") -> QueueRecord:
@@ -29,6 +32,28 @@ def test_objects_that_could_not_be_pickled_are_lost(tmp_path: Path) -> None:
     )
     row = queue_of(next(iter(files(tmp_path).values())))
     assert (row.puts, row.sent, row.lost, row.gets) == (5, 3, 2, 3)
+
+
+def test_objects_that_were_put_at_other_lines_than_usual_are_told_apart() -> None:
+    record, usual, other = Record(), object(), object()
+    for obj, site in ((usual, 3), (other, 4)):
+        record.note_site(obj, site)
+    assert (record.site_of(id(usual)), record.site_of(id(other))) == (3, 4)
+    record.note_site(other, 3)
+    assert record.site_of(id(other)) == 3
+
+
+def test_lines_that_put_without_waiting_are_told_apart(tmp_path: Path) -> None:
+    """What they call puts at one and the same line."""
+    code = (
+        "import multiprocessing as m, os; queue = m.Queue()\n"
+        "queue.put_nowait(1)\n"
+        "queue.put_nowait(2)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code], env=environment(tmp_path), check=False)
+    row = queue_of(next(iter(files(tmp_path).values())))
+    assert (row.puts, row.put_site) == (2, "<string>:3 in <module>")
 
 
 def test_a_queue_with_one_end_closed_is_known_by_the_other(tmp_path: Path) -> None:
