@@ -160,6 +160,8 @@ class KernelObject(Row, frozen=True, kw_only=True):
     """When the last byte went over a TCP connection, or when it was made, seconds since the epoch."""
     received_at: float | None = None
     """When the last byte came over a TCP connection, or when it was made, seconds since the epoch."""
+    sent_bytes: int | None = None
+    """Bytes that ever went over a TCP connection from this end; `None` before Linux 4.19."""
     holders: tuple[int, ...] = ()
     """Pids that hold a lock on the file: whose open files have it, by `lock:` of proc_pid_fdinfo(5); else by proc_locks(5),
     which names the one who took it, also when only a child that inherited the open file still has it."""

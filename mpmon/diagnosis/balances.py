@@ -1,5 +1,8 @@
 """Who took more out of queues than it put into others, where everybody else put as much as it took: it owes an item.
 
+One that makes little of much, as a trainer that gives an order for sixty batches, owes nothing; of several that are short it
+is the one that gives one for each it takes, but for a few.
+
 A feeder thread that cannot pickle or send an item gives its permit back (`_on_queue_feeder_error` of
 Lib/multiprocessing/queues.py), so the ledgers count it as never put.
 """
@@ -21,9 +24,25 @@ class Balance(msgspec.Struct, frozen=True):
     taken: int
     put: int
 
+    @property
+    def is_nearly_even(self) -> bool:
+        """It puts one for one, and a few are missing."""
+        return self.taken - self.put <= FEW * self.taken
+
+    @property
+    def makes_little_of_much(self) -> bool:
+        """It never meant to put one for one."""
+        return 2 * self.put < self.taken
+
+
+FEW = 0.05
+"""Share of the items."""
+
 
 def owing(case: Case, pids: Iterable[int]) -> Balance | None:
-    """The only one of these that put less than it took, where all who take or put are known to say and it did put some."""
+    """The only one of these that put less than it took, or the only one that puts one for one, where all who take or put are
+    known to say and it did put some.
+    """
     taken: defaultdict[int, int] = defaultdict(int)
     put: defaultdict[int, int] = defaultdict(int)
     for queue in case.snapshot.queues:
@@ -33,4 +52,7 @@ def owing(case: Case, pids: Iterable[int]) -> Balance | None:
             (put if count > 0 else taken)[pid] += abs(count)
     balances = [Balance(pid, taken[pid], put[pid]) for pid in dict.fromkeys(pids)]
     short = [row for row in balances if row.put < row.taken]
+    if len(short) > 1:
+        short = [row for row in short if not row.makes_little_of_much]
+        short = [row for row in short if row.is_nearly_even] if len(short) == 1 else short
     return short[0] if len(short) == 1 and len(balances) > 1 and short[0].put else None

@@ -14,11 +14,14 @@ from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion, till_now
 from mpmon.diagnosis.numbers import Numbers
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.tables import Tables
-from mpmon.diagnosis.variables import keep_changing
-from mpmon.diagnosis.waits import Standing, Wait, in_own_code, standing
+from mpmon.diagnosis.variables import keep_changing, same_answer_since
+from mpmon.diagnosis.waits import ASYNCHRONOUS, Standing, Wait, in_own_code, standing
 from mpmon.model import Blocked, KernelObject, LockUse, Snapshot, Stack
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
+
+_LOOKS_IN = frozenset({Wait.SLEEP, Wait.LAUNCHER, Wait.COLLECTIVE})
+"""What one stands in that may run on and on and do nothing for others: a monitor, a launcher, a wait that burns a CPU."""
 
 _SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
 """System calls that only a signal ends."""
@@ -60,7 +63,7 @@ class Case(Tables):
             elif found.kind in _SOCKET_WAITS and self._asks_store(key):
                 found = Standing(Wait.STORE_KEY, "a key of the store", found.frame)
             elif found.kind is Wait.FUTEX and self._waits_for_work(key):
-                found = Standing(Wait.COLLECTIVE, "an asynchronous operation", found.frame)
+                found = Standing(Wait.COLLECTIVE, ASYNCHRONOUS, found.frame)
             elif found.kind is Wait.FUTEX and key[0] in self.in_rpc and self.is_native(key):
                 found = Standing(Wait.REMOTE_CALL, "an answer of another process", found.frame)
             elif found.kind is Wait.SLEEP and self.polled_locks(key):
@@ -158,8 +161,29 @@ class Case(Tables):
                 self._motions[key] = motion(past, self.now)
             else:
                 found = self.memory.same(("motion", key), _gets_on, past.looks)
-                self._motions[key] = till_now(found, past, self.now)
+                moves = till_now(found, past, self.now)
+                asks = moves is Motion.MOVING and self.asks_since(key) is not None
+                self._motions[key] = Motion.NAPPING if asks else moves
         return self._motions[key]
+
+    def asks_since(self, key: ThreadKey) -> float | None:
+        """Since when a rank, for which others wait, asks for something again and again and gets the same answer, each time in
+        an object of its own: a status file, the names in a folder. `None` where it does not.
+        """
+        past = self.past(key)
+        if past is None or not self._keeps_ranks_waiting(key):
+            return None
+        return self.memory.same(("asks", key), same_answer_since, past.looks)
+
+    def _keeps_ranks_waiting(self, key: ThreadKey) -> bool:
+        """It is the main thread of a rank, and another rank stands still in a collective."""
+        return key[0] == key[1] and key[0] in self.ranks and bool(self._ranks_at_rest - {key[0]})
+
+    @cached_property
+    def _ranks_at_rest(self) -> frozenset[int]:
+        """Ranks that stand still in a collective."""
+        stands = [pid for pid in self.ranks if self.standing((pid, pid)).kind is Wait.COLLECTIVE]
+        return frozenset(pid for pid in stands if (past := self.past((pid, pid))) and is_frozen(past, self.now))
 
     def gil_owner(self, key: ThreadKey) -> ThreadKey | None:
         """Another thread of the process that keeps the GIL and gets nowhere."""
@@ -191,6 +215,15 @@ class Case(Tables):
         """Those a process has started that are alive and work by themselves, neither on its request nor for all."""
         found = [child for child in self.clients.get(pid, ()) if self.is_alive(child)]
         return [child for child in found if self.role(child).kind not in HELPERS and not self.role(child).serves]
+
+    @cached_property
+    def at_work(self) -> frozenset[int]:
+        """Processes whose main thread gets on or computes, and does not only look in from time to time, or after others."""
+        alive = [pid for pid in self.processes if self.is_alive(pid) and self.role(pid).kind not in HELPERS]
+        return frozenset(
+            pid for pid in alive if self.motion((pid, pid)) in (Motion.MOVING, Motion.SPINNING)
+            and self.standing((pid, pid)).kind not in _LOOKS_IN and not self.standing((pid, pid)).idle
+        )  # fmt: skip
 
     # As a person is told
 

@@ -81,6 +81,8 @@ class Life(msgspec.Struct, frozen=True, gc=False):
     """When its I/O counters last grew."""
     io_rounds: int = 0
     """Rounds in which they had grown."""
+    wrote_at: float | None = None
+    """When the counter of what it writes last grew."""
     rate: float | None = None
     """Share of one CPU it used since the round before; `None` in its first round."""
 
@@ -307,4 +309,7 @@ def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> 
     rate = max(0.0, process.cpu_s - before.cpu_s) / elapsed
     if (process.read_bytes, process.written_bytes) == (before.read_bytes, before.written_bytes):
         return msgspec.structs.replace(life, process=process, rate=rate)
-    return msgspec.structs.replace(life, process=process, rate=rate, io_at=now, io_rounds=life.io_rounds + 1)
+    wrote_at = life.wrote_at if process.written_bytes == before.written_bytes else now
+    return msgspec.structs.replace(
+        life, process=process, rate=rate, io_at=now, io_rounds=life.io_rounds + 1, wrote_at=wrote_at
+    )

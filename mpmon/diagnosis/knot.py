@@ -271,7 +271,10 @@ def stands_since(case: Case, key: ThreadKey) -> float:
     if past is not None and case.standing(key).kind is Wait.STOPPED:
         # It may have been found at the same place before, in a loop that got on.
         return past.ran_at
-    return case.now if past is None else case.memory.same(("stands", key), same_since, past)
+    asks_since = case.asks_since(key)
+    if past is None or asks_since is not None:
+        return case.now if asks_since is None else asks_since
+    return case.memory.same(("stands", key), same_since, past)
 
 
 def doing(case: Case, key: ThreadKey, since: str = "") -> str:

@@ -1,8 +1,9 @@
 """Signs of life: what a process that seems to go round in circles did for others meanwhile.
 
 A trainer that naps in a polling loop may be waiting for its own progress.  It is alive when, while mpmon watched, its
-children came or went, a servant that is idle now had been given work, a process that it has started got on, or its I/O
-counters kept growing.
+children came or went, a servant that is idle now had been given work, a process that it has started got on, another one
+works, which may be what it waits for, or its I/O counters kept growing.  To read a file again and again and to find the
+same in it is to ask, not to work; and so is to write the same again and again while the interpreter wants to end.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.history import WINDOW_S, Life, ThreadKey
 from mpmon.diagnosis.motion import TIMED_SLICES, Motion
+from mpmon.diagnosis.variables import same_answer_since
+from mpmon.diagnosis.waits import Context, Wait, context
+from mpmon.model import Handle
 
 IO_ROUNDS = 3
 """Rounds with growing I/O that count as work; once or twice is a log line."""
@@ -24,7 +28,7 @@ def signs_of_life(case: Case, key: ThreadKey) -> str | None:
     pid = key[0]
     # What is told by a single row is asked first.
     life = case.history.life(case.processes[pid])
-    if life and life.io_rounds >= IO_ROUNDS:
+    if life and life.io_rounds >= IO_ROUNDS and not (_only_asks(case, key, life) or _only_repeats(case, key, life)):
         return "it keeps reading or writing"
     if any(parent_of(case, child) == pid for _, child in case.history.births):
         return "it keeps starting processes"
@@ -34,10 +38,44 @@ def signs_of_life(case: Case, key: ThreadKey) -> str | None:
         return "its workers were given work"
     if any(_gets_on(case, child) for child in case.helpmates(pid)):
         return "a process that it has started gets on"
+    polls = key == (pid, pid) and case.motion(key) is Motion.NAPPING and context(case.stacks.get(key)) is None
+    if polls and case.at_work - {pid}:
+        return "another process of the job gets on"
     others = [other for other in case.threads(pid) if other != key]
     if any(case.motion(other) is Motion.MOVING for other in others):
         return "another of its threads gets on"
     return None
+
+
+def _only_asks(case: Case, key: ThreadKey, life: Life) -> bool:
+    """It gets the same answer each time, closes what it reads before it sleeps, and writes no more than messages."""
+    since = case.asks_since(key)
+    if since is None:
+        return False
+    wrote = (life.wrote_at or 0.0) >= since
+    return not any(row.reads or wrote for row in _opened(case, key[0]))
+
+
+def _only_repeats(case: Case, key: ThreadKey, life: Life) -> bool:
+    """The interpreter shuts down and waits for an executor's task that reads nothing, keeps nothing open, and in which nothing
+    changes: there is nothing left that it could still bring to its end.
+    """
+    past, found = case.past(key), context(case.stacks.get(key))
+    at_exit = case.standing((key[0], key[0])).kind is Wait.EXIT
+    if past is None or not at_exit or found is None or found[0] is not Context.EXECUTOR_THREAD:
+        return False
+    reads = life.process.read_bytes != life.first.read_bytes
+    return not reads and not _opened(case, key[0]) and same_answer_since(past.looks) is not None
+
+
+def _opened(case: Case, pid: int) -> list[Handle]:
+    """The files a process has open, but for those where messages go."""
+    rows = (row for row in case.snapshot.handles if row.pid == pid and row.object.startswith("file:"))
+    return [row for row in rows if row.fd not in STANDARD_STREAMS]
+
+
+STANDARD_STREAMS = range(3)
+"""Where messages go."""
 
 
 def _gets_on(case: Case, pid: int) -> bool:

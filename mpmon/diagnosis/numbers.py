@@ -21,7 +21,7 @@ from mpmon.diagnosis.graph import Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import same_since
 from mpmon.diagnosis.tables import Tables
-from mpmon.diagnosis.waits import BACKWARD, Standing
+from mpmon.diagnosis.waits import BACKWARD, POINT_TO_POINT, Standing
 from mpmon.diagnosis.words import several
 from mpmon.model import Collective, FlightRecord, GroupProgress
 
@@ -36,11 +36,6 @@ _ONE_SIDED = frozenset({"broadcast", "reduce", "gather", "scatter"})
 
 _SAME_SIZES = frozenset({"all_reduce", "allreduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base"})
 """Operations that need inputs of one size and type on every rank (`Op.match` of torch's flight_recorder/components)."""
-
-_POINT_TO_POINT = frozenset(
-    {"send", "recv", "isend", "irecv", "send_object_list", "recv_object_list", "batch_isend_irecv"}
-)
-"""Waits that are no collectives; gloo does not record them, so a number says nothing about them."""
 
 _GRADIENTS = frozenset({BACKWARD, "wait", "wait_tensor", "DistributedDataParallel", "_sync_buffers"})
 """Waits that may be for any operation."""
@@ -162,7 +157,8 @@ class Numbers:
         """Group and number of the one collective this rank has not finished, and whether it surely waits in that."""
         rank = self._tables.role(pid).rank
         words = self._standing((pid, pid)).words
-        if rank is None or self._pids.get(rank) != pid or rank not in self._records or words in _POINT_TO_POINT:
+        if rank is None or self._pids.get(rank) != pid or rank not in self._records or words in POINT_TO_POINT:
+            # gloo does not record these, so a number says nothing about them.
             return None
         record, sure = self._records[rank]
         waiting = [(group, group.waits_in) for group in record.groups if group.waits_in is not None]

@@ -146,6 +146,10 @@ class Tables:
             found[row.pid].append(row)
         return found
 
+    def natives(self, pid: int) -> list[ThreadKey]:
+        """Its threads without Python frames."""
+        return [(pid, row.tid) for row in self._threads_of.get(pid, ()) if (pid, row.tid) not in self.stacks]
+
     def by_ident(self, pid: int, ident: int | None) -> ThreadKey:
         """The thread with that `threading.get_ident()`; the main thread where it is not known."""
         for key in self.threads(pid):

@@ -2,6 +2,8 @@
 
 A loop that works and sleeps in one line is found at that line by every look, and the frames of a module's own code show none
 of its variables.  What these lead to (`Stack.contents`) shows that such a loop counts, fills or empties something.
+And it shows of a loop that asks for the same answer again and again that the answer is the same, though each is an object
+of its own: a status file that is read anew, a folder that is listed.
 """
 
 from __future__ import annotations
@@ -10,14 +12,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mpmon.diagnosis.waits import context
-from mpmon.model import Stack
+from mpmon.diagnosis.waits import Wait, context
+from mpmon.model import Frame, Stack
 
 if TYPE_CHECKING:
     from mpmon.diagnosis.history import Look
 
 FEWEST, READINGS = 2, 3
 """Each of the last so many differs from the one before, or of as many as there are: once may be chance."""
+
+SAME_S = 5.0
+"""Answers that are the same for so long will stay so, as far as can be told."""
 
 NOT_KNOWN = -1
 """The digest of what cannot be seen."""
@@ -30,6 +35,35 @@ def keep_changing(looks: Sequence[Look]) -> bool:
     if len(last) < FEWEST or context(last[-1]) is not None:
         return False
     return all(_differ(before, after) for before, after in pairwise(last))
+
+
+def same_answer_since(looks: Sequence[Look]) -> float | None:
+    """Since when one that is mostly found asleep at the same line finds the same each time, seconds since the epoch; `None`
+    where that is not long.
+    """
+    naps = [look.stack for look in looks if look.stack and look.standing.kind is Wait.SLEEP]
+    if 2 * len(naps) <= len(looks):
+        return None
+    stacks = list({id(stack): stack for stack in naps}.values())
+    since = stacks[-1].taken_at if stacks else 0.0
+    for before, after in reversed(list(pairwise(stacks))):
+        if not _same_answer(before, after):
+            break
+        since = before.taken_at
+    return since if stacks and stacks[-1].taken_at - since >= SAME_S else None
+
+
+def _same_answer(before: Stack, after: Stack) -> bool:
+    """All that the variables lead to is to be seen and what it was; where nobody had asked before, it may be."""
+    if after.contents is None or any(digest == NOT_KNOWN for _, _, digest in after.contents):
+        return False
+    same = before.contents is None or set(before.contents) == set(after.contents)
+    return same and list(map(_shown, before.frames)) == list(map(_shown, after.frames))
+
+
+def _shown(frame: Frame) -> tuple[object, ...]:
+    """What is known of a call, but which objects its variables are bound to."""
+    return frame.function, frame.file, frame.line, frame.arguments_digest, frame.plain
 
 
 def _differ(before: Stack, after: Stack) -> bool:

@@ -40,7 +40,7 @@ def process_views(case: Case, graph: Graph, findings: tuple[Finding, ...]) -> tu
     some = len(again) < len(case.processes)
     now = _Known(case.history.rounds, suspects, case.roles, *((before.views, before.awake) if some else ({}, set())))
     for process in again:
-        reasons = _reasons(case, process, suspects)
+        reasons = _reasons(case, graph, process, suspects)
         known = before.views.get(process.pid)
         same = known is not None and all(map(is_, known[0], reasons))
         now.views[process.pid] = known if known and same else (reasons, _view(case, graph, suspects, process))
@@ -75,7 +75,7 @@ def _last(case: Case) -> Iterator[ProcessView]:
             )  # fmt: skip
 
 
-def _reasons(case: Case, process: Process, suspects: set[int]) -> tuple[object, ...]:
+def _reasons(case: Case, graph: Graph, process: Process, suspects: set[int]) -> tuple[object, ...]:
     """All that a view is made of, to be compared by identity."""
     key = (process.pid, process.pid)
     life = case.history.lives.get(process.key)
@@ -84,7 +84,9 @@ def _reasons(case: Case, process: Process, suspects: set[int]) -> tuple[object, 
         case.past(key),
         case.blocked.get(key),
         case.stacks.get(key),
-        case.motion(key),
+        motion := case.motion(key),
+        # Of one that only looks in from time to time it hangs on the others.
+        graph.node(key).status if motion is Motion.NAPPING else None,
         intern(until(case, key)),
         case.roles.get(process.pid),
         process.pid in suspects,

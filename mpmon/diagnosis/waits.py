@@ -131,6 +131,14 @@ _COLLECTIVES = (
     "send_object_list recv_object_list batch_isend_irecv wait _sync_buffers"
 )
 
+POINT_TO_POINT = frozenset(
+    {"send", "recv", "isend", "irecv", "send_object_list", "recv_object_list", "batch_isend_irecv"}
+)
+"""Operations between two ranks."""
+
+ASYNCHRONOUS = "an asynchronous operation"
+"""The word for what a rank waits for that called `Work.wait()` itself: a collective, or an operation between two ranks."""
+
 BACKWARD = "backward"
 """The word for a backward pass, in which DistributedDataParallel and FSDP reduce gradients."""
 

@@ -22,7 +22,7 @@ DEADLINE_S = 1.0
 AGAIN_S = 10.0
 """Between two rounds for the same objects."""
 
-SHARE, SHARE_AGAIN = 0.01, 0.0005
+SHARE, SHARE_AGAIN = 0.01, 0.0002
 """Of one CPU that may be spent on it, and on asking for the same objects again."""
 
 MOST_OBJECTS = 4096

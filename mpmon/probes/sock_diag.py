@@ -1,7 +1,7 @@
 """Every socket of our own network namespace, by one question to the kernel a family: sock_diag(7).
 
 It says what the files of proc_pid_net(5) do not: who is at the other end of a Unix socket, which connections wait to be
-accepted, and how long ago the last byte of a TCP connection went and came.  Nothing is asked of the job.
+accepted, how long ago the last byte of a TCP connection went and came, and how many went.  Nothing is asked of the job.
 Layouts: linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h, linux/unix_diag.h, linux/tcp.h.
 """
 
@@ -30,8 +30,8 @@ _INET_QUESTION = struct.Struct("=BBBxI48x")
 """struct inet_diag_req_v2: family, protocol, wanted attributes, states."""
 _INET_MESSAGE = struct.Struct("=BBxx4s16s16s12x4xI8xI")
 """struct inet_diag_msg: family, state, ports, source, destination, unread bytes or queued connections, inode."""
-_SENT_AT, _RECEIVED_AT = 44, 52
-"""tcpi_last_data_sent and tcpi_last_data_recv of struct tcp_info, milliseconds."""
+_SENT_AT, _RECEIVED_AT, _SENT = 44, 52, 200
+"""tcpi_last_data_sent and tcpi_last_data_recv of struct tcp_info, milliseconds; tcpi_bytes_sent, since Linux 4.19."""
 
 _NAME, _PEER, _ICONS, _RQLEN = 0, 2, 3, 4
 _UNIX_QUESTION = struct.pack(
@@ -61,6 +61,8 @@ class InetSocket(NamedTuple):
     """Bytes; for a listening socket the connections that wait to be accepted."""
     sent_age_s: float | None = None
     received_age_s: float | None = None
+    sent: int | None = None
+    """Bytes that were ever sent."""
 
 
 class UnixSocket(NamedTuple):
@@ -113,21 +115,19 @@ def end(address: bytes, port: bytes) -> bytes:
 def _tcp(body: bytes) -> InetSocket:
     family, state, ports, source, destination, unread, inode = _INET_MESSAGE.unpack_from(body)
     size = 4 if family == socket.AF_INET else 16
-    sent, received = _ages(body) if state != LISTEN else (None, None)
+    info = dict(_attributes(body, _INET_MESSAGE.size)).get(_INFO, b"") if state != LISTEN else b""
+    sent, received = _ages(info)
     local, remote = end(source[:size], ports[:2]), end(destination[:size], ports[2:])
-    return InetSocket("tcp", inode, state, local, remote, unread, sent, received)
+    total = struct.unpack_from("=Q", info, _SENT)[0] if len(info) >= _SENT + 8 else None
+    return InetSocket("tcp", inode, state, local, remote, unread, sent, received, total)
 
 
-def _ages(body: bytes) -> tuple[float | None, float | None]:
+def _ages(info: bytes) -> tuple[float | None, float | None]:
     """A connection that nothing went over yet counts from when it was made (tcp_finish_connect of net/ipv4)."""
-    for kind, info in _attributes(body, _INET_MESSAGE.size):
-        if kind == _INFO and len(info) >= _RECEIVED_AT + 4:
-            sent, received = (
-                struct.unpack_from("=I", info, _SENT_AT)[0],
-                struct.unpack_from("=I", info, _RECEIVED_AT)[0],
-            )
-            return sent / 1e3, received / 1e3
-    return None, None
+    if len(info) < _RECEIVED_AT + 4:
+        return None, None
+    sent, received = struct.unpack_from("=I", info, _SENT_AT)[0], struct.unpack_from("=I", info, _RECEIVED_AT)[0]
+    return sent / 1e3, received / 1e3
 
 
 def _unix_name(name: bytes) -> str:

@@ -82,12 +82,14 @@ class Schedule:
     def look_now(self) -> None:
         """Everything is due in the next round."""
         self._all_due = True
-        self._budget.fill()
+        self._budget.fill(len(self._table.living))
 
     def due(self, now: float) -> list[int]:
         """Pids to look at in this round, the most telling first."""
         self._budget.earn(now)
         was_first, self._is_first = self._is_first, False
+        if was_first:
+            self._budget.fill(len(self._table.living))
         if was_first and not self._eager:
             # The first picture of a screen shows processes only, and at once.
             return []

@@ -37,6 +37,21 @@ def test_the_one_that_put_less_than_it_took() -> None:
     assert found == Balance(WORKERS[1], taken=6, put=5)
 
 
+def orders(put: int) -> Case:
+    """Main gives an order for sixty images, `a` loads them, `b` gives one batch for each of them, and main takes these."""
+    return case(
+        queue("pipe:1", main=3, a=-3), queue("pipe:2", a=180, b=-180), queue("pipe:3", b=put, main=-put)
+    )  # fmt: skip
+
+
+def test_one_that_makes_little_of_much_owes_nothing() -> None:
+    assert owing(orders(179), EVERYBODY) == Balance(WORKERS[1], taken=180, put=179)
+
+
+def test_one_that_may_leave_out_many_is_not_said_to_owe() -> None:
+    assert owing(orders(150), EVERYBODY) is None
+
+
 @pytest.mark.parametrize(
     "results",
     [queue("pipe:3", main=-12, a=6, b=6), queue("pipe:3", main=-10, a=5, b=5), queue("pipe:3", main=-6, a=6)],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+
+import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
@@ -81,3 +84,45 @@ def test_a_rank_that_nobody_is_about_to_become_never_came(other: tuple[str, ...]
     found = said(*parent(), *waits, *stands)
     assert found.findings[0].cause == "rendezvous"
     assert "never came" in found.findings[0].summary
+
+
+SETS_UP = "train.py:41 set_up"
+
+
+def gathers(number: int, line: str = SETS_UP, *, world_size: int = 3, **values: object) -> tuple[Row, ...]:
+    """A rank in `init_process_group`, or wherever `line` leads, that has these values at hand."""
+    plain = {name: zlib.crc32(repr(value).encode()) for name, value in {"rank": number, **values}.items()}
+    called = msgspec.structs.replace(frame(line), plain=plain)
+    inner = "torch/distributed/distributed_c10d.py:1899 init_process_group"
+    pid, environment = 4110 + number, {"RANK": str(number), "WORLD_SIZE": str(world_size)}
+    return (
+        process(pid, parent=ROOT, environment=environment), stack("main", inner, called, pid=pid),
+        blocked("poll", pid=pid, ran_at=START - 60),
+    )  # fmt: skip
+
+
+def odd_ones(*rows: tuple[Row, ...]) -> list[str]:
+    """Who is named first, where it is not everybody."""
+    found = said(*parent(), *(row for part in rows for row in part)).findings[0]
+    assert found.cause == "rendezvous"
+    names = [suspect.role for suspect in found.suspects]
+    return names if "than most" in found.summary else []
+
+
+def test_one_that_counts_its_attempts_otherwise_looks_under_another_prefix() -> None:
+    assert odd_ones(gathers(0, attempt=0), gathers(1, attempt=1), gathers(2, attempt=0)) == ["rank 1"]
+
+
+def test_what_only_rank_0_has_it_has_by_right() -> None:
+    ranks = [gathers(number, attempt=int(number == 1), an_address=number == 0, world_size=4) for number in range(4)]
+    assert odd_ones(*ranks) == ["rank 1"]
+    assert odd_ones(gathers(0, is_master=True), gathers(1, is_master=False), gathers(2, is_master=False)) == []
+
+
+def test_values_of_other_lines_are_others_by_right() -> None:
+    later = gathers(1, "train.py:60 set_up_again", attempt=1)
+    assert odd_ones(gathers(0, attempt=0), later, gathers(2, attempt=0)) == []
+
+
+def test_of_two_none_is_the_odd_one() -> None:
+    assert odd_ones(gathers(0, attempt=0), gathers(1, attempt=1)) == []

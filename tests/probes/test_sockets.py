@@ -154,6 +154,16 @@ def test_when_the_last_byte_went_and_came() -> None:
             assert real(listening).received_at is None
 
 
+def test_how_much_was_sent() -> None:
+    with server(socket.AF_INET, "127.0.0.1") as listening, socket.create_connection(listening.getsockname()) as client:
+        accepted, _ = listening.accept()
+        with accepted:
+            client.sendall(b"hello")
+            accepted.recv(5)
+            assert (real(client).sent_bytes, real(accepted).sent_bytes) == (5, 0)
+            assert real(listening).sent_bytes is None
+
+
 def test_unix_sockets_by_their_peer_and_by_their_listener() -> None:
     one, other = socket.socketpair()
     with one, other:

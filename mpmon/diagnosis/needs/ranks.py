@@ -9,7 +9,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.needs.dead import dead_relatives
 from mpmon.diagnosis.needs.threads import native_mutex
 from mpmon.diagnosis.roles import HELPERS, target_of
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import ASYNCHRONOUS, POINT_TO_POINT, Wait
 from mpmon.diagnosis.words import several
 
 
@@ -25,7 +25,7 @@ def collective(case: Case, key: ThreadKey) -> Need | None:
         return Need(tuple(dead), every=True, words=f"{words} with a rank that ended")
     if need := _by_numbers(case, key[0], words):
         return need
-    if need := _with_peer(case, key, words):
+    if need := _with_peer(case, key, words) or _with_only_contact(case, key, words):
         return need
     absent = [(pid, pid) for pid in ranks if pid != key[0] and not _in_collective(case, pid)]
     if absent:
@@ -74,6 +74,41 @@ def _with_peer(case: Case, key: ThreadKey, words: str) -> Need | None:
     if len(peers) != 1:
         return None
     return Need(((peers[0], peers[0]),), every=True, words=f"{words} with {case.role(peers[0]).name}")
+
+
+GREETING_BYTES = 16
+"""More than the one who makes a connection of gloo sends at once, and less than any message: gloo/transport/tcp/pair.h."""
+
+
+def _with_only_contact(case: Case, key: ThreadKey, words: str) -> Need | None:
+    """In an operation whose other side nobody names: the only rank it has ever sent anything over gloo's connections.
+
+    Whoever sends or receives tells the other side at once that it is ready to.
+    """
+    if words != ASYNCHRONOUS and words not in POINT_TO_POINT:
+        return None
+    sent = _sent_to_ranks(case, key[0])
+    asked = [pid for pid, count in sent.items() if count > GREETING_BYTES]
+    if len(asked) != 1 or set(sent) != set(_ranks_of_group(case)) - {key[0]}:
+        return None
+    name = case.role(asked[0]).name
+    evidence = f"{case.role(key[0]).name} has never sent anything to another rank than {name}" if len(sent) > 1 else ""
+    return Need(((asked[0], asked[0]),), every=True, words=f"{words} with {name}", evidence=evidence)
+
+
+def _sent_to_ranks(case: Case, pid: int) -> dict[int, int]:
+    """Bytes by the rank at the other end of connections that native threads of both wait on; empty where not all is known."""
+    sent: dict[int, int] = {}
+    for key in case.natives(pid):
+        for item in case.waits_on(key):
+            if item.kind != "socket" or item.listens or (item.peer and item.peer not in case.objects):
+                # Nobody waits at the other end: it belongs to a client of torch's store.
+                continue
+            far = [row.pid for row in case.holders.get(item.peer or "", ()) if row.pid in case.ranks and row.pid != pid]
+            if len(far) != 1 or item.sent_bytes is None:
+                return {}
+            sent[far[0]] = max(sent.get(far[0], 0), item.sent_bytes)
+    return sent
 
 
 def _outside(target: Target) -> str:

@@ -68,7 +68,7 @@ def _ring(knot: Knot, readers: list[ThreadKey]) -> Claim | None:
 def _owed(knot: Knot, owes: Balance) -> str:
     return (
         f"by their ledgers {knot.case.role(owes.pid).name} (pid {owes.pid}) took {owes.taken} items and put {owes.put}, "
-        "and each of the others put as many as it took, or more"
+        "and each of the others put as many as it took, or more, or makes little of much"
     )
 
 

@@ -1,8 +1,10 @@
 """Fewer ranks came than the world size, or they look for each other in the wrong place.
 
 What it looks like: ranks stand in `init_process_group` or wait for a key of the store.
-Why: a rank was never started or died before, WORLD_SIZE is wrong, MASTER_ADDR, MASTER_PORT or `init_method` differ.
-What to do: count the ranks; compare MASTER_ADDR, MASTER_PORT and WORLD_SIZE in their environments, and `init_method`.
+Why: a rank was never started or died before, WORLD_SIZE is wrong, MASTER_ADDR, MASTER_PORT or `init_method` differ, or the
+names of keys do: a prefix with the number of an attempt or of an epoch that one rank counts differently.
+What to do: count the ranks; compare MASTER_ADDR, MASTER_PORT and WORLD_SIZE in their environments, `init_method`, and what
+goes into the names of keys and prefixes.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from mpmon.diagnosis.collectives import differing
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
@@ -30,7 +33,8 @@ def claim(knot: Knot) -> Claim | None:
         return _key_never_set(knot)
     if knot.ending not in (Ending.NOBODY, Ending.OUTSIDE, Ending.OPEN, Ending.CYCLE):
         return None
-    if astray := _elsewhere(knot, _gathering(knot) or waiting):
+    gathering = _gathering(knot) or waiting
+    if astray := _elsewhere(knot, gathering) or _with_other_values(knot, gathering):
         return astray
     names = several([knot.case.role(key[0]).name for key in waiting])
     why = knot.nobody.why if knot.nobody else knot.outside.who if knot.outside else "the others"
@@ -73,6 +77,31 @@ def _elsewhere(knot: Knot, waiting: list[tuple[int, int]]) -> Claim | None:
     )
 
 
+def _with_other_values(knot: Knot, waiting: list[tuple[int, int]]) -> Claim | None:
+    """Ranks that wait for each other at the same line, some of them with another value at hand than most: they look for the
+    others under another name.  Rank 0 alone serves the store, so that it has values of its own by right.
+    """
+    if len({str(knot.case.place(key)) for key in waiting}) > 1:
+        return None
+    waiting = sorted(waiting, key=lambda key: (_rank(knot, key), key))
+    found = differing(waiting, knot.case)
+    if found and [_rank(knot, key) for key in found[0]] == [0]:
+        found = differing(waiting[1:], knot.case)
+    if found is None:
+        return None
+    odd, variable = found
+    names = several([knot.case.role(key[0]).name for key in odd])
+    everybody = several([knot.case.role(key[0]).name for key in waiting])
+    return Claim(
+        summary=f"{everybody} wait for each other in {knot.standing(waiting[0]).words}{knot.at(waiting[0])}, but {names} "
+        f"with another `{variable}` than most",
+        evidence=(f"the local variable `{variable}` differs on {names}", *knot.edge_evidence()),
+        advice=(f"Give all ranks the same `{variable}`, where it goes into a prefix or a key of the store.",),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, odd)),
+    )
+
+
 def _rank(knot: Knot, key: tuple[int, int]) -> int:
     number = knot.case.role(key[0]).rank
     return 1 << 30 if number is None else number
@@ -98,6 +127,8 @@ def _key_never_set(knot: Knot) -> Claim | None:
     others = [key for key in knot.closed.members if key not in waiting]
     if any(knot.standing(key).kind is Wait.COLLECTIVE for key in others):
         return None
+    if not others and (astray := _with_other_values(knot, waiting)):
+        return astray
     names = several([knot.case.role(key[0]).name for key in waiting])
     ends = [f"{knot.case.role(key[0]).name} waits for {knot.standing(key).words}{knot.at(key)}" for key in others]
     return Claim(

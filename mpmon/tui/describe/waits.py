@@ -40,6 +40,8 @@ def _call(scene: Scene, blocked: Blocked) -> Line:
         return (("on a CPU", "good"),)
     where = blocked.syscall or blocked.wchan
     spans: list[Span] = [("in ", "dim"), (where, "")] if where else [(f"state {blocked.state}", "dim")]
+    if _is_over(scene, blocked):
+        return (*spans, (" when it was last looked at; it has run since", "dim"))
     if blocked.ran_at is not None:
         spans.append((f" · asleep {fmt.age(scene.since(blocked.ran_at))}", ""))
     if blocked.timeout_s is not None:
@@ -47,6 +49,13 @@ def _call(scene: Scene, blocked: Blocked) -> Line:
     if blocked.wakes_at is not None:
         spans.append((f" · wakes in {fmt.age(blocked.wakes_at - scene.now)}", ""))
     return tuple(spans)
+
+
+def _is_over(scene: Scene, blocked: Blocked) -> bool:
+    """It has run since that look, or will at any moment: its time was up."""
+    view = scene.views.get(blocked.pid)
+    moves = blocked.tid == blocked.pid and view is not None and view.mood == "working"
+    return (blocked.wakes_at is not None and blocked.wakes_at < scene.now) or (moves and blocked.ran_at is not None)
 
 
 def _object(scene: Scene, blocked: Blocked, waited: str) -> Line:
