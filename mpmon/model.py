@@ -291,6 +291,10 @@ class Stack(Row, frozen=True, kw_only=True):
     a digest of what the variable leads to: numbers in attributes, how much containers hold, the memory of tensors on the
     CPU. The digest is -1 where that cannot be seen. `None`: nobody asked.
     """
+    turning: tuple[int, ...] = ()
+    """With `contents`: places of calls, counted from the outermost, that went back to an instruction further up while they
+    were read: loops whose turns take microseconds.
+    """
 
 
 class Exit(Row, frozen=True, kw_only=True):

@@ -110,10 +110,21 @@ def _loop(stacks: list[Stack]) -> int | None:
 
 
 def _comes_back(stacks: list[Stack]) -> bool:
-    """Lines further up follow lines further down. Native code that takes its time stays where it is."""
+    """Lines further up follow lines further down; in a loop that leaves everything as it is, instructions do.
+
+    Native code that takes its time stays where it is.
+    """
     places = [[frame.line for frame in reversed(stack.frames)] for stack in stacks]
     moves = [(before, after) for before, after in pairwise(places) if before != after]
-    return len(moves) >= FEWEST_MOVES and any(after < before for before, after in moves)
+    jumps = len(moves) >= FEWEST_MOVES and any(after < before for before, after in moves)
+    read = [stack for stack in stacks if _is_read(stack)]
+    return jumps or (_is_idle(read) and 2 * sum(bool(stack.turning) for stack in read) > len(read))
+
+
+def _is_idle(stacks: list[Stack]) -> bool:
+    """It only asks again and again: no variable changes, not even for the time of a turn."""
+    plain = [[frame.plain for frame in stack.frames if is_user(frame.file)] for stack in stacks]
+    return all(values == plain[0] for values in plain) and len({stack.contents for stack in stacks}) == 1
 
 
 # Iterators

@@ -99,7 +99,7 @@ def ask_interpreters(
         found = look_inside(
             proc, look.pid, look.sleepers(), runners=look.runners, circlers=circlers, is_parent=is_parent
         )
-        look.note_inside(found.turns, found.contents)
+        look.note_inside(found.turns, found.contents, found.turning)
         look.locks, look.awaited, look.locks_problem = found.locks, found.awaited, found.unknown
         if not keeps:
             look.remembered, look.children = found.remembered, children

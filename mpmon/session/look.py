@@ -148,12 +148,17 @@ class Look:
         return bool(children) and children == self.children and children <= known and None not in ended
 
     def note_inside(
-        self, turns: Mapping[int, tuple[tuple[int, ...], ...]], contents: Mapping[int, tuple[tuple[int, int, int], ...]]
+        self,
+        turns: Mapping[int, tuple[tuple[int, ...], ...]],
+        contents: Mapping[int, tuple[tuple[int, int, int], ...]],
+        turning: Mapping[int, tuple[int, ...]],
     ) -> None:
-        """How far the loops of its runners are, and what the variables of some lead to, by thread."""
+        """How far the loops of its runners are, what the variables of some lead to, and which of their calls turn, by thread."""
         if turns or contents:
             self.stacks = tuple(
-                msgspec.structs.replace(row, turns=turns.get(row.tid), contents=contents.get(row.tid))
+                msgspec.structs.replace(
+                    row, turns=turns.get(row.tid), contents=contents.get(row.tid), turning=turning.get(row.tid, ())
+                )
                 if row.tid in turns or row.tid in contents else row
                 for row in self.stacks or ()
             )  # fmt: skip

@@ -45,6 +45,7 @@ def search(
     argument: int = 7,
     written: int = 0,
     torn: bool = False,
+    turning: tuple[int, ...] = (),
 ) -> Rows:
     """A trainer in `find`, called by `main`, at one of two lines with one of two values of what is no plain variable."""
     line = 20 + at % 2 if line is None else line
@@ -53,7 +54,9 @@ def search(
         loop, plain={"candidate": value} if plain else None, trend={"candidate": trend} if trend else None
     )
     frames = ("job.py:9 cost",) if torn else (loop, "job.py:50 main")
-    found = msgspec.structs.replace(stack("main", *frames, at=at), turns=turns, contents=contents, owns_gil=True)
+    found = msgspec.structs.replace(
+        stack("main", *frames, at=at), turns=turns, contents=contents, turning=turning, owns_gil=True
+    )
     return msgspec.structs.replace(process(), written_bytes=written), thread(slices=at), found, running()
 
 
@@ -80,6 +83,7 @@ GOES_ROUND: dict[str, Callable[[int], dict[str, Any]]] = {
     "something is new in a call inside of it": lambda at: {"contents": ((LOOP + 1, 0, at),)},
     "a tensor that cannot be seen is in a call around it": lambda _: {"contents": ((LOOP - 1, 0, -1),)},
     "it got on before": lambda at: {"contents": ((LOOP, 0, min(at, 3)),)},
+    "it stays in one line and turns": lambda at: {"line": 20, "turning": (LOOP,) if at % 3 else ()},
     "it counted before": lambda at: {"value": min(at, 3), "trend": int(0 < at <= 3)},
 }
 
@@ -108,6 +112,12 @@ GETS_ON: dict[str, Callable[[int], dict[str, Any]]] = {
     "a loop inside of it takes long and advances": lambda at: {"turns": ((0x70, at, LOOP + 1),)},
     "nothing is known of its variables": lambda _: {"plain": False},
     "it stays in one line": lambda _: {"line": 20},
+    "it turns in one line, and a number changes": lambda at: {"line": 20, "turning": (LOOP,), "value": at % 2},
+    "it turns in one line, and an object changes": lambda at: {
+        "line": 20,
+        "turning": (LOOP,),
+        "contents": ((LOOP, 0, at % 2),),
+    },
     "it goes down line by line": lambda at: {"line": 20 + at},
 }
 

@@ -215,3 +215,30 @@ def test_an_object_of_a_native_library(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with waiting(tmp_path, "pass", "import torch; loop(torch.distributed.HashStore())") as program:
         assert digests(program)[LOOP, 0] == NOT_KNOWN
+
+
+# Loops that turn
+
+
+@pytest.mark.parametrize(
+    ("body", "turns"),
+    [("while not hashlib.done: pass", True), ("hashlib.pbkdf2_hmac('sha1', b'', b'', (1 << 31) - 1)", False)],
+)
+def test_a_loop_turns_and_native_code_stays_where_it_is(tmp_path: Path, body: str, *, turns: bool) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(
+        f"import hashlib\nhashlib.done = False\ndef work():\n    print('ready', flush=True)\n    {body}\nwork()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        try:
+            listen(program)
+            # One look may come before it is there, or hit the same instruction each time.
+            seen = {
+                look_inside(Proc(), program.pid, {}, circlers=[program.pid]).turning[program.pid] for _ in range(20)
+            }
+        finally:
+            program.kill()
+    assert seen <= {(), (LOOP,)}
+    assert ((LOOP,) in seen) == turns

@@ -124,8 +124,13 @@ class FrameInMemory:
     def _kept_depth(self) -> int:
         if self._layout.blocks is not None:
             return self._depth_of_blocks(self._layout.blocks)
-        at = self._objects.word(self._address + self._layout.instruction) - self.code.first_instruction
-        return handler_depth(self.code.exceptions, at // 2)
+        return handler_depth(self.code.exceptions, self.step())
+
+    def step(self) -> int:
+        """The instruction it is at now, counted from the first one of its code. Raises `Torn`."""
+        if self._layout.blocks is not None:
+            return self._objects.words("i", self._address + self._layout.instruction)[0]
+        return (self._objects.word(self._address + self._layout.instruction) - self.code.first_instruction) // 2
 
     def _depth_of_blocks(self, blocks: int) -> int:
         """3.10: each block knows the depth to go back to."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from itertools import pairwise
 
 import msgspec
 
@@ -42,6 +44,9 @@ WAITS_FOR_WORK = frozenset({"wait", "synchronize"})
 NO_POSITION = -1
 """Of an iterator of which it is not known where it is."""
 
+STEPS, MOST_STEPS = 64, 1 << 20
+"""How often it is read at which instruction a call is, and how many instructions no code has."""
+
 Note = Callable[[int, list[FrameInMemory]], None]
 
 
@@ -57,6 +62,8 @@ class Findings(msgspec.Struct):
     """`Stack.turns` of the runners, by thread."""
     contents: Mapping[int, tuple[tuple[int, int, int], ...]] = {}
     """`Stack.contents` of the circlers, by thread."""
+    turning: Mapping[int, tuple[int, ...]] = {}
+    """`Stack.turning` of the circlers, by thread."""
 
 
 def look_inside(
@@ -79,7 +86,7 @@ def look_inside(
             runtime = find_runtime(proc, pid, memory, areas(proc, pid))
             inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
-            turns, contents = inside.turns(runners), inside.contents(circlers)
+            turns, contents, turning = inside.turns(runners), inside.contents(circlers), inside.turning(circlers)
         moved = tids.moved()
     except NoInterpreter as reason:
         return Findings(unknown=Unknown(table="locks", pid=pid, reason=str(reason)))
@@ -93,6 +100,7 @@ def look_inside(
         Unknown(table="locks", pid=pid, reason=inside.problem) if inside.problem else None,
         turns,
         contents,
+        turning,
     )
 
 
@@ -164,6 +172,22 @@ class _Inside:
     def contents(self, tids: Collection[int]) -> dict[int, tuple[tuple[int, int, int], ...]]:
         """What the variables of these threads lead to, see `Stack.contents`."""
         return {tid: tuple(self._contents(self._stacks[tid])) for tid in tids if self._stacks.get(tid)}
+
+    def turning(self, tids: Collection[int]) -> dict[int, tuple[int, ...]]:
+        """Which calls of these threads go round and round at this moment, see `Stack.turning`."""
+        return {tid: tuple(self._turning(self._stacks[tid][::-1])) for tid in tids if self._stacks.get(tid)}
+
+    def _turning(self, frames: list[FrameInMemory]) -> Iterator[int]:
+        for place, frame in enumerate(frames):
+            with suppress(Torn):
+                steps = [self._step_now(frame) for _ in range(STEPS)]
+                # What lies further in may have returned: then there is anything in its place.
+                if all(0 <= step < MOST_STEPS for step in steps) and any(b < a for a, b in pairwise(steps)):
+                    yield place
+
+    def _step_now(self, frame: FrameInMemory) -> int:
+        self._objects.forget_pages()
+        return frame.step()
 
     def _contents(self, frames: list[FrameInMemory]) -> Iterator[tuple[int, int, int]]:
         return Contents(self._objects).of(frames[::-1])
