@@ -167,6 +167,8 @@ class ProcessView(Row, frozen=True, kw_only=True):
     world_size: int | None = None
     parent: int | None = None
     """Where it hangs in the job's tree (the process it works for, not always the kernel's parent)."""
+    target_known: bool = True
+    """`False` of a child of multiprocessing that was not seen to run its function: another look may give it another role."""
     cpu_percent: float | None = None
     """Of one core, since the round before."""
     does: str = ""

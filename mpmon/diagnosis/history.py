@@ -16,7 +16,7 @@ from mpmon.diagnosis.findings import Moment
 from mpmon.diagnosis.ipc.ground import Ground
 from mpmon.diagnosis.ipc.queues import parts
 from mpmon.diagnosis.memory import others
-from mpmon.diagnosis.roles import Role, roles, still_hold
+from mpmon.diagnosis.roles import GivenNames, Role, given_names, roles, still_hold
 from mpmon.diagnosis.waits import Standing, standing
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
 
@@ -102,6 +102,8 @@ class History:
         """
         self._rates: dict[int, float | None] = {}
         """Of processes, as far as they are not 0."""
+        self.given: GivenNames = {}
+        """Of children that are not known to have ended."""
         self.roles: dict[int, Role] = {}
         self.last_roles: dict[int, Role] = {}
         """Of those that ended while mpmon watched."""
@@ -135,7 +137,8 @@ class History:
         new.lives = self._lives(snapshot, again)
         new._rates = {row.pid: rate for row in again if (rate := new.lives[row.key].rate) != 0.0}
         new.births = self._births(snapshot) if stirred is None else self._late_births(snapshot.taken_at)
-        new.roles = self._roles(snapshot, changes)
+        new.given = self._given(snapshot)
+        new.roles = self._roles(snapshot, changes, new.given)
         new.last_roles = self._last_roles(snapshot)
         new.queue_parts = self._queue_parts(snapshot, new.roles)
         new.trend = (*self.trend[-(TREND_ROUNDS - 1) :], _moment(snapshot, new._rates))
@@ -222,11 +225,15 @@ class History:
         known = self.last_roles | self.roles
         return {row.pid: known[row.pid] for row in snapshot.exits if row.pid in known}
 
-    def _roles(self, snapshot: Snapshot, changes: list[_Row] | None) -> dict[int, Role]:
+    def _given(self, snapshot: Snapshot) -> GivenNames:
+        if self.snapshot is not None and self.snapshot.remembered is snapshot.remembered:
+            return self.given
+        found = given_names(snapshot.remembered)
+        return self.given if found == self.given else found
+
+    def _roles(self, snapshot: Snapshot, changes: list[_Row] | None, given: GivenNames) -> dict[int, Role]:
         before = self.snapshot
-        if changes is not None and self._still_hold(snapshot, {row.pid for row in changes if isinstance(row, Stack)}):
-            return self.roles
-        if before and before.stacks is snapshot.stacks and _same_names(before.processes, snapshot.processes):
+        if given is self.given and self._same_roles(snapshot, changes):
             return self.roles
         stacks: dict[int, list[Stack]] = defaultdict(list)
         for stack in snapshot.stacks:
@@ -237,8 +244,17 @@ class History:
         alive = {process.key for process in snapshot.processes}
         known = {row.pid: self.roles[row.pid] for row in (before.processes if before else ()) if row.key in alive}
         frozen = {pid: frozenset(found) for pid, found in names.items()}
-        found = roles(snapshot.processes, stacks, snapshot.root_pid, known, frozen)
+        found = roles(snapshot.processes, stacks, snapshot.root_pid, known, frozen, given=given)
         return self.roles if found == self.roles else found
+
+    def _same_roles(self, snapshot: Snapshot, changes: list[_Row] | None) -> bool:
+        """Whether nothing has changed that roles depend on, but perhaps the names that programs give."""
+        before = self.snapshot
+        if changes is not None and self._still_hold(snapshot, {row.pid for row in changes if isinstance(row, Stack)}):
+            return True
+        if before is None or before.stacks is not snapshot.stacks:
+            return False
+        return _same_names(before.processes, snapshot.processes)
 
     def _queue_parts(self, snapshot: Snapshot, roles: Mapping[int, Role]) -> dict[str, str]:
         before = self.snapshot
@@ -259,7 +275,7 @@ class History:
             return True
         stacks = {pid: [row for row in snapshot.stacks if row.pid == pid] for pid in pids}
         names = {pid: frozenset(row.name for row in snapshot.threads if row.pid == pid) for pid in pids}
-        return still_hold(self.roles, snapshot.processes, stacks, snapshot.root_pid, names)
+        return still_hold(self.roles, snapshot.processes, stacks, snapshot.root_pid, names, given=self.given)
 
 
 def _moment(snapshot: Snapshot, rates: Mapping[int, float | None]) -> Moment:

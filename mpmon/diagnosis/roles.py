@@ -7,6 +7,9 @@ the environment.  A role once seen is kept: a process that exits or may no longe
 `mp.spawn` sets RANK after the start, so /proc lacks it there; the index then comes from the frame of its wrapper.
 DataLoader workers inherit RANK from their rank and are not ranks themselves.
 
+A child of multiprocessing is called after the function it was started with.  Where no frame shows that (a subclass of
+`Process` has its own `run`, a zombie has no frames) it has the name of its `Process`, if its parent's program still has that.
+
 Where the root is not Python, it and what stands between it and the first Python below it only start the job: a shell that
 runs a script, `timeout`, `mpirun`, init.  The eldest Python below them is the main program.
 """
@@ -17,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from mpmon.diagnosis.frames import bare, calls, is_machinery, own_frames
-from mpmon.model import Frame, Process, Row, Stack
+from mpmon.model import Frame, Process, Remembered, Row, Stack
 
 WORKER_FILE = "torch/utils/data/_utils/worker.py"
 POOL_FILE = "multiprocessing/pool.py"
@@ -49,6 +52,8 @@ class Role(Row, frozen=True, kw_only=True):
     """The number is its place among its siblings, not what the process calls itself; of a launcher: it is one for no other
     reason than that it is not Python, and that Python runs below it.
     """
+    target_known: bool = True
+    """`False` of a child of multiprocessing that was not seen to run its function: it has the name of its `Process`, or `?`."""
 
     @property
     def serves(self) -> bool:
@@ -66,6 +71,12 @@ PROCESS_GROUP_THREADS = frozenset({"pt_gloo_runloop", "gloo_tcp_loop", "pt_nccl_
 
 RENDEZVOUS_FILE = "torch/distributed/rendezvous.py"
 
+GivenNames = Mapping[tuple[int, int], str]
+"""What programs call their children, by the pids of the program and of the child."""
+
+LONGEST_NAME = 40
+"""Characters of a name that a program gave that are shown."""
+
 SERVANTS = frozenset({"dataloader worker", "pool worker", "manager", "shm manager", "forkserver", "resource tracker"})
 HELPERS = frozenset({"resource tracker", "forkserver", "shm manager", "manager"})
 """Processes that only serve others and never matter for progress by themselves."""
@@ -77,6 +88,8 @@ def roles(
     root_pid: int,
     known: Mapping[int, Role],
     thread_names: Mapping[int, frozenset[str]],
+    *,
+    given: GivenNames,
 ) -> dict[int, Role]:
     """The role of every process, by pid. `known` are those of the round before; a role that is the same is the same object."""
     by_pid = {process.pid: process for process in processes}
@@ -84,7 +97,8 @@ def roles(
     found: dict[int, Role] = {}
     for process in sorted(processes, key=lambda row: (row.start_time, row.pid)):
         names = thread_names.get(process.pid, frozenset())
-        role = _role(process, by_pid, stacks.get(process.pid, ()), main, found, names=names, starters=starters)
+        rows = stacks.get(process.pid, ())
+        role = _role(process, by_pid, rows, main, found, names=names, given=given, starters=starters)
         before = known.get(process.pid)
         found[process.pid] = before if before and _holds(before, role) else role
     return found
@@ -96,14 +110,16 @@ def still_hold(
     stacks: Mapping[int, Sequence[Stack]],
     root_pid: int,
     thread_names: Mapping[int, frozenset[str]],
+    *,
+    given: GivenNames,
 ) -> bool:
-    """Whether those with new `stacks` are what they were; then so is everybody else."""
+    """Whether those with new `stacks` are what they were; then so is everybody else, as long as `given` is what it was."""
     by_pid = {process.pid: process for process in processes}
     main = next((pid for pid, role in known.items() if role.kind == "main"), root_pid)
     return all(
         pid in known
         and pid in by_pid
-        and _holds(known[pid], _role(by_pid[pid], by_pid, rows, main, known, names=thread_names[pid]))
+        and _holds(known[pid], _role(by_pid[pid], by_pid, rows, main, known, names=thread_names[pid], given=given))
         for pid, rows in stacks.items()
     )
 
@@ -116,11 +132,12 @@ def _role(
     others: Mapping[int, Role],
     *,
     names: frozenset[str],
+    given: GivenNames,
     starters: frozenset[int] = frozenset(),
 ) -> Role:
     main = next((stack for stack in stacks if stack.tid == process.pid), None)
     parent = _client(process, by_pid, others)
-    reader = _Reader(process, main, by_pid.get(parent or 0), others, names)
+    reader = _Reader(process, main, by_pid.get(parent or 0), others, names, given=given)
     return reader.starter() if process.pid in starters else reader.role(main_pid)
 
 
@@ -176,8 +193,8 @@ def _surer(before: Role, now: Role) -> bool:
     """A stack may be missing for once; what was seen in an earlier one still holds."""
     if not _is_vague(before) and _is_vague(now):
         return True
-    unsure = (now.guessed and not before.guessed) or now.name.endswith("?")
-    return before.kind == now.kind and unsure
+    unsure = (now.guessed and not before.guessed) or (before.target_known and not now.target_known)
+    return before.kind == now.kind and (unsure or now.name == f"{now.kind} ?")
 
 
 def _is_vague(role: Role) -> bool:
@@ -193,6 +210,8 @@ class _Reader:
         parent: Process | None,
         others: Mapping[int, Role],
         names: frozenset[str],
+        *,
+        given: GivenNames,
     ) -> None:
         self.process = process
         self.frames = tuple(own_frames(stack)) if stack else ()
@@ -202,6 +221,7 @@ class _Reader:
         self.parent_command = parent.cmdline if parent else None
         self.others = others
         self.thread_names = names
+        self.given = given.get((parent.pid, process.pid)) if parent else None
         self.command = process.cmdline or ()
 
     def starter(self) -> Role:
@@ -299,9 +319,16 @@ class _Reader:
         target = target_of(self.frames)
         if target:
             return Role(name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent)
-        if any("--multiprocessing-fork" in word for word in self.command) or self._ended_fork() or self._forked():
-            return Role(name="process ?", kind="process", parent=self.parent)
+        if self._has_process_object() or self._spawned() or self._ended_fork() or self._forked():
+            return named_process(self.given, self.parent, self._rank_of_parent())
         return Role(name="subprocess", kind="subprocess", rank=self._rank_of_parent(), parent=self.parent)
+
+    def _has_process_object(self) -> bool:
+        """Whatever its command line says by now; one that runs another program since is no process of multiprocessing."""
+        return self.given is not None and self._python()
+
+    def _spawned(self) -> bool:
+        return any("--multiprocessing-fork" in word for word in self.command)
 
     def _ended_fork(self) -> bool:
         """A zombie that kept its parent's name: it was forked and never ran another program."""
@@ -322,6 +349,28 @@ class _Reader:
 
     def _python(self) -> bool:
         return is_python(self.process) or bool(self.frames)
+
+
+def named_process(name: str | None, parent: int | None, rank: int | None = None) -> Role:
+    """A child of multiprocessing of which the function is not known; `rank` is its parent's."""
+    return Role(name=f"process {name or '?'}", kind="process", rank=rank, parent=parent, target_known=False)
+
+
+def given_names(rows: Iterable[Remembered]) -> dict[tuple[int, int], str]:
+    """Of children that nobody has collected; the pid of one that was collected may be another process's by now."""
+    named = ((row, given_name(row)) for row in rows if row.returncode is None)
+    return {(row.pid, row.child): name for row, name in named if name}
+
+
+def given_name(row: Remembered) -> str | None:
+    """`Process.name`, short enough for a line; `None` for what is not plain text.
+
+    Names that are not ASCII cannot be read from memory: they come as nonsense.
+    """
+    name = row.name.strip()
+    if not (name and name.isascii() and name.isprintable()):
+        return None
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def target_of(frames: Iterable[Frame]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mpmon.diagnosis.history import History, Past, ThreadKey
 from mpmon.diagnosis.memory import Memory
-from mpmon.diagnosis.roles import PROCESS_GROUP_THREADS, Role
+from mpmon.diagnosis.roles import PROCESS_GROUP_THREADS, Role, given_name, named_process
 from mpmon.model import (
     NOT_PYTHON,
     Awaited,
@@ -53,7 +53,7 @@ class Tables:
         """The role of a process, also of one this snapshot does not have."""
         row = None if pid in self.roles else self.remembered.get(pid)
         if row:
-            return Role(name=f"process {row.name or pid}", kind="process", parent=row.pid)
+            return named_process(given_name(row) or str(pid), row.pid)
         return self.roles.get(pid) or Role(name="other", kind="other")
 
     @cached_property

@@ -70,7 +70,7 @@ def _last(case: Case) -> Iterator[ProcessView]:
         if role and row.pid not in case.processes and case.now - row.seen_at <= LAST_S:
             yield ProcessView(
                 pid=row.pid, role=role.name, rank=role.rank, local_rank=role.local_rank, world_size=role.world_size,
-                parent=role.parent if role.parent is not None else row.process.ppid,
+                parent=role.parent if role.parent is not None else row.process.ppid, target_known=role.target_known,
                 does=death(case, row.pid).how, mood="dead",
             )  # fmt: skip
 
@@ -102,6 +102,7 @@ def _view(case: Case, graph: Graph, suspects: set[int], process: Process) -> Pro
     return ProcessView(
         pid=process.pid, role=role.name, rank=role.rank, local_rank=role.local_rank, world_size=role.world_size,
         parent=role.parent if role.parent is not None else process.ppid if process.ppid in case.processes else None,
+        target_known=role.target_known,
         cpu_percent=_cpu_percent(case, process), does=_does(case, process, mood), mood=mood,
         still_since=stands_since(case, key) if case.past(key) and mood != "working" else None,
     )  # fmt: skip

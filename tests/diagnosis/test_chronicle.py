@@ -19,7 +19,8 @@ def rank(number: int, pid: int, **more: object) -> tuple[Process, ProcessView]:
 
 
 def nobody(pid: int, role: str = "process ?", **more: object) -> tuple[Process, ProcessView]:
-    return process(pid, parent=ROOT, **more), ProcessView(pid=pid, role=role, parent=ROOT)
+    view = ProcessView(pid=pid, role=role, parent=ROOT, target_known=not role.startswith("process "))
+    return process(pid, parent=ROOT, **more), view
 
 
 LAUNCHER = process(), ProcessView(pid=ROOT, role="launcher")
@@ -74,6 +75,12 @@ def test_those_of_a_kind_that_start_together_are_told_together() -> None:
 def test_one_whose_role_is_not_known_yet_is_told_as_what_it_turns_out_to_be() -> None:
     rounds = [job(), job(nobody(4101)), job(nobody(4101)), job(rank(3, 4101))]
     assert told(*rounds) == [("born", "rank 3 started (pid 4101)")]
+
+
+def test_one_that_has_but_the_name_of_its_process_may_yet_turn_out_to_be_somebody() -> None:
+    named = job(nobody(4101, "process SpawnProcess-1"))
+    assert told(job(), named, named, job(rank(3, 4101))) == [("born", "rank 3 started (pid 4101)")]
+    assert told(job(), *[named] * 4) == [("born", "process SpawnProcess-1 started (pid 4101)")]
 
 
 def test_one_that_remains_nobody_is_told_after_a_while() -> None:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mpmon.diagnosis.roles import Role, roles, still_hold
-from mpmon.model import Frame, Process, Stack
-from tests.builders import ROOT, frame, process, stack
+import msgspec
+import pytest
+
+from mpmon.diagnosis.roles import LONGEST_NAME, Role, given_names, roles, still_hold
+from mpmon.model import Frame, Process, Remembered, Row, Stack
+from tests.builders import ROOT, after, frame, history, process, snapshot, stack
 
 BOOTSTRAP = ("multiprocessing/process.py:108 BaseProcess.run", "multiprocessing/process.py:314 BaseProcess._bootstrap")
 
 
-def named(*rows: Process | Stack, root: int = ROOT, known: Mapping[int, Role] | None = None) -> dict[int, Role]:
+def named(*rows: Row, root: int = ROOT, known: Mapping[int, Role] | None = None) -> dict[int, Role]:
     stacks: dict[int, list[Stack]] = {}
     for row in rows:
         if isinstance(row, Stack):
             stacks.setdefault(row.pid, []).append(row)
-    return roles([row for row in rows if isinstance(row, Process)], stacks, root, known or {}, {})
+    given = given_names(row for row in rows if isinstance(row, Remembered))
+    return roles([row for row in rows if isinstance(row, Process)], stacks, root, known or {}, {}, given=given)
 
 
-def names(*rows: Process | Stack, root: int = ROOT) -> dict[int, str]:
+def names(*rows: Row, root: int = ROOT) -> dict[int, str]:
     return {pid: role.name for pid, role in named(*rows, root=root).items()}
 
 
@@ -145,10 +149,108 @@ def test_new_frames_of_one_process_leave_all_roles_as_they_are_or_not() -> None:
 
     def hold(*now: Stack) -> bool:
         stacks = {row.pid: [row] for row in now}
-        return still_hold(known, rows, stacks, ROOT, {row.pid: frozenset() for row in now})
+        return still_hold(known, rows, stacks, ROOT, {row.pid: frozenset() for row in now}, given={})
 
     assert hold(stack("train.py:9 step", pid=ROOT))
     assert hold(stack("train.py:2 collate", worker_frame(3), *BOOTSTRAP, pid=7))
     assert not hold(stack("main", worker_frame(4), *BOOTSTRAP, pid=7))
     assert not hold(stack("main", worker_frame(5), *BOOTSTRAP, pid=8))
     assert not hold(stack("main", pid=9))
+
+
+# Names that programs give
+
+
+def child(pid: int = 9, *, parent: int = ROOT, **more: object) -> Process:
+    return process(pid, parent=parent, cmdline=("python", "-c", "spawn_main(...)", "--multiprocessing-fork"), **more)
+
+
+def called(name: str, pid: int = 9, *, parent: int = ROOT, **more: int) -> Remembered:
+    return Remembered(pid=parent, child=pid, name=name, **more)
+
+
+OWN_RUN = stack("main", "gauges.py:12 Gauge.run", BOOTSTRAP[1], pid=9)
+"""Of a subclass of `Process`: no frame shows a target."""
+
+
+def test_a_subclass_of_process_has_the_name_of_its_process() -> None:
+    assert names(process(), child(), OWN_RUN)[9] == "process ?"
+    assert names(process(), child(), OWN_RUN, called("gauge"))[9] == "process gauge"
+    assert names(process(), child(), OWN_RUN, called("Gauge-2"))[9] == "process Gauge-2"
+    assert not named(process(), child(), OWN_RUN, called("gauge"))[9].target_known
+
+
+def test_a_target_says_more_than_a_name() -> None:
+    frames = stack("main", "job.py:16 produce", *BOOTSTRAP, pid=9)
+    role = named(process(), child(), frames, called("Process-1"))[9]
+    assert role == Role(name="process produce", kind="process", parent=ROOT)
+    assert role.target_known
+
+
+def test_a_zombie_has_it_too() -> None:
+    zombie = process(9, parent=ROOT, state="Z", cmdline=(), exit_code=9)
+    assert names(process(), zombie, called("producer"))[9] == "process producer"
+
+
+def test_so_does_a_child_of_the_fork_server_whose_client_has_its_process() -> None:
+    server = process(7, parent=ROOT, cmdline=SERVER)
+    forked = process(9, parent=7, cmdline=SERVER)
+    assert names(process(), server, forked, OWN_RUN, called("gauge"))[9] == "process gauge"
+
+
+def test_only_its_parent_s_program_says_what_a_child_is_called() -> None:
+    sibling = called("gauge", parent=8)  # Its copy of the parent's objects.
+    assert names(process(), child(8), child(9), sibling)[9] == "process ?"
+
+
+def test_an_object_of_one_that_was_collected_names_nobody() -> None:
+    assert names(process(), child(), called("gauge", returncode=0))[9] == "process ?"
+
+
+def test_one_that_changed_its_command_line_is_still_a_process_of_multiprocessing() -> None:
+    retitled = process(9, parent=ROOT, cmdline=("gauge: idle",), exe="/usr/bin/python3.11")
+    ffmpeg = process(9, parent=ROOT, cmdline=("ffmpeg",), exe="/usr/bin/ffmpeg")
+    assert names(process(), retitled)[9] == "subprocess"
+    assert names(process(), retitled, called("gauge"))[9] == "process gauge"
+    assert names(process(), ffmpeg, called("gauge"))[9] == "subprocess"
+
+
+@pytest.mark.parametrize("nonsense", ["", "  ", "two\nlines", "\x1b[2J", "\x00\x00\xe9\x7f", "Wörker"])
+def test_what_is_no_plain_text_is_no_name(nonsense: str) -> None:
+    assert names(process(), child(), OWN_RUN, called(nonsense))[9] == "process ?"
+
+
+def test_a_long_name_is_cut() -> None:
+    assert names(process(), child(), called("g" * LONGEST_NAME))[9] == "process " + "g" * 40
+    assert names(process(), child(), called("g" * 400))[9] == "process " + "g" * 39 + "…"
+
+
+def test_a_name_once_seen_is_kept_and_gives_way_to_what_says_more() -> None:
+    before = named(process(), child(), OWN_RUN, called("what?"))
+    assert named(process(), child(), OWN_RUN, known=before)[9].name == "process what?"
+    target = stack("main", "job.py:16 produce", *BOOTSTRAP, pid=9)
+    now = named(process(), child(), target, called("what?"), known=before)
+    assert now[9].name == "process produce"
+    assert named(process(), child(), OWN_RUN, called("what?"), known=now)[9].name == "process produce"
+
+
+def test_a_question_mark_gives_way_to_any_name() -> None:
+    before = named(process(), child(), OWN_RUN)
+    assert named(process(), child(), OWN_RUN, called("what?"), known=before)[9].name == "process what?"
+
+
+def test_a_name_that_comes_after_the_frames_is_seen_though_nothing_else_has_changed() -> None:
+    first = snapshot(process(), child(), OWN_RUN)
+    later = msgspec.structs.replace(after(first, 1.0), remembered=(called("gauge"),))
+    gone = msgspec.structs.replace(after(later, 1.0), remembered=())
+    assert [history(first).roles[9].name, history(first, later).roles[9].name] == ["process ?", "process gauge"]
+    assert history(first, later, gone).roles[9].name == "process gauge"
+
+
+def test_while_nobody_is_called_otherwise_nothing_is_made_anew() -> None:
+    first = snapshot(process(), child(), OWN_RUN, called("gauge"))
+    anew = msgspec.structs.replace(after(first, 1.0), remembered=(called("gauge"),))
+    known, seen = history(first), history(first, anew)
+    assert seen.given == known.given == {(ROOT, 9): "gauge"}
+    assert known.add(anew).given is known.given
+    assert known.add(anew).roles is known.roles

@@ -21,7 +21,7 @@ def init(pid: int = ROOT) -> Process:
 
 
 def named(*rows: Process) -> dict[int, str]:
-    return {pid: role.name for pid, role in roles(rows, {}, ROOT, {}, {}).items()}
+    return {pid: role.name for pid, role in roles(rows, {}, ROOT, {}, {}, given={}).items()}
 
 
 def seen(*rows: Row, seconds: int = 14) -> Diagnosis:
@@ -80,8 +80,8 @@ def test_a_shell_that_python_starts_is_a_subprocess() -> None:
 
 def test_a_program_with_python_inside_is_no_launcher_once_its_frames_were_read() -> None:
     rows = [init(), process(PROGRAM, parent=ROOT)]
-    before = roles(rows, {}, ROOT, {}, {})
-    found = roles(rows, {ROOT: [stack("main", "scene.py:3 render")]}, ROOT, before, {})
+    before = roles(rows, {}, ROOT, {}, {}, given={})
+    found = roles(rows, {ROOT: [stack("main", "scene.py:3 render")]}, ROOT, before, {}, given={})
     assert found[ROOT] == Role(name="main", kind="main")
     assert found[PROGRAM].name == "subprocess"
 

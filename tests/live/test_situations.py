@@ -91,6 +91,14 @@ def test_a_child_of_each_start_method(method: str) -> None:
         assert {view.role for view in views.values()} == {"main", "process nap"} | helpers[method]
 
 
+def test_a_child_that_shows_no_target_has_the_name_of_its_process() -> None:
+    with Program("named_child.py").hear("child") as program:
+        seen = watch(program.pid)
+        check_suspect(hung(seen), program, "process pressure gauge")
+        views = {view.pid: view.role for view in seen.diagnosis.processes}
+        assert set(views.values()) == {"main", "process pressure gauge", "resource tracker"}
+
+
 def test_a_program_that_works_is_healthy() -> None:
     with Program("works.py").hear("ready") as program:
         seen = watch(program.pid, seconds=8.0)

@@ -51,6 +51,13 @@ def test_ranks_are_no_leaves_though_nobody_works_for_them(role: str) -> None:
     assert len(found) == 17
 
 
+@pytest.mark.parametrize("name", ["process Worker-{}", "process Process-1:{}"])
+def test_processes_that_their_program_numbered_share_a_line_as_workers_do(name: str) -> None:
+    workers = {n: ProcessView(pid=n, role=name.format(n - 1), parent=1) for n in range(2, 18)}
+    found = fitting({1: ProcessView(pid=1, role="main")} | workers, Folding(room=10))
+    assert [branch.members for branch in found] == [(), tuple(range(2, 18))]
+
+
 def test_then_ranks_take_in_what_works_for_them() -> None:
     assert lines(CALM, 10) == [("launcher", 1, 0), *((f"rank {n}", 1, WORKERS) for n in range(8))]
 

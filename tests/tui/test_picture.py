@@ -161,6 +161,20 @@ def test_a_crowd_is_said_by_kinds_and_numbers() -> None:
     assert short_names(NODE, (RANKS[0] + 1, RANKS[0] + 3)) == "dataloader worker 0,2"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("process Worker-{}", "process Worker-1–6"),
+        ("process Process-1:{}", "process Process-1:1–6"),
+        ("process feed", "6 × process feed"),
+    ],
+)
+def test_numbers_that_a_program_gave_are_joined_too(name: str, said: str) -> None:
+    job = hung()
+    views = tuple(msgspec.structs.replace(v, role=name.format(n)) for n, v in enumerate(job.diagnosis.processes, 1))
+    assert short_names(Scene(with_views(job, *views)), [v.pid for v in views]) == said
+
+
 def test_processes_without_numbers_are_counted() -> None:
     job = hung()
     views = tuple(msgspec.structs.replace(v, role="manager") for v in job.diagnosis.processes)

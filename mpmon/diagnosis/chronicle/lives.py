@@ -20,8 +20,8 @@ from mpmon.model import Process, Snapshot
 SETTLES_S = 3.0
 """How long a process may remain nobody in particular before it is told as that."""
 
-VAGUE = ("process ?", "rank ?", "subprocess", "other", "main")
-"""How roles begin that a look may make more exact."""
+VAGUE = ("rank ?", "subprocess", "other", "main")
+"""How roles begin that a look may make more exact; so it may those of children of which the function is not known."""
 
 NOT_SEEN = "ended; how was not seen"
 
@@ -37,6 +37,7 @@ class Known(msgspec.Struct, frozen=True, gc=False):
     parent: int | None
     first_at: float
     told: bool
+    target_known: bool = True
     ended: bool = False
     """Its end was told."""
 
@@ -104,14 +105,19 @@ def _updated(known: Known | None, process: Process, view: ProcessView | None, no
     role, parent = (view.role, view.parent) if view else ("subprocess", process.ppid)
     if role == "subprocess":
         role = f"subprocess {process.name}"
+    target_known = view is None or view.target_known
     if known is None:
         # What is there when mpmon comes did not come now, and a zombie of then did not end now.
-        return Known(process.pid, role, parent, now, told=first, ended=first and process.ended)
-    return known if known.role == role else msgspec.structs.replace(known, role=role, parent=parent)
+        ended = first and process.ended
+        return Known(process.pid, role, parent, now, told=first, target_known=target_known, ended=ended)
+    if (known.role, known.target_known) == (role, target_known):
+        return known
+    return msgspec.structs.replace(known, role=role, parent=parent, target_known=target_known)
 
 
 def _is_news(who: Known, now: float) -> bool:
-    return not who.told and not who.ended and (not who.role.startswith(VAGUE) or now - who.first_at >= SETTLES_S)
+    is_vague = not who.target_known or who.role.startswith(VAGUE)
+    return not who.told and not who.ended and (not is_vague or now - who.first_at >= SETTLES_S)
 
 
 def _told(who: Known, born: set[int], ended: set[int]) -> Known:

@@ -16,6 +16,7 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Gone, Need, Outside
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.roles import given_name
 from mpmon.model import Cgroup, Process, Remembered
 
 STARTED_TOGETHER_S = 0.1
@@ -67,7 +68,8 @@ def death(case: Case, pid: int) -> Death:
     row = case.remembered.get(pid) if process is None else None
     if row and row.returncode is not None:
         how = returncode_words(row.returncode)
-        known = f"the program of pid {row.pid} still has the object of {row.name or 'a child'}, which had pid {row.child}: {how}"
+        whose = f"{given_name(row) or 'a child'}, which had pid {row.child}"
+        known = f"the program of pid {row.pid} still has the object of {whose}: {how}"
         return Death(how, (known,), (_ADVICE.get(-row.returncode, _LOG) if row.returncode else _EARLY,))
     if process is None or code is None:
         hidden = f"pid {pid} is a zombie; its exit status may not be read (another user's, or not dumpable)"

@@ -152,8 +152,9 @@ def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:
     """Who may yet become a rank: those that were started like this one, and who started them, while it runs on."""
     parent = case.processes[key[0]].ppid
     stack = case.stacks.get(key)
-    alike = {"process ?", f"process {target_of(own_frames(stack)) if stack else None}"}
-    found = [(pid, pid) for pid in case.children.get(parent, ()) if case.is_alive(pid) and case.role(pid).name in alike]
+    alike = f"process {target_of(own_frames(stack)) if stack else None}"
+    children = [pid for pid in case.children.get(parent, ()) if case.is_alive(pid)]
+    found = [(pid, pid) for pid in children if (role := case.role(pid)).name == alike or not role.target_known]
     starts = parent in case.processes and case.standing((parent, parent)).kind is Wait.RUNNING
     return [*found, *([(parent, parent)] if starts else [])]
 

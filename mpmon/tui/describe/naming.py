@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from mpmon.tui.scene import Scene
 
-NUMBERED = re.compile(r"(.*?\D[ -])(\d+)")
-"""A role that ends in a number: `rank 3`, `process Producer-2`."""
+NUMBERED = re.compile(r"(.*?\D[ -](?:\d+:)*)(\d+)")
+"""A role that ends in a number: `rank 3`, `process Producer-2`, `process Process-1:2`."""
 
 RANK = "rank"
 """The kind of those who are a rank themselves, and work for none."""
@@ -81,5 +81,5 @@ def _numbered(name: str, numbers: list[int | None]) -> str:
     """`rank 0–6`; without numbers `resource tracker`, `3 × manager`."""
     known = sorted({number for number in numbers if number is not None})
     if known:
-        return f"{name}{'' if name.endswith('-') else ' '}{fmt.ranges(known)}"
+        return f"{name}{'' if name.endswith(('-', ':')) else ' '}{fmt.ranges(known)}"
     return name if len(numbers) == 1 else f"{len(numbers)} × {name}"
