@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """They end mpmon as its user would, so that the terminal is left as it was."""
 
-GARBAGE = 10_000
+GARBAGE = 50_000
 """New objects after which it is worth to search the youngest ones for cycles."""
 
 
