@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import hmac
 import html
 import secrets
@@ -41,6 +43,7 @@ class LocalServer(Server):
     async def application(self) -> web.Application:
         """For aiohttp to run; every path below `/SECRET/`."""
         app = web.Application(middlewares=[self._door])
+        app.on_cleanup.append(_close_what_is_left)
         app.add_routes(
             [
                 web.get("/{secret}/", self._page),
@@ -85,6 +88,12 @@ class LocalServer(Server):
             return await super().handle_websocket(request)
         finally:
             self._viewers -= 1
+
+
+async def _close_what_is_left(_app: web.Application) -> None:
+    """The pipes of windows that were just closed: asyncio closes them when they are collected, which needs its loop."""
+    gc.collect()
+    await asyncio.sleep(0)
 
 
 def _own_origin(request: web.Request) -> str:
