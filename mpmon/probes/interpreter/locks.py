@@ -47,6 +47,9 @@ NO_POSITION = -1
 STEPS, MOST_STEPS = 64, 1 << 20
 """How often it is read at which instruction a call is, and how many instructions no code has."""
 
+DEEP = 16
+"""The innermost calls of which that is read: a deep recursion must not make a look long."""
+
 Note = Callable[[int, list[FrameInMemory]], None]
 
 
@@ -178,7 +181,7 @@ class _Inside:
         return {tid: tuple(self._turning(self._stacks[tid][::-1])) for tid in tids if self._stacks.get(tid)}
 
     def _turning(self, frames: list[FrameInMemory]) -> Iterator[int]:
-        for place, frame in enumerate(frames):
+        for place, frame in list(enumerate(frames))[-DEEP:]:
             with suppress(Torn):
                 steps = [self._step_now(frame) for _ in range(STEPS)]
                 # What lies further in may have returned: then there is anything in its place.
