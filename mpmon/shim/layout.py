@@ -21,8 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MAGIC = 0x6D706D6F6E2E7131
-"""`mpmon.q1`: a file of another byte order or version does not begin with it."""
+MAGIC = 0x6D706D6F6E2E7132
+"""`mpmon.q2`: a file of another byte order or version does not begin with it."""
 
 WORD = 8
 
@@ -34,8 +34,6 @@ DROPPED = 8
 """Records there was no room for."""
 COLLECTED_AT = 9
 """When torch.cuda.ipc_collect() was last called."""
-RECEIVED = 10
-"""Sendings of CUDA memory that were ever received."""
 HEADER_WORDS = 64
 
 
@@ -50,12 +48,21 @@ class Region:
         self.used_at = 16 + 2 * number
         """Word of the header: how many records were ever in use; the reader looks no further."""
         self.generation_at = self.used_at + 1
-        """Word of the header that differs after every change; queues, whose counters change all the time, have none."""
+        """Word of the header that differs after every change: `ONE_WRITTEN` more for each sending or receiving, 1 more for
+        any other change; queues, whose counters change all the time, have none."""
 
     @property
     def record_bytes(self) -> int:
         """Length of one record."""
         return self.record_words * WORD
+
+
+ONE_WRITTEN = 1 << 32
+
+
+def written(generation: int) -> int:
+    """How many sendings or receivings there ever were, also those there was no room for."""
+    return generation >> 32
 
 
 QUEUES = Region(0, HEADER_WORDS * WORD, 16, 504)

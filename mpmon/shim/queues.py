@@ -14,6 +14,7 @@ Hooks fetch `record.words` anew after each call: it may have forked, and then th
 
 from __future__ import annotations
 
+from _thread import get_ident
 from functools import wraps
 from time import monotonic_ns
 
@@ -35,7 +36,7 @@ from .layout import (
     lost_more,
 )
 from .patches import replace
-from .records import LOCAL, NOWHERE, RECORDS, find_feeder, record_of, sending, who_made
+from .records import HERE, NOTHING, NOWHERE, RECORDS, find_feeder, record_of, who_made
 from .sites import frame_of, line_of, pass_over, site_of
 from .whose import is_from_job
 
@@ -86,7 +87,8 @@ def _put(original: Callable[..., Any], *, has_feeder: bool) -> Callable[..., Any
         record, at, site = NOWHERE, 0, 0
         try:
             at = monotonic_ns() & MOMENT_BITS
-            record = RECORDS.get(id(self)) or record_of(self)
+            key = id(self)
+            record = RECORDS[key] if key in RECORDS else record_of(self)
             frame = frame_of(1)
             code, offset, known = record.put_from
             if frame.f_code is code and frame.f_lasti == offset:
@@ -104,7 +106,7 @@ def _put(original: Callable[..., Any], *, has_feeder: bool) -> Callable[..., Any
             record.note_site(obj, site)
         if not has_feeder:
             # Who puts pickles too.
-            LOCAL.here.sends = record
+            HERE[get_ident()].sends = record
         try:
             result = original(self, obj, *more, **named) if more or named else original(self, obj)
         except BaseException:
@@ -122,7 +124,8 @@ def _get(original: Callable[..., Any]) -> Callable[..., Any]:
         record, at, site = NOWHERE, 0, 0
         try:
             at = monotonic_ns() & MOMENT_BITS
-            record = RECORDS.get(id(self)) or record_of(self)
+            key = id(self)
+            record = RECORDS[key] if key in RECORDS else record_of(self)
             frame = frame_of(1)
             code, offset, known = record.get_from
             if frame.f_code is code and frame.f_lasti == offset:
@@ -136,7 +139,7 @@ def _get(original: Callable[..., Any]) -> Callable[..., Any]:
         words = record.words
         words[GET] = at | site
         words[GETS_BEGUN] = record.gets_begun = record.gets_begun + 1
-        here = LOCAL.here
+        here = HERE[get_ident()]
         before = here.receives
         here.receives = record
         try:
@@ -169,9 +172,9 @@ def _start_thread(original: Callable[..., None]) -> Callable[..., None]:
 def _on_error(original: Callable[[BaseException, Any], None]) -> Callable[[BaseException, Any], None]:
     @wraps(original)
     def _on_queue_feeder_error(e: BaseException, obj: Any) -> None:
-        record = LOCAL.here.sends
+        record = HERE[get_ident()].sends
         if record is not None:
-            record.words[LOST] = lost_more(record.words[LOST], record.site_of(id(obj)))
+            record.words[LOST] = lost_more(record.words[LOST], record.site_of(obj))
         original(e, obj)
 
     return _on_queue_feeder_error
@@ -182,8 +185,9 @@ def _dup_fd(original: Callable[[int], Any]) -> Callable[[int], Any]:
 
     @wraps(original)
     def DupFd(fd: int) -> Any:  # noqa: N802  its name
-        record, _ = sending()
-        if record is not None:
+        here = HERE[get_ident()]
+        record = here.sends
+        if record is not None and here.pickled is not NOTHING:
             record.words[DESCRIPTORS] += 1
         return original(fd)
 
@@ -194,7 +198,7 @@ def _pickler(original: Any) -> Any:
     """What `_ForkingPickler` of that module stands for from now on: pickling elsewhere is not touched."""
 
     def dumps(obj: Any, protocol: int | None = None) -> Any:
-        here = LOCAL.here
+        here = HERE[get_ident()]
         record = here.sends
         if record is None:
             return original.dumps(obj, protocol)
@@ -212,7 +216,7 @@ def _pickler(original: Any) -> Any:
         return pickled
 
     def loads(pickled: Any, *more: Any, **named: Any) -> Any:
-        record = LOCAL.here.receives
+        record = HERE[get_ident()].receives
         if record is not None:
             length = len(pickled)
             record.words[RECEIVED_BYTES] = record.received_bytes = record.received_bytes + length

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from _thread import _local, get_ident  # pyright: ignore[reportPrivateUsage]
 from weakref import KeyedRef
 
 from . import layout
@@ -68,9 +67,10 @@ class Record:
         else:
             self.usual_site = site
 
-    def site_of(self, address: int) -> int:
+    def site_of(self, obj: object) -> int:
         """Where an object was put; if that is not known, where most are, or the last one was."""
-        return self.sites.get(address) or self.usual_site or self.words[PUT] & TEXT_BITS
+        known = self.sites.get(id(obj)) if self.sites else 0
+        return known or self.usual_site or self.words[PUT] & TEXT_BITS
 
 
 def _scratch() -> memoryview:
@@ -111,16 +111,6 @@ class Threads(dict[int, Here]):
 HERE = Threads()
 
 
-class Local(_local):
-    """What the thread that asks does now: its own of `HERE`, which takes half as long to find."""
-
-    def __init__(self) -> None:
-        self.here = HERE[get_ident()]
-
-
-LOCAL = Local()
-
-
 def forget() -> None:
     """In a child that was forked: nothing is recorded yet, and frames that are under way store to nowhere."""
     # A copy: the garbage collector may run here, and end queues.
@@ -129,22 +119,9 @@ def forget() -> None:
     NOWHERE.forget_sites()
     RECORDS.clear()
     HERE.clear()
-    LOCAL.here = HERE[get_ident()]
 
 
 os.register_at_fork(after_in_child=forget)
-
-
-def sending() -> tuple[Record | None, int]:
-    """The queue for which this thread is just pickling, and the address of the object; nothing for anything else."""
-    here = LOCAL.here
-    return (None, 0) if here.pickled is NOTHING else (here.sends, id(here.pickled))
-
-
-def receiving_inode() -> int:
-    """Of the queue from which this thread is just receiving; 0 for none."""
-    record = LOCAL.here.receives
-    return 0 if record is None else record.inode
 
 
 def record_of(queue: Any, made_at: int = 0) -> Record:

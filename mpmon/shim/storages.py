@@ -8,6 +8,7 @@ The line and the queue are those of the object that this thread is just pickling
 from __future__ import annotations
 
 import os
+from _thread import get_ident
 from functools import wraps
 from time import monotonic_ns
 
@@ -15,7 +16,7 @@ from . import layout
 from .layout import AGAIN, SYNCED
 from .patches import replace
 from .queues import WANTS_SITES
-from .records import receiving_inode, sending
+from .records import HERE, NOTHING
 from .sites import frame_of, site_of
 from .transfers import Exports, Imports
 from .whose import is_from_job, is_own
@@ -41,15 +42,6 @@ class Sides:
         """At the beginning, and in a child that was just forked."""
         self.exports = Exports(layout.EXPORTS, self._storage_type)
         self.imports = Imports(layout.IMPORTS, self._storage_type)
-
-    def received(self, refcounter: Any, slot: Any, storage: Any, flags: int) -> None:
-        """One sending has come; `storage` is `None` for one that was over at once."""
-        try:
-            self.imports.note(refcounter, slot, storage, flags, receiving_inode(), 0)
-            WRITER.words[layout.RECEIVED] += 1
-        except Exception as problem:
-            if is_from_job(problem):
-                raise
 
     def look(self) -> None:
         """Look at everything that was sent."""
@@ -95,11 +87,12 @@ def _share(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
             # As THPStorage_shareCuda of torch/csrc/StorageSharing.cpp returns it; empty storages have no refcounter.
             device, _, size, _, refcounter, slot, _, has_event = shared
             if refcounter:
-                record, address = sending()
-                if record is not None:
-                    inode, site = record.inode, record.site_of(address)
-                else:
+                here = HERE[get_ident()]
+                queue = here.sends
+                if queue is None or here.pickled is NOTHING:
                     inode, site = 0, site_of(_caller(frame_of(1)))
+                else:
+                    inode, site = queue.inode, queue.site_of(here.pickled) if queue.sites else queue.usual_site
                 what = size << 16 | device << 8 | (0 if has_event else SYNCED)
                 sides.exports.note(refcounter, slot, self, what, inode, site)
         except Exception as problem:
@@ -114,7 +107,12 @@ def _new_shared(original: Callable[..., Any], sides: Sides) -> Callable[..., Any
     @wraps(original)
     def _new_shared_cuda(*args: Any) -> Any:
         storage = original(*args)
-        sides.received(args[4], args[5], storage, 0)
+        try:
+            queue = HERE[get_ident()].receives
+            sides.imports.note(args[4], args[5], storage, 0, 0 if queue is None else queue.inode, 0)
+        except Exception as problem:
+            if is_from_job(problem):
+                raise
         return storage
 
     return _new_shared_cuda
@@ -126,7 +124,12 @@ def _release(original: Callable[..., Any], sides: Sides) -> Callable[..., Any]:
     @wraps(original)
     def _release_ipc_counter_cuda(*args: Any) -> Any:
         result = original(*args)
-        sides.received(args[0], args[1], None, AGAIN)
+        try:
+            queue = HERE[get_ident()].receives
+            sides.imports.note(args[0], args[1], None, AGAIN, 0 if queue is None else queue.inode, 0)
+        except Exception as problem:
+            if is_from_job(problem):
+                raise
         return result
 
     return _release_ipc_counter_cuda

@@ -21,7 +21,7 @@ from collections import deque
 from time import monotonic_ns
 
 from . import layout, sites
-from .layout import AT, GONE_AT, MAGIC, MOMENT_BITS, TRANSFER_SEAL, WHICH
+from .layout import AT, GONE_AT, MAGIC, MOMENT_BITS, ONE_WRITTEN, TRANSFER_SEAL, WHICH
 from .writer import WRITER
 
 TYPE_CHECKING = False
@@ -52,12 +52,13 @@ RECORD_WORDS = layout.EXPORTS.record_words
 class Refcounter:
     """A file of counts, for as long as records name it."""
 
-    __slots__ = ("_counts", "name", "text", "uses")
+    __slots__ = ("_counts", "handle", "name", "text", "uses")
 
     def __init__(self, handle: bytes) -> None:
+        self.handle = handle
         self.name = handle.decode().rpartition("/")[2]
         """Of its file: the handle is that name for shm_open(3), which begins with a slash."""
-        self.text = sites.text(self.name)
+        self.text = 0
         self.uses = 0
         self._counts: memoryview | None = None
 
@@ -83,83 +84,88 @@ class Refcounter:
 class Transfers:
     """All of one direction."""
 
+    __slots__ = (
+        "_asked", "_due", "_first_word", "_free", "_free_weak_ref", "_is_expired", "_last", "_lock", "_new", "_refcounters",
+        "_room", "_under_way",
+    )  # fmt: skip
+
     def __init__(self, region: layout.Region, storage_type: Any) -> None:
         self._room: Room = WRITER.exports if region is layout.EXPORTS else WRITER.imports
+        self._free = self._room.free
         self._first_word = region.start // layout.WORD
         self._lock = allocate_lock()
-        self._new: deque[tuple[bytes, int, int, int, int, int, int]] = deque()
-        """What another thread was in the way of, as `_write` takes it."""
+        self._new: deque[Transfer] = deque()
+        """Since the last look."""
         self._under_way: deque[Transfer] = deque()
         self._refcounters: dict[bytes, Refcounter] = {}
-        self._noted = 0
+        self._last = Refcounter(b"")
+        """Mostly it is the same one again."""
         self._due = 0
         self._asked = False
         self._is_expired = storage_type._expired
         self._free_weak_ref = storage_type._free_weak_ref
 
     def note(self, handle: bytes, slot: int, storage: Any, what: int, inode: int, site: int) -> None:  # noqa: PLR0917
-        """Write down one transfer, when there is room; `storage` is `None` for one that was over at once."""
-        weak = 0 if storage is None else storage._weak_ref()
+        """Write down one transfer, when there is room; `storage` is `None` for one that was over at once.
+
+        Other threads may be here too: each has a record of its own, and nothing is waited for.
+        """
         now = monotonic_ns()
-        if now > self._due or not self._lock.acquire(False):
-            self._new.append((handle, slot, weak, what, inode, site, now))
-        else:
-            try:
-                self._write(handle, slot, weak, what, inode, site, now)
-            finally:
-                self._lock.release()
-            if not (self._new or self._asked):
-                return
-        self._work()
+        number = self._free.pop() if self._free else self._take()
+        if number is not None:
+            refcounter = self._last
+            if handle != refcounter.handle:
+                refcounter = self._find(handle)
+            refcounter.uses += 1
+            which = inode << 32 | slot << 16 | refcounter.text
+            at = now & MOMENT_BITS | site
+            words = WRITER.words
+            first = self._first_word + number * RECORD_WORDS
+            words[first] = what
+            words[first + WHICH] = which
+            words[first + AT] = at
+            # As layout.seal, without the call; `GONE_AT` is 0.
+            words[first + TRANSFER_SEAL] = what ^ which ^ at ^ MAGIC
+            self._new.append((number, refcounter, slot, 0 if storage is None else storage._weak_ref()))
+        room = self._room
+        WRITER.words[room.generation_at] = room.changes = room.changes + ONE_WRITTEN
+        if now > self._due:
+            self._work()
 
     def check(self) -> None:
         """Look at all of them, which are over."""
         self._asked = True
         self._work()
 
-    def _work(self) -> None:
-        """Look and write down what is left to do.
+    def _take(self) -> int | None:
+        """A record that was never in use."""
+        return self._room.take() if WRITER.ready() else None
 
-        One thread works, and for all: nobody waits, and what comes meanwhile, also from here, it does afterwards.
-        """
-        while (self._new or self._asked) and self._lock.acquire(False):
-            try:
-                now = monotonic_ns()
-                if self._asked or now > self._due:
-                    most = sys.maxsize if self._asked else 2 * self._noted + SPARE_CHECKS
-                    self._asked, self._noted, self._due = False, 0, now + CHECK_NS
-                    self._check(most)
-                while self._new:
-                    self._write(*self._new.popleft())
-            finally:
-                self._lock.release()
-
-    def _write(self, handle: bytes, slot: int, weak: int, what: int, inode: int, site: int, now: int) -> None:  # noqa: PLR0917
-        number = self._room.take() if WRITER.path or WRITER.ready() else None
-        if number is None:
-            if weak:
-                self._free_weak_ref(weak)
-            return
+    def _find(self, handle: bytes) -> Refcounter:
         refcounter = self._refcounters.get(handle)
         if refcounter is None:
             refcounter = self._refcounters[handle] = Refcounter(handle)
-        refcounter.uses += 1
         # Another thread may have been in the way of the text.
         refcounter.text = refcounter.text or sites.text(refcounter.name)
-        which = inode << 32 | slot << 16 | refcounter.text
-        at = now & MOMENT_BITS | site
-        first = self._first_word + number * RECORD_WORDS
-        words = WRITER.words
-        words[first] = what
-        words[first + WHICH] = which
-        words[first + AT] = at
-        words[first + GONE_AT] = 0
-        # As layout.seal, without the call.
-        words[first + TRANSFER_SEAL] = what ^ which ^ at ^ MAGIC
-        room = self._room
-        words[room.generation_at] = room.changes = room.changes + 1
-        self._under_way.append((number, refcounter, slot, weak))
-        self._noted += 1
+        if refcounter.text:
+            self._last = refcounter
+        return refcounter
+
+    def _work(self) -> None:
+        """Look which are over: one thread, and the others do not wait for it."""
+        while (self._asked or monotonic_ns() > self._due) and self._lock.acquire(False):
+            try:
+                due = monotonic_ns() + CHECK_NS
+                fresh = len(self._new)
+                # No call in between: another thread may ask meanwhile.
+                most = sys.maxsize if self._asked else 2 * fresh + SPARE_CHECKS
+                self._asked, self._due = False, due
+                # What comes from now on waits for the next look: its slot may be newer than the counts of this one.
+                self._under_way.extend(self._new.popleft() for _ in range(fresh))
+                self._check(most)
+                self._finish_look()
+            finally:
+                self._lock.release()
 
     def _check(self, most: int) -> None:
         """Look which of those that were not looked at for longest are over."""
@@ -169,14 +175,16 @@ class Transfers:
         number, refcounter, _, storage = transfer
         if storage:
             self._free_weak_ref(storage)
-        WRITER.words[self._first_word + number * RECORD_WORDS + TRANSFER_SEAL] = 0
+        words = WRITER.words
+        first = self._first_word + number * RECORD_WORDS
+        words[first + TRANSFER_SEAL] = words[first + GONE_AT] = 0
         self._room.give(number)
         refcounter.uses -= 1
 
     def _finish_look(self) -> None:
         """Forget refcounters that no record names, and tell readers that there is something new."""
         for handle, refcounter in list(self._refcounters.items())[:-KEPT_REFCOUNTERS]:
-            if not refcounter.uses:
+            if not refcounter.uses and refcounter is not self._last:
                 del self._refcounters[handle]
                 sites.forget_text(refcounter.name)
         self._room.changed()
@@ -184,6 +192,8 @@ class Transfers:
 
 class Imports(Transfers):
     """What this process received."""
+
+    __slots__ = ()
 
     def _check(self, most: int) -> None:
         """The consumer lets go of a storage by letting it end."""
@@ -193,11 +203,12 @@ class Imports(Transfers):
                 self._under_way.append(transfer)
             else:
                 self._give_back(transfer)
-        self._finish_look()
 
 
 class Exports(Transfers):
     """What this process sent."""
+
+    __slots__ = ("_limbo", "_occasions")
 
     def __init__(self, region: layout.Region, storage_type: Any) -> None:
         super().__init__(region, storage_type)
@@ -206,10 +217,7 @@ class Exports(Transfers):
         self._occasions = 1
 
     def _check(self, most: int) -> None:
-        """The counts tell who is over; of the others, whether the producer has let go.
-
-        What is written down here was in its slot before the counts are read: a count of 0 is never one that is still to come.
-        """
+        """The counts tell who is over; of the others, whether the producer has let go."""
         for refcounter in self._refcounters.values():
             if refcounter.uses:
                 refcounter.read()
@@ -224,7 +232,6 @@ class Exports(Transfers):
                 self._under_way.append(transfer)
         for _ in range(min(most, len(self._limbo))):
             self._check_limbo(*self._limbo.popleft())
-        self._finish_look()
 
     def note_occasion(self) -> None:
         """What was in limbo with a slot at 0 was freed."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import sys
 from _thread import allocate_lock
-from collections import deque
 from errno import EFBIG
 from mmap import mmap
 from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit
@@ -40,7 +39,8 @@ class Room:
     def __init__(self, writer: Writer, region: layout.Region, *, allocated: int = 0, reserved: int = 0) -> None:
         self._writer = writer
         self._region = region
-        self._free: deque[int] = deque()
+        self.free: list[int] = []
+        """Those that were given back; the last one is taken first: its page is most likely in the caches."""
         self._used = reserved
         self._allocated = allocated
         self.generation_at = region.generation_at
@@ -49,18 +49,18 @@ class Room:
     @property
     def is_full(self) -> bool:
         """Whether there is no room for a new record, and none can be made."""
-        return not self._free and (self._used == self._region.most or self._writer.is_full)
+        return not self.free and (self._used == self._region.most or self._writer.is_full)
 
     def take(self) -> int | None:
         """The number of a record nobody uses; `None` when there is no room, or another thread is making some."""
         try:
-            return self._free.popleft()
+            return self.free.pop()
         except IndexError:
             return self._take_new()
 
     def give(self, number: int) -> None:
         """It may be taken again."""
-        self._free.append(number)
+        self.free.append(number)
 
     def words(self, number: int) -> memoryview:
         """The words of a record."""

@@ -40,7 +40,7 @@ ITEMS = {
     "device-tensor": "CUDA tensor (stand-in of tests.ipc.standin)",
 }
 LOADER, LOADER_TIMES = "loader", 3
-"""An epoch lasts some tenths of a second, so it gets more time."""
+"""A block lasts some hundredths of a second, so it gets more time."""
 STARTS_PER_ROUND = 25
 SPREAD = ("more", "95 % of the median", "quartiles of pairs")
 
@@ -67,7 +67,7 @@ def _items(rig: Rig) -> Table:
 
 def _loader(rig: Rig) -> Table:
     table = Table(
-        "The shim: an epoch of a DataLoader with one worker, 60 batches of 32 items of 3x64x64",
+        "The shim: a batch of a DataLoader with one worker, 32 items of 3x64x64",
         f"{rig.rounds} runs of {LOADER_TIMES * rig.seconds:.0f} s; ms of CPU a batch, both processes; more in percent.",
         ("", "without", *SPREAD, "pairs"),
     )

@@ -7,6 +7,7 @@ that do not count.
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterator
 BLOCKS_OF_ITEMS = {"int": 2000, "simple-int": 2000}
 ITEMS_IN_BLOCK = 60
 ITEMS_BEFORE = 20
+BATCHES_IN_BLOCK, BATCHES_BEFORE = 8, 4
+"""Two that do not count are fetched in advance."""
 WARM_UP_PAIRS = 4
 """Their figures are thrown away."""
 
@@ -41,6 +44,11 @@ def switch(*, on: bool) -> None:
 def cpu_us() -> float:
     """CPU time of this process."""
     return time.process_time_ns() / 1e3
+
+
+def cpu_of_us(pid: int) -> float:
+    """CPU time of another process; its clock as MAKE_PROCESS_CPUCLOCK of Linux's posix-timers_types.h, CPUCLOCK_SCHED."""
+    return time.clock_gettime_ns(~pid << 3 | 2) / 1e3
 
 
 def cpu_of_children_us() -> float:
@@ -80,6 +88,11 @@ def consume(items, commands, answers, count):
         answers.put(cpu_us() - begin)
 
 
+def give(items, make, count):
+    for _ in range(count):
+        items.put(make())
+
+
 def take(items, count):
     for _ in range(count):
         items.get()
@@ -99,12 +112,10 @@ def through_a_queue(case: str, seconds: float) -> Figures:
         switch(on=on)
         commands.put(on)
         answers.get()
-        for _ in range(ITEMS_BEFORE):
-            items.put(make())
+        give(items, make, ITEMS_BEFORE)
         answers.get()
         begin = cpu_us()
-        for _ in range(count):
-            items.put(make())
+        give(items, make, count)
         other = answers.get()
         spent["on" if on else "off"].append((cpu_us() - begin + other) / count)
     commands.put(None)
@@ -113,26 +124,42 @@ def through_a_queue(case: str, seconds: float) -> Figures:
 
 
 def through_a_loader(seconds: float) -> Figures:
-    """A batch of an epoch, whose worker is forked with the hooks in or out; its start and end are part of it."""
+    """A batch. The worker, too, puts its hooks in and takes them out, when a sample is asked for after `wanted` has changed."""
     import torch
     from torch.utils.data import DataLoader
 
     torch.set_num_threads(1)
+    wanted = multiprocessing.RawValue("b", 1)
 
     class Samples(torch.utils.data.Dataset):
+        on = True
+
         def __len__(self):
-            return 32 * 60
+            return sys.maxsize
 
         def __getitem__(self, index):
+            if self.on != wanted.value:
+                self.on = bool(wanted.value)
+                switch(on=self.on)
             return torch.rand(3, 64, 64), index
 
+    batches = iter(DataLoader(Samples(), batch_size=32, num_workers=1))
+    (worker,) = multiprocessing.active_children()
+    assert worker.pid is not None
     spent: Figures = {"off": [], "on": []}
     for on in turns(seconds):
         switch(on=on)
-        begin = cpu_us() + cpu_of_children_us()
-        count = sum(1 for values, _ in DataLoader(Samples(), batch_size=32, num_workers=1) if values.sum() > 0)
-        spent["on" if on else "off"].append((cpu_us() + cpu_of_children_us() - begin) / count)
+        wanted.value = on
+        train(batches, BATCHES_BEFORE)
+        begin = cpu_us() + cpu_of_us(worker.pid)
+        train(batches, BATCHES_IN_BLOCK)
+        spent["on" if on else "off"].append((cpu_us() + cpu_of_us(worker.pid) - begin) / BATCHES_IN_BLOCK)
     return spent
+
+
+def train(batches, count):
+    for values, _ in itertools.islice(batches, count):
+        values.sum()
 
 
 def main(case: str, seconds: float) -> None:

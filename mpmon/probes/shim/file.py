@@ -84,7 +84,7 @@ class ShimFile:
         self._check(header)
         self.dropped = header[layout.DROPPED]
         self.collected_at = self.owner.moment(header[layout.COLLECTED_AT])
-        self.received = header[layout.RECEIVED]
+        self.received = layout.written(header[layout.IMPORTS.generation_at])
         if self._texts.is_new(header):
             self._texts.update(header, self._region(descriptor, layout.TEXTS, header))
         self._queues.update(self._region(descriptor, layout.QUEUES, header))
