@@ -7,7 +7,8 @@ a second ago.  It is a memory of results only: with or without it a diagnosis is
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from operator import is_
+from itertools import compress
+from operator import is_, is_not
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ def others(before: Sequence[T], now: Sequence[T]) -> list[tuple[T, T]] | None:
     """Rows that are other objects than in the round before, each with that one; `None` where there are more or fewer."""
     if before is now or len(before) != len(now):
         return [] if before is now else None
-    return [pair for pair in zip(before, now, strict=True) if pair[0] is not pair[1]]
+    return [(before[at], now[at]) for at in compress(range(len(now)), map(is_not, before, now))]
 
 
 class Memory:

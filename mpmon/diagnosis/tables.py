@@ -219,7 +219,7 @@ class Tables:
     @cached_property
     def locked_files(self) -> tuple[KernelObject, ...]:
         """Files on which somebody has a lock."""
-        return tuple(item for item in self.objects.values() if item.kind == "file lock" and item.holders)
+        return self.memory.same("locked files", _locked_files, self.snapshot.objects)
 
     # Semaphores between processes, and locks within one
 
@@ -284,6 +284,10 @@ def _by_object(rows: Iterable[Any]) -> dict[str, list[Any]]:
 
 def _by_id(rows: Iterable[KernelObject]) -> dict[str, KernelObject]:
     return {row.id: row for row in rows}
+
+
+def _locked_files(rows: Iterable[KernelObject]) -> tuple[KernelObject, ...]:
+    return tuple(row for row in rows if row.kind == "file lock" and row.holders)
 
 
 def _held_by(rows: Iterable[Handle]) -> dict[int, frozenset[str]]:

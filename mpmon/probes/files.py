@@ -14,7 +14,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
 CHUNK = 1 << 16
@@ -110,16 +110,18 @@ class Proc:
         for path in list(self._kept):
             self.forget(path)
 
-    def clock(self, pid: int) -> int | None:
-        """How long all threads of a process together have run, nanoseconds; `None` where nobody can be asked.
+    def clocks(self, pids: Collection[int]) -> list[int | None]:
+        """How long all threads of each process together have run, nanoseconds; `None` where nobody can be asked.
 
-        It is one cheap system call (clock_getcpuclockid(3), which needs no rights), and as long as it tells the same none of
-        the threads has run.
+        It is one cheap system call each (clock_getcpuclockid(3), which needs no rights), and as long as it tells the same
+        none of the threads has run.
         """
+        if not self._has_clocks:
+            return [None] * len(pids)
         try:
-            return time.clock_gettime_ns((~pid << 3) | _SCHEDULED) if self._has_clocks else None
-        except OSError:
-            return None
+            return list(map(time.clock_gettime_ns, [(~pid << 3) | _SCHEDULED for pid in pids]))
+        except OSError:  # one of them is gone
+            return [_clock(pid) for pid in pids]
 
     def census(self) -> bytes | None:
         """How many threads the machine has, and the pid given last (proc_loadavg(5)); `None` where nobody can be asked.
@@ -146,6 +148,13 @@ class Proc:
             OSError: the process is gone.
         """
         return sorted(int(name) for name in os.listdir(self.path(pid, "task")) if name.isdigit())
+
+
+def _clock(pid: int) -> int | None:
+    try:
+        return time.clock_gettime_ns((~pid << 3) | _SCHEDULED)
+    except OSError:
+        return None
 
 
 def _is_told_by_clocks() -> bool:

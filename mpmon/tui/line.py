@@ -6,6 +6,9 @@ Style words are looked up in `mpmon.tui.styles` when a line is drawn, so that wh
 from __future__ import annotations
 
 import textwrap
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
@@ -21,6 +24,8 @@ Span = tuple[str, str]
 Line = tuple[Span, ...]
 
 BLANK: Line = ()
+
+_TEXT, _STYLE = itemgetter(0), itemgetter(1)
 
 
 def plain(text: str, style: str = "") -> Line:
@@ -45,13 +50,17 @@ def text_of_lines(lines: Iterable[Line]) -> str:
 
 def cells(line: Line) -> int:
     """How many terminal cells the line takes; a wide character takes two."""
-    return sum(cell_len(in_place(text)) for text, _ in line)
+    return sum([_cells(text) for text, _ in line])
+
+
+def _cells(text: str) -> int:
+    return len(text) if text.isascii() else cell_len(in_place(text))
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
     """The text in exactly `width` cells: padded, or cut with an ellipsis."""
     text = in_place(text)
-    size = cell_len(text)
+    size = _cells(text)
     if size > width:
         return set_cell_size(text, width - 1) + "…" if width > 0 else ""
     padding = " " * (width - size)
@@ -75,6 +84,11 @@ def clip(line: Line, width: int) -> Line:
     return tuple(kept)
 
 
+def merged(line: Line) -> Line:
+    """The line with neighbours of one style in one span: less to draw, and less to send."""
+    return tuple(("".join(map(_TEXT, spans)), style) for style, spans in groupby(line, _STYLE))
+
+
 def justify(left: Line, right: Line, width: int) -> Line:
     """Two lines in one: `right` at the right edge and whole, `left` cut where they would meet."""
     right = clip(right, width)
@@ -85,11 +99,17 @@ def justify(left: Line, right: Line, width: int) -> Line:
 
 def wrap(text: str, width: int, *, style: str = "", first: str = "", then: str = "") -> list[Line]:
     """The text broken at spaces, or inside a word longer than a line; `first` and `then` begin its lines."""
-    wrapped = textwrap.wrap(_widened(text), max(width, 20), initial_indent=first, subsequent_indent=then)
-    return [plain(part.replace(_SECOND_CELL, ""), style) for part in wrapped]
+    return [plain(part, style) for part in _wrapped(text, max(width, 20), first, then)]
 
 
 _SECOND_CELL = "\0"
+
+
+@lru_cache(maxsize=512)
+def _wrapped(text: str, width: int, first: str, then: str) -> tuple[str, ...]:
+    """Most of what the screen says it has said a second ago."""
+    parts = textwrap.wrap(_widened(text), width, initial_indent=first, subsequent_indent=then)
+    return tuple(part.replace(_SECOND_CELL, "") for part in parts)
 
 
 def _widened(text: str) -> str:

@@ -75,17 +75,29 @@ class _Curve:
     """Means by number of the step, counted from the epoch."""
 
     def __init__(self) -> None:
-        self.levels: dict[int, int] = {}
+        self._levels: dict[int, int] = {}
+        self._drawn: tuple[range, str] | None = None
+        """Of which steps it was drawn, until one of them has another level."""
         self._sums: dict[int, tuple[float, int]] = {}
 
     def add(self, step: int, percent: float, kept: int) -> None:
         """One value, and of the oldest steps no more than are kept."""
         total, count = self._sums.get(step, (0.0, 0))
         self._sums[step] = (total + percent, count + 1)
-        self.levels[step] = level((total + percent) / (count + 1))
-        if len(self.levels) > 2 * kept:
-            for old in sorted(self.levels)[:-kept]:
-                del self.levels[old], self._sums[old]
+        now = level((total + percent) / (count + 1))
+        if self._levels.get(step) == now:
+            return
+        self._levels[step] = now
+        self._drawn = None
+        if len(self._levels) > 2 * kept:
+            for old in sorted(self._levels)[:-kept]:
+                del self._levels[old], self._sums[old]
+
+    def over(self, steps: range) -> str:
+        """Drawn for these steps."""
+        if self._drawn is None or self._drawn[0] != steps:
+            self._drawn = (steps, sparkline(tuple(map(self._levels.get, steps))))
+        return self._drawn[1]
 
 
 class Trends:
@@ -134,20 +146,20 @@ class Trends:
 
     def history(self, uuid: str, track: Track) -> str:
         """The history of one GPU, the newest at the right."""
-        levels = self._curves[uuid, track.title].levels
-        return sparkline(tuple(map(levels.get, self._steps)))
+        return self._curves[uuid, track.title].over(self._steps)
 
     def cpu(self, process: Process) -> str:
         """How much of one core a process used; more than one core looks like one. A gap from before it began."""
         steps = self._steps
         if process.pid not in self._ran and process.start_time <= steps[0] * self._step:
             return self._idle
-        return sparkline(tuple(self._cpu_level(process, step) for step in steps))
-
-    def _cpu_level(self, process: Process, step: int) -> int | None:
-        rounds, used = self._cpu.get(step, (0, {}))
-        began = process.start_time <= step * self._step
-        return level(used.get(process.pid, 0.0) / rounds) if rounds and began else None
+        pid, began, found = process.pid, process.start_time / self._step, map(self._cpu.get, steps)
+        return sparkline(
+            tuple(
+                level(known[1].get(pid, 0.0) / known[0]) if known and began <= step else None
+                for step, known in zip(steps, found, strict=True)
+            )
+        )
 
     def _unseen(self, trend: tuple[Moment, ...]) -> Iterator[Moment]:
         """Moments since the last one, the newest first; all of them if that one is no longer there."""

@@ -46,19 +46,22 @@ def test_a_kept_descriptor_never_speaks_of_another_process() -> None:
 
 def test_the_clock_of_a_process_moves_when_it_runs() -> None:
     proc = Proc()
-    first = proc.clock(os.getpid())
+    (first,) = proc.clocks([os.getpid()])
     assert first is not None
     ran_until = time.process_time() + 0.002
     while time.process_time() < ran_until:
         pass
-    assert (proc.clock(os.getpid()) or 0) >= first + 2_000_000
+    (second,) = proc.clocks([os.getpid()])
+    assert (second or 0) >= first + 2_000_000
 
 
 def test_the_clock_of_one_that_is_gone_or_of_another_tree_tells_nothing(tmp_path: Path) -> None:
     child = subprocess.Popen(["true"])
     child.wait()
-    assert Proc().clock(child.pid) is None
-    assert Proc(tmp_path).clock(os.getpid()) is None
+    gone, own = Proc().clocks([child.pid, os.getpid()])
+    assert gone is None
+    assert own is not None
+    assert Proc(tmp_path).clocks([os.getpid()]) == [None]
 
 
 @pytest.mark.parametrize("namespace", ["another", "own"])
@@ -66,13 +69,13 @@ def test_the_clocks_of_another_namespace_are_not_asked(namespace: str, monkeypat
     """In /proc of another one, this process has another pid, or none."""
     pid = os.getpid() + (namespace == "another")
     monkeypatch.setattr(os, "readlink", lambda _path: str(pid))
-    assert (Proc().clock(os.getpid()) is None) == (namespace == "another")
+    assert (Proc().clocks([os.getpid()]) == [None]) == (namespace == "another")
 
 
 def test_a_kernel_without_counters_of_runs_is_not_asked_for_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     exists = os.path.exists
     monkeypatch.setattr(os.path, "exists", lambda path: path != "/proc/self/schedstat" and exists(path))
-    assert Proc().clock(os.getpid()) is None
+    assert Proc().clocks([os.getpid()]) == [None]
 
 
 def test_without_descriptors_to_spare_files_are_opened_each_time(tmp_path: Path) -> None:

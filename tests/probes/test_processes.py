@@ -416,7 +416,7 @@ def test_a_child_that_has_not_run_has_its_new_parent_at_once(real: Proc, capfd: 
 
 
 def test_where_clocks_do_not_tell_everything_is_read(real: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real, "clock", lambda _pid: None)
+    monkeypatch.setattr(real, "clocks", lambda pids: [None] * len(pids))
     with sleeper() as child:
         table = ProcessTable(real, child.pid)
         first = table.look(NOW)

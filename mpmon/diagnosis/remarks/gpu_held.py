@@ -55,7 +55,8 @@ def remarks(case: Case) -> Iterator[Remark]:
     """One for what the job has left behind, one for strangers."""
     if not case.gpus.seen:
         return
-    orphans = [orphan for row in case.snapshot.processes if (orphan := _orphan(case, row))]
+    alone = [row for row in case.snapshot.processes if row.ppid not in case.processes]
+    orphans = [orphan for row in alone if (orphan := _orphan(case, row))]
     unlisted = [gpu for gpu in case.gpus.fresh if _unlisted(case, gpu) and any(_has(case, row, gpu) for row in orphans)]
     if keeping := [row for row in orphans if row.rows or any(_has(case, row, gpu) for gpu in unlisted)]:
         yield _left(case, keeping, unlisted)
@@ -69,8 +70,8 @@ def remarks(case: Case) -> Iterator[Remark]:
 
 
 def _orphan(case: Case, process: Process) -> _Orphan | None:
-    """Alive, and the process it worked for has ended."""
-    if process.ppid in case.processes or process.ended or process.pid == case.snapshot.root_pid:
+    """Alive, though what it worked for has ended: nobody of the job is its parent."""
+    if process.ended or process.pid == case.snapshot.root_pid:
         return None
     if case.role(process.pid).kind not in _WORK_FOR_OTHERS:
         return None

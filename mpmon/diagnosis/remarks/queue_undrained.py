@@ -22,7 +22,7 @@ from mpmon.diagnosis.words import age, several
 
 TOPIC = "queue-undrained"
 
-PATIENCE_S = 5.0
+PATIENCE_S = 3.0
 """So long neither the feeder nor the main thread of a reader has run."""
 
 _JOINS = (Wait.JOIN_PROCESS, Wait.CHILD)

@@ -44,6 +44,8 @@ _BLOCK = 2000
 
 _LONGEST_NAME = 48
 
+_POINTER = struct.Struct("=Q").unpack_from
+
 _PAGE, _MOST_PAGES = 4096, 1000
 """Memory is mapped, and read here, in whole pages; so many are kept for the length of a look."""
 
@@ -80,7 +82,14 @@ class Objects:
 
     def word(self, address: int) -> int:
         """The pointer at an address. Raises `Torn`."""
-        return int.from_bytes(self.read(address, 8), sys.byteorder)
+        page, begin = divmod(address, _PAGE)
+        block = self._pages.get(page)
+        if block is None or begin > _PAGE - 8 or self._left <= 1:
+            return int.from_bytes(self.read(address, 8), sys.byteorder)
+        # Half of all reads come here, where a call more or less tells.
+        self._left -= 1
+        (found,) = _POINTER(block, begin)
+        return found
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes at an address, as they are or were a moment ago. Raises `Torn`."""

@@ -25,7 +25,6 @@ class Member:
         self._start_ticks = stat.start_ticks
         self._stat_path = proc.path(pid, "stat")
         self._io_path = proc.path(pid, "io")
-        self._clock: int | None = None
         self._stat_text = b""
         self._io_text = b""
         self._traits = Traits(proc, pid, users)
@@ -39,14 +38,6 @@ class Member:
     def unreadable(self) -> str:
         """Why not all of it may be read; empty where it may."""
         return self._traits.unreadable
-
-    def has_run(self) -> bool:
-        """Whether any of its threads ran since this was asked last; also where that cannot be told.
-
-        A process whose state changes, or that ends, has to run for that.
-        """
-        before, self._clock = self._clock, self._proc.clock(self.pid)
-        return self._clock is None or self._clock != before
 
     def refresh(self, *, ran: bool) -> bool:
         """Read again what changes, its threads only if they `ran`; False when the process is gone."""

@@ -41,6 +41,8 @@ class ProcessTable:
         self._census: bytes | None = None
         """Of the machine, when /proc was listed last."""
         self._members: dict[int, Member] = {}
+        self._clocks: dict[int, int | None] = {}
+        """How long each had run in the last round, nanoseconds; `None` where nobody could be asked."""
         self.living: set[int] = set()
         """Pids of those that have not ended."""
         self.may_have_run: list[int] = []
@@ -59,10 +61,10 @@ class ProcessTable:
         self._find_new()
         self._rounds += 1
         self.may_have_run = []
-        for place, member in enumerate(list(self._members.values())):
-            ran = member.has_run()
-            if ran or (self._rounds + place) % REREAD_ROUNDS == 0:
-                self._refresh(member, now, ran=ran)
+        ran = self._ran()
+        due = list(self._members)[-self._rounds % REREAD_ROUNDS :: REREAD_ROUNDS]
+        for pid in (*ran, *(pid for pid in due if pid not in ran)):
+            self._refresh(self._members[pid], now, ran=pid in ran)
         before, self.living = self.living, {pid for pid, member in self._members.items() if not member.row.ended}
         if ended := before - self.living:
             for orphan in [member for member in self._members.values() if member.row.ppid in ended]:
@@ -118,6 +120,15 @@ class ProcessTable:
         for member in self._members.values():
             member.close()
 
+    def _ran(self) -> dict[int, int | None]:
+        """The clocks of those of whom any thread ran since the last round; also where that cannot be told.
+
+        A process whose state changes, or that ends, has to run for that.
+        """
+        before = self._clocks
+        self._clocks = dict(zip(self._members, self._proc.clocks(self._members), strict=True))
+        return {pid: clock for pid, clock in self._clocks.items() if clock is None or clock != before.get(pid)}
+
     def _find_new(self) -> None:
         before, self._census = self._census, self._proc.census()
         if before is not None and before == self._census:
@@ -147,6 +158,7 @@ class ProcessTable:
     def _lose(self, member: Member, now: float) -> None:
         member.close()
         del self._members[member.pid]
+        self._clocks.pop(member.pid, None)
         self._known.discard(str(member.pid))
         self.unknowns.pop(member.pid, None)
         last = member.row

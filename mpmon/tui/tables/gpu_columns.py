@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
@@ -115,7 +115,15 @@ class Plan(NamedTuple):
 
 def plan(width: int, rows: Sequence[GpuRow]) -> Plan:
     """Leaves out the least important columns until the others have room; what is left over goes to the histories."""
-    columns = [*(_whole(column, rows) for column in COLUMNS), HISTORIES[0], NOTES]
+    users = max((cell_len(row.users) for row in rows), default=0)
+    return _planned(width, tuple(_whole(column, rows) for column in COLUMNS), users)
+
+
+@lru_cache(maxsize=16)
+def _planned(width: int, least: tuple[int, ...], users: int) -> Plan:
+    """With at least so many cells for each column, and so many for the longest name of who uses a GPU."""
+    whole = (replace(column, width=room) for column, room in zip(COLUMNS, least, strict=True))
+    columns = [*whole, HISTORIES[0], NOTES]
     while len(columns) > 1 and _taken(columns) > width:
         columns.remove(min(columns, key=lambda c: c.priority))
     if HISTORIES[0] not in columns:
@@ -126,15 +134,14 @@ def plan(width: int, rows: Sequence[GpuRow]) -> Plan:
         if extra >= needed:
             columns[-1:-1] = HISTORIES[1 : 1 + more]
             break
-    users = max((cell_len(row.users) for row in rows), default=0)
     return Plan(tuple(_grown(columns, width, users)))
 
 
-def _whole(column: Column, rows: Sequence[GpuRow]) -> Column:
-    """The column as wide as what must not be cut."""
+def _whole(column: Column, rows: Sequence[GpuRow]) -> int:
+    """How wide the column must be for what must not be cut."""
     if column.whole is None:
-        return column
-    return replace(column, width=max([column.width, *(cell_len(column.whole(row)) for row in rows)]))
+        return column.width
+    return max([column.width, *(cell_len(column.whole(row)) for row in rows)])
 
 
 def _taken(columns: Sequence[Column]) -> int:

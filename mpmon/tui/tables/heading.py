@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 from mpmon.tui.line import fit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MARK = 2
 """Cells before the first column, for a mark."""
 
 
-def heading(columns: Iterable[tuple[str, int, bool]], *, after: int = 0) -> str:
+@lru_cache(maxsize=64)
+def heading(columns: tuple[tuple[str, int, bool], ...], *, after: int = 0) -> str:
     """Names of columns above their columns, which are one cell apart.
 
     Args:

@@ -26,6 +26,7 @@ from collections import Counter, defaultdict
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from mpmon.diagnosis.memory import others
 from mpmon.tui.describe.naming import RANK, kind_of
 
 if TYPE_CHECKING:
@@ -213,9 +214,9 @@ class Layout:
     def branches(self, views: Mapping[int, ProcessView], folding: Folding) -> tuple[Branch, ...]:
         """The tree of these processes."""
         before, self._views = self._views, tuple(views.values())
-        same = len(before) == len(views) and all(
-            old is new or _placed(old, hung=folding.hung) == _placed(new, hung=folding.hung)
-            for old, new in zip(before, self._views, strict=True)
+        changes = others(before, self._views)
+        same = changes is not None and all(
+            _placed(old, hung=folding.hung) == _placed(new, hung=folding.hung) for old, new in changes
         )
         if not same or folding != self._folding:
             self._folding, self._branches = folding, fitting(views, folding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -99,6 +100,7 @@ class TextPanel(Panel[Line]):
         return row
 
 
+@lru_cache(maxsize=64)
 def title_line(title: str, note: str, position: str, width: int, *, focused: bool) -> Line:
     """A rule across the panel with its name, a note, and at the right the position."""
     name = f" {title} "

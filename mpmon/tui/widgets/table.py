@@ -52,7 +52,7 @@ class SmallTable(Table[RowT]):
 
     def noted(self, note: str) -> None:
         """The title, with a note where there is room for one, above the names of the columns."""
-        self.titled(note, plain(heading(self.names()), "dim"))
+        self.titled(note, plain(heading(tuple(self.names())), "dim"))
 
     def _show_titles(self) -> None:
         """On a low screen the names of the columns stand in the title, in place of the note."""
@@ -60,7 +60,7 @@ class SmallTable(Table[RowT]):
             super()._show_titles()
             return
         count = str(self.count())
-        names = heading(self.names(), after=title_cells(self.TITLE, count) + 1)
+        names = heading(tuple(self.names()), after=title_cells(self.TITLE, count) + 1)
         width = self.size.width
         self.show_heading(title_over(names, self.TITLE, count, self._position(), width, focused=self.has_focus))
 
