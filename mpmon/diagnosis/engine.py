@@ -24,6 +24,7 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs import node
+from mpmon.diagnosis.needs.connections import serves_one
 from mpmon.diagnosis.needs.dead import death, did
 from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.roles import HELPERS, is_python, topmost_python
@@ -72,6 +73,7 @@ def _judged(case: Case) -> Diagnosis:
     goals = _goals(case, graph)
     asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
     stuck = [closed for goal in asked if (closed := graph.closed(goal)) and not _only_serves(case, graph, closed)]
+    stuck += _lost_requests(case, graph, goals)
     knots = [Knot(case, graph, closed) for closed in stuck]
     ripe = [knot for knot in knots if _is_ripe(knot)]
     ranked = _ranked(ripe)
@@ -91,6 +93,32 @@ def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
     strangers = [key for key in others if key not in closed.members and not _is_server(case, key)]
     busy = [key for key in strangers if case.standing(key).kind not in _ENDS and not case.standing(key).idle]
     return all(graph.closed(key) is None for key in busy)
+
+
+def _lost_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
+    """Below a server that idles by right: requests that it gave a process of their own and that nothing can bring to an end,
+    and those of the job who wait for their answers.
+
+    Requests in threads of the server are not looked at: the next request may wake one that waits.
+    """
+    idle = [goal for goal in goals if graph.node(goal).status is Status.IDLE]
+    helpers = [(pid, pid) for goal in idle for pid in case.helpmates(goal[0])]
+    requests = [key for key in helpers if serves_one(case, key) and _is_lost(graph, graph.closed(key))]
+    asking = [
+        key for key in helpers
+        if (need := graph.node(key).need) and any(target in requests for target in need.targets)
+    ]  # fmt: skip
+    found = [graph.closed(key) for key in (*requests, *asking)]
+    return [closed for closed in found if closed is not None and _is_lost(graph, closed)]
+
+
+def _is_lost(graph: Graph, closed: Closed | None) -> bool:
+    """It ends in something that nobody can do, or in threads of which the kernel says that they wait for each other, and
+    nobody whom the next request may wake is among those who could help.
+    """
+    if closed is None or any(graph.node(key).status is Status.IDLE for key in closed.members):
+        return False
+    return (closed.cycle and closed.exact) or any(isinstance(root, Nobody) for root in closed.roots)
 
 
 def _is_server(case: Case, key: ThreadKey) -> bool:

@@ -148,3 +148,58 @@ def test_a_thread_of_the_holder_may_unlock_it() -> None:
         blocked("futex", f"futex:{ROOT}:0x5", tid=READER, ran_at=0.0, wakes_at=START + 900), kernel_object(f"futex:{ROOT}:0x5"),
     )  # fmt: skip
     assert waits_for_file(*helper).certainty is not Certainty.PROVED
+
+
+def locks_again(*more: Row, syscall: str = "flock") -> Diagnosis:
+    """The main thread joins a child that has a lock on a file and waits for it with another open file."""
+    rows = (
+        process(), thread(), stack("main", "multiprocessing/process.py:149 BaseProcess.join", "job.py:9 <module>"),
+        blocked("wait4", f"process:{WRITER}", ran_at=0.0), kernel_object(f"process:{WRITER}"),
+        process(WRITER, parent=ROOT), thread(WRITER), stack("main", "job.py:30 work", pid=WRITER),
+        blocked(syscall, "file lock:9", pid=WRITER, ran_at=0.0), holds(WRITER, "file lock:9"),
+        msgspec.structs.replace(kernel_object("file lock:9", holders=(WRITER,), path="/data/lock"), kind="file lock"),
+    )  # fmt: skip
+    return watched(snapshot(*rows, *more))
+
+
+def other_thread(wakes_at: float) -> tuple[Row, ...]:
+    return (
+        thread(WRITER, READER), stack("closes", "job.py:40 close", pid=WRITER, tid=READER),
+        blocked("clock_nanosleep", pid=WRITER, tid=READER, ran_at=0.0, wakes_at=wakes_at),
+    )  # fmt: skip
+
+
+def heir(*frames: str, call: str = "clock_nanosleep", on: str = "", wakes_at: float | None = None) -> tuple[Row, ...]:
+    """Another child that has the file open."""
+    return (
+        process(READER, parent=ROOT), thread(READER), stack("main", *frames, pid=READER),
+        blocked(call, *((on,) if on else ()), pid=READER, ran_at=0.0, wakes_at=wakes_at), holds(READER, "file lock:9"),
+    )  # fmt: skip
+
+
+def test_a_file_that_a_process_locks_twice() -> None:
+    finding = locks_again().findings[0]
+    assert (finding.cause, finding.certainty) == ("self-deadlock", Certainty.PROVED)
+    assert [suspect.pid for suspect in finding.suspects] == [WRITER]
+    assert "/data/lock" in finding.summary
+
+
+def test_a_process_does_not_wait_for_its_own_record_locks() -> None:
+    assert locks_again(syscall="fcntl").verdict is not Verdict.HUNG
+
+
+def test_another_thread_may_close_the_file() -> None:
+    assert locks_again(*other_thread(wakes_at=START + 60)).verdict is not Verdict.HUNG
+    finding = locks_again(*other_thread(wakes_at=START + 9000)).findings[0]
+    assert [suspect.thread for suspect in finding.suspects] == ["closes"]
+    assert finding.certainty is not Certainty.PROVED
+
+
+def test_whoever_may_have_got_the_file_by_a_fork_may_unlock_it() -> None:
+    assert locks_again(*heir("job.py:50 pause", wakes_at=START + 60)).verdict is not Verdict.HUNG
+
+
+def test_whoever_waits_for_the_file_too_will_not() -> None:
+    finding = locks_again(*heir("job.py:30 work", call="flock", on="file lock:9")).findings[0]
+    assert (finding.cause, finding.certainty) == ("self-deadlock", Certainty.PROVED)
+    assert [suspect.pid for suspect in finding.suspects] == [WRITER]

@@ -3,6 +3,7 @@
 The kernel names the socket at the other end and the processes that have it open, but not which of their threads serves
 it, unless one of them is blocked in it.  Otherwise frames tell: a thread below a server's per-connection function serves
 some connection; a thread in `accept` serves none yet; the main thread does what no other thread was made for.
+A thread that waits for what comes over one connection may pass it on over another: a barrier's "go", a published message.
 A process that only serves others (a manager) acts in such a thread or not at all.
 """
 
@@ -15,7 +16,7 @@ from mpmon.diagnosis.frames import calls, own_frames
 from mpmon.diagnosis.graph import Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import ENDS, Wait
 from mpmon.diagnosis.words import age
 from mpmon.model import KernelObject
 
@@ -25,11 +26,17 @@ _SERVES: tuple[tuple[str, frozenset[str]], ...] = (
 )
 """Functions of which each call serves one connection; servers of http and xmlrpc are built on socketserver."""
 
+_SERVES_IN_TURN = ("/socketserver.py", frozenset({"serve_forever", "handle_request"}))
+"""The loop that accepts connections, and serves them itself unless they get threads or processes of their own."""
+
 
 def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
     """The threads that could act at the other end of a connection, or accept it."""
     far = item.peer or item.listener or ""
     pids = [pid for pid in dict.fromkeys(handle.pid for handle in case.holders.get(far, ())) if case.is_alive(pid)]
+    if item.listener and (busy := _busy_with_others(case, pids, item.listener)):
+        yield from busy
+        return
     # A process that forgot to close the other end of its own pair is not the one that answers.
     for pid in [pid for pid in pids if pid != asks[0]] or pids:
         yield from _servers_in(case, pid, item, asks)
@@ -44,14 +51,18 @@ def _servers_in(case: Case, pid: int, item: KernelObject, asks: ThreadKey) -> li
     threads = [key for key in case.threads(pid) if key != asks]
     there = [key for key in threads if item.peer in _waits_in(case, key)]
     busy = [key for key in threads if _is_at_work(case, key, item)]
-    if serving := [key for key in busy if _serves(case, key)]:
-        return [key for key in serving if client_of(case, key) == asks[0]] or serving
+    others = [] if _writes(case, asks) else [key for key in threads if _serves_another(case, key, item)]
+    if serving := [key for key in busy if serves_one(case, key)]:
+        named = [key for key in serving if client_of(case, key) == asks[0]] or serving
+        return [*named, *others] if set(named) <= set(there) else named
     if case.role(pid).kind in HELPERS:
         return there
     if there:
         # One that listens to several connections may have given the work to another thread.
-        return list(dict.fromkeys((*there, *busy)))
-    return _unnamed(case, threads, busy, main)
+        return list(dict.fromkeys((*there, *busy, *others)))
+    unnamed = _unnamed(case, threads, busy, main)
+    accepting = set(unnamed) <= {main} and any(_accepts(case, key) for key in threads)
+    return [*unnamed, *others] if accepting else unnamed
 
 
 def _unnamed(case: Case, threads: list[ThreadKey], busy: list[ThreadKey], main: ThreadKey) -> list[ThreadKey]:
@@ -68,14 +79,36 @@ def _is_at_work(case: Case, key: ThreadKey, item: KernelObject) -> bool:
     return not case.standing(key).idle and not _accepts(case, key) and not _serves_another(case, key, item)
 
 
-def _serves(case: Case, key: ThreadKey) -> bool:
+def serves_one(case: Case, key: ThreadKey) -> bool:
+    """It serves one connection, by its frames."""
     stack = case.stacks.get(key)
     return stack is not None and any(calls(frame, *row) for frame in own_frames(stack) for row in _SERVES)
+
+
+def _busy_with_others(case: Case, pids: list[int], listener: str) -> list[ThreadKey]:
+    """Those who would accept the next connection, but have not done with the one before; nobody where one waits for it.
+
+    The child of a server that forks shows the same frames, but there the server itself waits.
+    """
+    threads = [key for pid in pids for key in case.threads(pid)]
+    if any(listener in _waits_in(case, key) for key in threads):
+        return []
+    return [key for key in threads if serves_one(case, key) and _serves_in_turn(case, key)]
+
+
+def _serves_in_turn(case: Case, key: ThreadKey) -> bool:
+    stack = case.stacks.get(key)
+    return stack is not None and any(calls(frame, *_SERVES_IN_TURN) for frame in own_frames(stack))
 
 
 def _waits_in(case: Case, key: ThreadKey) -> tuple[str, ...]:
     row = case.blocked.get(key)
     return row.waits_on if row else ()
+
+
+def _writes(case: Case, key: ThreadKey) -> bool:
+    row = case.blocked.get(key)
+    return row is not None and row.writes
 
 
 def _accepts(case: Case, key: ThreadKey) -> bool:
@@ -88,6 +121,28 @@ def _serves_another(case: Case, key: ThreadKey, item: KernelObject) -> bool:
     near = (item.path or "").partition(" to ")[2]
     rows = list(case.waits_on(key))
     return bool(near) and any(row.id != item.peer and (row.path or "").startswith(f"tcp {near} to ") for row in rows)
+
+
+def unserved(case: Case, asks: ThreadKey) -> tuple[ThreadKey, list[ThreadKey]] | None:
+    """The thread of a server that accepts connections, and those that each serve another one than that over which a thread
+    waits for an answer, where nobody in the server serves that one.
+    """
+    if _writes(case, asks):
+        return None
+    for item in case.waits_on(asks):
+        pids = {handle.pid for handle in case.holders.get(item.peer or "", ())} - {asks[0]}
+        threads = [key for pid in sorted(pids) for key in case.threads(pid)]
+        accepting = [key for key in threads if _accepts(case, key)]
+        others = [key for key in threads if _serves_another(case, key, item)]
+        if accepting and others and not any(_may_serve(case, key, item) for key in threads):
+            return accepting[0], others
+    return None
+
+
+def _may_serve(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+    """It reads this connection, or does something else than waiting for the end of others."""
+    waits_for_end = case.standing(key).kind in ENDS
+    return item.peer in _waits_in(case, key) or (_is_at_work(case, key, item) and not waits_for_end)
 
 
 def client_of(case: Case, key: ThreadKey) -> int | None:

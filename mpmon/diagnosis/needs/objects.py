@@ -247,7 +247,26 @@ def file_lock(case: Case, key: ThreadKey) -> Need | None:
         return Need(tuple(inside), every=bool(asked), exact=exact, held=True, words=words, evidence=evidence)
     if pids:
         return Need((Outside(f"pid {pids[0]}, which is not of this job, holds {words}"),), exact=True, words=words)
-    return None if asked else _unknown_file_lock(case, key)
+    if not asked:
+        return _unknown_file_lock(case, key)
+    own = next((item for item in asked if key[0] in item.holders), None)
+    return _own_file_lock(case, key, own) if own and case.blocked[key].syscall == "flock" else None
+
+
+def _own_file_lock(case: Case, key: ThreadKey, item: KernelObject) -> Need:
+    """flock(2): two open files of one process keep each other out.  Another thread may close the other one, or whoever got it
+    by a fork may unlock it; else the thread waits for itself.
+    """
+    waiting = {pid for (pid, _), row in case.blocked.items() if item.id in row.waits_on}
+    heirs = {handle.pid for handle in case.holders.get(item.id, ())} - waiting
+    others = [(pid, pid) for pid in sorted(heirs) if _may_release(case, pid) and not case.standing((pid, pid)).idle]
+    targets = (*case.others_at_work(key), *others)
+    path = item.path or "a file"
+    evidence = (
+        f"{path} is locked by pid {key[0]} itself, by another open file than the one it waits with: /proc/locks, and "
+        "`lock:` in /proc/PID/fdinfo"
+    )
+    return Need(targets or (key,), exact=not targets, held=True, words=f"the lock on {path}", evidence=evidence)
 
 
 def _unknown_file_lock(case: Case, key: ThreadKey) -> Need:

@@ -1,7 +1,8 @@
 """Blocked writing to a pipe or socket whose reader does not read.
 
 What it looks like: a subprocess stands in `write` to its standard output, a pipe that is full, or in `send` on a socket;
-its parent waits for its end (`wait`, `call`, `join`) instead of reading, or reads something else first.
+its parent waits for its end (`wait`, `call`, `join`) instead of reading, or reads something else first; or a server that
+serves one connection at a time reads the one while another is full.
 What to do: `communicate()`, or read while it runs, or send the output to a file or `DEVNULL`.
 """
 
@@ -25,7 +26,7 @@ def claim(knot: Knot) -> Claim | None:
         reader = next((key for key in need.targets if isinstance(key, tuple) and _waits_elsewhere(knot, key)), None)
         if reader is None or knot.could_be_served(writer, reader):
             continue
-        names = knot.case.role(reader[0]).name, knot.case.role(writer[0]).name
+        names = _name(knot, reader), knot.case.role(writer[0]).name
         what = "socket" if knot.standing(writer).kind is Wait.SOCKET else "pipe"
         return Claim(
             summary=f"{names[0]} waits for {knot.waits_for(reader)}{knot.at(reader)}, but {names[1]} (pid "
@@ -46,4 +47,13 @@ def _writes(knot: Knot, key: ThreadKey) -> bool:
 
 def _waits_elsewhere(knot: Knot, key: ThreadKey) -> bool:
     """It waits for the writer's end or for something else of the writer, or of others that wait for the writer in their turn."""
-    return key in knot.closed.members and knot.standing(key).kind in ENDS | READS
+    if key not in knot.closed.members:
+        return False
+    blocked = knot.case.blocked.get(key)
+    receives = knot.standing(key).kind is Wait.SOCKET and blocked is not None and not blocked.writes
+    return receives or knot.standing(key).kind in ENDS | READS
+
+
+def _name(knot: Knot, key: ThreadKey) -> str:
+    role = knot.case.role(key[0]).name
+    return role if key[0] == key[1] else f"thread {knot.case.thread_name(key)} of {role}"

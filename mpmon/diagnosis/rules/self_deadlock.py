@@ -1,7 +1,8 @@
 """A thread waits for itself: a lock that is not reentrant, or a result its own pool would have to compute.
 
-What it looks like: one thread takes a lock it holds already; or a task of an executor waits for tasks of the same
-executor, whose workers are all busy waiting.
+What it looks like: one thread takes a lock it holds already; or it opens a file again and waits for the flock it has by the
+first open; or a task of an executor waits for tasks of the same executor, whose workers are all busy waiting; or a server
+that serves one connection at a time asks itself.
 What to do: use `RLock`, or do not call back under the lock; never wait for a pool's results inside of its tasks.
 """
 
@@ -55,6 +56,22 @@ def claim(knot: Knot) -> Claim | None:
             "but its own, and no thread or child of the process runs",
             evidence=("epoll without a time limit, on the loop's own wake-up socket only",),
             advice=("Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",),
+        )
+    if kind is Wait.FILE_LOCK and alone:
+        return Claim(
+            summary=f"{knot.role()} waits{at} for {knot.waits_for(knot.root)}, which it has itself by another open file",
+            evidence=knot.edge_evidence(),
+            advice=("Lock the file once, and hand the open file on: flock(2) keeps two opens of one process apart.",),
+            certainty=Certainty.PROVED,
+        )
+    if kind is Wait.SOCKET and alone:
+        return Claim(
+            summary=f"{knot.role()} waits{at} for an answer of the server that it is itself, one connection after the other",
+            evidence=knot.edge_evidence(),
+            advice=(
+                "Let the server have a thread for each connection (ThreadingMixIn), or call the function directly.",
+            ),
+            certainty=Certainty.LIKELY,
         )
     lonely = knot.ending is Ending.NOBODY and kind is Wait.FUTEX and not knot.case.is_forked(knot.root[0])
     lonely = lonely and not knot.case.is_native(knot.root)

@@ -1,7 +1,8 @@
 """A helper thread (prefetch, writer, result handler) died; others in the process wait for it.
 
 What it looks like: the main thread waits on a `queue.Queue` or an event, and no other Python thread of the process is
-left that could put or set anything.
+left that could put or set anything.  Or a server's thread for one connection: its client waits for an answer, the
+connection is open, and each thread of the server serves another one.
 Why: an exception ended the thread; its traceback went to standard error and nobody looked.
 What to do: search the log for `Exception in thread`; hand exceptions over through the queue; use `get(timeout=…)` and
 check `thread.is_alive()`.
@@ -11,17 +12,22 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.needs.connections import unserved
 from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import several
 
 CAUSE = "thread-dead"
 NEEDS = frozenset({"stacks"})
 
 _RESULTS = frozenset({Wait.POOL_RESULT, Wait.FUTURE_RESULT})
 _FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
+_ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
 
 
 def claim(knot: Knot) -> Claim | None:
-    """A wait between threads, with nobody left at the other end."""
+    """A wait between threads, with nobody left at the other end, or for an answer over a connection that nobody serves."""
+    if knot.ending in (Ending.OUTSIDE, Ending.OPEN):
+        return _left_connection(knot)
     blamed = set(knot.nobody.blame) - {key[0] for key in knot.roots} if knot.nobody else set[int]()
     handed = knot.standing().kind in _RESULTS and knot.nobody is not None and not blamed
     if knot.ending is not Ending.NOBODY or not (knot.standing().kind in _FROM_THREADS or handed):
@@ -38,4 +44,30 @@ def claim(knot: Knot) -> Claim | None:
             "Hand exceptions over through the queue, or use get(timeout=…) and check thread.is_alive().",
         ),
         certainty=Certainty.LIKELY,
+    )
+
+
+def _left_connection(knot: Knot) -> Claim | None:
+    """Each connection of a server has its thread, but one, over which a client waits for an answer."""
+    found = next(((key, row) for key in knot.members_in(*_ANSWERS) if (row := unserved(knot.case, key))), None)
+    if found is None:
+        return None
+    client, (server, others) = found
+    name = knot.case.role(client[0]).name
+    rest = (
+        f"{knot.case.thread_name(server)} waits for new ones, {several([knot.case.thread_name(key) for key in others])}"
+    )
+    return Claim(
+        summary=f"{name} (pid {client[0]}) waits{knot.at(client)} for an answer over a connection that no thread of "
+        f"{knot.case.role(server[0]).name} serves",
+        evidence=(
+            f"pid {server[0]} has its other end open, and no thread that is in it: {rest} for what comes over others",
+            *knot.edge_evidence(),
+        ),
+        advice=(
+            f"Search the standard error of pid {server[0]} for 'Exception in thread': the thread of that connection has died.",
+            "Close the connection in a finally, so that the client learns of it; give recv a timeout.",
+        ),
+        certainty=Certainty.LIKELY,
+        suspects=(knot.case.suspect(server),),
     )
