@@ -72,6 +72,22 @@ def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> list[ThreadK
     return min(groups.items(), key=oddness)[1]
 
 
+def astray(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], list[ThreadKey]]:
+    """Ranks that are at a line in another group than one that waits there for them, and those who do: were the former in the
+    group of the latter, to which they belong, both could go on.  Empty where it could as well be the other way round.
+    """
+    pairs = [(one, other) for one in keys for other in keys if _waits_in_vain(other, one, case)]
+    ones, others = (list(dict.fromkeys(row)) for row in zip(*pairs, strict=True)) if pairs else ([], [])
+    return ([], []) if set(ones) & set(others) else (ones, others)
+
+
+def _waits_in_vain(other: ThreadKey, one: ThreadKey, case: Case) -> bool:
+    """At the same line, for one that belongs to its group and is in a group of which it is no member itself."""
+    waits, stands = case.group_of(other), case.group_of(one)
+    numbers = case.role(other[0]).rank, case.role(one[0]).rank
+    return case.place(other) == case.place(one) and bool(stands) and numbers[1] in waits and numbers[0] not in stands
+
+
 ROOTS = ("src", "dst", "group_src", "group_dst")
 """Arguments of torch/distributed/distributed_c10d.py that name the rank which sends to all, or receives from all."""
 

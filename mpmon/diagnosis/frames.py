@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 from mpmon.diagnosis.findings import Place
 from mpmon.model import Frame, Stack
@@ -88,6 +89,26 @@ def has(stack: Stack, file_end: str, functions: Iterable[str]) -> bool:
     """Whether any frame is one of these functions."""
     wanted = frozenset(functions)
     return any(calls(frame, file_end, wanted) for frame in stack.frames)
+
+
+_ONLY_WAIT = (
+    ("multiprocessing/connection.py", ("_recv", "_send")),
+    ("multiprocessing/popen_fork.py", ("poll",)),
+    ("/subprocess.py", ("_try_wait",)),
+    ("/selectors.py", ("select",)),
+    ("/socket.py", ("readinto", "accept")),
+)
+"""Functions of the standard library that wait in a system call and call nobody's code."""
+
+
+def interrupted(stack: Stack) -> Frame | None:
+    """The wait during which a handler of a signal began that has not returned yet: a function that calls nobody's code has
+    called the user's.
+    """
+    for inner, outer in pairwise(own_frames(stack)):
+        if is_user(inner.file) and any(calls(outer, *row) for row in _ONLY_WAIT):
+            return outer
+    return None
 
 
 def _after_packages(file: str) -> str:

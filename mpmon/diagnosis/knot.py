@@ -9,6 +9,7 @@ import msgspec
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
+from mpmon.diagnosis.frames import interrupted
 from mpmon.diagnosis.gaps import hides_call
 from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Outside, Status, Target
 from mpmon.diagnosis.history import ThreadKey
@@ -16,7 +17,7 @@ from mpmon.diagnosis.motion import Motion, same_since
 from mpmon.diagnosis.needs.dead import exit_words
 from mpmon.diagnosis.waits import Context, Standing, Wait, context
 from mpmon.diagnosis.words import age, amount
-from mpmon.model import Blocked
+from mpmon.model import Blocked, Frame
 
 
 class Ending(Enum):
@@ -125,6 +126,18 @@ class Knot:
         if self._waits.isdisjoint(kinds):
             return []
         return [key for key in self.closed.members if self.case.standing(key).kind in kinds]
+
+    @cached_property
+    def in_handler(self) -> tuple[ThreadKey, Frame] | None:
+        """A trainer's or the main program's main thread, the only one that runs handlers of signals, that waits in one for those
+        who wait for it, with the wait which that interrupted.
+        """
+        if self.ending not in (Ending.CYCLE, Ending.OPEN):
+            return None
+        among = self.roots if self.ending is Ending.CYCLE else self.closed.members
+        mains = (key for key in among if key[0] == key[1] and self.case.role(key[0]).kind in ("main", "rank"))
+        stacks = ((key, stack) for key in mains if (stack := self.case.stacks.get(key)))
+        return next(((key, wait) for key, stack in stacks if (wait := interrupted(stack))), None)
 
     def could_be_served(self, key: ThreadKey, by: ThreadKey) -> bool:
         """Somebody else than `by` could do what a thread waits for: one outside of the job, or one that stands by itself."""

@@ -18,6 +18,8 @@ from mpmon.model import Handle
 IO_ROUNDS = 3
 """Rounds with growing I/O that count as work; once or twice is a log line."""
 
+SOON_S = 120.0
+"""A sleep that ends within this time is a pause, not a hang."""
 
 WORKS_SHARE = 0.05
 """Of a CPU: more than what only looks in from time to time uses."""

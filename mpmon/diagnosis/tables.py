@@ -258,6 +258,11 @@ class Tables:
         row = self._awaited.get(key)
         return (row.pid, row.by_tid) if row and row.by_tid else None
 
+    def group_of(self, key: ThreadKey) -> tuple[int, ...]:
+        """The ranks of the process group of the collective that a thread is in; empty where that is not known."""
+        row = self._awaited.get(key)
+        return row.members if row else ()
+
     def asks_for_work(self, key: ThreadKey) -> bool:
         """A sleeping thread's own code may be in `Work.wait()` of torch."""
         row = self._awaited.get(key)

@@ -139,3 +139,33 @@ def test_values_of_other_lines_are_others_by_right() -> None:
 
 def test_of_two_none_is_the_odd_one() -> None:
     assert odd_ones(gathers(0, attempt=0), gathers(1, attempt=1)) == []
+
+
+# Numbers
+
+
+def numbered(*numbers: int, port: str = "29500", ports: tuple[str, ...] = (), rank: str | None = None) -> Diagnosis:
+    """Ranks that stand in `init_process_group`, with these numbers in their environments; `rank` is what its variable says."""
+    rows: list[Row] = []
+    for place, number in enumerate(numbers):
+        pid, where = 4110 + place, ports[place] if ports else port
+        given = {"RANK": str(number), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": where}
+        known = {"rank": str(place)} if rank else {}
+        inner = frame(GATHERS[0], **known)
+        rows += [
+            process(pid, parent=ROOT, environment=given), stack("main", inner, GATHERS[1], pid=pid),
+            blocked("poll", pid=pid, ran_at=START - 60),
+        ]  # fmt: skip
+    return said(*parent(), *rows)
+
+
+def test_two_ranks_have_the_same_number() -> None:
+    finding = numbered(0, 1, 1).findings[0]
+    assert (finding.cause, [suspect.pid for suspect in finding.suspects]) == ("rendezvous", [4111, 4112])
+    assert "pid 4111 and pid 4112 have the same number, rank 1, and nobody is rank 2" in finding.summary
+
+
+@pytest.mark.parametrize("where", [{"ports": ("29500", "29500", "29600")}, {"rank": "own"}])
+def test_ranks_of_two_jobs_or_with_numbers_of_their_own_may(where: dict[str, object]) -> None:
+    found = numbered(0, 1, 1, **where)  # type: ignore[arg-type]
+    assert all("same number" not in finding.summary for finding in found.findings)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -339,6 +340,33 @@ def test_a_native_wait_that_may_be_for_the_work_of_torch() -> None:
         stack.callback(lambda: [library.sem_post(fence) for fence in fences])
         found = look(until=lambda found: sleepers().keys() >= {first, second} and found.awaited)
     assert [(row.tid, row.kind) for row in found.awaited if row.tid in (first, second)] == [(first, "work")]
+
+
+C10D = """
+def all_reduce(group, other, work, fence, ready):
+    ready.set()
+    work.wait(fence)
+"""
+"""A function of `torch/distributed/distributed_c10d.py` that waits for its work."""
+
+
+@pytest.mark.parametrize(("other_is_a_group", "ranks"), [(False, (1, 3)), (True, ())])
+def test_the_ranks_in_the_group_of_a_collective(other_is_a_group: bool, ranks: tuple[int, ...]) -> None:
+    """By the group at hand, if it is but one: the module knows the members of each."""
+    library, fence = ctypes.CDLL(None), ctypes.create_string_buffer(SEMAPHORE_BYTES)
+    library.sem_init(fence, 0, 0)
+    work, group, other = SimpleNamespace(wait=library.sem_wait), object(), object()
+    members = {object(): {0: 0, 1: 1}, group: {3: 1, 1: 0}} | ({other: {2: 0, 3: 1}} if other_is_a_group else {})
+    names: dict[str, Any] = {"_pg_group_ranks": members}
+    exec(compile(C10D, "/site-packages/torch/distributed/distributed_c10d.py", "exec"), names)
+
+    def reduces(ready: threading.Event, _end: threading.Event) -> None:
+        names["all_reduce"](group, other, work, fence, ready)
+
+    with standing(reduces) as (tid,), ExitStack() as stack:
+        stack.callback(library.sem_post, fence)
+        found = look(until=lambda found: tid in sleepers() and any(row.tid == tid for row in found.awaited))
+    assert [(row.kind, row.members) for row in found.awaited if row.tid == tid] == [("work", ranks)]
 
 
 SEMAPHORE_BYTES = 32

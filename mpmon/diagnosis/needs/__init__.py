@@ -4,8 +4,8 @@ Every function answers with the targets that could end the wait.  Too many targe
 help), too few make it wrong, so a set is only narrowed by facts: who holds the other end, who is idle, who ended.
 
 Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
-socket, a manager's clients), `threads` (inside one process), `ends` (joins, exit), `ranks` (collectives, rendezvous, keys
-of the store), `remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
+socket, a manager's clients), `threads` (inside one process), `ends` (joins, exit), `output` (of a subprocess), `ranks`
+(collectives, rendezvous, keys of the store), `remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import Need, Node, Status
+from mpmon.diagnosis.graph import Need, Node, Outside, Status
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.life import signs_of_life
+from mpmon.diagnosis.life import SOON_S, signs_of_life
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import clients
 from mpmon.diagnosis.needs.dead import with_crashed
@@ -28,15 +28,21 @@ from mpmon.diagnosis.needs.ends import (
 )
 from mpmon.diagnosis.needs.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
+from mpmon.diagnosis.needs.output import end_or_output
 from mpmon.diagnosis.needs.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.needs.remote import remote_call, remote_end
 from mpmon.diagnosis.needs.servants import event_loop, future_result, loader_batch, pool_result
-from mpmon.diagnosis.needs.threads import gil_need, gil_owner, native_mutex, other_threads, starves_others, thread_lock
+from mpmon.diagnosis.needs.threads import (
+    gil_need,
+    gil_owner,
+    kept_by_gil,
+    native_mutex,
+    other_threads,
+    starves_others,
+    thread_lock,
+)
 from mpmon.diagnosis.rounds import round_since
 from mpmon.diagnosis.waits import Wait, context
-
-SOON_S = 120.0
-"""A sleep that ends within this time is a pause, not a hang."""
 
 _NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
 """Waits of which the kernel alone tells too little."""
@@ -58,6 +64,8 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.LIVE)
     if owner := gil_owner(case, key):
         return Node(key, Status.WAITS, gil_need(case, owner))
+    if need := kept_by_gil(case, key):
+        return Node(key, Status.WAITS, need)
     need_of = NEEDS.get(standing.kind)
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
         return Node(key, Status.LIVE)
@@ -75,6 +83,8 @@ def node(case: Case, key: ThreadKey) -> Node:
     need = need_of(case, key)
     if need is None:
         return Node(key, Status.LIVE)
+    if standing.kind is Wait.EVENT_LOOP and _has_only_timers(case, key, need):
+        return Node(key, Status.LEAF)
     return Node(key, Status.WAITS, with_unread(case, key, with_crashed(case, key, need)))
 
 
@@ -82,6 +92,13 @@ def _ends_by_itself(case: Case, key: ThreadKey) -> bool:
     """An event loop that waits for its own next timer: nobody outside of it can tell a heartbeat from work."""
     blocked = case.blocked.get(key)
     return blocked is not None and blocked.timeout_s is not None and blocked.timeout_s < SOON_S
+
+
+def _has_only_timers(case: Case, key: ThreadKey, need: Need) -> bool:
+    """An event loop that sleeps until its next timer: it watches nothing but its own wake-up socket, and nobody could call."""
+    blocked = case.blocked.get(key)
+    timed = blocked is not None and blocked.timeout_s is not None and len(blocked.waits_on) < 2
+    return timed and all(isinstance(target, Outside) for target in need.targets)
 
 
 def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
@@ -145,7 +162,7 @@ NEEDS: dict[Wait, Callable[[Case, ThreadKey], Need | None]] = {
     Wait.LOADER_BATCH: loader_batch,
     Wait.POOL_RESULT: pool_result,
     Wait.FUTURE_RESULT: future_result,
-    Wait.JOIN_PROCESS: end_of_process,
+    Wait.JOIN_PROCESS: end_or_output,
     Wait.CHILD: end_of_process,
     Wait.JOIN_THREAD: end_of_thread,
     Wait.EXIT: end_of_interpreter,

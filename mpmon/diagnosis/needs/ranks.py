@@ -137,6 +137,8 @@ def rendezvous(case: Case, key: ThreadKey) -> Need | None:
     if absent:
         names = several([case.role(pid).name for pid, _ in absent])
         return Need(tuple(absent), every=True, words=f"init_process_group with {names}")
+    if need := _numbered_twice(case, key):
+        return need
     size = max((case.role(pid).world_size or 0 for pid in ranks), default=0)
     if len(ranks) < size:
         here = {case.role(pid).rank for pid in ranks}
@@ -146,6 +148,45 @@ def rendezvous(case: Case, key: ThreadKey) -> Need | None:
         nobody = Nobody(why, (parent,) if parent else ())
         return Need((nobody, *_on_their_way(case, key)), words=f"{missing} to come", evidence=why)
     return Need((Outside("the store, or ranks on other machines"),), words="the other ranks to come")
+
+
+def _numbered_twice(case: Case, key: ThreadKey) -> Need | None:
+    """Two of those that meet at one place have the same number, so that another number is nobody's."""
+    place = _meets_at(case, key[0])
+    met = [pid for pid in _ranks_of_group(case) if _meets_at(case, pid) == place] if place else []
+    numbers = {pid: _number_in_group(case, pid) for pid in met}
+    twice = [pid for pid in met if numbers[pid] is not None and list(numbers.values()).count(numbers[pid]) > 1]
+    if not twice:
+        return None
+    size = case.role(key[0]).world_size or 0
+    missing = several([f"rank {number}" for number in range(size) if number not in numbers.values()])
+    same = several([f"pid {pid}" for pid in twice if numbers[pid] == numbers[twice[0]]])
+    why = f"{same} have the same number, rank {numbers[twice[0]]}" + (f", and nobody is {missing}" if missing else "")
+    nobody = Nobody(why, tuple(twice))
+    return Need((nobody, *_on_their_way(case, key)), words=f"{missing or 'the others'} to come", evidence=why)
+
+
+def _meets_at(case: Case, pid: int) -> tuple[str, ...]:
+    """Where a rank in the rendezvous looks for the others by its environment; empty where that does not tell."""
+    kept = case.processes[pid].environment or {}
+    complete = all(name in kept for name in _MEETING) and case.standing((pid, pid)).kind is Wait.RENDEZVOUS
+    method = _known_in_init(case, pid).get("init_method", "env://")
+    return tuple(kept[name] for name in _MEETING) if complete and method in ("env://", "None") else ()
+
+
+_MEETING = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+
+
+def _number_in_group(case: Case, pid: int) -> int | None:
+    """Its own number as `init_process_group` has it by now, which the environment may not have given."""
+    number = _known_in_init(case, pid).get("rank", "")
+    return int(number) if number.isdigit() else case.role(pid).rank
+
+
+def _known_in_init(case: Case, pid: int) -> dict[str, str]:
+    stack = case.stacks.get((pid, pid))
+    frames = stack.frames if stack else ()
+    return next((row.known for row in frames if row.known and bare(row.function) == "init_process_group"), {})
 
 
 def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:

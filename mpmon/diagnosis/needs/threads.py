@@ -6,6 +6,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import FEW, Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 from mpmon.model import LockUse
 
@@ -40,6 +41,19 @@ def gil_need(case: Case, owner: ThreadKey) -> Need:
     evidence = f"py-spy: thread {name} of pid {owner[0]} owns the GIL"
     words = f"the GIL, which thread {name} holds"
     return Need((owner,), every=True, exact=True, held=True, words=words, evidence=evidence)
+
+
+def kept_by_gil(case: Case, key: ThreadKey) -> Need | None:
+    """A thread that waits with the GIL for the lock of a file that its own process has by another open file: whichever of the
+    other threads took it needs the GIL to give it back.
+    """
+    if case.standing(key).kind is not Wait.FILE_LOCK or case.motion(key) is not Motion.FROZEN:
+        return None
+    if not starves_others(case, key) or {pid for item in case.waits_on(key) for pid in item.holders} != {key[0]}:
+        return None
+    starved = tuple(other for other in case.threads(key[0]) if other != key and _asks_for_gil(case, other))
+    evidence = f"pid {key[0]} itself has the lock that its thread {case.thread_name(key)} waits for: /proc/locks"
+    return Need(starved, words="a file lock of its own process", evidence=evidence)
 
 
 def thread_lock(case: Case, key: ThreadKey) -> Need | None:

@@ -2,16 +2,26 @@
 
 What it looks like: every rank stands in a collective, but not all in the same one: a broadcast here, a barrier there.
 Why: code that only some ranks run calls a collective (evaluation through the DistributedDataParallel wrapper, a barrier
-behind `if rank == 0`), or the order of two groups differs.
+behind `if rank == 0`), the order of two groups differs, or a rank comes with another group than the others expect.
 What to do: call the same collectives in the same order on every rank; evaluate with `model.module`.
 """
 
 from __future__ import annotations
 
-from mpmon.diagnosis.collectives import differing, named_root, numbered, odd_ones_out, operations, with_another_root
+from mpmon.diagnosis.collectives import (
+    astray,
+    differing,
+    named_root,
+    numbered,
+    odd_ones_out,
+    operations,
+    with_another_root,
+)
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.waits import BACKWARD
+from mpmon.diagnosis.words import runs, several
 
 CAUSE = "collective-mismatch"
 NEEDS = frozenset({"stacks", "flight_records"})
@@ -23,8 +33,8 @@ def claim(knot: Knot) -> Claim | None:
     if len(groups) == 1:
         name, keys = next(iter(groups.items()))
         return (
-            _not_the_same(knot, name) or _other_root(knot, name, keys) or _other_arguments(knot, name, keys)
-            or _other_lines(knot, name, keys)
+            _not_the_same(knot, name) or _other_root(knot, name, keys) or _other_groups(knot, name, keys)
+            or _other_arguments(knot, name, keys) or _other_lines(knot, name, keys)
         )  # fmt: skip
     if not groups or BACKWARD in groups:
         return None
@@ -93,6 +103,27 @@ def _other_root(knot: Knot, name: str, keys: list[tuple[int, int]]) -> Claim | N
         summary=f"all ranks are in {name}, but not with the same root: {', '.join(said)}{knot.at(odd[0])}",
         evidence=tuple(said),
         advice=(f"Let every rank name the same `{argument}`: let one of them choose it and tell the others.",),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, odd)),
+    )
+
+
+def _other_groups(knot: Knot, name: str, keys: list[ThreadKey]) -> Claim | None:
+    """Ranks at one line in groups of which some belong to the groups of others, but not the other way round."""
+    odd, waiting = astray(keys, knot.case)
+    if not odd:
+        return None
+    said = [
+        f"{knot.case.role(key[0]).name} is in the group of ranks {runs(knot.case.group_of(key))}{knot.at(key)}"
+        for key in keys if knot.case.group_of(key)
+    ]  # fmt: skip
+    names = several([knot.case.role(key[0]).name for key in waiting])
+    astray_names = several([knot.case.role(key[0]).name for key in odd])
+    return Claim(
+        summary=f"ranks are in {name} of different groups: {names} wait{'s' if len(waiting) == 1 else ''} for {astray_names}"
+        f"{knot.at(waiting[0])}, and {astray_names} came there with another group",
+        evidence=tuple(said),
+        advice=("Compare which process group each rank passes at that line.",),
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, odd)),
     )

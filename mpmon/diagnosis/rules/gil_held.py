@@ -8,9 +8,11 @@ What to do: release the GIL in the extension, or run that call in another proces
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.knot import Claim, Ending, Knot, stands_since
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.threads import starves_others
+from mpmon.diagnosis.words import age
 
 CAUSE = "gil-held"
 NEEDS = frozenset({"stacks", "blocked"})
@@ -20,17 +22,20 @@ def claim(knot: Knot) -> Claim | None:
     """The root is the owner of a GIL that others wait for: it computes in native code, or waits there for something that
     perhaps only those could bring.
     """
-    if knot.root is None or not (_is_waited_for(knot) or _waits_with_gil(knot)):
+    owner = knot.root if _is_waited_for(knot) else _waits_with_gil(knot)
+    if owner is None:
         return None
     return Claim(
-        summary=f"thread {knot.case.thread_name(knot.root)} of {knot.role()} has held the GIL for {knot.for_how_long()} in "
-        f"native code{knot.at()}; the other threads of the process starve",
+        summary=f"thread {knot.case.thread_name(owner)} of {knot.case.role(owner[0]).name} has held the GIL for "
+        f"{age(knot.case.now - stands_since(knot.case, owner))} in native code{knot.at(owner)}; the other threads of the "
+        "process starve",
         evidence=knot.edge_evidence(),
         advice=(
             "Call it in a process of its own (ProcessPoolExecutor).",
             "Or release the GIL around it: Py_BEGIN_ALLOW_THREADS in C, py::gil_scoped_release, ctypes.CDLL, not PyDLL.",
         ),
         certainty=Certainty.LIKELY,
+        suspects=(knot.case.suspect(owner),),
     )
 
 
@@ -43,6 +48,7 @@ def _is_waited_for(knot: Knot) -> bool:
     return path[-2][0] == root[0]
 
 
-def _waits_with_gil(knot: Knot) -> bool:
+def _waits_with_gil(knot: Knot) -> ThreadKey | None:
     """Code that waits gives the GIL away; one that stands still with it keeps all others from running."""
-    return knot.root is not None and knot.motion() is Motion.FROZEN and starves_others(knot.case, knot.root)
+    rests = (key for key in knot.roots if knot.motion(key) is Motion.FROZEN)
+    return next((key for key in rests if starves_others(knot.case, key)), None)

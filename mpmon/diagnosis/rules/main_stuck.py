@@ -9,16 +9,20 @@ What to do: look at the main thread's line; bound the loop.
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.frames import bare
+from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.waits import Context
+from mpmon.diagnosis.words import age
 
 CAUSE = "main-stuck"
 NEEDS = frozenset({"stacks"})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """The chain ends in the main thread's own code."""
+    """The chain ends in the main thread's own code, or comes back to a handler of a signal that interrupted it."""
+    if found := _in_handler(knot):
+        return found
     if knot.ending not in (Ending.LEAF, Ending.OUTSIDE, Ending.OPEN):
         return None
     sampler = knot.context() is Context.SAMPLER
@@ -32,4 +36,23 @@ def claim(knot: Knot) -> Claim | None:
         ),
         advice=("Look at that line; bound the loop or the wait.",),
         certainty=Certainty.LIKELY if sampler or knot.motion() is Motion.FROZEN else Certainty.POSSIBLE,
+    )
+
+
+def _in_handler(knot: Knot) -> Claim | None:
+    """A handler waits for those who wait for what it interrupted."""
+    if knot.in_handler is None:
+        return None
+    key, wait = knot.in_handler
+    name, lasts = knot.case.role(key[0]).name, age(knot.case.now - stands_since(knot.case, key))
+    return Claim(
+        summary=f"{name} has been {doing(knot.case, key, lasts)}: a handler of a signal, which interrupted it, waits for "
+        f"{knot.waits_for(key)}",
+        evidence=(
+            f"{bare(wait.function)} of {wait.file.rpartition('/')[2]} calls nobody's code: a handler of a signal runs above it",
+            *knot.edge_evidence(),
+        ),
+        advice=("Never wait in a handler of a signal: os.waitpid(-1, os.WNOHANG) until it returns 0, or set a flag.",),
+        certainty=Certainty.LIKELY,
+        suspects=(knot.case.suspect(key),),
     )

@@ -81,6 +81,9 @@ def _awaited_by_writers(knot: Knot) -> Claim | None:
     others = those_who_only_wait(knot)
     if len(readers) == len(knot.closed.members) and not calls:
         return _ring(knot, readers)
+    if knot.in_handler:
+        # It would put something, if the handler of a signal returned.
+        return None
     if not readers or not others or len(readers) + len(others) + len(served) < len(knot.closed.members):
         return None
     names = several([knot.case.role(key[0]).name for key in readers])

@@ -1,12 +1,14 @@
 """Producers block in put(), and nobody consumes.
 
-What it looks like: processes stand in `put` of a bounded queue; the consumer has ended, or waits for the producers.
+What it looks like: processes stand in `put` of a bounded queue; the consumer has ended, or waits for the producers,
+or puts something into a full queue itself.
 What to do: keep the consumer alive (catch its exceptions), or let producers give up: `put(timeout=…)`.
 """
 
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls, those_who_only_wait
 from mpmon.diagnosis.needs.dead import advice_on, evidence_of
@@ -45,6 +47,8 @@ def _awaited_by_readers(knot: Knot) -> Claim | None:
     asked = {target for key in putting for target in knot.targets(key)}
     readers = [key for key in those_who_only_wait(knot) if served or key in asked]
     readers += [key for key in knot.members_in(*READS) if key in asked]
+    if not readers and not calls:
+        return _all_put(knot, putting)
     if not putting or not readers or len(putting) + len(readers) + len(served) < len(knot.closed.members):
         return None
     producers = several([knot.case.role(key[0]).name for key in putting])
@@ -60,4 +64,24 @@ def _awaited_by_readers(knot: Knot) -> Claim | None:
         ),
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, readers)),
+    )
+
+
+def _all_put(knot: Knot, putting: list[ThreadKey]) -> Claim | None:
+    """Whoever could take something out of one queue stands in `put` of another one itself."""
+    queues = {name for key in putting if (row := knot.case.blocked.get(key)) for name in row.waits_on}
+    ends = those_who_only_wait(knot)
+    if knot.ending is not Ending.OPEN or len(queues) < 2 or len(putting) + len(ends) < len(knot.closed.members):
+        return None
+    steps = several([f"{knot.case.role(key[0]).name}{knot.at(key)}" for key in putting])
+    return Claim(
+        summary=f"{steps} all block in put(): their queues are full, and each of those who could take something out puts "
+        "something itself",
+        evidence=knot.edge_evidence(),
+        advice=(
+            "Take results out while tasks are put in: let a thread of its own do one of the two.",
+            "Or leave the queue of results without a bound.",
+        ),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, putting)),
     )

@@ -1,6 +1,6 @@
 """One rank is elsewhere (loading, checkpoint, I/O), and the others wait for it in a collective.
 
-What it looks like: all ranks but one stand in a collective; that one sleeps, writes a file or computes.
+What it looks like: all ranks but one stand in a collective, or in `rpc.shutdown`; that one sleeps, writes a file or computes.
 What to do: look at its line; bound its I/O; let only that rank's peers wait that must.
 """
 
@@ -17,6 +17,9 @@ NEEDS = frozenset({"stacks"})
 _OWN_WAITS = frozenset({Wait.PIPE_WRITE, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL, Wait.FILE})
 """Waits in its own code, for somebody who is no part of the job."""
 
+_TOGETHER = frozenset({Wait.COLLECTIVE, Wait.REMOTE_END})
+"""What all ranks have to come to."""
+
 
 def claim(knot: Knot) -> Claim | None:
     """The root is a rank outside of the collective the others are in, or a process that serves such a rank."""
@@ -25,9 +28,9 @@ def claim(knot: Knot) -> Claim | None:
         return None
     if knot.kind() != "rank" and not (knot.kind() == "process" and _serves_a_rank(knot)):
         return None
-    waiting = [key for key in knot.case.blocked if key[0] == key[1] and knot.standing(key).kind is Wait.COLLECTIVE]
+    waiting = [key for key in knot.case.blocked if key[0] == key[1] and knot.standing(key).kind in _TOGETHER]
     others = [key for key in waiting if key[0] != knot.root[0] and knot.case.role(key[0]).kind == "rank"]
-    if not others or knot.standing().kind is Wait.COLLECTIVE:
+    if not others or knot.standing().kind in _TOGETHER:
         return None
     words = knot.standing(others[0]).words
     spins = knot.motion() is Motion.SPINNING
@@ -57,5 +60,5 @@ def _serves_a_rank(knot: Knot) -> bool:
     """A rank on the path, itself outside of the collective, waits for the root."""
     path = knot.closed.path
     asks = path[path.index(knot.root) - 1] if knot.root in path[1:] else None
-    outside = asks is not None and knot.standing(asks).kind is not Wait.COLLECTIVE
+    outside = asks is not None and knot.standing(asks).kind not in _TOGETHER
     return outside and asks is not None and knot.case.role(asks[0]).kind == "rank"

@@ -19,7 +19,7 @@ Of a loop that may go round in circles, digests of what its variables lead to te
 Rooms: `runtime` finds the interpreter in a process, `layouts` holds where its fields lie (tables for 3.10 to 3.12; what
 the interpreter publishes from 3.13 on, checked, with the rest from a table), `objects` reads Python objects, `frames`
 walks threads and frames, `locks` makes the rows; `contents` follows variables, and `things` knows what
-there is to see of an object; `children` and `queues` find objects of multiprocessing
+there is to see of an object; `groups` knows the process groups of torch; `children` and `queues` find objects of multiprocessing
 among those that are `reachable` from variables.
 
 Nothing is stopped or written.  Every pointer is distrusted: a read that fails or a type that does not fit ends the search

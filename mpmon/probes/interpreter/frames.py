@@ -77,17 +77,19 @@ class FrameInMemory:
     def variables(self) -> tuple[int, ...]:
         """What the variables of the call are bound to; for a module its names. Raises `Torn`."""
         if self.code.name == "<module>":
-            module = self._objects.word(self._address + self._layout.global_variables)
-            return self._objects.items(module)
+            return self._objects.items(self.module())
         place = self._address + self._layout.local_variables
         # In 3.10 the variables that nested functions use are not counted with the others, but lie there too.
         count = min((self._bottom() - place) // 8, DEEPEST)
         return tuple(value & ~TAGS for value in self._objects.words(f"{count}Q", place)) if count > 0 else ()
 
+    def module(self) -> int:
+        """The dictionary of its module. Raises `Torn`."""
+        return self._objects.word(self._address + self._layout.global_variables)
+
     def looked_up(self) -> tuple[int, ...]:
         """What the names of its module that the call looks up are bound to. Raises `Torn`."""
-        module = self._objects.word(self._address + self._layout.global_variables)
-        return self._objects.bound(module, self.code.names)
+        return self._objects.bound(self.module(), self.code.names)
 
     @cached_property
     def kept(self) -> tuple[int, ...]:

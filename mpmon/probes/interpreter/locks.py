@@ -13,6 +13,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames, PythonThread
+from mpmon.probes.interpreter.groups import members
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
 from mpmon.probes.interpreter.things import CALLERS, POSITION_AT
@@ -343,7 +344,8 @@ class _Inside:
 
     def _note_awaited(self, tid: int, frames: list[FrameInMemory]) -> None:
         if frames and not is_standard(frames[0].code.file) and frames[0].code.names & WAITS_FOR_WORK:
-            self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="work"))
+            group = members(self._objects, frames[0])
+            self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="work", members=group))
             return
         for frame in frames:
             name, file = frame.code.name, frame.code.file

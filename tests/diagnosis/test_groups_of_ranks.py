@@ -1,0 +1,49 @@
+"""Ranks that stand in the same operation of different process groups."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.findings import Finding
+from mpmon.model import Awaited, Row
+from tests.builders import ROOT, blocked, process, snapshot, stack, thread, watched
+
+FIRST = 4121
+EVERYBODY = (0, 1, 2, 3)
+
+
+def rank(number: int, line: int, group: tuple[int, ...]) -> tuple[Row, ...]:
+    """It stands in an `all_reduce` of that group, called from that line."""
+    pid = FIRST + number
+    return (
+        process(pid, parent=ROOT, environment={"RANK": str(number), "WORLD_SIZE": "4"}), thread(pid),
+        thread(pid, pid + 60, name="pt_gloo_runloop"),
+        stack("main", "torch/distributed/distributed_c10d.py:3252 all_reduce", f"job.py:{line} train", pid=pid),
+        blocked("futex", f"futex:{pid}:0x70", pid=pid, ran_at=0.0), Awaited(pid=pid, tid=pid, kind="work", members=group),
+    )  # fmt: skip
+
+
+def said(*ranks: tuple[Row, ...]) -> tuple[Finding, set[int]]:
+    """The first finding, and the numbers of its suspects."""
+    joins = stack("main", "torch/multiprocessing/spawn.py:140 ProcessContext.join", "job.py:76 <module>")
+    found = watched(snapshot(process(), thread(), joins, blocked(ran_at=0.0), *(row for part in ranks for row in part)))
+    finding = found.findings[0]
+    assert finding.cause == "collective-mismatch"
+    return finding, {suspect.pid - FIRST for suspect in finding.suspects}
+
+
+def test_a_rank_came_with_a_group_to_which_those_who_wait_for_it_do_not_belong() -> None:
+    past = rank(0, 57, EVERYBODY), rank(1, 57, EVERYBODY)
+    finding, suspects = said(*past, rank(2, 42, (2, 3)), rank(3, 42, (1, 3)))
+    assert suspects == {3}
+    assert "rank 3 is in the group of ranks 1 and 3 at job.py:42 in train" in finding.evidence
+
+
+def test_who_is_in_both_groups_may_be_early_or_late() -> None:
+    """Two that take the same two groups in another order: nobody knows which of them is right."""
+    past = rank(2, 57, EVERYBODY), rank(3, 57, EVERYBODY)
+    finding, _ = said(*past, rank(0, 42, (0, 1)), rank(1, 42, EVERYBODY))
+    assert "different groups" not in finding.summary
+
+
+def test_groups_that_are_not_known_say_nothing() -> None:
+    finding, _ = said(*(rank(number, 42 + number // 2, ()) for number in range(4)))
+    assert "different groups" not in finding.summary

@@ -1,0 +1,70 @@
+"""Ranks for which the others wait: in an event loop that only sleeps, away from the end of rpc."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.findings import Diagnosis, Verdict
+from mpmon.model import Row
+from tests.builders import ROOT, blocked, process, snapshot, stack, thread, watched
+
+LATE = 4121
+WAKES_LOOP, SERVER = "socket:7", "socket:8"
+IN_LOOP = (
+    "lib/selectors.py:468 EpollSelector.select", "asyncio/base_events.py:1884 BaseEventLoop._run_once",
+    "asyncio/base_events.py:607 BaseEventLoop.run_forever", "job.py:57 fetch_shard",
+)  # fmt: skip
+IN_SHUTDOWN = (
+    "lib/threading.py:327 Condition.wait", "torch/distributed/rpc/api.py:320 _wait_all_workers",
+    "torch/distributed/rpc/api.py:382 shutdown", "job.py:61 run",
+)  # fmt: skip
+IN_ALL_REDUCE = ("torch/distributed/distributed_c10d.py:3252 all_reduce", "job.py:68 train")
+
+
+def rank(number: int, *frames: str, thread_name: str = "pt_gloo_runloop") -> tuple[Row, ...]:
+    pid = LATE + number
+    return (
+        process(pid, parent=ROOT, environment={"RANK": str(number), "WORLD_SIZE": "3"}), thread(pid),
+        thread(pid, pid + 60, name=thread_name), stack("main", *frames, pid=pid),
+    )  # fmt: skip
+
+
+def starter() -> tuple[Row, ...]:
+    joins = stack("main", "torch/multiprocessing/spawn.py:140 ProcessContext.join", "job.py:76 <module>")
+    return process(), thread(), joins, blocked(ran_at=0.0)
+
+
+def in_loop(*watched_by_it: str, timeout_s: float | None) -> Diagnosis:
+    """Rank 0 is in its event loop, the others in a collective."""
+    others = [
+        row for number in (1, 2) for row in (*rank(number, *IN_ALL_REDUCE), blocked(pid=LATE + number, ran_at=0.0))
+    ]
+    epoll = blocked("epoll_wait", WAKES_LOOP, *watched_by_it, pid=LATE, ran_at=0.0, timeout_s=timeout_s)
+    return watched(snapshot(*starter(), *rank(0, *IN_LOOP), epoll, *others))
+
+
+def test_a_coroutine_that_sleeps_for_a_day_keeps_the_others_waiting() -> None:
+    finding = in_loop(timeout_s=86400.0).findings[0]
+    assert (finding.cause, [suspect.pid for suspect in finding.suspects]) == ("straggler", [LATE])
+
+
+def test_one_that_sleeps_for_a_minute_wakes_by_itself() -> None:
+    assert in_loop(timeout_s=60.0).verdict is not Verdict.HUNG
+
+
+def test_one_that_watches_a_connection_waits_for_the_other_end() -> None:
+    assert in_loop(SERVER, timeout_s=86400.0).findings[0].cause == "io-wait"
+
+
+def test_without_a_time_limit_its_future_is_never_completed() -> None:
+    assert in_loop(timeout_s=None).findings[0].cause == "self-deadlock"
+
+
+def test_a_rank_that_does_not_come_to_the_end_of_rpc() -> None:
+    ends = [
+        row for number in (1, 2)
+        for row in (*rank(number, *IN_SHUTDOWN, thread_name="TP_UV_loop"), blocked("futex", pid=LATE + number, ran_at=0.0))
+    ]  # fmt: skip
+    reads = blocked("read", pid=LATE, ran_at=0.0)
+    found = watched(snapshot(*starter(), *rank(0, "job.py:41 serve", thread_name="TP_UV_loop"), reads, *ends))
+    finding = found.findings[0]
+    assert (finding.cause, [suspect.pid for suspect in finding.suspects]) == ("straggler", [LATE])
+    assert "rpc.shutdown" in finding.summary
