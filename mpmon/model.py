@@ -551,6 +551,10 @@ class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
     write_lock: str | None = None
     room: str | None = None
     """Id of the semaphore that counts the room left."""
+    tasks: str | None = None
+    """Of a `JoinableQueue`, id of the semaphore that counts the items not yet said to be done."""
+    joined: str | None = None
+    """Of a `JoinableQueue`, id of the semaphore on which `join()` sleeps."""
     read_locked: bool | None = None
     write_locked: bool | None = None
     putters: tuple[int, ...] = ()
@@ -562,6 +566,12 @@ class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
     ledgers: tuple[tuple[int, int], ...] = ()
     """Pid, and what it has put less what it has got, of those who were seen to do either; where they are too many
     only of those who get, or of nobody."""
+    by_ended: int | None = None
+    """Items that processes which have ended put, less what they got; `None` while not all who have the queue say."""
+    unfinished: int | None = None
+    """Of a `JoinableQueue`, items that were put and not said to be done by `task_done()`."""
+    undone: tuple[tuple[int, int], ...] = ()
+    """Pid, and how many items it has taken more than it said to be done, of those in `ledgers`."""
     reasons: dict[str, str] = {}
     """Why a field is `None`."""
 

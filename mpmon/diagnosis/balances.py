@@ -5,6 +5,8 @@ is the one that gives one for each it takes, but for a few.
 
 A feeder thread that cannot pickle or send an item gives its permit back (`_on_queue_feeder_error` of
 Lib/multiprocessing/queues.py), so the ledgers count it as never put.
+
+The ledger of a process ends with it, and what it put is then missing in the sum of all the others.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from collections.abc import Iterable
 import msgspec
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.needs.dead import ended_relatives
+from mpmon.diagnosis.roles import HELPERS
 
 
 class Balance(msgspec.Struct, frozen=True):
@@ -56,3 +61,38 @@ def owing(case: Case, pids: Iterable[int]) -> Balance | None:
         short = [row for row in short if not row.makes_little_of_much]
         short = [row for row in short if row.is_nearly_even] if len(short) == 1 else short
     return short[0] if len(short) == 1 and len(balances) > 1 and short[0].put else None
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """What processes that ended have put into a queue, all alone."""
+
+    queue: str
+    items: int
+    """What they put less what they took."""
+    pids: tuple[int, ...]
+    """Who it may have been."""
+
+    @property
+    def one(self) -> tuple[int, ...]:
+        """Who it was, where that is no question."""
+        return self.pids if len(self.pids) == 1 else ()
+
+
+def put_by_ended(case: Case, key: ThreadKey) -> Ended | None:
+    """For one that waits for an item of a queue: who of its relatives that ended has put what came, where nobody who lives
+    ever did.
+    """
+    names = {item.id for item in case.waits_on(key)}
+    queue = next((row for row in case.snapshot.queues if row.object in names), None)
+    if queue is None or queue.by_ended is None or queue.by_ended <= 0:
+        return None
+    if any(map(case.is_alive, (*queue.putters, *case.without_handles))) or case.outsiders.get(queue.object):
+        return None
+    relatives = ended_relatives(case, key[0])
+    seen = [pid for pid in relatives if pid in queue.putters]
+    able = [pid for pid in relatives if pid not in queue.getters and case.role(pid).kind not in _NO_USERS]
+    return Ended(queue.object, queue.by_ended, tuple(seen or able)) if seen or able else None
+
+
+_NO_USERS = frozenset({*HELPERS, "subprocess"})
+"""Kinds of processes that have no queue of the program."""

@@ -47,9 +47,9 @@ class Renumbered:
             return value + FURTHER
         if name in ("holders", "putters", "getters") and isinstance(value, tuple):
             return tuple(pid + FURTHER for pid in value)
-        if name == "ledgers" and isinstance(value, tuple):
+        if name in ("ledgers", "undone") and isinstance(value, tuple):
             return tuple((pid + FURTHER, count) for pid, count in value)
-        if name in ("id", "object", "peer", "listener") and isinstance(value, str):
+        if name in ("id", "object", "peer", "listener", "joined") and isinstance(value, str):
             return _OF_A_PROCESS.sub(lambda found: f"{found[1]}:{int(found[2]) + FURTHER}", value)
         if name == "waits_on" and isinstance(value, tuple):
             return tuple(self._value("id", each) for each in value)

@@ -53,6 +53,54 @@ def test_how_many_items_are_in_a_queue(method: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_has_taken_items_that_are_not_said_to_be_done(method: str, version: str) -> None:
+    python = interpreters().get(version)
+    if python is None:
+        pytest.skip(f"no Python {version} here")
+    with Job("queues.py", method, python=python) as running:
+        child, names = begin(running)
+        running.order("put joinable 3")
+        running.order("get joinable 2")
+        running.order("done joinable 1")
+        running.order("put unbounded 1")
+        running.order("join")
+        with looking_at(running.pid) as looking:
+            # Who uses a queue is known from the first round on, and how much from the next.
+            looking.round()
+            case = looking.until(lambda case: state_of(case, names["joinable"]).joined in waits_on(case, running.pid))
+        joinable, plain = state_of(case, names["joinable"]), state_of(case, names["unbounded"])
+        assert (joinable.items, joinable.unfinished) == (1, 2)
+        assert dict(joinable.undone) == {running.pid: 0, child: 1}
+        assert (plain.tasks, plain.joined, plain.unfinished, plain.undone) == (None, None, None, ())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_one_that_has_ended_put(method: str) -> None:
+    with Job("queues.py", method) as running:
+        child, names = begin(running)
+        running.order("send bounded 5")
+        running.order("get bounded 2")
+        with looking_at(running.pid) as looking:
+            looking.round()
+            first = state_of(looking.round(), names["bounded"])
+            running.order("put bounded 1")
+            running.order("put unbounded 1")
+            # Main was not known to put until now.
+            second = state_of(looking.round(), names["bounded"])
+            other = state_of(looking.round(), names["unbounded"])
+        assert (first.items, first.by_ended, first.putters, first.getters) == (3, 5, (), (child,))
+        assert (second.items, second.by_ended, second.putters) == (4, 5, (running.pid,))
+        assert other.by_ended == 0
+
+
+def waits_on(case: Case, pid: int) -> tuple[str, ...]:
+    """What its main thread sleeps on."""
+    row = case.blocked.get((pid, pid))
+    return row.waits_on if row else ()
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_how_many_items_were_taken_so_far(method: str) -> None:
     with Job("queues.py", method) as running:
         child, names = begin(running)

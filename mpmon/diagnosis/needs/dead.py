@@ -16,7 +16,7 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Gone, Need, Outside
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.roles import given_name
+from mpmon.diagnosis.roles import HELPERS, given_name
 from mpmon.model import Cgroup, Process, Remembered
 
 STARTED_TOGETHER_S = 0.1
@@ -231,7 +231,7 @@ def forgotten_child(case: Case, pid: int) -> int | None:
     missing between its neighbours'.
     """
     family = [row for row in case.snapshot.remembered if row.pid == case.processes[pid].ppid]
-    numbers = {int(found[1]): row.child for row in family if (found := _NUMBERED.fullmatch(row.name))}
+    numbers = _numbers(family)
     missing = set(range(1, max(numbers, default=0))) - set(numbers)
     if len(missing) != 1 or len(numbers) < len(family) or pid not in numbers.values():
         return None
@@ -241,6 +241,30 @@ def forgotten_child(case: Case, pid: int) -> int | None:
     between = range(numbers.get(number - 1, case.processes[pid].ppid) + 1, after)
     free = [candidate for candidate in between[-MOST_BETWEEN:] if candidate not in taken]
     return free[-1] if free and (len(free) == 1 or free[-1] == after - 1) else None
+
+
+def _numbers(family: Iterable[Remembered]) -> dict[int, int]:
+    """Pids by the numbers in the names of children of one parent."""
+    return {int(found[1]): row.child for row in family if (found := _NUMBERED.fullmatch(row.name))}
+
+
+def ended_relatives(case: Case, pid: int) -> list[int]:
+    """Children and siblings that ended, collected or not, but for programs that were only called; empty where the numbers in
+    their names say that there was another one, of which nothing is left.
+    """
+    if any(_has_forgotten_one(case, parent) for parent in (pid, case.processes[pid].ppid)):
+        return []
+    zombies = [gone.pid for gone in dead_relatives(case, pid, certain=False)]
+    return list(dict.fromkeys((*zombies, *(row.child for row in _remembered(case, pid) if row.name))))
+
+
+def _has_forgotten_one(case: Case, parent: int) -> bool:
+    """Its children have higher numbers than there are names and children of unknown names."""
+    family = [row for row in case.snapshot.remembered if row.pid == parent]
+    numbers, named = _numbers(family), {row.child for row in family}
+    unnamed = [child for child in case.children.get(parent, ()) if child not in named]
+    processes = [child for child in unnamed if case.role(child).kind not in (*HELPERS, "subprocess")]
+    return max(numbers, default=0) - len(numbers) > len(processes)
 
 
 MOST_BETWEEN = 1000

@@ -100,17 +100,18 @@ DELIVERS = (("multiprocessing/pool.py", ("_handle_results",)), ("concurrent/futu
 _PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks"))
 
 
-def _is_deliverer(case: Case, key: ThreadKey) -> bool:
+def is_deliverer(case: Case, key: ThreadKey) -> bool:
+    """All results of a pool go through its hands."""
     stack = case.stacks.get(key)
     return stack is not None and any(has(stack, *row) for row in DELIVERS)
 
 
 def _delivered(case: Case, key: ThreadKey) -> Need | None:
     """The thread that hands results over, where it is busy with a callback or is no more; `None` where it waits for them."""
-    if _is_deliverer(case, key):
+    if is_deliverer(case, key):
         return Need((key,), every=True, words="a result that only this thread could hand over")
     threads = case.threads(key[0])
-    deliverers = [other for other in threads if _is_deliverer(case, other)]
+    deliverers = [other for other in threads if is_deliverer(case, other)]
     if busy := [other for other in deliverers if not case.standing(other).idle]:
         names = several([case.thread_name(other) for other in busy])
         return Need(tuple(busy), every=True, words=f"results that thread {names} hands over")
@@ -175,4 +176,4 @@ def _idle_words(case: Case, pids: Iterable[int]) -> str:
 
 def _service_busy(case: Case, pid: int) -> bool:
     """The thread that hands results over runs, so that it may be about to bring this one."""
-    return any(case.motion(key) is Motion.MOVING for key in case.threads(pid) if _is_deliverer(case, key))
+    return any(case.motion(key) is Motion.MOVING for key in case.threads(pid) if is_deliverer(case, key))

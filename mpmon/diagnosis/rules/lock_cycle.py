@@ -10,6 +10,8 @@ from mpmon.diagnosis.findings import Certainty, Suspect
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls
+from mpmon.diagnosis.mates import crashed_mates
+from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -29,6 +31,9 @@ def claim(knot: Knot) -> Claim | None:
     if knot.ending is not Ending.CYCLE or len(pids) < 2:
         return None
     if any(_in_line(knot, key, holder) for key in knot.roots for holder in knot.roots):
+        return None
+    if crashed_mates(knot) or own_tasks(knot):
+        # Who answers whom is not all there is to it.
         return None
     has_lock = any(need.held for key in knot.roots if (need := knot.graph.node(key).need))
     if not has_lock and not all(knot.standing(key).kind in _HELD for key in knot.roots):

@@ -7,11 +7,12 @@ What to do: put a sentinel for each consumer in a `finally`; use `get(timeout=â€
 
 from __future__ import annotations
 
-from mpmon.diagnosis.balances import Balance, owing
+from mpmon.diagnosis.balances import Balance, Ended, owing, put_by_ended
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls, those_who_only_wait
+from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, death, evidence_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -31,7 +32,7 @@ def claim(knot: Knot) -> Claim | None:
     if any(gone.how.startswith("killed") and not gone.certain for gone in knot.gone):
         # Others are left; one was killed at its work, and the queue is only where that shows.
         return None
-    pids = [gone.pid for gone in knot.gone]
+    pids = _producers(knot, [gone.pid for gone in knot.gone])
     who = f"its producer {_dead_names(knot, pids)} is gone" if pids else "nobody is left who could put anything"
     return Claim(
         summary=f"{knot.role()} waits for {knot.standing().words}{knot.at()}, but {who}",
@@ -44,9 +45,15 @@ def claim(knot: Knot) -> Claim | None:
     )
 
 
+def _producers(knot: Knot, gone: list[int]) -> list[int]:
+    """Of those that ended the ones that may have put what came, where ledgers say that."""
+    ended = put_by_ended(knot.case, knot.root) if knot.root else None
+    return [pid for pid in gone if ended and pid in ended.pids] or gone
+
+
 def _ring(knot: Knot, readers: list[ThreadKey]) -> Claim | None:
     """Everybody waits for an item of another one, and all queues are empty: which of them owes one cannot be seen."""
-    if len(readers) < 2 or any(item.fill for key in readers for item in knot.case.waits_on(key)):
+    if len(readers) < 2 or crashed_mates(knot) or any(item.fill for key in readers for item in knot.case.waits_on(key)):
         return None
     owes = owing(knot.case, [pid for pid, _ in readers])
     steps = several(
@@ -88,19 +95,25 @@ def _awaited_by_writers(knot: Knot) -> Claim | None:
         return None
     names = several([knot.case.role(key[0]).name for key in readers])
     waits = several([f"{knot.case.role(key[0]).name} waits for {knot.standing(key).words}" for key in others])
-    crashed = crashed_relatives(knot.case, readers[0][0])
-    left = (
-        f"but its producer {_dead_names(knot, crashed)} is gone, and nobody else"
-        if crashed
-        else "and nobody is left who"
-    )
+    ended = put_by_ended(knot.case, readers[0])
+    gone = crashed_relatives(knot.case, readers[0][0]) or list(ended.one if ended else ())
+    left = f"but its producer {_dead_names(knot, gone)} is gone, and nobody else" if gone else "and nobody is left who"
     return Claim(
         summary=f"{names} wait{'s' if len(readers) == 1 else ''} for {knot.standing(readers[0]).words}"
         f"{knot.at(readers[0])}, {left} would put anything: {waits}",
-        evidence=(*evidence_of(knot.case, crashed), *knot.edge_evidence()),
-        advice=(*advice_on(knot.case, crashed), "Put a sentinel (None) for each consumer before waiting for its end."),
+        evidence=(*evidence_of(knot.case, gone), *_put_words(knot, ended), *knot.edge_evidence()),
+        advice=(*advice_on(knot.case, gone), "Put a sentinel (None) for each consumer before waiting for its end."),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.dead_suspect, crashed)) or tuple(map(knot.case.suspect, readers)),
+        suspects=tuple(map(knot.case.dead_suspect, gone)) or tuple(map(knot.case.suspect, readers)),
+    )
+
+
+def _put_words(knot: Knot, ended: Ended | None) -> tuple[str, ...]:
+    if ended is None:
+        return ()
+    who = _dead_names(knot, list(ended.pids))
+    return (
+        f"by the ledgers of the living {ended.items} items came into {ended.queue} from processes that have ended: {who}",
     )
 
 

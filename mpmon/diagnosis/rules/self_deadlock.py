@@ -2,8 +2,10 @@
 
 What it looks like: one thread takes a lock it holds already; or it opens a file again and waits for the flock it has by the
 first open; or a task of an executor waits for tasks of the same executor, whose workers are all busy waiting; or a server
-that serves one connection at a time asks itself.
-What to do: use `RLock`, or do not call back under the lock; never wait for a pool's results inside of its tasks.
+that serves one connection at a time asks itself; or a consumer joins a `JoinableQueue` before it has called `task_done` for
+the item it is at.
+What to do: use `RLock`, or do not call back under the lock; never wait for a pool's results inside of its tasks; leave
+`join` to those who put.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import Context, Wait
 
 CAUSE = "self-deadlock"
@@ -26,6 +29,8 @@ def claim(knot: Knot) -> Claim | None:
     """The root's wait ends in itself."""
     if knot.root is None:
         return None
+    if found := _joins_own_tasks(knot):
+        return found
     kind = knot.standing().kind
     at = knot.at()
     if kind in _RESULTS and knot.context() in _POOLS:
@@ -83,6 +88,24 @@ def claim(knot: Knot) -> Claim | None:
             certainty=Certainty.PROVED if alone else Certainty.LIKELY,
         )
     return None
+
+
+def _joins_own_tasks(knot: Knot) -> Claim | None:
+    """A consumer waits until its own task is done."""
+    found = own_tasks(knot)
+    if found is None:
+        return None
+    key, which = found.key, "the task" if found.count == 1 else f"the {found.count} tasks"
+    return Claim(
+        summary=f"{knot.case.role(key[0]).name} waits{knot.at(key)} until all tasks of a queue are done, and what is not done "
+        f"is {which} that it took itself",
+        evidence=(found.evidence, *knot.edge_evidence()),
+        advice=(
+            "Call task_done() before join(), or leave join() to those who put.",
+            "An item that asks for a flush is a task too, until task_done() was called for it.",
+        ),
+        suspects=(knot.case.suspect(key),),
+    )
 
 
 def _sockets(knot: Knot) -> bool:

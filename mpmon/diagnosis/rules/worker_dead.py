@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, death, did, evidence_of, replaced
 from mpmon.diagnosis.waits import Wait
@@ -31,6 +32,8 @@ def claim(knot: Knot) -> Claim | None:
         return _replaced(knot)
     if knot.ending is Ending.LEAF:
         return _polled_for(knot)
+    if knot.ending is Ending.CYCLE:
+        return _beside_others(knot)
     if knot.ending is not Ending.GONE:
         return None
     pids = [gone.pid for gone in knot.gone]
@@ -39,6 +42,25 @@ def claim(knot: Knot) -> Claim | None:
         summary=f"{names}, and {knot.who_waits() or f'{knot.role()} is {knot.doing()}'}",
         evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
         advice=(*advice_on(knot.case, pids), _NOTICE),
+        suspects=tuple(map(knot.case.dead_suspect, pids)),
+    )
+
+
+def _beside_others(knot: Knot) -> Claim | None:
+    """A master and one of its workers wait for each other's messages, and another worker has crashed at its work."""
+    pids = crashed_mates(knot)
+    if not pids:
+        return None
+    names = several([f"{knot.case.role(pid).name} (pid {pid}) {did(death(knot.case, pid).how)}" for pid in pids])
+    steps = [f"{knot.case.role(key[0]).name} for {knot.waits_for(key)}{knot.at(key)}" for key in knot.roots]
+    return Claim(
+        summary=f"{names}, and what it had to do was probably lost with it: those that are left wait for each other, "
+        f"{several(steps)}",
+        evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
+        advice=(
+            *advice_on(knot.case, pids),
+            "Whoever notices that a worker is gone must give the work it had to another one.",
+        ),
         suspects=tuple(map(knot.case.dead_suspect, pids)),
     )
 

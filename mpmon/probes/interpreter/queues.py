@@ -34,7 +34,7 @@ MOST_OBJECTS = 2000
 KINDS = (b"JoinableQueue", b"SimpleQueue", b"Queue")
 """Classes of Lib/multiprocessing/queues.py, the derived ones first."""
 
-PARTS = frozenset({b"_reader", b"_writer", b"_rlock", b"_wlock", b"_sem", b"_maxsize"})
+PARTS = frozenset({b"_reader", b"_writer", b"_rlock", b"_wlock", b"_sem", b"_maxsize", b"_unfinished_tasks", b"_cond"})
 
 CODE = frozenset({b"module", b"type", b"function"})
 """Types of things whose attributes are the program itself."""
@@ -72,10 +72,18 @@ class QueueObject(msgspec.Struct, frozen=True):
     """Counts the room left."""
     most: int | None
     """What the count of room begins with."""
+    tasks: Lock | None = None
+    """Of a `JoinableQueue`: counts what is not yet said to be done."""
+    joined: Lock | None = None
+    """Of a `JoinableQueue`: what `join` sleeps on."""
 
     def locks(self) -> Iterator[tuple[str, Lock]]:
         """Those it has, by name."""
-        for name, lock in (("room", self.room), ("read_lock", self.readers), ("write_lock", self.writers)):
+        named = (
+            ("room", self.room), ("read_lock", self.readers), ("write_lock", self.writers), ("tasks", self.tasks),
+            ("joined", self.joined),
+        )  # fmt: skip
+        for name, lock in named:
             if lock:
                 yield name, lock
 
@@ -183,11 +191,12 @@ class _Search:
 
     def _queue(self, kind: str, parts: dict[bytes, int]) -> QueueObject:
         ends = [self._descriptor(parts[end]) for end in (b"_reader", b"_writer") if end in parts]
-        size = parts.get(b"_maxsize")
+        size, condition = parts.get(b"_maxsize"), parts.get(b"_cond")
+        sleepers = self._objects.attribute(condition, b"_wait_semaphore") if condition else None
         return QueueObject(
             kind, tuple(end for end in ends if end is not None),
             self._lock(parts.get(b"_rlock")), self._lock(parts.get(b"_wlock")), self._lock(parts.get(b"_sem")),
-            self._objects.plain_integer(size),
+            self._objects.plain_integer(size), self._lock(parts.get(b"_unfinished_tasks")), self._lock(sleepers),
         )  # fmt: skip
 
     def _descriptor(self, connection: int) -> int | None:

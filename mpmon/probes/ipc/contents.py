@@ -12,10 +12,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from mpmon.model import Process
 from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.queues import UNBOUNDED
 from mpmon.probes.ipc.looks import Look
 from mpmon.probes.ipc.pipes import pipe_of, unread_bytes
 from mpmon.probes.ipc.queues import Key, Place, Queue
@@ -98,10 +99,12 @@ class Contents:
                 queue.problem = "" if queue.values else "the memory of those who have it may not be read"
                 queue.ledgers = _ledgers(queue, looks, processes, memories)
                 queue.taken = _taken(queue)
+                queue.undone = _undone(queue, looks, processes, memories)
+                queue.by_ended = _by_ended(queue, looks, processes, memories)
                 return
             self.lost.add(pid)
         queue.values, queue.unread, queue.problem = {}, None, "its pipe may not be opened"
-        queue.ledgers, queue.taken = (), None
+        queue.ledgers, queue.taken, queue.undone, queue.by_ended = (), None, (), None
         if not refused:
             self.gone.append(queue.name)
 
@@ -175,8 +178,12 @@ def _read_ledgers(process: Process, look: Look, known: Mapping[str, Queue], memo
             continue
         count = _count(process, queue, look, memories)
         if count:
-            (queue.putters if count > 0 else queue.getters).add(process.key)
+            _note_user(queue, process, count)
             queue.renew()
+
+
+def _note_user(queue: Queue, process: Process, count: int) -> None:
+    (queue.putters if count > 0 else queue.getters).add(process.key)
 
 
 def _ledgers(
@@ -200,18 +207,61 @@ def _taken(queue: Queue) -> int | None:
     return -sum(known) if counts and len(known) == len(counts) else None
 
 
-def _count(process: Process, queue: Queue, look: Look, memories: _Memories) -> int | None:
+def _by_ended(
+    queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process], memories: _Memories
+) -> int | None:
+    """What nobody who lives has put or got. Where something is missing in the sum, all who have the queue are asked anew: one
+    that was not known to use it may have begun to.
+    """
+    items = queue.items()
+    if items is None or items == sum(count for _, count in queue.ledgers):
+        return items if items is None else 0
+    if not processes.keys() <= looks.keys():
+        return None
+    having = [process for pid, process in processes.items() if queue.ids.get("room") in looks[pid].names]
+    asked = having if len(having) <= COUNTED_USERS else []
+    counts = [(process, _count(process, queue, looks[process.pid], memories)) for process in asked]
+    known = [(process, count) for process, count in counts if count is not None]
+    for process, count in known:
+        if count and process.key not in queue.users:
+            _note_user(queue, process, count)
+    return items - sum(count for _, count in known) if known and len(known) == len(having) else None
+
+
+def _undone(
+    queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process], memories: _Memories
+) -> tuple[tuple[int, int], ...]:
+    """What each of its users has taken and not said to be done.
+
+    `put` takes room and adds a task, `get` gives room, `task_done` takes a task away: what was put cancels out.
+    """
+    if "tasks" not in queue.ids:
+        return ()
+    users = ((processes[pid], put) for pid, put in queue.ledgers)
+    counts = ((user.pid, put, _count(user, queue, looks[user.pid], memories, "tasks")) for user, put in users)
+    return tuple((pid, -put - tasks) for pid, put, tasks in counts if tasks is not None)
+
+
+def _count(
+    process: Process, queue: Queue, look: Look, memories: _Memories, part: Literal["room", "tasks"] = "room"
+) -> int | None:
     """What the ledger of one process says of a queue."""
     place = queue.places.get(process.key) or (queue.first if process.forked else None)
-    return _ledger(place, queue, look, memories.of(process.pid))
+    return _ledger(place, queue, look, memories.of(process.pid), part)
 
 
-def _ledger(place: Place | None, queue: Queue, look: Look, memory: Memory | None) -> int | None:
+def _ledger(
+    place: Place | None, queue: Queue, look: Look, memory: Memory | None, part: Literal["room", "tasks"]
+) -> int | None:
     """Permits taken minus permits given back; `None` where the ledger is not there."""
-    room = place.parts.room if place else None
-    text = memory.read(room.ledger, _LEDGER.size) if room and memory else None
+    lock = (place.parts.room if part == "room" else place.parts.tasks) if place else None
+    text = memory.read(lock.ledger, _LEDGER.size) if lock and memory else None
     if text is None:
         return None
     _, _, handle, _, count, most = _LEDGER.unpack(text)
     # Memory of another use would hardly hold the address of this very semaphore and its size.
-    return count if look.semaphores.get(handle) == queue.ids["room"] and most == queue.most else None
+    return count if look.semaphores.get(handle) == queue.ids[part] and most == _most(queue, part) else None
+
+
+def _most(queue: Queue, part: Literal["room", "tasks"]) -> int | None:
+    return queue.most if part == "room" else UNBOUNDED

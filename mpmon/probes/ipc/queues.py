@@ -49,7 +49,7 @@ class Queue:
         self.most = first.parts.most
         """Permits there are when it is empty."""
         self.ids = ids
-        """Of its semaphores, by `room`, `read_lock`, `write_lock`."""
+        """Of its semaphores, by `room`, `read_lock`, `write_lock`, `tasks`, `joined`."""
         self.places: dict[Key, Place] = {}
         self.values: dict[str, int] = {}
         """Of its semaphores, as last read."""
@@ -62,6 +62,8 @@ class Queue:
         self.taken: int | None = None
         """By the getters' ledgers."""
         self.ledgers: tuple[tuple[int, int], ...] = ()
+        self.undone: tuple[tuple[int, int], ...] = ()
+        self.by_ended: int | None = None
         self.row: QueueState = self._build()
         """As the snapshot shows it; the very same row as long as nothing changed."""
 
@@ -78,12 +80,14 @@ class Queue:
     def _build(self) -> QueueState:
         return QueueState(
             object=self.name, kind=self.first.parts.kind, pid=self.pid, capacity=None if self.most == UNBOUNDED else self.most,
-            items=self._items(), unread_bytes=self.unread, **self.ids, read_locked=self._is_taken("read_lock"),
+            items=self.items(), unread_bytes=self.unread, **self.ids, read_locked=self._is_taken("read_lock"),
             write_locked=self._is_taken("write_lock"), putters=_pids(self.putters), getters=_pids(self.getters), taken=self.taken,
-            ledgers=self.ledgers, reasons=self._reasons(),
+            ledgers=self.ledgers, by_ended=self.by_ended, unfinished=self.values.get("tasks"), undone=self.undone,
+            reasons=self._reasons(),
         )  # fmt: skip
 
-    def _items(self) -> int | None:
+    def items(self) -> int | None:
+        """Put and not taken yet."""
         left = self.values.get("room")
         return None if left is None or self.most is None or left > self.most else self.most - left
 
@@ -97,7 +101,7 @@ class Queue:
             reasons["items"] = "a SimpleQueue does not count its items"
         elif "room" not in self.values:
             reasons["items"] = self.problem or "its semaphore may not be read"
-        elif self._items() is None:
+        elif self.items() is None:
             reasons["items"] = "its semaphore has a value that cannot be"
         if self.unread is None and self.problem:
             reasons["unread_bytes"] = self.problem

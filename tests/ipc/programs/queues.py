@@ -1,4 +1,6 @@
-"""Queues of every kind between two processes, that do what a line says: `put bounded 4`, `get bounded 1`, `hold`."""
+"""Queues of every kind between two processes, that do what a line says: `put bounded 4`, `get bounded 1`, `done joinable 1`,
+`send bounded 3`, which another process does that ends, `hold`.
+"""
 
 import json
 import multiprocessing
@@ -16,8 +18,13 @@ def name_of(queue):
 
 def take(queues, orders, answers):
     while True:
-        name, count = orders.get()
-        answers.put([queues[name].get() for _ in range(count)])
+        call, name, count = orders.get()
+        answers.put([getattr(queues[name], call)() for _ in range(count)])
+
+
+def send(queue, count):
+    for number in range(count):
+        queue.put(number)
 
 
 def wait_for_ever(queue):
@@ -44,9 +51,17 @@ def main(method):
             # A feeder thread may have sent nothing yet.
             queues[words[1]]._reader.poll(30) if hasattr(queues[words[1]], "_reader") else None
             say(done=words)
-        elif words[0] == "get":
-            orders.put((words[1], int(words[2])))
+        elif words[0] in ("get", "done"):
+            orders.put(({"get": "get", "done": "task_done"}[words[0]], words[1], int(words[2])))
             say(done=words, got=answers.get())
+        elif words[0] == "send":
+            sender = context.Process(target=send, args=(queues[words[1]], int(words[2])))
+            sender.start()
+            sender.join()
+            say(done=words)
+        elif words[0] == "join":
+            say(done=words)
+            queues["joinable"].join()
         elif words[0] == "fill":
             say(done=words)
             queues["bounded"].put("x")

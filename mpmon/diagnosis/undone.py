@@ -1,0 +1,45 @@
+"""Who joins a `JoinableQueue` while nothing but its own tasks are missing.
+
+What `join` waits for is what was put and not said to be done: what is still in the queue, and what each process has taken
+more than it called `task_done`.  Where the queue is empty and the one who joins has itself taken as many as are missing, the
+ledgers of all others add up to nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.knot import Knot
+from mpmon.diagnosis.waits import Wait
+
+
+class OwnTasks(msgspec.Struct, frozen=True):
+    """A thread that joins what only its own process has left undone."""
+
+    key: ThreadKey
+    count: int
+    """Tasks."""
+    evidence: str
+
+
+def own_tasks(knot: Knot) -> OwnTasks | None:
+    """The first member of a closed set that waits so. One that has other threads at work may have given them the tasks."""
+    found = (_own_tasks(knot, key) for key in knot.members_in(Wait.PROCESS_EVENT))
+    return next((row for row in found if row), None)
+
+
+def _own_tasks(knot: Knot, key: ThreadKey) -> OwnTasks | None:
+    blocked = knot.case.blocked.get(key)
+    joined = blocked.waits_on if blocked else ()
+    queue = next((row for row in knot.case.snapshot.queues if row.joined in joined), None)
+    if queue is None or not queue.unfinished or queue.items != 0 or knot.case.others_at_work(key):
+        return None
+    taken = queue.unfinished
+    if dict(queue.undone).get(key[0]) != taken:
+        return None
+    said = (
+        f"of {queue.object} {taken} {'item is' if taken == 1 else 'items are'} not said to be done, and by its "
+        f"ledgers pid {key[0]} has taken {taken} more than it called task_done()"
+    )
+    return OwnTasks(key, taken, said)
