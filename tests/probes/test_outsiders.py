@@ -24,7 +24,10 @@ def time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_end_of_a_pipe_that_another_process_has() -> None:
     reads, writes = os.pipe()
-    with subprocess.Popen(["sleep", "60"], pass_fds=[reads]) as other:
+    command = ["sh", "-c", "echo ready; read answer"]
+    with subprocess.Popen(command, pass_fds=[reads], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout
+        other.stdout.readline()
         name = f"pipe:{os.fstat(reads).st_ino}"
         found = Outsiders(Proc()).holders(frozenset({name}), (), 0.0)
         assert [(row.pid, row.fd, row.reads, row.writes) for row in found] == [(other.pid, reads, True, False)]
