@@ -99,8 +99,22 @@ def named_root(key: ThreadKey, case: Case) -> dict[str, str]:
 
 
 def with_another_root(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], str] | None:
-    """Of ranks in the same operation, those that name another root than most, and by which argument."""
-    return _minority(keys, {key: root for key in keys if (root := named_root(key, case))})
+    """Of ranks in the same operation, those that name another root than most, and by which argument.
+
+    Where it is a draw: those that name another one than rank 0, which it is if a program says nothing.
+    """
+    roots = {key: root for key in keys if (root := named_root(key, case))}
+    return _minority(keys, roots) or _not_the_usual(keys, roots)
+
+
+def _not_the_usual(
+    keys: list[ThreadKey], roots: Mapping[ThreadKey, Mapping[str, str]]
+) -> tuple[list[ThreadKey], str] | None:
+    for name in ROOTS if len(roots) == len(keys) else ():
+        values = [roots[key].get(name) for key in keys]
+        if len(set(values)) == 2 and 2 * values.count("0") == len(keys):
+            return [key for key, value in zip(keys, values, strict=True) if value != "0"], name
+    return None
 
 
 def differing(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], str] | None:

@@ -199,6 +199,8 @@ def replaced(case: Case, pids: Iterable[int]) -> Replaced | None:
     if late is None:
         return None
     (begin, first), (at, successor) = workers[0], workers[late]
+    if (gone := forgotten_child(case, successor, _POOL_NUMBERED)) is not None:
+        return Replaced(successor, first, at - begin, (gone,))
     together = [pid for _, pid in workers[:late]]
     # Processes forked one after the other get pids in a row.
     gaps = sorted(set(range(min(together), max(together))) - set(together))
@@ -224,28 +226,41 @@ _NUMBERED = re.compile(r"\w*Process-(?:\d+:)*(\d+)")
 """How multiprocessing names what it was given no name for: `ForkProcess-2` is the second of its parent (process.py)."""
 
 
-def forgotten_child(case: Case, pid: int) -> int | None:
+_POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:\d+:)*(\d+)")
+"""The same of the workers of a Pool (pool.py)."""
+
+
+def forgotten_child(case: Case, pid: int, numbered: re.Pattern[str] = _NUMBERED) -> int | None:
     """The pid of a sibling that has ended and left no trace: the numbers in their names say that there was one more.
 
-    Processes forked one after the other get pids in a row, so it is the one before its successor's, or the only one that is
-    missing between its neighbours'.
+    Processes forked one after the other get pids in a row, so it is the one before its successor's, or after its predecessor's
+    where the successor came long after, or the only one that is missing between them.
     """
     family = [row for row in case.snapshot.remembered if row.pid == case.processes[pid].ppid]
-    numbers = _numbers(family)
+    numbers = _numbers(family, numbered)
     missing = set(range(1, max(numbers, default=0))) - set(numbers)
     if len(missing) != 1 or len(numbers) < len(family) or pid not in numbers.values():
         return None
     (number,) = missing
-    after = numbers[number + 1]
+    before, after = numbers.get(number - 1), numbers[number + 1]
     taken = {*case.processes, *(thread.tid for thread in case.snapshot.threads)}
-    between = range(numbers.get(number - 1, case.processes[pid].ppid) + 1, after)
+    between = range((before or case.processes[pid].ppid) + 1, after)
     free = [candidate for candidate in between[-MOST_BETWEEN:] if candidate not in taken]
-    return free[-1] if free and (len(free) == 1 or free[-1] == after - 1) else None
+    if len(free) == 1:
+        return free[0]
+    beside = before + 1 if before and _came_late(case, before, after) else after - 1
+    return beside if beside in free else None
 
 
-def _numbers(family: Iterable[Remembered]) -> dict[int, int]:
+def _came_late(case: Case, before: int, after: int) -> bool:
+    """The one was started long after the other."""
+    ones = [case.processes[pid].start_time for pid in (before, after) if pid in case.processes]
+    return len(ones) == 2 and ones[1] - ones[0] > STARTED_TOGETHER_S
+
+
+def _numbers(family: Iterable[Remembered], numbered: re.Pattern[str] = _NUMBERED) -> dict[int, int]:
     """Pids by the numbers in the names of children of one parent."""
-    return {int(found[1]): row.child for row in family if (found := _NUMBERED.fullmatch(row.name))}
+    return {int(found[1]): row.child for row in family if (found := numbered.fullmatch(row.name))}
 
 
 def ended_relatives(case: Case, pid: int) -> list[int]:

@@ -91,6 +91,9 @@ def other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) 
         helps = handle.reads if writes else handle.writes
         if handle.pid != key[0] and helps and case.is_alive(handle.pid) and case.role(handle.pid).kind not in HELPERS:
             yield from _hands(case, key, handle.pid)
+        elif helps and case.role(handle.pid).kind == "forkserver":
+            # It writes down how one of its children ended, and holds that pipe for nothing else (forkserver.py).
+            yield from exits(case, case.children.get(handle.pid, ()))
 
 
 def _hands(case: Case, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:

@@ -39,6 +39,10 @@ def claim(knot: Knot) -> Claim | None:
     if not groups or BACKWARD in groups:
         return None
     numbers = numbered(knot)
+    # Whoever only gives to the root, or is the root that only gives, may have gone on.
+    roots = (_other_root(knot, name, keys) for name, keys in groups.items() if not numbers.odd and len(keys) > 1)
+    if found := next(filter(None, roots), None):
+        return found
     odd = numbers.odd or odd_ones_out(knot, groups)
     words = [f"{', '.join(knot.case.role(key[0]).name for key in keys)} in {name}" for name, keys in groups.items()]
     return Claim(
@@ -93,14 +97,15 @@ def _other_lines(knot: Knot, name: str, keys: list[tuple[int, int]]) -> Claim | 
 
 
 def _other_root(knot: Knot, name: str, keys: list[tuple[int, int]]) -> Claim | None:
-    """All ranks in an operation with a root, but some of them name another one than the others."""
+    """Ranks in an operation with a root, but some of them name another one than the others."""
     found = with_another_root(keys, knot.case)
     if found is None:
         return None
     odd, argument = found
     said = [f"{knot.case.role(key[0]).name} with {argument}={named_root(key, knot.case)[argument]}" for key in keys]
     return Claim(
-        summary=f"all ranks are in {name}, but not with the same root: {', '.join(said)}{knot.at(odd[0])}",
+        summary=f"{'all ranks are' if len(operations(knot)) == 1 else 'ranks are'} in {name}, but not with the same root: "
+        f"{', '.join(said)}{knot.at(odd[0])}",
         evidence=tuple(said),
         advice=(f"Let every rank name the same `{argument}`: let one of them choose it and tell the others.",),
         certainty=Certainty.LIKELY,

@@ -49,9 +49,10 @@ def _waits_elsewhere(knot: Knot, key: ThreadKey) -> bool:
     """It waits for the writer's end or for something else of the writer, or of others that wait for the writer in their turn."""
     if key not in knot.closed.members:
         return False
-    blocked = knot.case.blocked.get(key)
-    receives = knot.standing(key).kind is Wait.SOCKET and blocked is not None and not blocked.writes
-    return receives or knot.standing(key).kind in ENDS | READS
+    blocked, kind = knot.case.blocked.get(key), knot.standing(key).kind
+    receives = kind is Wait.SOCKET and blocked is not None and not blocked.writes
+    # An event loop that rests does not watch the pipe: there is something to read in it.
+    return receives or kind in ENDS | READS | {Wait.EVENT_LOOP}
 
 
 def _name(knot: Knot, key: ThreadKey) -> str:
