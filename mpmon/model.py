@@ -104,6 +104,10 @@ class Thread(Row, frozen=True, kw_only=True):
     """Time it was runnable and waited for a CPU, nanoseconds."""
 
 
+NAMELESS_CALLS = frozenset({None, "close", "execve", "exit", "exit_group", "munmap"})
+"""System calls that may wait for a file system and do not name a file any more; `None` is a page fault."""
+
+
 class Blocked(Row, frozen=True, kw_only=True):
     """What the kernel says one thread is blocked in: proc_pid_syscall(5), proc_pid_wchan(5), and what the arguments name."""
 
@@ -132,11 +136,11 @@ class KernelObject(Row, frozen=True, kw_only=True):
 
     id: str
     """`pipe:INODE`, `socket:INODE`, `semaphore:DEV:INODE`, `futex:PID:ADDRESS`, `file:DEV:INODE`, `pty:NUMBER`,
-    `eventfd:…`.
+    `mount:DEV`, `eventfd:…`.
     """
     kind: str
-    """pipe, fifo, socket, semaphore, mutex, futex, file, file lock, terminal, pty (the master side of one), eventfd, epoll,
-    inotify, pidfd, timerfd, null, other.
+    """pipe, fifo, socket, semaphore, mutex, futex, file, file lock, mount (a file system that somebody else serves), terminal,
+    pty (the master side of one), eventfd, epoll, inotify, pidfd, timerfd, null, other.
     """
     path: str | None = None
     """File name, or for a socket its addresses."""
@@ -700,6 +704,27 @@ class Unknown(Row, frozen=True, kw_only=True):
     """The process ended while it was read: nothing a right or a flag would change."""
 
 
+class Mount(Row, frozen=True, kw_only=True):
+    """A file system that somebody else serves (NFS, SMB, Lustre, FUSE ...) and of which processes of the job use files."""
+
+    device: str
+    """Hexadecimal `MAJOR:MINOR`, as in the ids of its files."""
+    kind: str
+    """`nfs4`, `fuse.sshfs` ..."""
+    source: str
+    """`server:/export`, as proc_pid_mountinfo(5) names it."""
+    path: str
+    """Where the processes see it."""
+    pids: tuple[int, ...] = ()
+    """Who uses it: open files, what a thread is blocked in, mappings of one that waits for a page."""
+    asked_at: float | None = None
+    """When its server was last asked whether it answers, seconds since the epoch; `None` while that is not known."""
+    unanswered_since: float | None = None
+    """When it was asked and has not answered since; `None` for one that answers."""
+    problem: str | None = None
+    """What it answered with instead of its size: `transport endpoint is not connected`."""
+
+
 class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     """All rows of one round. Compared by identity."""
 
@@ -739,6 +764,7 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     exports: tuple[ExportRecord, ...] = ()
     imports: tuple[ImportRecord, ...] = ()
     cgroups: tuple[Cgroup, ...] = ()
+    mounts: tuple[Mount, ...] = ()
     unknowns: tuple[Unknown, ...] = ()
     probes: tuple[ProbeReport, ...] = ()
 

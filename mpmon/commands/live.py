@@ -73,14 +73,21 @@ def _sampler(
     given: Namespace, pid: int, now: Callable[[], float], flight_recorder: FlightRecorder | None, *, eager: bool
 ) -> Sampler:
     """The one place where it is decided which probes look at a job."""
+    from mpmon.probes.aside import Aside
+    from mpmon.probes.aside.hosted import hosted
     from mpmon.probes.files import Proc
     from mpmon.probes.ipc import IpcProbe
     from mpmon.probes.nvml.client import NvmlProbe
     from mpmon.probes.shim import ShimProbe
     from mpmon.session.sampler import Sampler
 
-    proc = Proc()
-    side_probes = (NvmlProbe(proc, eager=eager), IpcProbe(proc, eager=eager), ShimProbe(proc))
+    aside = Aside()
+    proc = Proc(aside=aside if aside.start() else None)
+    side_probes = (
+        NvmlProbe(proc, eager=eager),
+        hosted(proc, IpcProbe, "shared memory", eager=eager, settings={"eager": eager}),
+        hosted(proc, ShimProbe, "shim", eager=eager),
+    )
     return Sampler(
         proc, pid, now=now, host=os.uname().nodename, stacks=given.stacks, eager=eager,
         flight_recorder=flight_recorder, side_probes=side_probes,

@@ -16,7 +16,7 @@ from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Standing, Wait, in_own_code, standing
-from mpmon.model import Blocked, KernelObject, LockUse, Snapshot, Stack
+from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
@@ -58,7 +58,9 @@ class Case(Tables):
         if key not in self._standings:
             found = self._read(key)
             lock = self.wanted_lock(key)
-            if self.lock_holders(lock) or self.holders_before_fork(key[0], lock):
+            if mount := self.silent_mount(key):
+                found = Standing(Wait.FILE, f"waiting for a file on {mount.path}", found.frame)
+            elif self.lock_holders(lock) or self.holders_before_fork(key[0], lock):
                 found = Standing(Wait.THREAD_LOCK, "a lock", found.frame)
             elif found.kind in _SOCKET_WAITS and self._asks_store(key):
                 found = Standing(Wait.STORE_KEY, "a key of the store", found.frame)
@@ -111,6 +113,22 @@ class Case(Tables):
             found.kind is Wait.CONDITION and self.processes[root].catches_term and _in_event(self.stacks.get(key))
         )
         return (in_event or blocked.syscall in _SIGNAL_CALLS) and bool(self.helpmates(root))
+
+    def silent_mount(self, key: ThreadKey) -> Mount | None:
+        """The file system that a thread waits for and that does not answer.
+
+        Where the call does not name it, it must be the only one that does not answer.
+        """
+        blocked = self.blocked.get(key)
+        if blocked is None or not self.silent_mounts:
+            return None
+        found = [self.silent_mounts[name] for name in blocked.waits_on if name in self.silent_mounts]
+        return found[0] if found and (blocked.syscall not in NAMELESS_CALLS or len(found) == 1) else None
+
+    def names_mount(self, key: ThreadKey) -> bool:
+        """It is in a call about a file of the file system that it waits for, or waits for a page of one that it maps."""
+        blocked = self.blocked.get(key)
+        return blocked is not None and blocked.syscall not in NAMELESS_CALLS - {None}
 
     # Locks
 

@@ -20,6 +20,7 @@ from mpmon.model import (
     Handle,
     KernelObject,
     LockUse,
+    Mount,
     Process,
     Remembered,
     SemaphoreUse,
@@ -191,6 +192,11 @@ class Tables:
         for name in blocked.waits_on if blocked else ():
             if name in self.objects:
                 yield self.objects[name]
+
+    @cached_property
+    def silent_mounts(self) -> dict[str, Mount]:
+        """File systems whose server was asked and does not answer, by the id of the object that threads wait on."""
+        return {f"mount:{row.device}": row for row in self.snapshot.mounts if row.unanswered_since is not None}
 
     @cached_property
     def holders(self) -> dict[str, list[Handle]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mpmon.model import Mount
+
 
 def age(seconds: float) -> str:
     """`4 s`, `4 min 12 s`, `3 h 5 min`, `2 d 4 h`."""
@@ -53,3 +55,8 @@ def runs(numbers: Iterable[int]) -> str:
 def between(least: str, most: str) -> str:
     """`480 MiB`, `460 MiB to 520 MiB`."""
     return least if least == most else f"{least} to {most}"
+
+
+def mount_words(mount: Mount) -> str:
+    """`nfs4 server:/export on /data`."""
+    return f"{mount.kind} {mount.source} on {mount.path}"

@@ -11,11 +11,14 @@ from __future__ import annotations
 import os
 import resource
 import time
+from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
+
+    from mpmon.probes.aside import Aside
 
 CHUNK = 1 << 16
 """One read, bytes. Files of /proc are cut at this size unless a reader asks for more."""
@@ -33,12 +36,18 @@ SPARE_DESCRIPTORS = 64
 class Proc:
     """A /proc tree: the machine's own, or a recorded one in a test."""
 
-    def __init__(self, root: str | Path = "/proc") -> None:
+    def __init__(self, root: str | Path = "/proc", aside: Aside | None = None) -> None:
+        """`aside` makes the calls that may never return; without it they are made in place."""
         self.root = str(root)
+        self.aside = aside
         self._kept: dict[str, int] = {}
         self._has_clocks = self.root == "/proc" and _is_told_by_clocks()
         self._has_census = self._has_clocks and _has_own_loadavg()
         self._budget = _raise_descriptor_limit()
+
+    def __reduce__(self) -> tuple[Callable[[str], Proc], tuple[str]]:
+        """In a helper's process the same tree is one object, which makes calls itself."""
+        return _same_tree, (self.root,)
 
     def path(self, *parts: str | int) -> str:
         """The path of a file below this tree."""
@@ -148,6 +157,23 @@ class Proc:
             OSError: the process is gone.
         """
         return sorted(int(name) for name in os.listdir(self.path(pid, "task")) if name.isdigit())
+
+
+def sleeps_in_kernel(proc: Proc, pid: int) -> bool:
+    """One of its threads is in state D: it may wait for a file system, and keep the lock of the process's mappings meanwhile.
+
+    Then whoever reads `cmdline`, `environ` or memory waits as well, while `stat` and `wchan` never wait.
+    """
+    try:
+        stats = (proc.read(pid, "task", tid, "stat", limit=SHORT) for tid in proc.tids(pid))
+        return any(stat.rpartition(b")")[2].lstrip()[:1] == b"D" for stat in stats)
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=4)
+def _same_tree(root: str) -> Proc:
+    return Proc(root)
 
 
 def _clock(pid: int) -> int | None:

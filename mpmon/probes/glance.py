@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpmon.probes.files import sleeps_in_kernel
 from mpmon.probes.stat import Stat
 from mpmon.probes.tree import Tree
 
@@ -25,7 +26,9 @@ class Glance:
         """By pid, parents before their children."""
 
     def cmdline(self, pid: int) -> tuple[str, ...]:
-        """The arguments of one; empty where there are none, or they may not be read."""
+        """The arguments of one; empty where there are none, or they may not be read, or not without a wait."""
+        if sleeps_in_kernel(self._proc, pid):
+            return ()
         try:
             text = self._proc.text(pid, "cmdline", limit=COMMAND_LIMIT)
         except OSError:

@@ -1,23 +1,36 @@
-"""Bounded reads of another process's memory through proc_pid_mem(5).
+"""Bounded reads of another process's memory: process_vm_readv(2).
 
 Reading needs the right to attach (PTRACE_MODE_ATTACH), but nothing is attached and nothing stops.
 Every address comes from a register or from memory that may change meanwhile, so every read may fail.
+
+A read of a page of a file waits for the file system.  Through proc_pid_mem(5) that wait would hold the lock of the process's
+mappings, so that its own next mmap(2) waited too (seen on Linux 6.18 with a FUSE server that does not answer); the system
+call lets go of the lock.  So each page is read by the system call first, and then, while it is there, by the file, which takes
+half the time.  The call waits for the lock without heeding signals, though, so the lock is tried first, in a way that can
+be killed: by the first byte of proc_pid_environ(5).
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from types import TracebackType
 
+from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.maps import Area
+from mpmon.probes.maps import Area, areas
+from mpmon.probes.silence import silent_devices
 
 READ_LIMIT = 1 << 16
 """The longest single read, bytes."""
+
+PAGE_BITS = 12
+"""The smallest page there is; to know of less than a page is only slower."""
 
 
 class Memory:
@@ -28,7 +41,19 @@ class Memory:
         Raises:
             OSError: the process is gone, or its memory may not be read.
         """
+        silent = silent_devices()
+        self._untouchable = [
+            (area.start, area.end) for area in (areas(proc, pid) if silent else ()) if area.device in silent
+        ]
+        """Pages of files whose server does not answer: to read one is to wait for it."""
+        # Whether it may be read is told when it is opened.
         self._descriptor = os.open(proc.path(pid, "mem"), os.O_RDONLY | os.O_CLOEXEC)
+        self._copies = _Copies(pid) if proc.root == "/proc" else None
+        """`None` for a recorded tree, where memory is a file."""
+        self._present: set[int] = set()
+        """Pages that were read."""
+        if self._copies:
+            _try_lock(proc, pid)
 
     def __enter__(self) -> Memory:
         return self
@@ -40,25 +65,101 @@ class Memory:
 
     def read(self, address: int, size: int) -> bytes | None:
         """`size` bytes at `address`, `None` when they cannot be read in full."""
-        if not 0 < address < 1 << 63 or not 0 < size <= READ_LIMIT:
+        if not 0 < size <= READ_LIMIT:
             return None
-        try:
-            text = os.pread(self._descriptor, size, address)
-        except OSError:
-            return None
+        text = self.read_some(address, size)
         return text if len(text) == size else None
 
     def read_some(self, address: int, size: int) -> bytes:
         """Up to `size` bytes at `address`; fewer, or none, where memory ends or may not be read."""
+        if not 0 < address < 1 << 63:
+            return b""
+        pages = address >> PAGE_BITS, (address + size - 1) >> PAGE_BITS
         try:
-            return os.pread(self._descriptor, size, address)
+            if self._copies is None or self._present.issuperset(pages):
+                return os.pread(self._descriptor, size, address)
+            if self._untouchable and any(start < address + size and address < end for start, end in self._untouchable):
+                return b""
+            text = self._copies.bytes_at(address, size)
         except OSError:
             return b""
+        if pages[1] - pages[0] <= 1 and len(text) == size:
+            self._present.update(pages)
+        return text
 
     def unpack(self, layout: str, address: int) -> tuple[int, ...] | None:
         """Integers in the layout of `struct`, native byte order without padding."""
         text = self.read(address, struct.calcsize("=" + layout))
         return None if text is None else struct.unpack("=" + layout, text)
+
+
+def _try_lock(proc: Proc, pid: int) -> None:
+    """Wait until the lock of its mappings is free, in a wait that can be killed; one without an environment has no lock."""
+    descriptor = os.open(proc.path(pid, "environ"), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.pread(descriptor, 1, 0)
+    finally:
+        os.close(descriptor)
+
+
+class _Copies:
+    """Copies of pieces of the memory of one process."""
+
+    PIECES = struct.Struct("=QQQQ")
+    """Two `struct iovec`, address and length: where to, where from."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._call = _process_vm_readv()
+        self._pieces = ctypes.create_string_buffer(self.PIECES.size)
+        self._to = ctypes.addressof(self._pieces)
+        self._from = self._to + self.PIECES.size // 2
+        self._room = ctypes.create_string_buffer(0)
+
+    def bytes_at(self, address: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer where memory ends.
+
+        Raises:
+            OSError: there is nothing, or it may not be read.
+        """
+        if size > len(self._room):
+            self._room = ctypes.create_string_buffer(size)
+        room = ctypes.addressof(self._room)
+        self.PIECES.pack_into(self._pieces, 0, room, size, address, size)
+        count = self._call(self._pid, self._to, 1, self._from, 1, 0)
+        if count < 0:
+            raise OSError(ctypes.get_errno(), "memory cannot be read")
+        return ctypes.string_at(room, count)
+
+
+@lru_cache(maxsize=1)
+def _process_vm_readv() -> Callable[..., int]:
+    call = ctypes.CDLL(None, use_errno=True).process_vm_readv
+    call.restype = ctypes.c_ssize_t
+    call.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong)
+    return call
+
+
+@may_hang
+def may_be_read(proc: Proc, pid: int) -> None:
+    """Return when the memory of a process can be read without a wait for the lock of its mappings.
+
+    Raises:
+        OSError: the process is gone, may not be read, or one of its threads keeps the lock.
+    """
+    _try_lock(proc, pid)
+
+
+@may_hang
+def word_at(proc: Proc, pid: int, address: int) -> int | None:
+    """An int in the memory of a process; `None` where there is none.
+
+    Raises:
+        OSError: the process is gone, or its memory may not be read.
+    """
+    with Memory(proc, pid) as memory:
+        words = memory.unpack("i", address)
+    return words[0] if words else None
 
 
 class Touched:

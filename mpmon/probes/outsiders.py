@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Iterator
 
 from mpmon.model import Handle
+from mpmon.probes.aside import Unanswered, may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.maps import areas
 
@@ -50,39 +51,51 @@ class Outsiders:
             self._asked = self._asked | names if len(self._asked) < MOST_OBJECTS else names
             self._asked_at = now
             started = time.monotonic()
-            found = tuple(self._all(self._asked, job))
+            try:
+                found = _holders(self._proc, self._asked, frozenset(job) | {os.getpid()})
+            except Unanswered:
+                # Some process of the machine does not let its mappings be read now.
+                found = self._found
             self._cost_s = time.monotonic() - started
             self._found = found if found != self._found else self._found
         return self._found
 
-    def _all(self, names: frozenset[str], job: Collection[int]) -> Iterator[Handle]:
-        mapped = any(name.startswith("semaphore:") for name in names)
-        deadline = time.monotonic() + DEADLINE_S
-        # The youngest first: most of those that have something of the job came after it.
-        for pid in sorted(self._proc.pids(), reverse=True):
-            if pid in job or pid == os.getpid():
-                continue
-            if time.monotonic() > deadline:
-                return
-            try:
-                yield from self._open(pid, names)
-                if mapped:
-                    shared = {area.semaphore for area in areas(self._proc, pid) if area.is_shared}
-                    yield from (Handle(pid=pid, object=name) for name in sorted(shared & names))
-            except OSError:
-                continue
 
-    def _open(self, pid: int, names: frozenset[str]) -> Iterator[Handle]:
-        for name in os.listdir(self._proc.path(pid, "fd"))[:MOST_HANDLES]:
-            target = self._proc.link(pid, "fd", name)
-            kind, _, rest = target.partition(":")
-            if kind == "pipe" and f"pipe:{rest.strip('[]')}" in names:
-                # The permission bits of the link tell how the file was opened: proc_pid_fd(5).
-                mode = os.lstat(self._proc.path(pid, "fd", name)).st_mode
-                yield Handle(
-                    pid=pid,
-                    object=f"pipe:{rest.strip('[]')}",
-                    fd=int(name),
-                    reads=bool(mode & 0o400),
-                    writes=bool(mode & 0o200),
-                )
+@may_hang
+def _holders(proc: Proc, names: frozenset[str], but: frozenset[int]) -> tuple[Handle, ...]:
+    """The handles to these objects of all processes `but` some."""
+    return tuple(_all(proc, names, but))
+
+
+def _all(proc: Proc, names: frozenset[str], but: frozenset[int]) -> Iterator[Handle]:
+    mapped = any(name.startswith("semaphore:") for name in names)
+    deadline = time.monotonic() + DEADLINE_S
+    # The youngest first: most of those that have something of the job came after it.
+    for pid in sorted(proc.pids(), reverse=True):
+        if pid in but:
+            continue
+        if time.monotonic() > deadline:
+            return
+        try:
+            yield from _open(proc, pid, names)
+            if mapped:
+                shared = {area.semaphore for area in areas(proc, pid) if area.is_shared}
+                yield from (Handle(pid=pid, object=name) for name in sorted(shared & names))
+        except OSError:
+            continue
+
+
+def _open(proc: Proc, pid: int, names: frozenset[str]) -> Iterator[Handle]:
+    for name in os.listdir(proc.path(pid, "fd"))[:MOST_HANDLES]:
+        target = proc.link(pid, "fd", name)
+        kind, _, rest = target.partition(":")
+        if kind == "pipe" and f"pipe:{rest.strip('[]')}" in names:
+            # The permission bits of the link tell how the file was opened: proc_pid_fd(5).
+            mode = os.lstat(proc.path(pid, "fd", name)).st_mode
+            yield Handle(
+                pid=pid,
+                object=f"pipe:{rest.strip('[]')}",
+                fd=int(name),
+                reads=bool(mode & 0o400),
+                writes=bool(mode & 0o200),
+            )

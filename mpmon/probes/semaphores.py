@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 
 from mpmon.model import SemaphoreUse, Unknown
+from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.maps import Area, areas
 from mpmon.probes.memory import Memory, Touched
@@ -47,6 +48,7 @@ _RECURSIVE, _SEMAPHORE = 0, 1
 """RECURSIVE_MUTEX and SEMAPHORE of semaphore.c."""
 
 
+@may_hang
 def semaphore_uses(proc: Proc, pid: int, names: frozenset[str]) -> tuple[tuple[SemaphoreUse, ...], Unknown | None]:
     """What the process has of these semaphores, and why the answer is not complete."""
     try:

@@ -16,6 +16,7 @@ A dump costs about 10 ms of CPU, so the sampler asks for one only when a process
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
@@ -32,13 +33,17 @@ from pathlib import Path
 import msgspec
 
 from mpmon.model import NOT_PYTHON, Frame, Stack, Unknown
+from mpmon.probes.aside import Unanswered
 from mpmon.probes.files import Proc
-from mpmon.probes.memory import Memory
+from mpmon.probes.memory import may_be_read, word_at
 from mpmon.probes.rights import why_unreadable
 from mpmon.probes.shim.stacks import ask
 
 DEADLINE_S = 5.0
 """A dump that takes longer is given up."""
+
+END_S = 0.2
+"""How long the end of a py-spy that was killed may take."""
 
 TORN, ATTEMPTS = "Failed to get stack traces", 3
 """What py-spy says of frames that changed while it followed them, as those of a loop of short calls do (measured: up to one
@@ -138,11 +143,15 @@ class StackProbe:
         if self.problem:
             return stacks, {pid: Unknown(table="stacks", pid=pid, reason=self.problem) for pid in wanted}
         with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
-            for pid, result in zip(wanted, pool.map(self._dump_one, wanted, repeat(now)), strict=False):
-                if isinstance(result, Unknown):
-                    unknowns[pid] = result
-                else:
-                    stacks[pid] = result
+            try:
+                for pid, result in zip(wanted, pool.map(self._dump_one, wanted, repeat(now)), strict=False):
+                    if isinstance(result, Unknown):
+                        unknowns[pid] = result
+                    else:
+                        stacks[pid] = result
+            except BaseException:  # Ctrl-C: the pool must not wait for dumps that may take seconds
+                self.close()
+                raise
         return stacks, unknowns
 
     def close(self) -> None:
@@ -156,6 +165,14 @@ class StackProbe:
         if not before:
             self._numbers.pop(pid, None)
             return Unknown(table="stacks", pid=pid, reason="ended", gone=True)
+        if self._proc.aside:
+            try:
+                may_be_read(self._proc, pid)
+            except Unanswered as problem:
+                # py-spy would wait for the lock of its mappings, and could not even be killed.
+                return Unknown(table="stacks", pid=pid, reason=f"its memory cannot be read: {problem.strerror}")
+            except OSError:
+                pass  # py-spy's own words tell more
         taken_at, status, output, words = self._ask(pid, now)
         if status != 0:
             return ask(self._proc, pid, now) or self._refused(pid, words)
@@ -195,7 +212,9 @@ class StackProbe:
             output, words = process.communicate(timeout=self._deadline_s)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.communicate()
+            # In a page of a file whose server is dead not even that ends it; then it is left to the kernel.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=END_S)
             return None, b"", f"py-spy did not answer within {self._deadline_s:g} s"
         finally:
             self._running.discard(process)
@@ -234,11 +253,10 @@ class ThreadIds:
 
     def _from_memory(self, ident: int) -> int | None:
         try:
-            with Memory(self._proc, self._pid) as memory:
-                words = memory.unpack("i", ident + self.TID_AT)
+            word = word_at(self._proc, self._pid, ident + self.TID_AT)
         except OSError:
             return None
-        return words[0] if words and words[0] in self._tids else None
+        return word if word in self._tids else None
 
 
 class Numbers:

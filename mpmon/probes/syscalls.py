@@ -15,6 +15,14 @@ _X86_64 = {
     232: "epoll_wait", 247: "waitid", 257: "openat", 2: "open", 262: "newfstatat", 270: "pselect6", 271: "ppoll",
     281: "epoll_pwait", 288: "accept4", 299: "recvmmsg", 326: "copy_file_range", 441: "epoll_pwait2",
     449: "futex_waitv",
+    60: "exit", 231: "exit_group",
+    3: "close", 4: "stat", 5: "fstat", 6: "lstat", 8: "lseek", 9: "mmap", 11: "munmap", 16: "ioctl", 21: "access",
+    26: "msync", 59: "execve", 76: "truncate", 77: "ftruncate", 78: "getdents", 80: "chdir", 82: "rename", 83: "mkdir",
+    84: "rmdir", 85: "creat", 86: "link", 87: "unlink", 88: "symlink", 89: "readlink", 90: "chmod", 137: "statfs",
+    138: "fstatfs", 187: "readahead", 191: "getxattr", 193: "fgetxattr", 217: "getdents64", 221: "fadvise64",
+    258: "mkdirat", 263: "unlinkat", 264: "renameat", 267: "readlinkat", 268: "fchmodat", 269: "faccessat",
+    277: "sync_file_range", 280: "utimensat", 285: "fallocate", 295: "preadv", 296: "pwritev", 306: "syncfs",
+    316: "renameat2", 327: "preadv2", 328: "pwritev2", 332: "statx", 437: "openat2", 439: "faccessat2",
 }  # fmt: skip
 
 _GENERIC = {
@@ -24,12 +32,52 @@ _GENERIC = {
     115: "clock_nanosleep", 133: "rt_sigsuspend", 137: "rt_sigtimedwait", 193: "semop", 188: "msgrcv",
     202: "accept", 203: "connect", 206: "sendto", 207: "recvfrom", 211: "sendmsg", 212: "recvmsg", 242: "accept4",
     243: "recvmmsg", 260: "wait4", 285: "copy_file_range", 441: "epoll_pwait2", 449: "futex_waitv",
+    93: "exit", 94: "exit_group",
+    10: "fgetxattr", 29: "ioctl", 34: "mkdirat", 35: "unlinkat", 38: "renameat", 43: "statfs", 44: "fstatfs",
+    45: "truncate", 46: "ftruncate", 47: "fallocate", 48: "faccessat", 49: "chdir", 53: "fchmodat", 57: "close",
+    61: "getdents64", 62: "lseek", 69: "preadv", 70: "pwritev", 78: "readlinkat", 80: "fstat", 84: "sync_file_range",
+    88: "utimensat", 213: "readahead", 215: "munmap", 221: "execve", 222: "mmap", 223: "fadvise64", 227: "msync",
+    267: "syncfs", 276: "renameat2", 286: "preadv2", 287: "pwritev2", 291: "statx", 437: "openat2", 439: "faccessat2",
 }  # fmt: skip
 
 SYSCALLS: dict[int, str] = _X86_64 if platform.machine() in ("x86_64", "AMD64") else _GENERIC
 
-READS = frozenset({"read", "pread64", "readv", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4"})
-WRITES = frozenset({"write", "pwrite64", "writev", "sendto", "sendmsg", "sendfile", "connect", "copy_file_range"})
+READS = frozenset({
+    "read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4",
+})  # fmt: skip
+WRITES = frozenset({
+    "write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg", "sendfile", "connect", "copy_file_range",
+})  # fmt: skip
 POLLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"})
 SLEEPS = frozenset({"nanosleep", "clock_nanosleep"})
 EXITS = frozenset({"wait4", "waitid"})
+
+FILE_CALLS = {
+    **dict.fromkeys(
+        (
+            "fadvise64", "fallocate", "fgetxattr", "fstat", "fstatfs", "ftruncate", "getdents", "getdents64",
+            "ioctl", "lseek", "readahead", "sync_file_range", "syncfs",
+        ),
+        0,
+    ),
+    "mmap": 4,
+}  # fmt: skip
+"""Other calls about an open file, and which argument is its descriptor."""
+
+PATH_CALLS: dict[str, tuple[int | None, int]] = {
+    **dict.fromkeys(
+        (
+            "access", "chdir", "chmod", "creat", "getxattr", "link", "lstat", "mkdir", "open", "readlink",
+            "rename", "rmdir", "stat", "statfs", "symlink", "truncate", "unlink",
+        ),
+        (None, 0),
+    ),
+    **dict.fromkeys(
+        (
+            "faccessat", "faccessat2", "fchmodat", "mkdirat", "newfstatat", "openat", "openat2", "readlinkat", "renameat",
+            "renameat2", "statx", "unlinkat", "utimensat",
+        ),
+        (0, 1),
+    ),
+}  # fmt: skip
+"""Calls about a path, and which arguments are the folder it begins at and the path."""

@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     # The first picture of the screen needs no look and should not wait for it.
     from mpmon.probes.kernel import KernelLook
+    from mpmon.probes.kernel.holdings import ServedFile
 
 FIRST_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 60.0
 """Between two thorough looks at a process that runs: at first, at most."""
@@ -54,6 +55,8 @@ class Look:
         # From the kernel.
         self.blocked: tuple[Blocked, ...] = kernel.blocked.get(pid, ())
         self.handles: tuple[Handle, ...] = kernel.handles.get(pid, ())
+        self.served: tuple[ServedFile, ...] = kernel.served.get(pid, ())
+        """Of file systems that somebody else serves: one file of each that it uses."""
         names = {*kernel.locked.get(pid, ()), *(name for row in self.blocked for name in row.waits_on)}
         self.objects: tuple[KernelObject, ...] = tuple(kernel.objects[name] for name in sorted(names))
         self.may_be_outside = frozenset(

@@ -115,6 +115,8 @@ class Sampler:
             probe.close()
         self._table.close()
         self._proc.close()
+        if self._proc.aside:
+            self._proc.aside.close()
 
     def _snapshot(
         self, now: float, processes: tuple[Process, ...], threads: tuple[Thread, ...], reports: Sequence[ProbeReport]
@@ -127,6 +129,7 @@ class Sampler:
             blocked=looks.blocked, objects=looks.objects, handles=looks.handles, outsiders=self._outside_holders(now),
             semaphores=looks.semaphores, locks=looks.locks, awaited=looks.awaited, remembered=looks.remembered,
             stacks=looks.stacks, unknowns=looks.unknowns, cgroups=self._cgroups.look(processes, now),
+            mounts=self._looks.mounts(),
         )  # fmt: skip
 
     def _outside_holders(self, now: float) -> tuple[Handle, ...]:

@@ -20,6 +20,8 @@ from mpmon.session.look import Look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mpmon.model import Mount
+    from mpmon.probes.file_servers import FileServers
     from mpmon.probes.stacks import StackProbe
 
 StackMode = Literal["auto", "never"]
@@ -60,6 +62,7 @@ class ThoroughLooks:
         self._eager = eager
         self.last: dict[int, Look] = {}
         """By pid, of processes of the job; the one dictionary, for `Schedule` reads it too."""
+        self._servers: FileServers | None = None
         self._joined = JoinedTables()
         self._joined_of: tuple[tuple[int, ...], tuple[Unknown, ...]] | None = None
         """Whose looks and what reasons the joined tables hold; `None` after a look."""
@@ -175,6 +178,18 @@ class ThoroughLooks:
             self._joined.join(self.last, unknowns)
             self._joined_of = joined_of
         return self._joined
+
+    def mounts(self) -> tuple[Mount, ...]:
+        """File systems of the job that somebody else serves, and whether they answer."""
+        served = {pid: look.served for pid, look in self.last.items() if look.served}
+        if not served:
+            return ()
+        if self._servers is None:
+            from mpmon.probes.file_servers import FileServers
+
+            self._servers = FileServers(self._proc, eager=self._eager)
+        waited = (item.id for pid in served for item in self.last[pid].objects if item.kind == "mount")
+        return self._servers.refresh(served, (name.removeprefix("mount:") for name in waited), self._now())
 
     def may_be_outside(self) -> frozenset[str]:
         """Of what standing processes wait on: what processes outside of the job may have as well."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from mpmon.model import KernelObject, Snapshot
 from mpmon.probes.file_locks import file_locks, has_lock
 from mpmon.probes.files import Proc
-from mpmon.probes.kernel.holdings import object_name
+from mpmon.probes.kernel.holdings import file_name
 from mpmon.session.sampler import Sampler
 from tests.sleepers import SLEEP, sleeper
 
@@ -30,7 +30,7 @@ sys.stdin.read()
 def test_a_lock_belongs_to_the_open_file_that_a_child_inherits(tmp_path: Path) -> None:
     held = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(held, fcntl.LOCK_EX)
-    name = object_name(str(tmp_path / "lock"), os.getpid(), held, f"/proc/self/fd/{held}")
+    name = file_name(str(tmp_path / "lock"), f"/proc/self/fd/{held}")
     assert has_lock(Proc(), os.getpid(), held)
     with sleeper(SLEEP, pass_fds=[held]) as child:
         os.close(held)

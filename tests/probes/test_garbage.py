@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from mpmon.codec import encode
 from mpmon.model import SemaphoreUse, Unknown
-from mpmon.probes import semaphores, stacks
+from mpmon.probes import memory as memory_module
+from mpmon.probes import semaphores
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.frames import DEEPEST, handler_depth
 from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout
@@ -187,7 +188,7 @@ def test_no_thread_has_an_ident_that_leads_nowhere(name: str, ident: int) -> Non
     expected = PID if name == "MainThread" else None
     assert ThreadIds(LyingProc(), PID, {PID}).of(name, ident) == expected
     with Memory(Proc(), os.getpid()) as own, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stacks, "Memory", lambda _proc, _pid: contextlib.nullcontext(own))
+        patch.setattr(memory_module, "Memory", lambda _proc, _pid: contextlib.nullcontext(own))
         assert ThreadIds(Proc(), PID, frozenset()).of(name, ident) == expected
 
 
@@ -196,7 +197,7 @@ def test_a_thread_id_from_garbage_counts_only_if_there_is_such_a_thread(seed: in
     tids = {2, 3, 30, 255}
     memory = GarbageMemory(seed, [(HEAP, HEAP_END)], fails=0.2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stacks, "Memory", lambda _proc, _pid: memory)
+        patch.setattr(memory_module, "Memory", lambda _proc, _pid: memory)
         ids = ThreadIds(Proc(), PID, tids)
         found = {ids.of("Thread-1", each) for each in (ident, HEAP + abs(ident) % (HEAP_END - HEAP))}
     assert found <= tids | {None}

@@ -5,7 +5,8 @@ help), too few make it wrong, so a set is only narrowed by facts: who holds the 
 
 Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
 socket, a manager's clients), `threads` (inside one process), `ends` (joins, exit), `output` (of a subprocess), `ranks`
-(collectives, rendezvous, keys of the store), `remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
+(collectives, rendezvous, keys of the store), `file_servers` (file systems that do not answer),
+`remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from mpmon.diagnosis.needs.ends import (
     end_of_thread,
     launched_ranks,
 )
+from mpmon.diagnosis.needs.file_servers import file_server
 from mpmon.diagnosis.needs.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
 from mpmon.diagnosis.needs.output import end_or_output
@@ -62,6 +64,8 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.IDLE)
     if standing.kind not in _ALWAYS_WAITS and motion is Motion.MOVING:
         return Node(key, Status.LIVE)
+    if mount := case.silent_mount(key):
+        return Node(key, Status.WAITS, file_server(case, key, mount))
     if owner := gil_owner(case, key):
         return Node(key, Status.WAITS, gil_need(case, owner))
     if need := kept_by_gil(case, key):

@@ -41,6 +41,7 @@ from mpmon.diagnosis.remarks import (
     ipc_torch_faults,
     items_lost,
     maps_near_limit,
+    mount_silent,
     queue_undrained,
     recording_cut,
     shm_deleted,
@@ -68,6 +69,7 @@ class Topic(Protocol):
 
 TOPICS: tuple[Topic, ...] = (
     recording_cut,
+    mount_silent,
     gpu_lost,
     ipc_rebuilt_twice,
     shm_deleted,

@@ -1,7 +1,8 @@
 """A process waits for a disk, a network file system or a peer that does not answer.
 
 What it looks like: a thread in `recv`, `connect` or `read` without a time limit whose other end is not on this machine,
-or in state D (uninterruptible) in a file; or a program that others wrote stands in a file, say `cat` on a mount; or a
+or in a file of a file system whose server does not answer (mpmon asks it as well), or in state D
+(uninterruptible); or a program that others wrote stands in a file, say `cat` on a mount; or a
 device, such as a serial line, sends nothing.
 Why: a server that is gone, NFS or FUSE that hangs, a socket without timeout.
 What to do: give the call a timeout (`socket.settimeout`, `requests.get(timeout=…)`); look at the mount.
@@ -9,9 +10,13 @@ What to do: give the call a timeout (`socket.settimeout`, `requests.get(timeout=
 
 from __future__ import annotations
 
+from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.file_servers import ADVICE
 from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import mount_words
+from mpmon.model import Blocked, Mount
 
 CAUSE = "io-wait"
 NEEDS = frozenset({"blocked", "handles"})
@@ -27,6 +32,7 @@ def claim(knot: Knot) -> Claim | None:
         Wait.POLL,
         Wait.QUEUE_GET,
         Wait.EVENT_LOOP,
+        Wait.FILE,
     )
     uninterruptible = knot.ending is Ending.LEAF and blocked.state == "D"
     # What Python code does with a file the rules about its role tell; another program has nothing else to show.
@@ -35,6 +41,9 @@ def claim(knot: Knot) -> Claim | None:
     alone = in_file and knot.root not in knot.case.stacks
     if not (outside or uninterruptible or device or alone):
         return None
+    silent = knot.case.silent_mount(knot.root) if knot.root else None
+    if silent:
+        return _silent(knot, blocked, silent)
     called = f"{blocked.syscall} in state {blocked.state} (kernel: {blocked.wchan})"
     what = knot.outside.who if knot.outside else device or called
     return Claim(
@@ -47,6 +56,23 @@ def claim(knot: Knot) -> Claim | None:
             "Give the call a timeout: socket.settimeout(), requests.get(timeout=…).",
             "Check the server, or the mount the file is on (mount, df -h).",
         ),
+    )
+
+
+def _silent(knot: Knot, blocked: Blocked, mount: Mount) -> Claim:
+    """The server of a file system does not answer."""
+    called = f"in {blocked.syscall}" if blocked.syscall else "for a page of a file that it maps"
+    kernel = f", kernel function {blocked.wchan}" if blocked.wchan else ""
+    return Claim(
+        summary=(
+            f"{mount_words(mount)} does not answer: {knot.role()} has waited {called} for {knot.for_how_long()}{knot.at()}"
+        ),
+        evidence=(
+            f"thread {blocked.tid} of pid {blocked.pid} sleeps {called} in state {blocked.state}{kernel}",
+            *knot.edge_evidence(),
+        ),
+        advice=ADVICE,
+        certainty=Certainty.PROVED,
     )
 
 

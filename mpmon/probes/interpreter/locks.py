@@ -9,6 +9,7 @@ from itertools import pairwise
 import msgspec
 
 from mpmon.model import Awaited, LockUse, Remembered, Unknown
+from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
@@ -70,6 +71,7 @@ class Findings(msgspec.Struct):
     """`Stack.turning` of the circlers, by thread."""
 
 
+@may_hang
 def look_inside(
     proc: Proc,
     pid: int,

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from mpmon.model import Limits, SharedUse, Unknown
+from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.maps import MAPS_LIMIT, Area, area_of, file_id
 from mpmon.rows import shared_by
@@ -89,6 +90,7 @@ class Look(msgspec.Struct):
         return not self.names.isdisjoint(semaphores)
 
 
+@may_hang
 def look_at(proc: Proc, pid: int, now: float, maps_limit: int | None, before: Look | None = None) -> Look:
     """One look; rows that say the same as before are the rows of before."""
     look = Look(pid, now, {}, {})

@@ -10,12 +10,12 @@ import termios
 
 
 def pipe_of(path: str) -> str | None:
-    """`pipe:INODE` of a descriptor in /proc/PID/fd, `None` for anything else."""
+    """`pipe:INODE` of a descriptor in /proc/PID/fd, `None` for anything else; by its name, which asks no file system."""
     try:
-        info = os.stat(path)
+        target = os.readlink(path)
     except OSError:
         return None
-    return f"pipe:{info.st_ino}" if file_mode.S_ISFIFO(info.st_mode) else None
+    return f"pipe:{target[6:-1]}" if target.startswith("pipe:[") else None
 
 
 def unread_bytes(path: str, name: str) -> int | None:

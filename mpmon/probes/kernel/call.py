@@ -13,6 +13,9 @@ from mpmon.probes.syscalls import WRITES
 MAX_POLLED = 128
 """Entries of a poll set that are looked at."""
 
+PATH_MAX = 4096
+"""linux/limits.h."""
+
 FUTEX_CLOCK_REALTIME = 256
 FUTEX_COMMAND = 0x7F
 FUTEX_WAIT, FUTEX_WAIT_BITSET = 0, 9
@@ -37,6 +40,11 @@ class Call:
     def descriptor(self) -> int:
         """The first argument."""
         return signed(self.args[0])
+
+    def path(self, position: int) -> str | None:
+        """The path that an argument points to; `None` where it cannot be read."""
+        text = self._memory.read_some(self.args[position], PATH_MAX) if self._memory else b""
+        return text.partition(b"\0")[0].decode("utf-8", "replace") or None
 
     def writes(self) -> bool:
         """It waits for room, not for data."""

@@ -1,14 +1,34 @@
-"""What one process has open and mapped: proc_pid_fd(5), proc_pid_maps(5); each by an identity all processes agree on."""
+"""What one process has open and mapped: proc_pid_fd(5), proc_pid_maps(5); each by an identity all processes agree on.
+
+A file on a file system that somebody else serves is never touched: its server may have died, and whoever asks then waits
+for ever.  Its identity is what the kernel knows: the inode in proc_pid_fdinfo(5), the device of its mount.
+"""
 
 from __future__ import annotations
 
 import os
 import stat as file_mode
 from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
 
 from mpmon.model import Handle
+from mpmon.probes.fdinfo import fdinfo_fields
 from mpmon.probes.files import Proc
 from mpmon.probes.maps import Area, areas, file_id
+from mpmon.probes.mounts import MountPoint, Mounts, mounts_of
+
+AT_FDCWD = -100
+"""linux/fcntl.h."""
+
+
+class ServedFile(NamedTuple):
+    """A file system that somebody else serves, as one process uses it."""
+
+    mount: MountPoint
+    asked_by: str
+    """A path by which it can be asked whether it answers."""
+
 
 MAX_HANDLES = 512
 """Descriptors of one process that are looked at."""
@@ -17,14 +37,19 @@ MAX_HANDLES = 512
 class Holdings:
     """The descriptors and shared mappings of one process, as far as they may be read."""
 
-    def __init__(self, proc: Proc, pid: int) -> None:
+    def __init__(self, proc: Proc, pid: int, *, with_mappings: bool = True) -> None:
         self._proc, self.pid = proc, pid
+        self._with_mappings = with_mappings
         self.paths: dict[int, str] = {}
         """Names of files, by descriptor."""
         self.problem = ""
         """Why descriptors are missing; empty where none are."""
+        self.served: dict[int, MountPoint] = {}
+        """Mounts of open files that somebody else serves, by descriptor."""
+        self.used: dict[str, ServedFile] = {}
+        """All mounts it uses that somebody else serves, by device."""
         self._names: dict[int, str] = {}
-        self._areas: list[Area] | None = None
+        self._everything: list[Area] | None = None
         self.opened = tuple(self._read())
         """The rows of its descriptors."""
 
@@ -67,7 +92,7 @@ class Holdings:
             mode = os.lstat(path).st_mode
         except OSError:
             return None
-        name = object_name(target, self.pid, descriptor, path)
+        name = object_name(target, self.pid, descriptor) or self._file_name(target, descriptor, path)
         self._names[descriptor] = name
         if target.startswith("/"):
             self.paths[descriptor] = target
@@ -81,26 +106,87 @@ class Holdings:
         return next((area for area in self._shared() if area.start <= address < area.end), None)
 
     def _shared(self) -> list[Area]:
-        if self._areas is None:
+        return [area for area in self.areas if area.is_shared]
+
+    @property
+    def areas(self) -> list[Area]:
+        """All its mappings."""
+        if self._everything is None:
             try:
-                self._areas = [area for area in areas(self._proc, self.pid) if area.is_shared]
+                self._everything = areas(self._proc, self.pid) if self._with_mappings else []
             except OSError:
-                self._areas = []
-        return self._areas
+                self._everything = []
+        return self._everything
+
+    @cached_property
+    def mounts(self) -> Mounts:
+        """What it sees."""
+        return mounts_of(self._proc, self.pid)
+
+    def served_path(self, path: str) -> MountPoint | None:
+        """The mount of a path, if somebody else serves it."""
+        mount = self.mounts.of_path(path)
+        if mount is None or mount.is_local:
+            return None
+        self._note_used(mount, self._proc.path(self.pid, "root") + mount.path)
+        return mount
+
+    def served_mappings(self) -> Iterator[MountPoint]:
+        """Mounts of the files it maps that somebody else serves."""
+        for device in sorted({area.device for area in self.areas if area.path.startswith("/") and area.inode}):
+            mount = self.mounts.by_device(device)
+            if mount and not mount.is_local:
+                self._note_used(mount, self._proc.path(self.pid, "root") + mount.path)
+                yield mount
+
+    def served_in_sight(self) -> Iterator[MountPoint]:
+        """All mounts it sees that somebody else serves."""
+        for mount in self.mounts.served():
+            self._note_used(mount, self._proc.path(self.pid, "root") + mount.path)
+            yield mount
+
+    def folder_of(self, descriptor: int) -> str | None:
+        """The path of an open folder, of the current one for AT_FDCWD; by its name in the kernel."""
+        try:
+            return self._proc.link(self.pid, *(("cwd",) if descriptor == AT_FDCWD else ("fd", descriptor)))
+        except OSError:
+            return None
+
+    def _note_used(self, mount: MountPoint, asked_by: str) -> None:
+        self.used.setdefault(mount.device, ServedFile(mount, asked_by))
+
+    def _file_name(self, target: str, descriptor: int, path: str) -> str:
+        fields = fdinfo_fields(self._proc, self.pid, descriptor)
+        number, inode = fields.get("mnt_id", ""), fields.get("ino")  # the latter since Linux 5.14
+        mount = self.mounts.by_id(int(number)) if number.isdigit() else None
+        if mount and not mount.is_local:
+            self.served[descriptor] = mount
+            self._note_used(mount, path)
+            return f"file:{mount.device}:{inode}" if inode else f"file:{target}"
+        if mount is None and inode and not _is_memory(target):
+            # Of another mount namespace, or unmounted while it was open: nobody knows who serves it.
+            return f"file:mount {number}:{inode}"
+        return file_name(target, path)
 
 
-def object_name(target: str, pid: int, descriptor: int, path: str) -> str:
-    """The identity of what a descriptor link of proc_pid_fd(5) points to."""
+def object_name(target: str, pid: int, descriptor: int) -> str | None:
+    """The identity of what a descriptor link of proc_pid_fd(5) points to; `None` for a file."""
     kind, _, rest = target.partition(":")
     if kind in ("pipe", "socket"):
         return f"{kind}:{rest.strip('[]')}"
     if kind == "anon_inode":
         word = rest.strip("[]")
         return f"{word}:{pid}:{descriptor}"
-    return _file_name(target, path)
+    return None
 
 
-def _file_name(target: str, path: str) -> str:
+def _is_memory(target: str) -> bool:
+    """It is of a mount of the kernel's own, which no process sees: memfd_create(2), shmget(2)."""
+    return target.startswith(("/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage")) and target.endswith(" (deleted)")
+
+
+def file_name(target: str, path: str) -> str:
+    """The identity of a file that answers: `path` is asked."""
     try:
         info = os.stat(path)
     except OSError:

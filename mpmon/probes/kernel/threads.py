@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 
-from mpmon.model import Blocked, Handle, KernelObject, Unknown
-from mpmon.probes.files import Proc
+import msgspec
+
+from mpmon.model import NAMELESS_CALLS, Blocked, Handle, KernelObject, Unknown
+from mpmon.probes.aside import Unanswered, may_hang
+from mpmon.probes.files import Proc, sleeps_in_kernel
 from mpmon.probes.kernel.call import Call
 from mpmon.probes.kernel.clocks import Clocks
-from mpmon.probes.kernel.holdings import Holdings
-from mpmon.probes.kernel.waited import WaitedObjects
-from mpmon.probes.memory import Memory
+from mpmon.probes.kernel.holdings import Holdings, ServedFile
+from mpmon.probes.kernel.waited import WaitedObjects, served_mounts
+from mpmon.probes.memory import Memory, may_be_read
 from mpmon.probes.syscalls import SYSCALLS
+
+ASKS_SERVER = (
+    "request_wait_answer", "fuse_", "folio_wait", "__folio_lock", "filemap_fault", "rpc_", "nfs", "cifs_", "smb",
+    "wait_for_response", "ceph_", "p9_client_", "ldlm_", "ptlrpc_", "osc_", "vvp_",
+)  # fmt: skip
+"""How the kernel functions begin in which a thread waits for whoever serves a file system (proc_pid_wchan(5)): fs/fuse,
+mm/filemap.c, net/sunrpc, fs/nfs, fs/smb/client, fs/ceph, net/9p, Lustre's client."""
+
+
+class ProcessRows(msgspec.Struct, kw_only=True):
+    """What one look at one process found."""
+
+    blocked: tuple[Blocked, ...] = ()
+    handles: tuple[Handle, ...] = ()
+    objects: tuple[KernelObject, ...] = ()
+    locked: tuple[str, ...] = ()
+    """Ids of the files it has open on which somebody has a lock."""
+    served: tuple[ServedFile, ...] = ()
+    unknown: Unknown | None = None
 
 
 class KernelLook:
@@ -20,51 +43,109 @@ class KernelLook:
 
     def __init__(self, proc: Proc, now: float) -> None:
         self._proc = proc
-        self._clocks = Clocks(proc, now)
-        self._waited = WaitedObjects(proc, now)
+        self._now = now
         self.blocked: dict[int, tuple[Blocked, ...]] = {}
         self.handles: dict[int, tuple[Handle, ...]] = {}
         self.objects: dict[str, KernelObject] = {}
         self.locked: dict[int, tuple[str, ...]] = {}
         """Ids of the files a process has open on which somebody has a lock."""
+        self.served: dict[int, tuple[ServedFile, ...]] = {}
+        """Files of a process on file systems that somebody else serves, one of each."""
         self.unknowns: dict[int, Unknown] = {}
 
     def look(self, pids: Iterable[int]) -> None:
         """Fill the tables for these processes; one that vanishes meanwhile leaves no rows."""
         for pid in pids:
             try:
-                self._look_at(pid)
+                self._take(pid, look_at(self._proc, pid, self._now, self._may_read_memory(pid)))
             except (ProcessLookupError, FileNotFoundError):
                 self.unknowns[pid] = Unknown(table="blocked", pid=pid, reason="ended", gone=True)
             except OSError as problem:
                 reason = problem.strerror or "unreadable"
                 self.unknowns[pid] = Unknown(table="blocked", pid=pid, reason=reason.lower())
 
-    def _look_at(self, pid: int) -> None:
-        holdings = Holdings(self._proc, pid)
-        if holdings.problem:
-            self.unknowns[pid] = Unknown(table="handles", pid=pid, reason=holdings.problem)
-        with self._memory(pid) as memory:
-            self.blocked[pid] = tuple(self._thread(tid, holdings, memory) for tid in self._proc.tids(pid))
-        self.handles[pid] = holdings.handles()
-        self._note_locked(holdings)
+    def _may_read_memory(self, pid: int) -> bool:
+        """Not while a thread of it keeps the lock of its mappings, as one does that waits in mmap(2) for a file system."""
+        if self._proc.aside is None or not sleeps_in_kernel(self._proc, pid):
+            return True
+        try:
+            may_be_read(self._proc, pid)
+        except Unanswered:
+            return False
+        except OSError:
+            return True  # whoever reads it tells why not
+        return True
+
+    def _take(self, pid: int, rows: ProcessRows) -> None:
+        self.blocked[pid], self.handles[pid] = rows.blocked, rows.handles
+        self.locked[pid], self.served[pid] = rows.locked, rows.served
+        self.objects.update((item.id, item) for item in rows.objects)
+        if rows.unknown:
+            self.unknowns[pid] = rows.unknown
+
+
+@may_hang
+def look_at(proc: Proc, pid: int, now: float, with_memory: bool = True) -> ProcessRows:  # noqa: FBT001, FBT002
+    """One look at one process, without what lies in its memory where that must not be read.
+
+    Raises:
+        OSError: it is gone, or may not be read.
+    """
+    return _OneProcess(proc, pid, _moment(proc, now), with_memory=with_memory).rows()
+
+
+class _Moment:
+    """What all processes of one round have in common."""
+
+    def __init__(self, proc: Proc, now: float) -> None:
+        self.clocks = Clocks(proc, now)
+        self.waited = WaitedObjects(proc, now)
+
+
+@lru_cache(maxsize=1)
+def _moment(proc: Proc, now: float) -> _Moment:
+    return _Moment(proc, now)
+
+
+class _OneProcess:
+    def __init__(self, proc: Proc, pid: int, moment: _Moment, *, with_memory: bool) -> None:
+        self._proc = proc
+        self._with_memory = with_memory
+        self._clocks, self._waited = moment.clocks, moment.waited
+        self._objects: dict[str, KernelObject] = {}
+        self._holdings = Holdings(proc, pid, with_mappings=with_memory)
+        problem = self._holdings.problem
+        self._unknown = Unknown(table="handles", pid=pid, reason=problem) if problem else None
+        self._pid = pid
+
+    def rows(self) -> ProcessRows:
+        """All of them."""
+        with self._memory(self._pid) as memory:
+            blocked = tuple(self._thread(tid, self._holdings, memory) for tid in self._proc.tids(self._pid))
+        locked = self._note_locked(self._holdings)
+        return ProcessRows(
+            blocked=blocked, handles=self._holdings.handles(), objects=tuple(self._objects.values()), locked=locked,
+            served=tuple(self._holdings.used.values()), unknown=self._unknown,
+        )  # fmt: skip
 
     def _memory(self, pid: int) -> AbstractContextManager[Memory | None]:
         """The memory of a process; nothing where it may not be read."""
+        if not self._with_memory:
+            return nullcontext()
         try:
             return Memory(self._proc, pid)
         except (PermissionError, FileNotFoundError):
             return nullcontext()
 
-    def _note_locked(self, holdings: Holdings) -> None:
+    def _note_locked(self, holdings: Holdings) -> tuple[str, ...]:
         """Who polls for a lock waits for it too, and no system call tells."""
         locked = [row for row in holdings.opened if row.object in self._waited.file_locks]
         for row in locked:
             holders = self._waited.file_locks[row.object]
-            self.objects.setdefault(
+            self._objects.setdefault(
                 row.object, KernelObject(id=row.object, kind="file lock", path=row.path, holders=holders)
             )
-        self.locked[holdings.pid] = tuple(row.object for row in locked)
+        return tuple(row.object for row in locked)
 
     def _thread(self, tid: int, holdings: Holdings, memory: Memory | None) -> Blocked:
         pid = holdings.pid
@@ -74,14 +155,24 @@ class KernelLook:
         call = Call(name, args, memory)
         ran_at = self._clocks.ran_at(pid, tid)
         timeout = call.timeout()
-        found = list(self._waited.of(call, holdings)) if state in "SD" else []
+        wchan = self._wchan(pid, tid)
+        found = list(self._waits_on(call, state, wchan or ""))
         for item in found:
-            self.objects[item.id] = item
+            self._objects[item.id] = item
         return Blocked(
-            pid=pid, tid=tid, state=state, syscall=name, args=args, wchan=self._wchan(pid, tid),
+            pid=pid, tid=tid, state=state, syscall=name, args=args, wchan=wchan,
             ran_at=ran_at, timeout_s=timeout, wakes_at=self._clocks.wakes_at(call, ran_at),
             waits_on=tuple(item.id for item in found), writes=call.writes(),
         )  # fmt: skip
+
+    def _waits_on(self, call: Call, state: str, wchan: str) -> Iterator[KernelObject]:
+        if state not in "SD" or not call.args:
+            return
+        if call.name in NAMELESS_CALLS:
+            if state == "D" or wchan.startswith(ASKS_SERVER):
+                yield from served_mounts(self._holdings, mapped=call.name is None)
+        elif call.name is not None:
+            yield from self._waited.of(call, self._holdings)
 
     def _syscall(self, pid: int, tid: int) -> tuple[str | None, tuple[int, ...]]:
         """Name and arguments of the call a thread is in; no name where there is none, or it may not be read."""
@@ -89,9 +180,8 @@ class KernelLook:
             fields = self._proc.text(pid, "task", tid, "syscall").split()
         except OSError as problem:
             if isinstance(problem, PermissionError):
-                self.unknowns.setdefault(
-                    pid, Unknown(table="blocked", pid=pid, reason="the system call may not be read (ptrace right)")
-                )
+                reason = "the system call may not be read (ptrace right)"
+                self._unknown = self._unknown or Unknown(table="blocked", pid=pid, reason=reason)
             return None, ()
         if not fields or fields[0] == "running":
             return "running", ()

@@ -15,10 +15,10 @@ from mpmon.probes.fdinfo import fdinfo_fields
 from mpmon.probes.file_locks import file_locks
 from mpmon.probes.files import Proc
 from mpmon.probes.kernel.call import FUTEX_COMMAND, FUTEX_WAIT, FUTEX_WAIT_BITSET, Call, signed
-from mpmon.probes.kernel.holdings import Holdings
-from mpmon.probes.maps import file_id
+from mpmon.probes.kernel.holdings import AT_FDCWD, Holdings
+from mpmon.probes.mounts import MountPoint
 from mpmon.probes.sockets import SocketTable
-from mpmon.probes.syscalls import EXITS, POLLS, READS, WRITES
+from mpmon.probes.syscalls import EXITS, FILE_CALLS, PATH_CALLS, POLLS, READS, WRITES
 
 F_GETPIPE_SZ = 1032
 """fcntl(2), linux/fcntl.h."""
@@ -52,6 +52,11 @@ class WaitedObjects:
                 yield from self._described(descriptor, holdings)
         elif call.name in ("flock", "fcntl"):
             yield from self._locked_file(call.descriptor(), holdings)
+        elif call.name in FILE_CALLS:
+            if mount := holdings.served.get(signed(call.args[FILE_CALLS[call.name]])):
+                yield _mount(mount)
+        elif call.name in PATH_CALLS:
+            yield from _mount_of_path(call, holdings)
 
     def _described(self, descriptor: int, holdings: Holdings) -> Iterator[KernelObject]:
         pid, name = holdings.pid, holdings.name(descriptor)
@@ -74,15 +79,43 @@ class WaitedObjects:
             yield from _pidfd(self._proc, pid, descriptor, name)
         else:
             yield KernelObject(id=name, kind=kind, path=holdings.paths.get(descriptor))
+            if mount := holdings.served.get(descriptor):
+                yield _mount(mount)
 
     def _locked_file(self, descriptor: int, holdings: Holdings) -> Iterator[KernelObject]:
-        try:
-            name = file_id(os.stat(self._proc.path(holdings.pid, "fd", descriptor)))
-        except OSError:
+        name = holdings.name(descriptor)
+        if name is None or descriptor not in holdings.paths:
             return
+        if mount := holdings.served.get(descriptor):
+            yield _mount(mount)
         yield KernelObject(
             id=name, kind="file lock", path=holdings.paths.get(descriptor), holders=self.file_locks.get(name, ())
         )
+
+
+def served_mounts(holdings: Holdings, *, mapped: bool) -> Iterator[KernelObject]:
+    """What a thread may wait on whose call names no file: any file system that somebody else serves.
+
+    One that sleeps in the kernel without having called it waits for a page of a file that it maps (`mapped`).
+    """
+    yield from map(_mount, holdings.served_mappings() if mapped else holdings.served_in_sight())
+
+
+def _mount_of_path(call: Call, holdings: Holdings) -> Iterator[KernelObject]:
+    """The mount that a path in the memory of the caller leads to, by its words."""
+    folder_at, path_at = PATH_CALLS[call.name or ""]
+    path = call.path(path_at)
+    if not path:
+        return
+    if not path.startswith("/"):
+        folder = holdings.folder_of(AT_FDCWD if folder_at is None else signed(call.args[folder_at]))
+        path = f"{folder}/{path}"
+    if mount := holdings.served_path(os.path.normpath(path)):
+        yield _mount(mount)
+
+
+def _mount(mount: MountPoint) -> KernelObject:
+    return KernelObject(id=f"mount:{mount.device}", kind="mount", path=mount.path)
 
 
 def _pipe_fill(path: str) -> tuple[int | None, int | None]:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from mpmon.model import Process
+from mpmon.probes.aside import Unanswered, may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.processes.threads import Threads
 from mpmon.probes.processes.traits import Traits
@@ -83,7 +84,10 @@ class Member:
 
     def measure_pss(self) -> None:
         """Read its proportional set size."""
-        pss = proportional_size(self.pid)
+        try:
+            pss = proportional_size(self._proc, self.pid)
+        except Unanswered:
+            return
         if pss is not None:
             self._keep({"pss_bytes": pss})
 
@@ -129,7 +133,8 @@ class Member:
             self._io_text = b""
 
 
-def proportional_size(pid: int) -> int | None:
+@may_hang
+def proportional_size(_proc: Proc, pid: int) -> int | None:
     """PSS of a live process, bytes; `None` where it may not be read or the process is gone."""
     import psutil
 

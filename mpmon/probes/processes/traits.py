@@ -6,7 +6,8 @@ import signal
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mpmon.probes.files import Proc
+from mpmon.probes.aside import Unanswered, may_hang
+from mpmon.probes.files import Proc, sleeps_in_kernel
 from mpmon.probes.status import count_of_mask, first_int, has_signal, status_fields
 
 KEPT_ENVIRONMENT = frozenset(
@@ -51,16 +52,19 @@ class Traits:
         self._proc = proc
         self._pid = pid
         self._users = users
+        self._in_place = True
+        """Its memory may be read here; else the helper is asked, if there is one."""
         self.unreadable = ""
         """Why some are `None`; empty where all may be read."""
 
     def read(self) -> dict[str, Any]:
         """All of them."""
+        self._in_place = not sleeps_in_kernel(self._proc, self._pid)
         status = self._status()
         inside = [int(field) for field in status.get("NSpid", "").split()]
         uid = first_int(status.get("Uid"))
         return {
-            "cmdline": _split(self._optional("cmdline", _COMMAND_LIMIT)),
+            "cmdline": _split(self._in_memory("cmdline", _COMMAND_LIMIT)),
             "exe": self._link("exe"),
             "cwd": self._link("cwd"),
             "uid": uid,
@@ -80,8 +84,20 @@ class Traits:
     def _status(self) -> dict[str, str]:
         return status_fields((self._optional("status") or b"").decode("utf-8", "replace"))
 
+    def _in_memory(self, name: str, limit: int) -> bytes | None:
+        """A file that the kernel reads from the memory of the process."""
+        if self._in_place:
+            return self._optional(name, limit)
+        try:
+            return read_aside(self._proc, self._pid, name, limit)
+        except Unanswered as problem:
+            self.unreadable = f"its memory cannot be read: {problem.strerror}"
+        except OSError:
+            return None
+        return None
+
     def _environment(self) -> dict[str, str] | None:
-        text = self._optional("environ", _ENVIRONMENT_LIMIT)
+        text = self._in_memory("environ", _ENVIRONMENT_LIMIT)
         return None if text is None else dict(_kept_pairs(text))
 
     def _optional(self, name: str, limit: int = 1 << 16) -> bytes | None:
@@ -124,3 +140,13 @@ def _split(text: bytes | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     return tuple(text.decode("utf-8", "replace").rstrip("\0").split("\0"))
+
+
+@may_hang
+def read_aside(proc: Proc, pid: int, name: str, limit: int) -> bytes:
+    """A file of a process, read in the helper.
+
+    Raises:
+        OSError: as open(2) and read(2).
+    """
+    return proc.read(pid, name, limit=limit)

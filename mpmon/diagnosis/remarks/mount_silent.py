@@ -1,0 +1,37 @@
+"""A file system that the job uses does not answer.
+
+What it looks like: whoever reads, opens or lists anything there stops, in a wait that no signal ends; so do `df`, `ls` and
+`lsof`.  Processes that only have a file open there go on until they touch it.
+Why: the server of an NFS, SMB, Lustre or FUSE mount has died, is overloaded, or the network to it is cut.
+What to do: look after the server; `umount -f` or `umount -l` lets NFS waiters go, for FUSE write 1 to the `abort` file of
+its connection below /sys/fs/fuse/connections; mount with `soft` or a time limit where a failed read is better than a hang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.needs.file_servers import ADVICE
+from mpmon.diagnosis.words import age, mount_words, several
+from mpmon.model import Mount
+
+TOPIC = "mount-silent"
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One for each file system."""
+    for row in case.snapshot.mounts:
+        if row.unanswered_since is not None:
+            words = f"has not answered for {age(case.now - row.unanswered_since)}"
+            yield _remark(case, row, f"{mount_words(row)} {words}", "mpmon asked it for its size (statfs) as well")
+        elif row.problem:
+            yield _remark(case, row, f"{mount_words(row)} fails: {row.problem}", "statfs says so")
+
+
+def _remark(case: Case, row: Mount, summary: str, evidence: str) -> Remark:
+    users = several([case.ipc.ground.who(pid) for pid in row.pids])
+    return Remark(
+        topic=TOPIC, pids=row.pids, summary=f"{summary}; used by {users}", evidence=(evidence,), advice=ADVICE
+    )  # fmt: skip

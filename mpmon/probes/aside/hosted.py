@@ -1,0 +1,219 @@
+"""Probes with tables of their own that live in the helper: what they ask of the job's files and memory may never return.
+
+Each round they are told which processes came, ran and ended, and they answer with the tables that changed.  A round whose
+answer is late does not wait for it: the tables of before stand, and after a while the probe's report says for how long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from mpmon.model import ProbeReport, Process, Snapshot
+from mpmon.probes.aside.calls import Unanswered
+from mpmon.probes.files import Proc
+from mpmon.rows import shared
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from mpmon.probes.aside.client import Aside
+
+    class Hosted(Protocol):
+        """What lives in the helper: a `mpmon.session.side_probe.SideProbe`."""
+
+        def begin(self) -> None:
+            """A round begins."""
+            ...
+
+        def add(self, snapshot: Snapshot) -> Snapshot:
+            """The snapshot with its tables filled."""
+            ...
+
+        def close(self) -> None:
+            """Give everything back."""
+            ...
+
+
+PATIENCE_S = 0.03
+"""How long the end of a round waits for the answer to its beginning; in a report until it comes or makes no headway."""
+
+SILENCE_S = 2.0
+"""Without an answer for so long, it is told."""
+
+AGAIN_S, LIVES = 30.0, 4
+"""A probe that does not answer is made anew after so long, and the one before is left behind; so often at most."""
+
+TABLES = tuple(
+    field.name for field in msgspec.structs.fields(Snapshot) if field.default == () and field.name != "processes"
+)
+
+
+class News(msgspec.Struct, kw_only=True):
+    """What happened to the processes of the job since the round before."""
+
+    round: Snapshot
+    """Without rows."""
+    changed: tuple[Process, ...] = ()
+    """Rows of those that came, ended or became something else."""
+    ran: tuple[int, ...] = ()
+    """Pids of others that ran."""
+    gone: tuple[int, ...] = ()
+
+
+class HostedProbe:
+    """One probe in the helper: a `mpmon.session.side_probe.SideProbe`."""
+
+    def __init__(self, proc: Proc, aside: Aside, make: Callable[[Proc], Hosted], name: str, *, eager: bool) -> None:
+        """`make` must be possible to pickle; `name` is that of the probe's report.
+
+        `eager` waits for each answer: a report wants it, and the first picture of a screen must not wait.
+        """
+        self._proc = proc
+        self._aside = aside
+        self._make = make
+        self._name = name
+        self._eager = eager
+        self._rounds = 0
+        self._number: int | None = None
+        self._asked_at = 0.0
+        self._spent: list[bytes] = []
+        self._told: dict[int, Process] = {}
+        self._tables: dict[str, tuple[Any, ...]] = {}
+        self._lives = 0
+
+    def begin(self) -> None:
+        """What is asked for needs the processes of the round; see `add`."""
+
+    def add(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the tables as far as they are known."""
+        self._rounds += 1
+        if self._rounds == 1 and not self._eager:
+            return snapshot
+        try:
+            if self._number is None:
+                self._ask(snapshot)
+            self._hear()
+        except Unanswered as problem:
+            self._forget()
+            return self._with_problem(snapshot, problem.strerror or "")
+        silence = time.monotonic() - self._asked_at
+        if self._number is not None and silence >= SILENCE_S:
+            if silence >= AGAIN_S and self._lives < LIVES:
+                self._forget()
+            return self._with_problem(snapshot, f"no answer for {silence:.0f} s")
+        return self._filled(snapshot)
+
+    def close(self) -> None:
+        """It ends with the helper."""
+
+    def _ask(self, snapshot: Snapshot) -> None:
+        now = {process.pid: process for process in snapshot.processes}
+        told, self._told = self._told, now
+        moved = [process for pid, process in now.items() if told.get(pid) is not process]
+        changed = tuple(row for row in moved if _lasting(row) != _lasting(told.get(row.pid)))
+        news = News(
+            round=Snapshot(
+                taken_at=snapshot.taken_at, root_pid=snapshot.root_pid, root_start_time=snapshot.root_start_time
+            ),
+            changed=changed, ran=tuple({row.pid for row in moved} - {row.pid for row in changed}),
+            gone=tuple(told.keys() - now.keys()),
+        )  # fmt: skip
+        self._asked_at = time.monotonic()
+        self._spent = []
+        key = f"{self._name} {id(self)} {self._lives}"
+        self._number = self._aside.post(play_round, self._proc, key, self._make, news)
+
+    def _hear(self) -> None:
+        if self._number is None:
+            return
+        answer = self._aside.posted(self._number, PATIENCE_S)
+        while answer is None and self._eager and self._may_wait():
+            answer = self._aside.posted(self._number, PATIENCE_S)
+        if answer is None:
+            return
+        self._number = None
+        if answer.raised is not None:
+            raise answer.raised
+        for table, rows in answer.result.items():
+            self._tables[table] = shared(rows, self._tables.get(table, ()))
+
+    def _may_wait(self) -> bool:
+        """The report waits while the helper makes headway."""
+        if time.monotonic() - self._asked_at < SILENCE_S / 2:
+            return True
+        return self._number is not None and self._aside.makes_headway(self._number, self._spent)
+
+    def _forget(self) -> None:
+        """The next one begins with nothing."""
+        if self._number is not None:
+            self._aside.forget(self._number)
+        self._number, self._told = None, {}
+        self._lives += 1
+
+    def _filled(self, snapshot: Snapshot) -> Snapshot:
+        if not self._tables:
+            return snapshot
+        both = {table: (*getattr(snapshot, table), *self._tables.get(table, ())) for table in ("unknowns", "probes")}
+        return msgspec.structs.replace(snapshot, **{**self._tables, **both})
+
+    def _with_problem(self, snapshot: Snapshot, problem: str) -> Snapshot:
+        report = ProbeReport(name=self._name, ok=False, seconds=0.0, problem=problem)
+        self._tables["probes"] = (report,)
+        return self._filled(snapshot)
+
+
+def _lasting(row: Process | None) -> tuple[object, ...] | None:
+    """What hosted probes ask of a row; counters are none of it."""
+    return row and (
+        row.start_time, row.state in "ZX", row.ppid, row.uid, row.namespace_pid, row.forked, row.environment,
+    )  # fmt: skip
+
+
+class _Host:
+    """One probe and what it knows of the job's processes."""
+
+    def __init__(self, probe: Hosted) -> None:
+        self._probe = probe
+        self._processes: dict[int, Process] = {}
+        self._sent: dict[str, object] = {}
+
+    def play(self, news: News) -> dict[str, tuple[object, ...]]:
+        """The tables that changed."""
+        for pid in news.gone:
+            self._processes.pop(pid, None)
+        for pid in news.ran:
+            self._processes[pid] = msgspec.structs.replace(self._processes[pid])
+        self._processes.update((row.pid, row) for row in news.changed)
+        processes = tuple(self._processes[pid] for pid in sorted(self._processes))
+        snapshot = msgspec.structs.replace(news.round, processes=processes)
+        self._probe.begin()
+        found = self._probe.add(snapshot)
+        tables = {table: getattr(found, table) for table in TABLES}
+        changed = {table: rows for table, rows in tables.items() if rows is not self._sent.get(table, ())}
+        self._sent |= changed
+        return changed
+
+
+_hosts: dict[str, _Host] = {}
+"""In the helper: by key."""
+
+
+def play_round(proc: Proc, key: str, make: Callable[[Proc], Hosted], news: News) -> dict[str, tuple[object, ...]]:
+    """In the helper: one round of one probe."""
+    if key not in _hosts:
+        _hosts[key] = _Host(make(proc))
+    return _hosts[key].play(news)
+
+
+def hosted(
+    proc: Proc, make: Callable[..., Hosted], name: str, *, eager: bool, settings: dict[str, Any] | None = None
+) -> Hosted:
+    """A side probe: in the helper, or here where there is none."""
+    bound = partial(make, **(settings or {}))
+    return HostedProbe(proc, proc.aside, bound, name, eager=eager) if proc.aside else bound(proc)

@@ -1,0 +1,151 @@
+"""The helper that makes calls which may never return, with calls that really do not: a FIFO that nobody writes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from mpmon.model import Snapshot
+from mpmon.probes.aside import Aside, Unanswered
+from mpmon.probes.aside.hosted import hosted
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter import look_inside
+from mpmon.probes.ipc import IpcProbe
+from mpmon.probes.processes import ProcessTable
+from tests.sleepers import sleeper
+
+PATIENCE_S = 0.3
+
+
+@pytest.fixture
+def aside() -> Iterator[Aside]:
+    made = Aside(patience_s=PATIENCE_S)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    return path
+
+
+def test_a_call_is_made_in_another_process(aside: Aside) -> None:
+    assert aside.call(os.getpid) == aside.pid != os.getpid()
+
+
+def test_what_a_call_raises_is_raised(aside: Aside) -> None:
+    with pytest.raises(FileNotFoundError) as refused:
+        aside.call(os.stat, "/gone")
+    assert refused.value.errno == errno.ENOENT
+
+
+def test_a_call_that_does_not_return_is_given_up_and_others_are_made(aside: Aside, fifo: Path) -> None:
+    with pytest.raises(Unanswered, match="no answer for"):
+        aside.call(os.open, fifo, os.O_RDONLY)
+    assert aside.call(os.path.basename, fifo) == "fifo"
+
+
+def test_the_same_question_is_not_asked_again_while_it_has_no_answer(aside: Aside, fifo: Path) -> None:
+    """The second argument says what is asked about."""
+    for _ in range(3):
+        with pytest.raises(Unanswered):
+            aside.call(os.open, fifo, os.O_RDONLY)
+    assert len(os.listdir(f"/proc/{aside.pid}/task")) == 2, "one that is left behind, one that listens"
+
+
+def test_a_question_may_be_asked_again_when_its_answer_has_come_late(aside: Aside, fifo: Path) -> None:
+    with pytest.raises(Unanswered):
+        aside.call(os.open, os.fspath(fifo), os.O_RDONLY)
+    writer = os.open(fifo, os.O_WRONLY)
+    opened = 0
+    while not opened:
+        with suppress(Unanswered):  # the late answer has not come yet
+            opened = aside.call(os.open, os.fspath(fifo), os.O_RDONLY)
+    os.close(writer)
+
+
+def test_a_call_that_takes_long_is_waited_for_as_long_as_it_works(aside: Aside) -> None:
+    """It turns a large number into text, which takes several times the patience."""
+    assert aside.call(pow, 3, 20_000_000, 1 << 2_000) >= 0
+
+
+def test_a_helper_that_was_killed_is_started_again(aside: Aside) -> None:
+    aside.start()
+    os.kill(aside.pid or 0, 9)
+    with pytest.raises(Unanswered, match="has ended"):
+        aside.call(os.getpid)
+    assert aside.call(os.getpid) == aside.pid
+
+
+def test_the_end_does_not_wait_for_a_call(aside: Aside, fifo: Path) -> None:
+    aside.start()
+    helper = aside.pid
+    aside.post(os.open, os.fspath(fifo), os.O_RDONLY)
+    aside.close()
+    assert not os.path.exists(f"/proc/{helper}")
+    with pytest.raises(Unanswered):
+        aside.call(os.getpid)
+
+
+def test_the_helper_ends_with_mpmon_however_that_ends() -> None:
+    program = "from mpmon.probes.aside import Aside; a = Aside(); a.start(); print(a.pid, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as mpmon:
+        assert mpmon.stdout
+        helper = int(mpmon.stdout.readline())
+        mpmon.kill()
+        mpmon.wait()
+    while os.path.exists(f"/proc/{helper}/exe"):
+        time.sleep(0.01)
+
+
+def test_what_may_hang_is_done_in_place_where_there_is_no_helper(aside: Aside) -> None:
+    with sleeper() as child:
+        here = look_inside(Proc(), child.pid, {})
+        assert here.unknown is None
+        assert look_inside(Proc(aside=aside), child.pid, {}) == here
+        assert aside.cpu_s > 0
+
+
+# Probes that live there
+
+
+def test_a_probe_in_the_helper_says_what_it_says_here(aside: Aside) -> None:
+    with sleeper() as child:
+        found = [_shared_memory(proc, child.pid) for proc in (Proc(), Proc(aside=aside))]
+    assert found[0].limits
+    assert found[0].limits == found[1].limits
+    assert found[0].shared_memory == found[1].shared_memory
+
+
+def test_tables_that_did_not_change_stay_the_very_same(aside: Aside) -> None:
+    proc = Proc(aside=aside)
+    with sleeper() as child:
+        table = ProcessTable(proc, child.pid)
+        probe = hosted(proc, IpcProbe, "shared memory", eager=True, settings={"eager": True})
+        first, second = (probe.add(_snapshot(table, at)) for at in (1.0, 2.0))
+        assert first.limits is second.limits
+
+
+def _shared_memory(proc: Proc, pid: int) -> Snapshot:
+    probe = hosted(proc, IpcProbe, "shared memory", eager=True, settings={"eager": True})
+    return probe.add(_snapshot(ProcessTable(proc, pid), 1.0))
+
+
+def _snapshot(table: ProcessTable, at: float) -> Snapshot:
+    processes, threads = table.look(at)
+    return Snapshot(
+        taken_at=at, root_pid=table.root_pid, root_start_time=table.root_start_time, processes=processes,
+        threads=threads,
+    )  # fmt: skip
