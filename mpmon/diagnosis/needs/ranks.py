@@ -14,10 +14,10 @@ from mpmon.diagnosis.words import several
 
 
 def collective(case: Case, key: ThreadKey) -> Need | None:
-    """Every rank that is not in a collective must come; when all are in one, they may be in different ones."""
+    """Every rank of its group that is in no collective of that group must come; when all are, they may be in different ones."""
     words = case.standing(key).words
-    ranks = _ranks_of_group(case)
-    if key[0] not in ranks:
+    ranks = _mates(case, key)
+    if key[0] not in case.ranks:
         # A backward pass without a process group: a native wait like any other.
         return native_mutex(case, key)
     dead = dead_relatives(case, key[0], certain=True)
@@ -27,13 +27,13 @@ def collective(case: Case, key: ThreadKey) -> Need | None:
         return need
     if need := _with_peer(case, key, words) or _with_only_contact(case, key, words):
         return need
-    absent = [(pid, pid) for pid in ranks if pid != key[0] and not _in_collective(case, pid)]
+    absent = [(pid, pid) for pid in ranks if pid != key[0] and not _is_there(case, key, pid)]
     if absent:
         names = several([case.role(pid).name for pid, _ in absent])
         return Need(tuple(absent), every=True, words=f"{words} with {names}")
     if need := _with_rank_that_ended(case, key, words):
         return need
-    size = case.role(key[0]).world_size
+    size = len(case.group_of(key)) or case.role(key[0]).world_size
     if size is not None and len(ranks) < size:
         return Need((Outside(f"{size - len(ranks)} of {size} ranks, which do not run here"),), words=words)
     others = [(pid, pid) for pid in ranks if pid != key[0]]
@@ -70,7 +70,7 @@ def _with_peer(case: Case, key: ThreadKey, words: str) -> Need | None:
     frame = case.standing(key).frame
     name = _PEERS.get(bare(frame.function)) if frame else None
     number = (frame.known or {}).get(name) if frame and name else None
-    peers = [pid for pid in _ranks_of_group(case) if str(case.role(pid).rank) == number and pid != key[0]]
+    peers = [pid for pid in case.ranks if str(case.role(pid).rank) == number and pid != key[0]]
     if len(peers) != 1:
         return None
     return Need(((peers[0], peers[0]),), every=True, words=f"{words} with {case.role(peers[0]).name}")
@@ -89,7 +89,7 @@ def _with_only_contact(case: Case, key: ThreadKey, words: str) -> Need | None:
         return None
     sent = _sent_to_ranks(case, key[0])
     asked = [pid for pid, count in sent.items() if count > GREETING_BYTES]
-    if len(asked) != 1 or set(sent) != set(_ranks_of_group(case)) - {key[0]}:
+    if len(asked) != 1 or set(sent) != set(case.ranks) - {key[0]}:
         return None
     name = case.role(asked[0]).name
     evidence = f"{case.role(key[0]).name} has never sent anything to another rank than {name}" if len(sent) > 1 else ""
@@ -115,18 +115,25 @@ def _outside(target: Target) -> str:
     return target.who if isinstance(target, Outside) else "a rank"
 
 
-def _ranks_of_group(case: Case) -> list[int]:
-    return case.ranks
+def _mates(case: Case, key: ThreadKey) -> list[int]:
+    """The ranks of the group that a collective is about, as far as they run here; all ranks where the group is not known."""
+    numbers = case.group_of(key)
+    return [pid for pid in case.ranks if case.role(pid).rank in numbers] if numbers else case.ranks
 
 
-def _in_collective(case: Case, pid: int) -> bool:
-    """One that has come to the end of rpc serves the others; it is not known to be of their group."""
-    return case.standing((pid, pid)).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)
+def _is_there(case: Case, key: ThreadKey, pid: int) -> bool:
+    """The rank is in a collective, and as far as is known in one of the same group.
+
+    One that has come to the end of rpc serves the others; it is not known to be of their group.
+    """
+    own, others = case.group_of(key), case.group_of((pid, pid))
+    elsewhere = own and others and own != others
+    return case.standing((pid, pid)).kind in (Wait.COLLECTIVE, Wait.REMOTE_END) and not elsewhere
 
 
 def rendezvous(case: Case, key: ThreadKey) -> Need | None:
     """Ranks that run here and are not in the rendezvous; else those that were never started."""
-    ranks = _ranks_of_group(case)
+    ranks = case.ranks
     dead = dead_relatives(case, key[0], certain=True)
     if dead:
         return Need(tuple(dead), every=True, words="init_process_group with a rank that ended")
@@ -153,7 +160,7 @@ def rendezvous(case: Case, key: ThreadKey) -> Need | None:
 def _numbered_twice(case: Case, key: ThreadKey) -> Need | None:
     """Two of those that meet at one place have the same number, so that another number is nobody's."""
     place = _meets_at(case, key[0])
-    met = [pid for pid in _ranks_of_group(case) if _meets_at(case, pid) == place] if place else []
+    met = [pid for pid in case.ranks if _meets_at(case, pid) == place] if place else []
     numbers = {pid: _number_in_group(case, pid) for pid in met}
     twice = [pid for pid in met if numbers[pid] is not None and list(numbers.values()).count(numbers[pid]) > 1]
     if not twice:
@@ -206,7 +213,7 @@ LOOPBACK = ("127.", "::1", "localhost")
 
 def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> Need | None:
     """Past the rendezvous every rank was there; one of this machine that runs no more has ended, and was collected."""
-    here = {case.role(pid).rank for pid in _ranks_of_group(case)}
+    here = {case.role(pid).rank for pid in case.ranks}
     size = case.role(key[0]).world_size or 0
     address = (case.processes[key[0]].environment or {}).get("MASTER_ADDR", "")
     gone = [number for number in range(size) if number not in here]
@@ -222,7 +229,7 @@ def store_key(case: Case, key: ThreadKey) -> Need | None:
     if need := _with_rank_that_ended(case, key, "a key of the store"):
         return need
     dead = dead_relatives(case, key[0], certain=False)
-    clients = {*_ranks_of_group(case), *case.store_servers, case.processes[key[0]].ppid} - {key[0]}
+    clients = {*case.ranks, *case.store_servers, case.processes[key[0]].ppid} - {key[0]}
     alive = tuple((pid, pid) for pid in sorted(clients) if case.is_alive(pid) and case.role(pid).kind not in HELPERS)
     if not alive and not dead:
         return Need((Outside("a client of the store on another machine"),), words="a key of the store")
