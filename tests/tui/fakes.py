@@ -7,20 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mpmon.diagnosis.findings import (
-    Certainty,
-    Diagnosis,
-    Event,
-    Finding,
-    Link,
-    Observation,
-    Place,
-    ProcessView,
-    Suspect,
-    Verdict,
-    Waiter,
-)
+from mpmon.diagnosis import History, diagnose
+from mpmon.diagnosis.findings import Diagnosis, Event, Observation, ProcessView, Verdict
 from mpmon.model import (
+    NOT_PYTHON,
     Blocked,
     Exit,
     Frame,
@@ -31,12 +21,13 @@ from mpmon.model import (
     Process,
     Snapshot,
     Stack,
+    Thread,
     Unknown,
 )
 from mpmon.reel import Reel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mpmon.errors import MpmonError
 
@@ -45,7 +36,9 @@ NOW = 1767225852.0
 
 MIB = 1024 * 1024
 USER_FILE = "/home/ada/cats/dataset.py"
+LIBRARY = "/usr/lib/python3.11"
 TORCH = "/usr/lib/python3/dist-packages/torch/utils/data"
+TRACKER_COMMAND = ("/usr/bin/python3", "-c", "from multiprocessing.resource_tracker import main;main(5)")
 
 
 class FakeWatch:
@@ -106,7 +99,7 @@ class BlockedWatch(FakeWatch):
 def process(
     pid: int, name: str = "python", *, ppid: int = 4100, state: str = "S", rss: int = 300 * MIB, **more: object
 ) -> Process:
-    return Process(
+    row = Process(
         pid=pid,
         start_time=NOW - 600,
         ppid=ppid,
@@ -116,16 +109,16 @@ def process(
         cpu_s=12.5,
         rss_bytes=rss,
         cmdline=("/usr/bin/python3", "-u", "train.py", "--epochs", "3"),
-        **more,  # pyright: ignore[reportArgumentType]
     )
+    return msgspec.structs.replace(row, **more)
 
 
-def frame(function: str, file: str = USER_FILE, line: int = 1) -> Frame:
-    return Frame(function=function, file=file, line=line)
+def frame(function: str, file: str = USER_FILE, line: int = 1, **known: str) -> Frame:
+    return Frame(function=function, file=file, line=line, known=known or None)
 
 
-def stack(pid: int, *frames: Frame, tid: int | None = None, thread: str = "MainThread") -> Stack:
-    return Stack(pid=pid, tid=tid or pid, thread_name=thread, taken_at=NOW - 1, frames=frames)
+def stack(pid: int, *frames: Frame, tid: int | None = None, thread: str = "MainThread", at: float = NOW - 1) -> Stack:
+    return Stack(pid=pid, tid=tid or pid, thread_name=thread, taken_at=at, frames=frames)
 
 
 def observe(snapshot: Snapshot, diagnosis: Diagnosis) -> Observation:
@@ -146,103 +139,125 @@ def with_views(observation: Observation, *views: ProcessView) -> Observation:
 
 WORKER_LOOP = frame("_worker_loop", f"{TORCH}/_utils/worker.py", 349)
 
+LOADER, TRACKER, LOADER_WORKERS = 4100, 4110, (4120, 4121, 4122, 4123)
+RESULTS, INDICES = "pipe:900", ("pipe:901", "pipe:902", "pipe:903", "pipe:904")
+"""The pipes of a loader's queues: of batches, and of what each worker is asked for."""
 
-def worker_stacks() -> tuple[Stack, ...]:
-    idle = tuple(
-        stack(pid, frame("wait", "/usr/lib/python3.11/selectors.py", 415), WORKER_LOOP) for pid in (4120, 4122, 4123)
-    )
-    return (
-        stack(
-            4100,
-            frame("_try_get_data", f"{TORCH}/dataloader.py", 1131),
-            frame("__next__", f"{TORCH}/dataloader.py", 630),
-            frame("train", "/home/ada/cats/train.py", 41),
-            frame("<module>", "/home/ada/cats/train.py", 60),
-        ),
-        stack(4121, frame("download", line=88), frame("__getitem__", line=71), WORKER_LOOP),
-        stack(4121, frame("run", "/usr/lib/python3.11/threading.py", 975), tid=4130, thread="watchdog"),
-        *idle,
-    )
+STILL = ((TRACKER, TRACKER), (4121, 4121), (4121, 4130))
+"""Threads that do not run at all: a watchdog of worker 1 among them."""
+
+DAY_S = 86_400.0
 
 
 def hung(*, now: float = NOW, since: float = NOW - 252) -> Observation:
-    """One DataLoader worker sleeps in the user's code, everybody waits for it."""
-    workers = (4120, 4121, 4122, 4123)
-    processes = (
-        process(4100, ppid=4000, rss=1300 * MIB, environment={"MASTER_PORT": "29500", "RANK": "0"}),
-        process(4110, "pt_tracker", rss=10 * MIB),
-        *(process(pid, "pt_data_worker") for pid in workers),
-    )
-    snapshot = Snapshot(
-        taken_at=now,
-        root_pid=4100,
-        root_start_time=NOW - 600,
-        processes=processes,
-        stacks=worker_stacks(),
+    """One DataLoader worker sleeps in the user's code, everybody waits for it: what mpmon says after half a minute."""
+    return diagnosed(stuck_loader(now + at, since) for at in range(-30, 1, 5))
+
+
+def hung_twice() -> Observation:
+    """A shell has started that job, and another program beside it that sleeps as well."""
+    return diagnosed(beside_a_sleeper(stuck_loader(NOW + at, NOW - 252)) for at in range(-30, 1, 5))
+
+
+def diagnosed(looks: Iterable[Snapshot]) -> Observation:
+    """What mpmon says in the end."""
+    history = History()
+    for snapshot in looks:
+        history = history.add(snapshot)
+    assert history.snapshot is not None
+    return observe(history.snapshot, diagnose(history))
+
+
+SHELL, SLEEPER = 4000, 4150
+
+
+def beside_a_sleeper(job: Snapshot) -> Snapshot:
+    """The job of a shell, and a program that has slept a little longer."""
+    command = ("/usr/bin/python3", "evaluate.py")
+    return msgspec.structs.replace(
+        job,
+        root_pid=SHELL,
+        processes=(
+            process(SHELL, "bash", ppid=1, rss=4 * MIB, cmdline=("bash", "jobs.sh")),
+            *job.processes,
+            process(SLEEPER, ppid=SHELL, cmdline=command),
+        ),
+        threads=(*job.threads, *(Thread(pid=pid, tid=pid, name="python", slices=9, run_ns=10**9) for pid in (SHELL, SLEEPER))),
+        stacks=(*job.stacks, stack(SLEEPER, frame("wait_for_file", "/home/ada/cats/evaluate.py", 17), at=NOW - 250)),
         blocked=(
+            *job.blocked,
+            Blocked(pid=SHELL, tid=SHELL, state="S", syscall="wait4", ran_at=NOW - 590),
             Blocked(
-                pid=4100, tid=4100, state="S", syscall="poll", ran_at=now - 3.2, timeout_s=5.0, waits_on=("pipe:900",)
+                pid=SLEEPER, tid=SLEEPER, state="S", syscall="clock_nanosleep", ran_at=NOW - 300, wakes_at=NOW + DAY_S
             ),
-            Blocked(pid=4121, tid=4121, state="S", syscall="clock_nanosleep", ran_at=since, wakes_at=since + 3600.0),
         ),
-        objects=(KernelObject(id="pipe:900", kind="pipe", fill=0, capacity=65536),),
+        unknowns=(*job.unknowns, Unknown(table="stacks", pid=SHELL, reason=NOT_PYTHON)),
+    )  # fmt: skip
+
+
+def stuck_loader(now: float, since: float) -> Snapshot:
+    """One look at that job: whoever waits for batches or for work wakes every 5 s and waits again."""
+    polled = dict(zip((LOADER, *LOADER_WORKERS), (RESULTS, *INDICES), strict=True))
+    del polled[4121]
+    turns = round(now - since) // 5
+    return Snapshot(
+        taken_at=now,
+        root_pid=LOADER,
+        root_start_time=NOW - 600,
+        cpu_count=8,
+        processes=(
+            process(LOADER, ppid=4000, rss=1300 * MIB, environment={"MASTER_PORT": "29500"}),
+            process(TRACKER, rss=10 * MIB, cmdline=TRACKER_COMMAND),
+            *(process(pid, "pt_data_worker") for pid in LOADER_WORKERS),
+        ),
+        threads=(
+            *(Thread(pid=pid, tid=pid, name="python", slices=20 + turns, run_ns=10**9 + turns * 10**5) for pid in polled),
+            *(Thread(pid=pid, tid=tid, name="python", slices=20, run_ns=10**9) for pid, tid in STILL),
+        ),
+        stacks=loader_stacks(now, since),
+        blocked=(
+            *(
+                Blocked(pid=pid, tid=pid, state="S", syscall="poll", ran_at=now - 3.2, timeout_s=5.0, waits_on=(name,))
+                for pid, name in polled.items()
+            ),
+            Blocked(pid=4121, tid=4121, state="S", syscall="clock_nanosleep", ran_at=since, wakes_at=since + DAY_S),
+            Blocked(pid=4121, tid=4130, state="S", syscall="futex", ran_at=since - 5),
+            Blocked(pid=TRACKER, tid=TRACKER, state="S", syscall="read", ran_at=NOW - 545, waits_on=("pipe:905",)),
+        ),
+        objects=tuple(KernelObject(id=name, kind="pipe", fill=0, capacity=65536) for name in polled.values()),
         handles=(
-            Handle(pid=4100, object="pipe:900", fd=7, writes=False),
-            *(Handle(pid=pid, object="pipe:900", fd=9, reads=False) for pid in workers),
+            Handle(pid=LOADER, object=RESULTS, fd=7, writes=False),
+            *(Handle(pid=pid, object=RESULTS, fd=9, reads=False) for pid in LOADER_WORKERS),
+            *(Handle(pid=LOADER, object=name, fd=10 + n, reads=False) for n, name in enumerate(INDICES)),
+            *(Handle(pid=pid, object=name, fd=10, writes=False) for pid, name in zip(LOADER_WORKERS, INDICES, strict=True)),
         ),
-        unknowns=(Unknown(table="stacks", pid=4110, reason="not a Python process mpmon can read"),),
-    )
-    return observe(snapshot, hung_diagnosis(since))
+        unknowns=(Unknown(table="stacks", pid=TRACKER, reason="py-spy: Failed to get stack traces"),),
+    )  # fmt: skip
 
 
-def hung_diagnosis(since: float) -> Diagnosis:
-    place = Place(function="download", file=USER_FILE, line=88)
-    finding = Finding(
-        cause="worker-stuck",
-        certainty=Certainty.PROVED,
-        summary="Dataloader worker 1 sleeps in download() at dataset.py:88 and the training loop waits for its batch.",
-        suspects=(Suspect(pid=4121, role="dataloader worker 1", tid=4121, frame=place),),
-        waiters=(Waiter(pid=4100, role="main", waits_for="batch from dataloader worker 1"),),
-        chain=(
-            Link(pid=4100, role="main", does="next batch"),
-            Link(pid=4121, role="dataloader worker 1", does="time.sleep", place=place),
+def loader_stacks(now: float, since: float) -> tuple[Stack, ...]:
+    """Of its threads; what stands still was read once, soon after that began."""
+    selector = frame("select", f"{LIBRARY}/selectors.py", 415)
+    get = frame("get", f"{LIBRARY}/multiprocessing/queues.py", 113)
+    return (
+        stack(
+            LOADER,
+            selector,
+            get,
+            frame("_try_get_data", f"{TORCH}/dataloader.py", 1131),
+            frame("_next_data", f"{TORCH}/dataloader.py", 1328, worker_id="1"),
+            frame("__next__", f"{TORCH}/dataloader.py", 630),
+            frame("train", "/home/ada/cats/train.py", 41),
+            frame("<module>", "/home/ada/cats/train.py", 60),
+            at=now - 1,
         ),
-        evidence=(
-            "main (4100) waits in poll on pipe:900, which is empty",
-            "worker 1 (4121) has not run for 4 min 12 s",
-            "workers 0, 2 and 3 wait for work",
+        stack(4121, frame("download", line=88), frame("__getitem__", line=71), WORKER_LOOP, at=since + 3),
+        stack(
+            4121, frame("wait", f"{LIBRARY}/threading.py", 327), frame("watch", line=12),
+            frame("run", f"{LIBRARY}/threading.py", 975), tid=4130, thread="watchdog", at=since + 3,
         ),
-        advice=("Look at download() in dataset.py: it has no timeout.", "num_workers=0 shows the hang directly."),
-        since=since,
-    )
-    other = Finding(
-        cause="slow-storage", certainty=Certainty.POSSIBLE, summary="Reads are slow.", suspects=(finding.suspects[0],)
-    )
-    idle = tuple(
-        ProcessView(
-            pid=pid, role=f"dataloader worker {n}", parent=4100, cpu_percent=0, does="waits for work", mood="idle"
-        )
-        for n, pid in ((0, 4120), (2, 4122), (3, 4123))
-    )
-    views = (
-        ProcessView(
-            pid=4100, role="main", cpu_percent=0.4, does="waits for batch", mood="waiting", still_since=NOW - 3
-        ),
-        ProcessView(pid=4110, role="resource tracker", parent=4100, mood="idle", does="idle"),
-        ProcessView(
-            pid=4121,
-            role="dataloader worker 1",
-            parent=4100,
-            cpu_percent=0,
-            does="asleep in download()",
-            mood="suspect",
-            still_since=since,
-        ),
-        *idle,
-    )
-    return Diagnosis(
-        verdict=Verdict.HUNG, since=since, because="one worker is stuck", findings=(finding, other), processes=views
-    )
+        *(stack(pid, selector, get, WORKER_LOOP, at=now - 1) for pid in LOADER_WORKERS if pid != 4121),
+    )  # fmt: skip
 
 
 def ended(*, now: float = NOW) -> Observation:

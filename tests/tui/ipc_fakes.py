@@ -34,13 +34,22 @@ from mpmon.model import (
     ShimProcess,
     Snapshot,
 )
-from tests.tui.fakes import MIB, NOW, USER_FILE, frame, hung, process, stack
+from tests.tui.fakes import (
+    INDICES,
+    LOADER,
+    LOADER_WORKERS,
+    MIB,
+    NOW,
+    RESULTS,
+    USER_FILE,
+    frame,
+    hung,
+    process,
+    stack,
+)
 from tests.tui.gpu_fakes import GIB, gpu, gpu_process, job, rank_pid
 
-MAIN, WORKERS = 4100, (4120, 4121, 4122, 4123)
-
-RESULTS = "pipe:900"
-INDICES = tuple(f"pipe:{901 + number}" for number in range(4))
+MAIN, WORKERS = LOADER, LOADER_WORKERS
 
 SHM = 64 * MIB
 
@@ -99,15 +108,9 @@ def loader(*, now: float = NOW) -> Observation:
     """Worker 1 sleeps in a download, and so the batches that it was asked for are not read."""
     before = hung(now=now)
     made = [file for pid in WORKERS for file in tensors(pid, 3, 4 * MIB)]
-    waits = [
-        Blocked(pid=pid, tid=pid, state="S", syscall="poll", ran_at=now - 3.0, timeout_s=5.0, waits_on=(name,))
-        for pid, name in zip(WORKERS, INDICES, strict=True)
-        if pid != 4121
-    ]
     snapshot = msgspec.structs.replace(
         before.snapshot,
         queues=loader_queues(),
-        blocked=(*before.snapshot.blocked, *waits),
         shared_files=tuple(made),
         shared_uses=tuple(SharedUse(pid=MAIN, object=file.id, maps=1, descriptors=1) for file in made),
         shared_memory=(SharedMemory(device=27, pids=(MAIN, *WORKERS), size_bytes=SHM, used_bytes=49 * MIB),),
@@ -133,10 +136,10 @@ def events() -> tuple[Event, ...]:
         Event(at=NOW - 247, kind="hang-began", summary="the job hangs, for 5 s now", bad=True),
         Event(
             at=NOW - 247, kind="finding-began", pids=(4121,), bad=True,
-            summary="worker-stuck (likely): dataloader worker 1 sleeps in download() at dataset.py:88 and the training loop "
-            "waits for its batch",
+            summary="worker-stuck (possible): dataloader worker 1 has been asleep for 5 s in download() at dataset.py:88, "
+            "24 h to go; main waits for batch from dataloader worker 1",
         ),
-        Event(at=NOW - 241, kind="finding-changed", summary="worker-stuck is now proved", pids=(4121,), bad=True),
+        Event(at=NOW - 241, kind="finding-changed", summary="worker-stuck is now likely", pids=(4121,), bad=True),
         Event(at=NOW - 100, kind="probe-works", summary="stacks: works again"),
     )  # fmt: skip
 

@@ -137,7 +137,9 @@ def test_a_probe_problem_is_a_line_until_it_is_over() -> None:
     async def script(pilot: Pilot[int]) -> None:
         await settle(pilot, lambda: screen_text_of(pilot).splitlines()[1] == "stacks: permission denied")
         watch.feed(complaining("stacks: permission denied", "stacks: works again"))
-        await settle(pilot, lambda: screen_text_of(pilot).splitlines()[1].startswith("Dataloader worker 1 sleeps"))
+        await settle(
+            pilot, lambda: screen_text_of(pilot).splitlines()[1].startswith("dataloader worker 1 has been asleep")
+        )
 
     play(watch, script)
 
@@ -180,7 +182,7 @@ def test_right_turns_to_the_next_thread() -> None:
 def test_a_missing_stack_has_a_reason() -> None:
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("end")
-        await settle(pilot, lambda: shows(pilot, "no stack: not a Python process mpmon can read"))
+        await settle(pilot, lambda: shows(pilot, "no stack: py-spy: Failed to get stack traces"))
 
     play(FakeWatch(hung()), script, first="4121")
 

@@ -242,7 +242,7 @@ def test_a_row_of_several_says_from_where_to_where_their_numbers_go() -> None:
 def test_a_number_with_an_unknown_part_is_unknown() -> None:
     results, *others = loader().snapshot.queues
     unread = msgspec.structs.replace(others[0], items=None, unread_bytes=None)
-    found = row_of(with_tables(loader(), queues=(results, unread, *others[1:])), "loader index queue 0,2–3")
+    found = row_of(with_tables(loader(), queues=(results, unread, *others[1:]), objects=()), "loader index queue 0,2–3")
 
     assert (found.amount, found.size) == ("–", "–")
 

@@ -12,7 +12,7 @@ from textual.color import Color
 from mpmon.session.watch import ReplayWatch
 from mpmon.tui.ascii import AsciiFilter
 from tests.hangs.expected import HOME
-from tests.tui.fakes import NOW, FakeWatch, ended, healthy, hung, many
+from tests.tui.fakes import NOW, FakeWatch, ended, healthy, hung, hung_twice, many
 from tests.tui.screens import GOLDENS, LARGE, SIZES, SMALL, check_golden, draw, play, screen_text_of, settle
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mpmon.diagnosis.findings import Observation
 
-SCENES = {"hung": hung, "healthy": healthy, "ended": ended, "many": lambda: many(256)}
+SCENES = {"hung": hung, "hung-twice": hung_twice, "healthy": healthy, "ended": ended, "many": lambda: many(256)}
 
 PAGES = {"details": "enter", "stacks": "s", "groups": "S", "why": "w", "help": "h"}
 
@@ -48,13 +48,18 @@ RECORDED = {
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scene", SCENES)
 def test_main_screen(scene: str, size: str) -> None:
-    check_golden(f"{scene}-{size}", draw(SCENES[scene](), SIZES[size]))
+    check_golden(f"{scene}-{size}", draw(SCENES[scene](), SIZES[size], first=" · pid "))
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", PAGES)
 def test_page(name: str, size: str) -> None:
     check_golden(f"{name}-{size}", draw(hung(), SIZES[size], PAGES[name]))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_page_of_several_findings(size: str) -> None:
+    check_golden(f"why-twice-{size}", draw(hung_twice(), SIZES[size], "w", first="jobs.sh"))
 
 
 @cache
