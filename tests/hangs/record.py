@@ -1,10 +1,11 @@
 """Make a recorded case of a program that hangs: run it, watch it with mpmon, keep the facts and the truth.
 
-    python -m tests.hangs.record FOLDER [FOLDER ...]
+    python -m tests.hangs.record dl-getitem-sleep       # a case beside this file, once more
+    python -m tests.hangs.record FOLDER [FOLDER ...]    # a new case, with a copy of its program
 
 A FOLDER holds the program (`job.py` and what it needs) and `case.toml` with at least
 
-    id = "dl-getitem-sleep"         # name of the new folder beside this file
+    id = "dl-getitem-sleep"         # name of the folder beside this file
     title = "one line"
     command = ["{python}", "job.py"]
     verdict = "hung"                # hung, slow or healthy
@@ -14,7 +15,8 @@ A FOLDER holds the program (`job.py` and what it needs) and `case.toml` with at 
 
 The program tells the truth about itself: JSON lines, appended to the file named by `CORPUS_TRUTH`, with `event` and
 `pid`: `root` (the process to watch), `role` (with `role`), `culprit` (who has to move first; `"dead": true` for one
-that has ended, `"all": true` where every one counts) and `settled`.
+that has ended, `"forgotten": true` where nothing tells its pid any more, `"all": true` where every one counts) and
+`settled`.
 Lines on which a culprit stands carry the comment `# CULPRIT`, which is taken out of the copy that runs.
 
 The recording names neither this machine nor its folders: the job seems to have run in `/home/user/job` on a host called
@@ -48,6 +50,8 @@ SETTLES_WITHIN_S = 60.0
 ENDS_WITHIN_S = 5.0
 REPOSITORY = HOME.parent.parent
 _MARK = re.compile(r"\s*# CULPRIT.*")
+_MADE = ("recording.jsonl.gz", "expected.toml", "__pycache__")
+"""What a folder holds beside the program and what is said about it."""
 
 Key = tuple[int, int]
 """(pid, start time in ticks): a process for ever."""
@@ -73,6 +77,7 @@ class Told(msgspec.Struct, kw_only=True):
     pid: int = 0
     role: str = ""
     dead: bool = False
+    forgotten: bool = False
     all: bool = False
 
 
@@ -142,13 +147,12 @@ class Job:
 
     def _copy(self, folder: Path) -> None:
         (self.base / "tmp").mkdir()
-        shutil.copytree(folder, self.home, ignore=shutil.ignore_patterns("case.toml", "__pycache__"))
+        shutil.copytree(folder, self.home, ignore=shutil.ignore_patterns("case.toml", *_MADE))
         for file in self.home.rglob("*.py"):
-            lines = file.read_text().split("\n")
-            marked = tuple(number for number, line in enumerate(lines, 1) if _MARK.search(line))
-            if marked:
+            text = file.read_text()
+            if marked := marked_lines(text):
                 self.lines[file.name] = marked
-                file.write_text("\n".join(_MARK.sub("", line) for line in lines))
+                file.write_text("\n".join(_MARK.sub("", line) for line in text.split("\n")))
 
     def _end(self) -> None:
         """Ask, then force: a stopped process hears neither before it goes on."""
@@ -166,13 +170,18 @@ class Job:
                 left.unlink(missing_ok=True)
 
 
+def marked_lines(text: str) -> tuple[int, ...]:
+    """The numbers of the lines of a program on which a culprit stands."""
+    return tuple(number for number, line in enumerate(text.split("\n"), 1) if _MARK.search(line))
+
+
 def record(folder: Path, output: Path, python: str, *, again: bool) -> Path:
-    """Run the case of a folder and write its recording and truth; the new folder."""
+    """Run the case of a folder and write its recording and truth, beside the program or a copy of it; the folder of these."""
     case = msgspec.toml.decode((folder / "case.toml").read_bytes(), type=Case)
     new = output / case.id
-    if again:
-        shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
+    is_copy = new.resolve() != folder.resolve()
+    if is_copy and new.exists() and not again:
+        raise SystemExit(f"{new} exists already; --again replaces it.")
     with Job(folder, case, python) as job:
         job.settle()
         facts = job.base / "facts.jsonl"
@@ -180,6 +189,9 @@ def record(folder: Path, output: Path, python: str, *, again: bool) -> Path:
         truth = job.told()
         lines = facts.read_bytes()
         names = _names(job)
+    if is_copy:
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.copytree(folder, new, ignore=shutil.ignore_patterns(*_MADE))
     with (new / "recording.jsonl.gz").open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
         packed.write(anonymous(lines, names))
     (new / "expected.toml").write_text(to_toml(_expected(case, truth, job.lines)))
@@ -211,6 +223,7 @@ def _expected(case: Case, truth: list[Told], lines: dict[str, tuple[int, ...]]) 
         title=case.title, verdict=case.verdict, causes=(case.cause, *case.also_ok) if hangs else (),
         suspects=tuple(dict.fromkeys(line.pid for line in culprits)),
         dead=tuple(dict.fromkeys(line.pid for line in culprits if line.dead)),
+        forgotten=any(line.forgotten for line in culprits),
         every_suspect=any(line.all for line in culprits), lines=lines if hangs else {},
         roles={str(line.pid): line.role for line in truth if line.event == "role"},
     )  # fmt: skip
@@ -279,12 +292,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.hangs.record", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="with a program that hangs")
+    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="with a program that hangs, or the name of a case")
     parser.add_argument("--python", default=sys.executable, help="interpreter of the job (default: this one)")
     parser.add_argument("--output", type=Path, default=HOME, metavar="FOLDER", help="where the new folders go")
-    parser.add_argument("--again", action="store_true", help="replace a case that is there already")
+    parser.add_argument("--again", action="store_true", help="replace a case of this name by that of another folder")
     options = parser.parse_args()
-    for folder in options.folders:
+    for name in options.folders:
+        folder = HOME / name if (HOME / name).is_dir() else Path(name)
         new = record(folder, options.output, options.python, again=options.again)
         print(f"  {(new / 'recording.jsonl.gz').stat().st_size / 1000:.1f} kB in {new.name}", flush=True)
     return 0

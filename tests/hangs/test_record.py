@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 
 from mpmon.session.recording import read_recording
 from tests.hangs.expected import Expected, cases, read_expected, to_toml
-from tests.hangs.record import anonymous
+from tests.hangs.record import Case, anonymous, marked_lines
+
+PROGRAMS = [case for case in cases() if (case / "job.py").exists()]
 
 LARGEST = 150_000
 """Bytes of one recording."""
@@ -58,3 +61,42 @@ def test_the_truth_has_no_field_that_nobody_reads(tmp_path: Path) -> None:
     (tmp_path / "expected.toml").write_text('title = "x"\nverdict = "hung"\nsurprise = 1\n')
     with pytest.raises(msgspec.ValidationError, match="surprise"):
         read_expected(tmp_path)
+
+
+# The programs beside the recordings
+
+
+@pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.name)
+def test_what_is_said_of_a_program_is_said_of_its_recording(case: Path) -> None:
+    said = msgspec.toml.decode((case / "case.toml").read_bytes(), type=Case)
+    expected = read_expected(case)
+    assert (said.id, said.title, said.verdict) == (case.name, expected.title, expected.verdict)
+    assert expected.causes == ((said.cause, *said.also_ok) if expected.hangs else ())
+
+
+@pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.name)
+def test_a_recording_is_of_the_program_beside_it(case: Path) -> None:
+    """Its culprits stand on the marked lines, and each of its frames in the function that has the line."""
+    text = (case / "job.py").read_text(encoding="utf-8")
+    expected = read_expected(case)
+    assert expected.lines.get("job.py", ()) == (marked_lines(text) if expected.hangs else ())
+    tree = ast.parse(text)
+    stacks = (stack for snapshot in read_recording(case / "recording.jsonl.gz") for stack in snapshot.stacks)
+    frames = (frame for stack in stacks for frame in stack.frames if frame.file == "/home/user/job/job.py")
+    own = {(frame.function.rpartition(".")[2], frame.line) for frame in frames}
+    assert [place for place in sorted(own) if place[0] not in _around(tree, place[1])] == []
+
+
+def _around(tree: ast.Module, line: int) -> set[str]:
+    """The functions that have the line, as Python names them."""
+    names = {
+        ast.Lambda: "<lambda>",
+        ast.ListComp: "<listcomp>",
+        ast.GeneratorExp: "<genexpr>",
+        ast.DictComp: "<dictcomp>",
+    }
+    found = {"<module>"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr | ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            found.add(getattr(node, "name", names.get(type(node), "")))
+    return found
