@@ -77,14 +77,15 @@ def test_what_is_said_of_a_program_is_said_of_its_recording(case: Path) -> None:
 @pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.name)
 def test_a_recording_is_of_the_program_beside_it(case: Path) -> None:
     """Its culprits stand on the marked lines, and each of its frames in the function that has the line."""
-    text = (case / "job.py").read_text(encoding="utf-8")
+    texts = {path.name: path.read_text(encoding="utf-8") for path in case.glob("*.py")}
+    marked = {name: lines for name, text in texts.items() if (lines := marked_lines(text))}
     expected = read_expected(case)
-    assert expected.lines.get("job.py", ()) == (marked_lines(text) if expected.hangs else ())
-    tree = ast.parse(text)
+    assert expected.lines == (marked if expected.hangs else {})
+    trees = {f"/home/user/job/{name}": ast.parse(text) for name, text in texts.items()}
     stacks = (stack for snapshot in read_recording(case / "recording.jsonl.gz") for stack in snapshot.stacks)
-    frames = (frame for stack in stacks for frame in stack.frames if frame.file == "/home/user/job/job.py")
-    own = {(frame.function.rpartition(".")[2], frame.line) for frame in frames}
-    assert [place for place in sorted(own) if place[0] not in _around(tree, place[1])] == []
+    frames = (frame for stack in stacks for frame in stack.frames if frame.file.startswith("/home/user/job/"))
+    own = {(frame.file, frame.line, frame.function.rpartition(".")[2]) for frame in frames}
+    assert [place for place in sorted(own) if place[2] not in _around(trees[place[0]], place[1])] == []
 
 
 def _around(tree: ast.Module, line: int) -> set[str]:
