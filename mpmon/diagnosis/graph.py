@@ -46,6 +46,32 @@ class Gone(msgspec.Struct, frozen=True, gc=False):
     how: str
     certain: bool = True
     """False where living processes could also help, so that the death may have nothing to do with it."""
+    status: int | None = None
+    """As wait(2) gives it; `None` where it is not known."""
+
+    @property
+    def was_killed(self) -> bool:
+        """By a signal."""
+        return self.status is not None and bool(self.status & 0x7F)
+
+
+class Absent(Enum):
+    """Why nobody alive can help; told by whoever finds it out, so that nobody has to guess it from what is waited for."""
+
+    HOLDER_ENDED = "a lock between processes, or permits of a semaphore, whose holder ended"
+    LOCKED_AT_FORK = "a lock that was copied locked: its holder is a thread of the parent"
+    NATIVE_AT_FORK = "a barrier of native threads that exist in the parent only"
+    LEFT_IN_PARENT = "a thread that would answer, and that a fork did not copy"
+    THREAD_ENDED = "a thread of the process that would answer"
+    OWN_LOCK = "a lock that only the waiting thread itself can have"
+    NATIVE = "something in native code, and no thread of the process works"
+    ITEM_LOST = "an item or result that no longer exists, while all who could make it wait for work"
+    WORKER_REPLACED = "a result of a worker that died and that its pool has replaced"
+    NO_WORKERS = "workers that do not exist"
+    NO_OTHER_END = "the other end of a pipe, or another client of a server"
+    NO_CONSUMER = "one who takes something out of a full queue"
+    RANK_ENDED = "a rank that ended without a trace"
+    RANK_NEVER_CAME = "a rank that was never started, or has another's number"
 
 
 class Nobody(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +80,7 @@ class Nobody(msgspec.Struct, frozen=True, gc=False):
     why: str
     blame: tuple[int, ...] = ()
     """Pids whose part it was."""
+    reason: Absent = Absent.NO_OTHER_END
 
 
 class Outside(msgspec.Struct, frozen=True, gc=False):

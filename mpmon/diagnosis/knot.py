@@ -273,9 +273,7 @@ class Knot:
 
 def crashed(gone: Gone) -> bool:
     """Killed, or ended with an exit status that says that something went wrong."""
-    return gone.how.startswith("killed") or (
-        gone.how.startswith("ended with exit status") and not gone.how.endswith(" 0")
-    )
+    return bool(gone.status)
 
 
 def stands_since(case: Case, key: ThreadKey) -> float:

@@ -96,7 +96,7 @@ def dead_relatives(case: Case, pid: int, *, certain: bool) -> list[Gone]:
     """Children and siblings that ended and were not collected: they may have been the other end."""
     parent = case.processes[pid].ppid
     return [
-        Gone(other, death(case, other).how, certain)
+        Gone(other, death(case, other).how, certain, case.processes[other].exit_code)
         for other in case.zombies
         if case.processes[other].ppid in (pid, parent) and other != pid
     ]
@@ -122,7 +122,7 @@ def with_crashed(case: Case, key: ThreadKey, need: Need) -> Need:
     if need.targets and all(isinstance(target, Outside) for target in need.targets):
         return need
     crashed = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
-    crashed = crashed or [gone for gone in remembered_dead(case, key[0]) if gone.how != returncode_words(0)]
+    crashed = crashed or [gone for gone in remembered_dead(case, key[0]) if gone.status]
     if not crashed or any(isinstance(target, Gone) for target in need.targets):
         return need
     return msgspec.structs.replace(need, targets=(*need.targets, *crashed))
@@ -143,7 +143,12 @@ def remembered_dead(case: Case, pid: int) -> list[Gone]:
     """
     rows = _remembered(case, pid)
     crashed = [row for row in rows if row.returncode]
-    return [Gone(row.child, returncode_words(row.returncode or 0), certain=False) for row in crashed or rows]
+    return [_as_gone(row) for row in crashed or rows]
+
+
+def _as_gone(row: Remembered) -> Gone:
+    code = row.returncode or 0
+    return Gone(row.child, returncode_words(code), certain=False, status=-code if code < 0 else code << 8)
 
 
 def _remembered(case: Case, pid: int) -> list[Remembered]:
@@ -161,7 +166,7 @@ def returncode_words(code: int) -> str:
 def gone_children(case: Case, parent: int, kind: str) -> list[Gone]:
     """Children of this kind that ended: zombies, and those mpmon saw end."""
     found = [
-        Gone(pid, death(case, pid).how)
+        Gone(pid, death(case, pid).how, status=case.processes[pid].exit_code)
         for pid in case.children.get(parent, ())
         if not case.is_alive(pid) and case.role(pid).kind in (kind, "process", "subprocess")
     ]
@@ -171,7 +176,7 @@ def gone_children(case: Case, parent: int, kind: str) -> list[Gone]:
     seen = [row for row in case.snapshot.exits if row.process.ppid == parent and row.process.name == "pt_data_worker"]
     # Those of an earlier epoch ended before these began.
     return [
-        Gone(row.pid, death(case, row.pid).how) for row in seen
+        Gone(row.pid, death(case, row.pid).how, status=row.process.exit_code) for row in seen
         if not working or row.seen_at > min(working) + NOTICED_WITHIN_S
     ]  # fmt: skip
 

@@ -8,6 +8,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.needs.missing import why_no_thread
 from mpmon.diagnosis.roles import HELPERS
 
 
@@ -66,9 +67,13 @@ def end_of_thread(case: Case, key: ThreadKey) -> Need | None:
         return (
             end_of_process(case, key)
             if case.children.get(key[0])
-            else Need((Nobody("no other Python thread is left in this process"),), words="a thread to end")
+            else Need((_no_thread(case, key),), words="a thread to end")
         )
     return Need(tuple(working), every=len(working) > 1, words="a thread to end")
+
+
+def _no_thread(case: Case, key: ThreadKey) -> Nobody:
+    return Nobody("no other Python thread is left in this process", reason=why_no_thread(case, key))
 
 
 def _manages_executor(case: Case, key: ThreadKey) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import has
-from mpmon.diagnosis.graph import Gone, Need, Nobody, Outside, Target
+from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import connection_words, servers
@@ -187,7 +189,9 @@ def _lock(case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUs
         )
     why = f"the lock {item.id} is taken, but no living process holds it: its holder ended without releasing it"
     dead = tuple(gone.pid for gone in lost_relatives(case, key[0], certain=True))
-    return Need((Nobody(why, dead),), exact=True, words="a lock that nobody alive holds", evidence=why)
+    return Need(
+        (Nobody(why, dead, Absent.HOLDER_ENDED),), exact=True, words="a lock that nobody alive holds", evidence=why
+    )
 
 
 def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], uses: list[SemaphoreUse]) -> Need:
@@ -205,8 +209,10 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         return _permits(case, item, uses, tuple(gone.pid for gone in dead))
     targets = tuple(dict.fromkeys(_hand(case, pid) for pid in users if pid != key[0]))
     if not targets and not dead:
-        return Need((Nobody("no living process could release it", (key[0],)),), exact=True, words=words)
-    certain = [Gone(gone.pid, gone.how) for gone in dead] if not targets else dead
+        full = kind is Wait.QUEUE_PUT and any(use.max_value > 1 for use in uses)
+        reason = Absent.NO_CONSUMER if full else Absent.HOLDER_ENDED
+        return Need((Nobody("no living process could release it", (key[0],), reason),), exact=True, words=words)
+    certain = [msgspec.structs.replace(gone, certain=True) for gone in dead] if not targets else dead
     return Need((*targets, *certain), words=words, evidence=evidence)
 
 
@@ -218,7 +224,9 @@ def _permits(case: Case, item: KernelObject, uses: list[SemaphoreUse], dead: tup
         return Need(tuple((use.pid, use.pid) for use in givers), words="a semaphore that others release")
     if not owners:
         why = f"no living process has a permit of {item.id}: they ended without giving them back"
-        return Need((Nobody(why, dead),), exact=True, words="a semaphore without permits", evidence=why)
+        return Need(
+            (Nobody(why, dead, Absent.HOLDER_ENDED),), exact=True, words="a semaphore without permits", evidence=why
+        )
     names = several([case.role(pid).name for pid, _ in owners])
     evidence = f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} took of it"
     return Need(owners, held=True, words=f"a semaphore, of which {names} took a permit", evidence=evidence)

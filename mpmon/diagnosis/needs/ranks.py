@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import bare, own_frames
-from mpmon.diagnosis.graph import Need, Nobody, Outside, Target
+from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.needs.dead import dead_relatives
 from mpmon.diagnosis.needs.threads import native_mutex
@@ -152,7 +152,7 @@ def rendezvous(case: Case, key: ThreadKey) -> Need | None:
         missing = several([f"rank {number}" for number in range(size) if number not in here])
         parent = case.role(key[0]).parent
         why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never came"
-        nobody = Nobody(why, (parent,) if parent else ())
+        nobody = Nobody(why, (parent,) if parent else (), Absent.RANK_NEVER_CAME)
         return Need((nobody, *_on_their_way(case, key)), words=f"{missing} to come", evidence=why)
     return Need((Outside("the store, or ranks on other machines"),), words="the other ranks to come")
 
@@ -169,7 +169,7 @@ def _numbered_twice(case: Case, key: ThreadKey) -> Need | None:
     missing = several([f"rank {number}" for number in range(size) if number not in numbers.values()])
     same = several([f"pid {pid}" for pid in twice if numbers[pid] == numbers[twice[0]]])
     why = f"{same} have the same number, rank {numbers[twice[0]]}" + (f", and nobody is {missing}" if missing else "")
-    nobody = Nobody(why, tuple(twice))
+    nobody = Nobody(why, tuple(twice), Absent.RANK_NEVER_CAME)
     return Need((nobody, *_on_their_way(case, key)), words=f"{missing or 'the others'} to come", evidence=why)
 
 
@@ -221,7 +221,7 @@ def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> Need | None
         return None
     names = several([f"rank {number}" for number in gone])
     why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, and it does not run here"
-    return Need((Nobody(why),), words=f"{words} with {names}, which ended", evidence=why)
+    return Need((Nobody(why, reason=Absent.RANK_ENDED),), words=f"{words} with {names}, which ended", evidence=why)
 
 
 def store_key(case: Case, key: ThreadKey) -> Need | None:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import bare, has
-from mpmon.diagnosis.graph import Need, Nobody, Outside
+from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import gone_children
+from mpmon.diagnosis.needs.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.needs.objects import has_mail, other_ends
 from mpmon.diagnosis.needs.threads import other_threads
 from mpmon.diagnosis.roles import HELPERS
@@ -35,16 +36,16 @@ def loader_batch(case: Case, key: ThreadKey) -> Need | None:
     if gone:
         return Need(tuple(gone), words="batch from a DataLoader worker that ended")
     if not workers:
-        return Need((Nobody("it has no DataLoader workers"),), words="next batch")
+        return Need((Nobody("it has no DataLoader workers", reason=Absent.NO_WORKERS),), words="next batch")
     return _lost_batch(case, workers, awaited)
 
 
 def _lost_batch(case: Case, workers: list[int], awaited: int | None) -> Need:
     why = "all its DataLoader workers wait for work and nothing is in the queue: a batch was lost"
     if awaited is None:
-        return Need((Nobody(why, tuple(workers)),), words="a batch that never comes")
+        return Need((Nobody(why, tuple(workers), Absent.ITEM_LOST),), words="a batch that never comes")
     why = f"{case.role(awaited).name}, whose batch is next, waits for work and nothing is in the queue: the batch was lost"
-    return Need((Nobody(why, (awaited,)),), exact=True, words="a batch that never comes")
+    return Need((Nobody(why, (awaited,), Absent.ITEM_LOST),), exact=True, words="a batch that never comes")
 
 
 def _loader_workers(case: Case, key: ThreadKey) -> list[int]:
@@ -94,16 +95,7 @@ def _executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
     ]  # fmt: skip
 
 
-DELIVERS = (("multiprocessing/pool.py", ("_handle_results",)), ("concurrent/futures/process.py", ("run",)))
-"""Threads through whose hands every result of a pool goes, callbacks included."""
-
 _PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks"))
-
-
-def is_deliverer(case: Case, key: ThreadKey) -> bool:
-    """All results of a pool go through its hands."""
-    stack = case.stacks.get(key)
-    return stack is not None and any(has(stack, *row) for row in DELIVERS)
 
 
 def _delivered(case: Case, key: ThreadKey) -> Need | None:
@@ -118,7 +110,7 @@ def _delivered(case: Case, key: ThreadKey) -> Need | None:
     others = [other for other in threads if (stack := case.stacks.get(other)) and has(stack, *_PART_OF_POOL)]
     if others and not deliverers:
         why = "the pool's thread that hands results over (Pool._handle_results) has died"
-        return Need((Nobody(why),), words="the pool's results", evidence=why)
+        return Need((Nobody(why, reason=Absent.THREAD_ENDED),), words="the pool's results", evidence=why)
     return None
 
 
@@ -134,9 +126,8 @@ def pool_result(case: Case, key: ThreadKey) -> Need | None:
         return Need(tuple(gone), words="result from a pool worker that ended")
     if _service_busy(case, key[0]):
         return None
-    return Need(
-        (Nobody("all pool workers wait for work: the task's result was lost", tuple(workers)),), words="pool result"
-    )
+    why = "all pool workers wait for work: the task's result was lost"
+    return Need((Nobody(why, tuple(workers), why_no_result(case, key, workers)),), words="pool result")
 
 
 def event_loop(case: Case, key: ThreadKey) -> Need | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import FEW, Need, Nobody
+from mpmon.diagnosis.graph import FEW, Absent, Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.missing import why_no_thread
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 from mpmon.model import LockUse
@@ -94,8 +95,9 @@ def _taken_before_fork(case: Case, key: ThreadKey, lock: str) -> Need | None:
         if missing
         else f"{_holding(case, holders[0])}; pid {key[0]} has a copy of it, locked since the fork"
     )
+    reason = Absent.LOCKED_AT_FORK if case.is_forked(key[0]) else Absent.HOLDER_ENDED
     exact = _held_at_fork(case, key[0], lock) and (missing or len(case.threads(key[0])) == 1)
-    return Need((Nobody(why, (key[0],)),), exact=exact, words="a lock taken before the fork", evidence=why)
+    return Need((Nobody(why, (key[0],), reason),), exact=exact, words="a lock taken before the fork", evidence=why)
 
 
 CLOCKS_S = 0.25
@@ -126,7 +128,8 @@ def native_mutex(case: Case, key: ThreadKey) -> Need | None:
             ((key[0], owner),), every=True, exact=True, words="a native mutex", evidence=f"its owner is thread {owner}"
         )
     why = f"the native mutex is owned by thread {owner}, which is no thread of this process: taken before the fork"
-    return Need((Nobody(why, (key[0],)),), exact=True, words="a native mutex")
+    reason = Absent.LOCKED_AT_FORK if case.is_forked(key[0]) else Absent.HOLDER_ENDED
+    return Need((Nobody(why, (key[0],), reason),), exact=True, words="a native mutex")
 
 
 def other_threads(case: Case, key: ThreadKey) -> Need | None:
@@ -137,6 +140,5 @@ def other_threads(case: Case, key: ThreadKey) -> Need | None:
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
     if others:
         return Need(others, words=words)
-    return Need(
-        (Nobody("no other Python thread of this process is left that could end the wait", (key[0],)),), words=words
-    )
+    why = "no other Python thread of this process is left that could end the wait"
+    return Need((Nobody(why, (key[0],), why_no_thread(case, key)),), words=words)

@@ -8,20 +8,17 @@ What to do: start workers before threads, or with `multiprocessing_context="spaw
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "fork-lock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
 
-_LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK})
-
 
 def claim(knot: Knot) -> Claim | None:
     """A child of a fork waits for a lock, and nobody in its process can hold it."""
-    if knot.ending is not Ending.NOBODY or knot.nobody is None or knot.root is None:
-        return None
-    if knot.standing().kind not in _LOCKS or not knot.case.is_forked(knot.root[0]):
+    if knot.nobody is None or knot.nobody.reason is not Absent.LOCKED_AT_FORK:
         return None
     return Claim(
         summary=f"{knot.role()} waits for a lock{knot.at()} that was taken before the fork: "

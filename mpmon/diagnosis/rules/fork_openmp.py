@@ -9,29 +9,19 @@ What to do: start processes with `spawn` or `forkserver`, or call `torch.set_num
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.knot import Claim, Knot
 
 CAUSE = "fork-openmp"
 NEEDS = frozenset({"stacks", "blocked"})
-
-_FUTEX_WAIT_PRIVATE = 0x80
-"""What libgomp and libomp call directly; glibc's semaphores and conditions use FUTEX_WAIT_BITSET (linux/futex.h)."""
-
-_CONTENDED_MUTEX = 2
-"""The value a pthread mutex is expected to have while one waits for it (glibc's lowlevellock.h)."""
 
 
 def claim(knot: Knot) -> Claim | None:
     """A forked child waits in a barrier of native threads."""
     blocked = knot.blocked()
-    if knot.ending is not Ending.NOBODY or knot.root is None or blocked is None or blocked.syscall != "futex":
-        return None
-    if knot.standing().kind is not Wait.FUTEX or not knot.case.is_forked(knot.root[0]):
+    if knot.nobody is None or knot.nobody.reason is not Absent.NATIVE_AT_FORK or knot.root is None or blocked is None:
         return None
     _, operation, value, *_ = blocked.args
-    if operation & 0xFF != _FUTEX_WAIT_PRIVATE or value == _CONTENDED_MUTEX:
-        return None
     return Claim(
         summary=f"{knot.role()}, the child of a fork, waits{knot.at()} for native threads (OpenMP) "
         "that exist in its parent only",

@@ -11,6 +11,7 @@ What to do: search the log for `QueueFeederThread`; make the item picklable; rai
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty, Suspect
+from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -27,9 +28,7 @@ def claim(knot: Knot) -> Claim | None:
     """Somebody waits for a servant, and all servants are idle; or for an event that only waiters could set."""
     if knot.ending in (Ending.OPEN, Ending.CYCLE):
         return _never_set(knot)
-    if knot.ending is not Ending.NOBODY or knot.nobody is None or not knot.nobody.blame:
-        return None
-    if knot.standing().kind not in (Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT):
+    if knot.nobody is None or knot.nobody.reason is not Absent.ITEM_LOST:
         return None
     return Claim(
         summary=f"{knot.role()} waits for {knot.standing().words}, but {knot.nobody.why}",

@@ -9,26 +9,19 @@ What to do: restart the job; use `with lock:`; do not `terminate()` processes th
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.needs.dead import advice_on, death, did, evidence_of, forgotten_child, replaced
-from mpmon.diagnosis.waits import Wait
 
 CAUSE = "lock-orphaned"
 NEEDS = frozenset({"blocked", "semaphores"})
 
-_LOCKS = frozenset({Wait.LOCK, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PROCESS_EVENT, Wait.POOL_TASK})
-
 
 def claim(knot: Knot) -> Claim | None:
     """A lock between processes, taken by nobody alive."""
-    if knot.ending is not Ending.NOBODY or knot.nobody is None or knot.root is None:
+    if knot.nobody is None or knot.nobody.reason is not Absent.HOLDER_ENDED or knot.root is None:
         return None
-    semaphores = [item for item in knot.case.waits_on(knot.root) if item.kind == "semaphore"]
-    if knot.standing().kind not in _LOCKS or not semaphores:
-        return None
-    uses = [use for item in semaphores for use in knot.case.uses.get(item.id, ())]
-    if knot.standing().kind is Wait.QUEUE_PUT and any(use.max_value > 1 for use in uses):
-        # The bound of a queue is no lock: it is full, and nobody takes anything out.
+    if not any(item.kind == "semaphore" for item in knot.case.waits_on(knot.root)):
         return None
     dead = tuple(knot.case.dead_suspect(pid) for pid in knot.nobody.blame if pid not in {key[0] for key in knot.roots})
     siblings = knot.case.clients.get(knot.case.role(knot.root[0]).parent or 0, ())

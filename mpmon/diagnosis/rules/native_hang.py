@@ -9,8 +9,8 @@ What to do: look at the native stack (`py-spy dump --native`, `gdb`); close such
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.knot import Claim, Knot
 
 CAUSE = "native-hang"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
@@ -21,9 +21,7 @@ _FUTEX_PRIVATE = 0x80
 
 def claim(knot: Knot) -> Claim | None:
     """The root waits in native code, and nobody is left who works in its process."""
-    if knot.ending is not Ending.NOBODY or knot.root is None or knot.standing().kind is not Wait.FUTEX:
-        return None
-    if not knot.case.is_native(knot.root):
+    if knot.nobody is None or knot.nobody.reason is not Absent.NATIVE or knot.root is None:
         return None
     joined = _joined(knot)
     what = f"the end of the native thread {joined}" if joined else "something in native code"

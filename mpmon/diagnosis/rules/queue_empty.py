@@ -29,7 +29,7 @@ def claim(knot: Knot) -> Claim | None:
         return None
     if knot.standing().kind not in (Wait.QUEUE_GET, Wait.PIPE_READ):
         return None
-    if any(gone.how.startswith("killed") and not gone.certain for gone in knot.gone):
+    if any(gone.was_killed and not gone.certain for gone in knot.gone):
         # Others are left; one was killed at its work, and the queue is only where that shows.
         return None
     pids = _producers(knot, [gone.pid for gone in knot.gone])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import Context, Wait
@@ -78,8 +79,7 @@ def claim(knot: Knot) -> Claim | None:
             ),
             certainty=Certainty.LIKELY,
         )
-    lonely = knot.ending is Ending.NOBODY and kind is Wait.FUTEX and not knot.case.is_forked(knot.root[0])
-    lonely = lonely and not knot.case.is_native(knot.root)
+    lonely = knot.nobody is not None and knot.nobody.reason is Absent.OWN_LOCK
     if kind in _LOCKS and (alone or lonely):
         return Claim(
             summary=f"{knot.role()} waits{at} for a lock that only it can hold itself",

@@ -11,6 +11,7 @@ check `thread.is_alive()`.
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.needs.connections import unserved
 from mpmon.diagnosis.waits import Wait
@@ -19,8 +20,6 @@ from mpmon.diagnosis.words import several
 CAUSE = "thread-dead"
 NEEDS = frozenset({"stacks"})
 
-_RESULTS = frozenset({Wait.POOL_RESULT, Wait.FUTURE_RESULT})
-_FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
 _ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
 
 
@@ -28,9 +27,7 @@ def claim(knot: Knot) -> Claim | None:
     """A wait between threads, with nobody left at the other end, or for an answer over a connection that nobody serves."""
     if knot.ending in (Ending.OUTSIDE, Ending.OPEN):
         return _left_connection(knot)
-    blamed = set(knot.nobody.blame) - {key[0] for key in knot.roots} if knot.nobody else set[int]()
-    handed = knot.standing().kind in _RESULTS and knot.nobody is not None and not blamed
-    if knot.ending is not Ending.NOBODY or not (knot.standing().kind in _FROM_THREADS or handed):
+    if knot.nobody is None or knot.nobody.reason is not Absent.THREAD_ENDED:
         return None
     if knot.context() is not None:
         # A worker inside a task: whether it ever had such a thread is not known, that it does not return is.

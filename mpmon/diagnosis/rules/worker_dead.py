@@ -10,6 +10,7 @@ the queue, use `ProcessPoolExecutor`, which raises BrokenProcessPool.
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.motion import Motion
@@ -84,7 +85,7 @@ def _polled_for(knot: Knot) -> Claim | None:
 
 def _replaced(knot: Knot) -> Claim | None:
     """A pool starts a new worker for one that died; the task of the dead one is lost, and its pid forgotten."""
-    if knot.standing().kind is not Wait.POOL_RESULT or knot.nobody is None:
+    if knot.nobody is None or knot.nobody.reason is not Absent.WORKER_REPLACED:
         return None
     found = replaced(knot.case, knot.nobody.blame)
     if found is None:
