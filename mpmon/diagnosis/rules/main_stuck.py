@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import bare
-from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
+from mpmon.diagnosis.knot import Claim, Knot, doing, stands_since
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.parts import Part, part
 from mpmon.diagnosis.waits import Context
 from mpmon.diagnosis.words import age
 
@@ -23,7 +24,7 @@ def claim(knot: Knot) -> Claim | None:
     """The chain ends in the main thread's own code, or comes back to a handler of a signal that interrupted it."""
     if found := _in_handler(knot):
         return found
-    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE, Ending.OPEN):
+    if part(knot) is not Part.PROGRAM:
         return None
     sampler = knot.context() is Context.SAMPLER
     where = " (in the DataLoader's sampler)" if sampler else ""

@@ -10,25 +10,17 @@ What to do: look at the worker's line; `num_workers=0` shows the same in the tra
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.motion import Motion
-from mpmon.diagnosis.waits import Context
+from mpmon.diagnosis.parts import Part, part
 
 CAUSE = "worker-stuck"
 NEEDS = frozenset({"stacks"})
 
-_SERVED = frozenset({Context.DATALOADER_WORKER, Context.POOL_WORKER, Context.EXECUTOR_THREAD})
-
 
 def claim(knot: Knot) -> Claim | None:
     """The root is a worker inside the code it was asked to run."""
-    left = knot.nobody is not None and knot.nobody.reason is Absent.THREAD_ENDED
-    alone = left and knot.context() in _SERVED
-    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE, Ending.OPEN) and not alone:
-        return None
-    child = knot.kind() == "process" and not knot.is_goal
-    if knot.context() not in _SERVED and not knot.kind().endswith("worker") and not child:
+    if part(knot) is not Part.WORKER:
         return None
     spins = knot.motion() is Motion.SPINNING
     return Claim(
