@@ -1,6 +1,7 @@
-"""What part of the job a thread at the end of a chain plays: a rank that others wait for, a worker, or the program itself.
+"""What part of the job plays who stands at the end of a chain, or who is dead there: exactly one part fits.
 
-It names the cause where nothing but the place is known, and exactly one part fits.
+- Of a thread that stands by itself, where nothing but its place is known: a rank that others wait for, a worker, the program.
+- Of the dead: a rank, the producers of a queue, its consumers, any other helper.
 """
 
 from __future__ import annotations
@@ -32,12 +33,53 @@ _OWN_WAITS = frozenset({Wait.PIPE_WRITE, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL,
 _WORKERS = frozenset({"dataloader worker", "pool worker"})
 
 
+class Loss(Enum):
+    """What the others miss of those who ended."""
+
+    RANK = "a rank"
+    ITEMS = "producers of a queue or pipe"
+    ROOM = "consumers of a queue"
+    WORK = "whatever else they did"
+
+
+_TOLD_BY_WAIT = frozenset({Wait.STOPPED, Wait.DEBUGGER, Wait.RENDEZVOUS, Wait.STORE_KEY})
+"""Waits that say themselves what is wrong."""
+
+_AMONG_RANKS = frozenset({Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY})
+
+
+def loss(knot: Knot) -> Loss | None:
+    """Of a chain that ends in the dead; `None` of any other."""
+    kind = knot.standing().kind
+    if not knot.gone:
+        return None
+    if kind in _AMONG_RANKS:
+        return Loss.RANK
+    if any(knot.standing(key).kind is Wait.QUEUE_PUT for key in knot.roots):
+        return Loss.ROOM
+    # Where others are left and one was killed at its work, the queue is only where that shows.
+    at_work = any(gone.was_killed and not gone.certain for gone in knot.gone)
+    return Loss.ITEMS if kind in (Wait.QUEUE_GET, Wait.PIPE_READ) and not at_work else Loss.WORK
+
+
+def waiter_for_lock(knot: Knot) -> ThreadKey | None:
+    """Who waits for a lock, or for permits, that the one at the end of the chain has."""
+    path = knot.closed.path
+    alone = knot.ending is Ending.NOBODY and knot.standing().kind in _OWN_WAITS
+    if not (knot.ending is Ending.LEAF or alone) or len(path) < 2:
+        return None
+    need = knot.graph.node(path[-2]).need
+    return path[-2] if need is not None and need.held else None
+
+
 def part(knot: Knot) -> Part | None:
-    """Of a chain that ends in one who stands by itself; `None` of any other."""
+    """Of a chain that ends in one who stands by itself, and of whom nothing else tells what is wrong; `None` of any other."""
+    if knot.standing().kind in _TOLD_BY_WAIT or waiter_for_lock(knot):
+        return None
     if waiting_for_rank(knot):
         return Part.RANK
     lonely = knot.nobody is not None and knot.nobody.reason is Absent.THREAD_ENDED and knot.context() in SERVED
-    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE, Ending.OPEN) and not lonely:
+    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE) and not lonely:
         return None
     child = knot.kind() == "process" and not knot.is_goal
     if knot.context() in SERVED or knot.kind() in _WORKERS or child:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.parts import waiter_for_lock
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "lock-held"
 NEEDS = frozenset({"blocked", "semaphores", "locks"})
 
-_OWN_WAITS = frozenset({Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.SOCKET, Wait.POLL})
 """What a holder waits in by its own code: that nobody answers there matters less than the lock it keeps."""
 
 _LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
@@ -29,13 +29,8 @@ def claim(knot: Knot) -> Claim | None:
     """The last edge before the root is a lock with a known holder."""
     if knot.ending is Ending.CYCLE:
         return _until_the_end(knot)
-    path = knot.closed.path
-    alone = knot.ending is Ending.NOBODY and knot.standing().kind in _OWN_WAITS
-    if not (knot.ending is Ending.LEAF or alone) or len(path) < 2:
-        return None
-    waiter = path[-2]
-    need = knot.graph.node(waiter).need
-    if need is None or not need.held:
+    waiter = waiter_for_lock(knot)
+    if waiter is None:
         return None
     return Claim(
         summary=f"{knot.role()} holds the lock {knot.case.role(waiter[0]).name} waits for, and has been {knot.has_been()}",

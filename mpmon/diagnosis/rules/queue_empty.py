@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from mpmon.diagnosis.balances import Balance, Ended, owing, put_by_ended
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls, those_who_only_wait
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, death, evidence_of
+from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -25,12 +27,8 @@ def claim(knot: Knot) -> Claim | None:
     """A reader of a queue or pipe without a living writer, or whose writers wait for its end."""
     if knot.ending in (Ending.OPEN, Ending.CYCLE):
         return _awaited_by_writers(knot)
-    if knot.ending not in (Ending.GONE, Ending.NOBODY) or knot.root is None:
-        return None
-    if knot.standing().kind not in (Wait.QUEUE_GET, Wait.PIPE_READ):
-        return None
-    if any(gone.was_killed and not gone.certain for gone in knot.gone):
-        # Others are left; one was killed at its work, and the queue is only where that shows.
+    left_alone = knot.nobody is not None and knot.standing().kind in (Wait.QUEUE_GET, Wait.PIPE_READ)
+    if loss(knot) is not Loss.ITEMS and not (left_alone and knot.nobody and knot.nobody.reason is Absent.NO_OTHER_END):
         return None
     pids = _producers(knot, [gone.pid for gone in knot.gone])
     who = f"its producer {_dead_names(knot, pids)} is gone" if pids else "nobody is left who could put anything"

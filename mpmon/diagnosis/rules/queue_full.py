@@ -8,10 +8,12 @@ What to do: keep the consumer alive (catch its exceptions), or let producers giv
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls, those_who_only_wait
 from mpmon.diagnosis.needs.dead import advice_on, evidence_of
+from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.waits import ENDS, READS, Wait
 from mpmon.diagnosis.words import several
 
@@ -24,7 +26,8 @@ def claim(knot: Knot) -> Claim | None:
     if knot.ending in (Ending.OPEN, Ending.CYCLE):
         return _awaited_by_readers(knot)
     putting = [key for key in knot.roots if knot.standing(key).kind is Wait.QUEUE_PUT]
-    if knot.ending not in (Ending.GONE, Ending.NOBODY) or not putting:
+    nobody_takes = knot.nobody is not None and knot.nobody.reason is Absent.NO_CONSUMER
+    if loss(knot) is not Loss.ROOM and not nobody_takes:
         return None
     pids = [gone.pid for gone in knot.gone]
     names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid}, {gone.how})" for gone in knot.gone])

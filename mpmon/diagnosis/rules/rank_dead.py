@@ -8,9 +8,11 @@ What to do: look for its traceback or the out-of-memory killer; start ranks with
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, did, evidence_of
+from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -22,18 +24,14 @@ _LAUNCHERS = (
     "Start the ranks with torchrun or torch.multiprocessing.spawn(join=True), which end the others by themselves."
 )
 
-_AMONG_RANKS = frozenset({Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY})
-
 
 def claim(knot: Knot) -> Claim | None:
     """Ranks wait for a process that ended."""
     if knot.ending is Ending.LEAF and knot.motion() is Motion.NAPPING and knot.kind() == "rank":
         return _polls_after_crash(knot)
-    if knot.standing().kind not in _AMONG_RANKS:
-        return None
-    if knot.nobody and knot.standing().kind is not Wait.RENDEZVOUS:
+    if knot.nobody and knot.nobody.reason is Absent.RANK_ENDED:
         return _without_trace(knot, knot.nobody.why)
-    if knot.ending is not Ending.GONE:
+    if loss(knot) is not Loss.RANK:
         return None
     pids = [gone.pid for gone in knot.gone]
     names = several([f"pid {gone.pid} {did(gone.how)}" for gone in knot.gone])

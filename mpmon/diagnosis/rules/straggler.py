@@ -9,7 +9,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.motion import Motion
-from mpmon.diagnosis.parts import waiting_for_rank
+from mpmon.diagnosis.parts import Part, part, waiting_for_rank
 
 CAUSE = "straggler"
 NEEDS = frozenset({"stacks"})
@@ -17,9 +17,9 @@ NEEDS = frozenset({"stacks"})
 
 def claim(knot: Knot) -> Claim | None:
     """The root is a rank outside of the collective the others are in, or a process that serves such a rank."""
-    others = waiting_for_rank(knot)
-    if not others:
+    if part(knot) is not Part.RANK:
         return None
+    others = waiting_for_rank(knot)
     words = knot.standing(others[0]).words
     spins = knot.motion() is Motion.SPINNING
     lags = [lag for key in others if (lag := knot.case.numbers.lag(key[0])) and knot.root in lag.targets]

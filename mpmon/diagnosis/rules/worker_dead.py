@@ -15,6 +15,7 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, death, did, evidence_of, replaced
+from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -35,7 +36,7 @@ def claim(knot: Knot) -> Claim | None:
         return _polled_for(knot)
     if knot.ending is Ending.CYCLE:
         return _beside_others(knot)
-    if knot.ending is not Ending.GONE:
+    if loss(knot) is not Loss.WORK:
         return None
     pids = [gone.pid for gone in knot.gone]
     names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid}) {did(gone.how)}" for gone in knot.gone])
