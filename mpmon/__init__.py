@@ -3,7 +3,7 @@
 The map of the house, from the ground up; nothing below knows what is above (checked by import contracts):
 
 - `model`: every fact, as frozen rows in flat tables; `rows`: tables that share what did not change; `codec`: rows to JSON
-  and back; `errors`: failures with remedies.
+  and back; `errors`: failures with remedies; `start`: another Python of ours.
 - `probes/`: ask the machine, one file a question: processes, kernel, sockets, stacks, semaphores, rights; `interpreter/`
   reads what CPython knows of its threads, `flight_recorder/` what torch wrote down of its collectives.
 - `diagnosis/`: pure. Frames and system calls become waits, waits a graph, a closed set of the graph a finding.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from mpmon.errors import CannotTell
-from mpmon.printable import written_out
+from mpmon.printable import command_line
 from mpmon.probes.machine import CLOCK_TICKS, PROC, Candidate, Machine
 from mpmon.probes.rights import user_name
 
@@ -94,7 +94,7 @@ def describe(job: Job) -> str:
 
 
 def _name(job: Job) -> str:
-    return f"pid {job.root_pid}  {written_out(' '.join(job.cmdline))}"
+    return f"pid {job.root_pid}  {command_line(job.cmdline)}"
 
 
 def _facts(job: Job) -> str:

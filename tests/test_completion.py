@@ -7,11 +7,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mpmon import demo
 from mpmon.commands import COMMANDS
 from mpmon.commands.completion import calls
+from mpmon.printable import command_line
 from mpmon.shells import SHELLS
 from tests.test_cli import mpmon
 
@@ -120,10 +122,11 @@ def test_what_is_printed_is_the_script(shell: str) -> None:
 
 def test_the_jobs_that_run_here() -> None:
     with demo.start("loader") as running:
+        command = command_line(psutil.Process(running.pid).cmdline())
         answer = mpmon("completion", "pids")
     assert (answer.returncode, answer.stderr) == (0, "")
     listed = dict(line.split("\t") for line in answer.stdout.splitlines())
-    assert "mpmon.demo.sc" in listed[str(running.pid)]
+    assert listed[str(running.pid)] == command[:60]
 
 
 def test_an_unknown_shell() -> None:

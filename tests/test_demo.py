@@ -41,7 +41,7 @@ def scene_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         modules = tmp_path / "modules"
         modules.mkdir()
         (modules / "own_scene.py").write_text(textwrap.dedent(code), encoding="utf-8")
-        monkeypatch.setenv("PYTHONPATH", str(modules))
+        monkeypatch.syspath_prepend(str(modules))
         monkeypatch.setattr(demo, "SCENES", (Scene("own", "a scene of the test", "none", "own_scene"),))
         return "own"
 
@@ -148,7 +148,7 @@ def test_a_scene_can_be_closed_twice() -> None:
 
 def test_without_torch_the_label_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('hidden by the test')\n", encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
     with demo.start("stopped") as running:
         assert running.label.endswith("(same shape without torch)")
         assert running.expected_cause == "stopped"
@@ -216,7 +216,6 @@ def test_a_scene_that_never_hangs_is_given_up(scene_of: Callable[[str], str], te
 
 def test_a_supervisor_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", "/nonexistent")
-    monkeypatch.setenv("PYTHONPATH", "")
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(MpmonError, match="supervisor failed"):
         demo.start("dead")

@@ -72,7 +72,7 @@ def test_a_forked_job_without_torch_is_found() -> None:
         assert seen is not None
         assert seen.processes == 3
         assert seen.why == ("multiprocessing, forked",)
-        assert seen.cmdline[-1] == "mpmon.demo.scenes.lock_cycle"
+        assert "mpmon.demo.scenes.lock_cycle" in seen.cmdline
         assert seen.start_time == psutil.Process(running.pid).create_time()
         assert seen.user == user_name(os.getuid())
         assert 0 <= seen.age_s < 120
@@ -171,12 +171,26 @@ def test_a_notebook_server_is_not_part_of_the_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["python3 -m mpmon 4100", "python3 /usr/bin/mpmon", "python3 -m mpmon.demo.supervisor x"]
+    "command",
+    [
+        "python3 -m mpmon 4100",
+        "python3 /usr/bin/mpmon",
+        "python3 -I /lib/mpmon/start.py mpmon.demo.supervisor x",
+        "python3 -I -S /lib/mpmon/start.py mpmon.probes.nvml.helper",
+        "python3 -I /lib/mpmon/start.py mpmon 4100",
+    ],
 )
 def test_mpmon_is_not_part_of_the_job(tmp_path: Path, command: str) -> None:
     fake_process(tmp_path, 10, 1, command)
     fake_process(tmp_path, 11, 10, "python3 train.py")
     assert Machine(str(tmp_path)).top(11) == 11
+
+
+@pytest.mark.parametrize("command", ["python3 -I /lib/mpmon/start.py mpmon.demo.scenes.loader", "python3 -m mpmonitor"])
+def test_a_scene_of_the_demo_is_a_job_like_others(tmp_path: Path, command: str) -> None:
+    fake_process(tmp_path, 10, 1, command)
+    fake_process(tmp_path, 11, 10, "python3 train.py")
+    assert Machine(str(tmp_path)).top(11) == 10
 
 
 def test_choosing_from_nothing() -> None:

@@ -40,10 +40,10 @@ def parser() -> argparse.ArgumentParser:
 def _jobs() -> int:
     """One job a line: its PID, a tab, and its command."""
     from mpmon import jobs
+    from mpmon.printable import command_line
 
     for job in jobs.running_jobs():
-        command = " ".join(job.cmdline)[:60]
-        print(f"{job.root_pid}\t{''.join(glyph if glyph.isprintable() else '?' for glyph in command)}")
+        print(f"{job.root_pid}\t{command_line(job.cmdline)[:60]}")
     return 0
 
 

@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 
+from mpmon import start
 from mpmon.commands import options, settings, watch
 from mpmon.errors import UsageError
 
@@ -15,9 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
-
-LAUNCH = "import sys; sys.path = [*sys.path[1:], {home!r}]; from mpmon.__main__ import main; sys.exit(main())"
-"""As `python -m mpmon`, but what lies in the present folder is not taken for modules of Python."""
 
 
 def run(arguments: list[str]) -> int:
@@ -31,7 +29,8 @@ def run(arguments: list[str]) -> int:
         raise UsageError("serving needs the package textual-serve.", "Run: pip install 'mpmon[serve]'") from problem
     watch.check(given)
     title, what, is_there = _recording(given) if given.replay else _job(given)
-    server = LocalServer(_command(given, what), f"mpmon {title}", is_there=is_there)
+    command = start.command("mpmon", *what, *settings.arguments(given))
+    server = LocalServer(command, f"mpmon {title}", is_there=is_there)
     with _listening(given.port) as door:
         port = door.getsockname()[1]
         print(f"http://127.0.0.1:{port}/{server.secret}/", flush=True)
@@ -78,13 +77,6 @@ def _recording(given: Namespace) -> tuple[str, list[str], Callable[[], bool]]:
     if not os.path.isfile(file):
         raise UsageError(f"there is no file {given.replay}.", "Give the path of a recording.")
     return os.path.basename(file), ["--replay", file], lambda: True
-
-
-def _command(given: Namespace, what: list[str]) -> list[str]:
-    import mpmon
-
-    home = os.path.dirname(os.path.dirname(os.path.abspath(mpmon.__file__)))
-    return [sys.executable, "-c", LAUNCH.format(home=home), *what, *settings.arguments(given)]
 
 
 def _listening(port: int) -> socket.socket:

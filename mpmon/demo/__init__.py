@@ -30,7 +30,7 @@ class Scene:
     expected_cause: str
     """The id of the cause mpmon should find, `none` for a job that works."""
     module: str
-    """The script, as `python -m` takes it."""
+    """The script, by its full name."""
     uses_torch: bool = False
     """Runs torch's DataLoader where torch imports, else a multiprocessing job of the same shape."""
 

@@ -6,7 +6,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import mpmon
+from mpmon import start
 from mpmon.demo import Scene, scenes
 from mpmon.errors import MpmonError, UsageError
 
@@ -83,23 +82,13 @@ def find_scene(name: str) -> Scene:
 def start_supervisor(scene: Scene) -> subprocess.Popen[bytes]:
     """Start the supervisor; its standard input is the pipe that tells it whether we live (close-on-exec in us, PEP 446)."""
     return subprocess.Popen(
-        [sys.executable, "-m", "mpmon.demo.supervisor", scene.module],
+        start.command("mpmon.demo.supervisor", scene.module),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         bufsize=0,
         start_new_session=True,
-        env=environment_with_mpmon(),
     )
-
-
-def environment_with_mpmon() -> dict[str, str]:
-    """Ours, in which `python -m mpmon…` finds the same mpmon, also one that runs from a source tree."""
-    home = Path(mpmon.__file__).parent.parent
-    if home.name in {"site-packages", "dist-packages"}:  # on the path already, and behind the standard library
-        return dict(os.environ)
-    path = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{home}{os.pathsep}{path}" if path else str(home)}
 
 
 def wait_until_ready(scene: Scene, supervisor: subprocess.Popen[bytes], within_s: float) -> RunningScene:

@@ -20,6 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from mpmon import start
 from mpmon.demo import handshake
 from mpmon.demo.processes import descendants, kill, mapped_shared_inodes, shared_names
 
@@ -60,7 +61,7 @@ class Supervisor:
     def _start(self, pipe: Path) -> subprocess.Popen[bytes]:
         with self.log.open("wb") as log:
             job = subprocess.Popen(
-                [sys.executable, "-m", self.module],
+                start.command(self.module),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -20,14 +20,16 @@ _STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-package
 _PACKAGES = re.compile(r"/(site|dist)-packages/")
 _UNDERSTOOD = re.compile(r"(^|/)(torch|filelock)/(?!.*/mpmon/)")
 _DEMO = "/mpmon/demo/scenes/"
-_SHIM = "/mpmon/shim/"
-"""Hooks of the queue shim: they stand between the user's line and the call of the library that it made."""
+_OURS = re.compile(r"/mpmon/(shim/|start\.py$)")
+"""Hooks of the queue shim, which stand between the user's line and the call of the library that it made; and what starts the
+scenes of the demo.
+"""
 
 
 @lru_cache(maxsize=4096)
 def is_machinery(file: str) -> bool:
-    """Standard library, torch, filelock, the shim, or code without a file."""
-    if file.startswith("<") or not file or _SHIM in file:
+    """Standard library, torch, filelock, parts of mpmon in the job, or code without a file."""
+    if file.startswith("<") or not file or _OURS.search(file):
         return True
     if _DEMO in file:
         return False

@@ -24,7 +24,7 @@ def check_own_child(proc: Path) -> Check:
     name = f"{STACKS} of a child"
     if proc != PROC:
         return Check(name, ok=None, because=f"not tried: {proc} is not this machine's /proc")
-    with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen([sys.executable, "-I", "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         try:
             if child.stdout is None or not select.select([child.stdout], [], [], DEADLINE_S)[0]:
                 return Check(name, ok=None, because=f"a Python did not start within {DEADLINE_S:g} s")

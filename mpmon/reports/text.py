@@ -12,7 +12,7 @@ from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessVie
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.words import age
 from mpmon.model import Frame, Process, Snapshot
-from mpmon.printable import written_out
+from mpmon.printable import command_line, written_out
 from mpmon.reports import sharing
 
 MOST_FRAMES = 12
@@ -54,7 +54,7 @@ def _headline(snapshot: Snapshot, diagnosis: Diagnosis) -> str:
         moment = datetime.fromtimestamp(diagnosis.since).strftime("%H:%M:%S")
         verdict += f" for {age(snapshot.taken_at - diagnosis.since)} (since {moment})"
     root = snapshot.root
-    command = " ".join(root.cmdline or (root.name,)) if root else "ended"
+    command = command_line(root.cmdline or (root.name,)) if root else "ended"
     count = len(snapshot.processes)
     return f"{verdict}: pid {snapshot.root_pid}, {count} process{'es' if count != 1 else ''}, {_cut(command, 70)}"
 

@@ -7,16 +7,11 @@ import os
 import select
 import signal
 import subprocess
-import sys
 
 import msgspec
 
-import mpmon
+from mpmon import start
 from mpmon.probes.nvml.wire import Ask, Look, Settings
-
-CODE = "import sys; sys.path += sys.argv[3:]; from mpmon.probes.nvml.helper import main; main(sys.argv[1:3])"
-"""What the helper runs, in an interpreter that takes nothing from the user's folder or environment (`-I`) and runs none of
-the start-up code of other packages (`-S`); its own folders come after those of the standard library."""
 
 CHUNK = 1 << 16
 END_S = 0.1
@@ -37,11 +32,11 @@ class Child:
         Raises:
             OSError: it cannot be started.
         """
-        command = [sys.executable, "-I", "-S", "-c", CODE, msgspec.json.encode(settings).decode(), str(os.getpid())]
+        said = msgspec.json.encode(settings).decode()
         # A session of its own: Ctrl-C is meant for mpmon, which ends it in order.
         self._process = subprocess.Popen(
-            [*command, *_folders()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            cwd="/", start_new_session=True,
+            start.command("mpmon.probes.nvml.helper", said, str(os.getpid()), bare=True), stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
         )  # fmt: skip
         self._streams = [stream for stream in (self._process.stdin, self._process.stdout) if stream]
         self._asks, self._answers = (stream.fileno() for stream in self._streams)
@@ -127,10 +122,3 @@ def look_once(seconds: float, settings: Settings | None = None) -> Look:
         )
     finally:
         child.close()
-
-
-def _folders() -> list[str]:
-    """Where the helper finds mpmon and what mpmon uses; never the folder mpmon was called from, unless mpmon is there."""
-    house = os.path.dirname(os.path.dirname(os.path.abspath(mpmon.__file__)))
-    here = os.getcwd()
-    return [house, *(folder for folder in sys.path if os.path.isabs(folder) and folder not in {house, here})]

@@ -1,6 +1,6 @@
 """The helper's main thread: hears what is asked, answers what is known, never calls the driver itself.
 
-`main` is run by `mpmon.probes.nvml.child` with the settings as its argument; it ends with whoever started it.
+It is started by `mpmon.probes.nvml.child` with the settings as its argument; it ends with whoever started it.
 """
 
 from __future__ import annotations
@@ -190,3 +190,7 @@ def _end_with(parent: int) -> None:
     libc.prctl(PR_SET_NAME, b"mpmon-nvml")
     if os.getppid() != parent:
         os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
