@@ -1,13 +1,23 @@
-"""Starting a job with the queue shim on, and standing between it and whoever signals mpmon meanwhile."""
+"""Starting a job with the queue shim on, and standing between it and whoever signals mpmon meanwhile.
+
+Who starts a job by way of mpmon knows only mpmon's pid, so what is sent there is meant for the job, as with the init of a
+container.
+A key like Ctrl-C however makes the kernel signal every process of the terminal's foreground group: the job has that already.
+The two differ by the sender alone, which only sigwaitinfo(2) tells, and that needs signals which no thread lets through.  So
+all of mpmon blocks them, and one thread takes each and does what it would have done.
+"""
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import os
 import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
 from mpmon.errors import MpmonError
@@ -17,11 +27,32 @@ from mpmon.shim.places import VARIABLE, run_folder
 STARTUP = Path(__file__).parent / "shim" / "startup"
 """The folder whose `sitecustomize` turns the shim on."""
 
-FOR_BOTH = (signal.SIGINT, signal.SIGQUIT)
-"""Keys of the terminal send these to its whole foreground group, so the job gets them without mpmon, which stays."""
+LEFT = frozenset({
+    signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU,
+    signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS,
+})  # fmt: skip
+"""Not taken: what nobody can take, what tells of children, and faults.
 
-PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
-"""Sent to mpmon alone, and meant for what it runs."""
+Who blocks SIGTTIN or SIGTTOU gets errors from the terminal, or draws on it, where it had to stop (termios(3)).
+"""
+
+KERNELS = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH, signal.SIGXCPU})
+"""Not passed on when the kernel sends them: to the whole foreground group (termios(3), ioctl_tty(2)), or about the CPU time
+that mpmon itself has used.  Its SIGHUP is not among them: it goes to the leader of the session, which mpmon may be.
+"""
+
+MINDED = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH})
+"""The screen has handlers for these, and Ctrl-Z stops mpmon too."""
+
+IGNORED_BY_PYTHON = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+"""Whatever they did before its start; subprocess.Popen gives them back their usual effect in a child."""
+
+RESTORE = (
+    "import os, signal, sys; signal.pthread_sigmask(signal.SIG_SETMASK, map(int, sys.argv[1].split())); "
+    "[signal.signal(number, signal.SIG_DFL) for number in (signal.SIGPIPE, signal.SIGXFSZ)]; "
+    "os.execv(sys.argv[2], sys.argv[2:])"
+)
+"""Becomes another program with these signals blocked and no others."""
 
 
 class CannotStart(MpmonError):
@@ -41,15 +72,18 @@ class Launched:
         Raises:
             CannotStart: there is no such program.
         """
-        self._signals_of_before = {number: _take(number, self._signalled) for number in (*FOR_BOTH, *PASSED_ON)}
+        taken = {number for number in signal.valid_signals() - LEFT if _counts(number)}
+        self._blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, taken)
         try:
             self._process = subprocess.Popen(
                 list(command), env=dict(environment), stdin=subprocess.DEVNULL if output else None,
                 stdout=output, stderr=subprocess.STDOUT if output else None,
+                preexec_fn=self._let_through,  # noqa: PLW1509  there is one thread yet
             )  # fmt: skip
         except OSError as problem:
-            self.release_signals()
+            self._let_through()
             raise _refusal(command[0], problem) from problem
+        threading.Thread(target=self._take, args=(taken,), name="mpmon signals", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -64,19 +98,27 @@ class Launched:
             return None
         return 128 - status if status < 0 else status
 
-    def signal(self, number: int) -> None:
-        """Send one to its first process, if that is still there."""
-        self._process.send_signal(number)
+    def with_signals_of_before(self, command: Sequence[str]) -> list[str]:
+        """The words that run a program, named by its path, with the signals blocked that were when mpmon began."""
+        blocked = " ".join(str(int(number)) for number in self._blocked_before)
+        return [sys.executable, "-I", "-S", "-c", RESTORE, blocked, *command]
 
-    def release_signals(self) -> None:
-        """From now on they do to mpmon what they did before."""
-        for number, action in self._signals_of_before.items():
-            if action is not None:
-                signal.signal(number, action)
+    def _let_through(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked_before)
 
-    def _signalled(self, number: int, _frame: FrameType | None) -> None:
-        if number in PASSED_ON:
-            self.signal(number)
+    def _take(self, taken: set[int]) -> None:
+        """Take signals for ever, one after the other."""
+        while True:
+            came = signal.sigwaitinfo(taken)
+            if _is_for_the_job(came):
+                self._pass_on(came.si_signo)
+            if came.si_signo in MINDED:
+                _mind(came.si_signo)
+
+    def _pass_on(self, number: int) -> None:
+        # It has ended, or become another user's.
+        with contextlib.suppress(OSError):
+            self._process.send_signal(number)
 
 
 def environment(given: Mapping[str, str], *, dump_stacks: bool) -> dict[str, str]:
@@ -90,11 +132,25 @@ def environment(given: Mapping[str, str], *, dump_stacks: bool) -> dict[str, str
     return {**made, DUMPS: "1"} if dump_stacks else made
 
 
-def _take(number: signal.Signals, handler: signal._HANDLER) -> signal._HANDLER:  # pyright: ignore[reportPrivateUsage]
-    """Handle a signal unless it is ignored, which the job inherits (nohup, a job in the background)."""
-    if signal.getsignal(number) is signal.SIG_IGN:
-        return None
-    return signal.signal(number, handler)
+def _counts(number: int) -> bool:
+    """It is not ignored, which the job inherits (nohup, a job in the background)."""
+    return number in IGNORED_BY_PYTHON or signal.getsignal(number) is not signal.SIG_IGN
+
+
+def _is_for_the_job(came: signal.struct_siginfo) -> bool:
+    """By who sent it: sigaction(2) gives codes above 0 to the kernel, the others to processes that call kill(2) and its like."""
+    return came.si_signo not in KERNELS if came.si_code > 0 else came.si_pid != os.getpid()
+
+
+def _mind(number: int) -> None:
+    """Have mpmon do what it does at this signal, which this thread has taken."""
+    if number == signal.SIGTSTP and signal.getsignal(number) is signal.SIG_DFL:
+        # Let through here for once; whether it stops a process is the kernel's to say (orphaned groups, signal(7)).
+        signal.pthread_kill(threading.get_ident(), number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    else:
+        _thread.interrupt_main(signal.Signals(number))
 
 
 def _refusal(program: str, problem: OSError) -> CannotStart:

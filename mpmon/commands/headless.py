@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from mpmon.diagnosis.findings import Observation
+    from mpmon.launch import Launched
     from mpmon.source import Watch
 
 END_WITHIN_S = 3.0
@@ -29,9 +30,9 @@ HOOK_S = 60.0
 
 
 @contextmanager
-def watched(given: Namespace, pid: int) -> Generator[None, None, None]:
-    """Watch the job under a pid for as long as the block lasts."""
-    watcher = _Watcher(given, pid)
+def watched(given: Namespace, job: Launched) -> Generator[None, None, None]:
+    """Watch a job for as long as the block lasts."""
+    watcher = _Watcher(given, job)
     watcher.start()
     try:
         yield
@@ -40,10 +41,10 @@ def watched(given: Namespace, pid: int) -> Generator[None, None, None]:
 
 
 class _Watcher(threading.Thread):
-    def __init__(self, given: Namespace, pid: int) -> None:
+    def __init__(self, given: Namespace, job: Launched) -> None:
         super().__init__(name="mpmon watcher", daemon=True)
         self._given = given
-        self._pid = pid
+        self._job = job
         self._watch: Watch | None = None
         self._job_ended = threading.Event()
         self._hooks: list[threading.Thread] = []
@@ -51,7 +52,7 @@ class _Watcher(threading.Thread):
     def run(self) -> None:
         """Watch until told to leave, or until nothing of the job lives."""
         try:
-            with live.opened(self._given, self._pid, "lines") as watch:
+            with live.opened(self._given, self._job.pid, "lines") as watch:
                 self._watch = watch
                 for observation in watch:
                     if self._job_ended.is_set():
@@ -79,16 +80,17 @@ class _Watcher(threading.Thread):
             _say(line)
         if self._given.on_hang and any(event.kind == notice.BEGAN for event in notice.new(observation)):
             report = text.render(observation, ascii_only=self._given.ascii)
-            hook = threading.Thread(target=_call, args=(self._given.on_hang, report), daemon=True)
+            command = self._job.with_signals_of_before(["/bin/sh", "-c", self._given.on_hang])
+            hook = threading.Thread(target=_call, args=(command, report), daemon=True)
             hook.start()
             self._hooks.append(hook)
 
 
-def _call(command: str, report: str) -> None:
+def _call(command: list[str], report: str) -> None:
     """Run the user's command; what it writes goes to standard error, as the job's output is not mpmon's to touch."""
     try:
         called = subprocess.run(
-            ["/bin/sh", "-c", command], input=report + "\n", text=True, errors="replace", stdout=sys.stderr,
+            command, input=report + "\n", text=True, errors="replace", stdout=sys.stderr,
             start_new_session=True, timeout=HOOK_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -81,7 +81,7 @@ def _headless(given: Namespace, command: list[str]) -> int:
     from mpmon.launch import Launched
 
     job = Launched(command, _environment(given), None)
-    with headless.watched(given, job.pid):
+    with headless.watched(given, job):
         status = job.wait()
     return status or 0
 
@@ -100,9 +100,7 @@ def _on_screen(given: Namespace, command: list[str]) -> int:
     with output:
         job = Launched(command, _environment(given), output)
     _say(f"what {command[0]} writes goes to {name}")
-    left_with = live.watch(given, job.pid)
-    if left_with > 128:
-        job.signal(left_with - 128)
+    live.watch(given, job.pid)
     return _follow(name, job)
 
 

@@ -42,8 +42,9 @@ def run(watch: Watch, options: Options | None = None) -> int:
 
 @contextmanager
 def _signal_handlers_restored() -> Generator[None, None, None]:
-    """The app replaces the handlers of the signals that end it."""
-    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    """The app replaces the handlers of the signals that end it, and Textual those that stop it and those that follow."""
+    replaced = (*ENDING_SIGNALS, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+    before = {number: signal.getsignal(number) for number in replaced}
     try:
         yield
     finally:
