@@ -11,6 +11,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 FILE = os.path.abspath(__file__)
 _HOUSE = os.path.dirname(os.path.dirname(FILE))
 _STANDARD = os.path.dirname(os.__file__)
@@ -26,6 +30,14 @@ def command(module: str, *arguments: str, bare: bool = False) -> list[str]:
     """
     options = ["-I", "-S"] if bare else ["-I"]
     return [sys.executable, *options, FILE, module, *arguments, os.pathsep.join(_folders())]
+
+
+def words_of(cmdline: Sequence[str]) -> list[str]:
+    """The module that such a process runs, and its arguments; none of another process."""
+    for at, word in enumerate(cmdline[:4]):
+        if word.endswith("/mpmon/start.py"):
+            return list(cmdline[at + 1 : -1])
+    return []
 
 
 def _folders() -> list[str]:

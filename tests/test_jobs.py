@@ -175,9 +175,9 @@ def test_a_notebook_server_is_not_part_of_the_job(tmp_path: Path) -> None:
     [
         "python3 -m mpmon 4100",
         "python3 /usr/bin/mpmon",
-        "python3 -I /lib/mpmon/start.py mpmon.demo.supervisor x",
-        "python3 -I -S /lib/mpmon/start.py mpmon.probes.nvml.helper",
-        "python3 -I /lib/mpmon/start.py mpmon 4100",
+        "python3 -I /lib/mpmon/start.py mpmon.demo.supervisor x /lib",
+        "python3 -I -S /lib/mpmon/start.py mpmon.probes.nvml.helper {} 7 /lib",
+        "python3 -I /lib/mpmon/start.py mpmon 4100 /lib",
     ],
 )
 def test_mpmon_is_not_part_of_the_job(tmp_path: Path, command: str) -> None:
@@ -186,7 +186,9 @@ def test_mpmon_is_not_part_of_the_job(tmp_path: Path, command: str) -> None:
     assert Machine(str(tmp_path)).top(11) == 11
 
 
-@pytest.mark.parametrize("command", ["python3 -I /lib/mpmon/start.py mpmon.demo.scenes.loader", "python3 -m mpmonitor"])
+@pytest.mark.parametrize(
+    "command", ["python3 -I /lib/mpmon/start.py mpmon.demo.scenes.loader /lib", "python3 -m mpmonitor"]
+)
 def test_a_scene_of_the_demo_is_a_job_like_others(tmp_path: Path, command: str) -> None:
     fake_process(tmp_path, 10, 1, command)
     fake_process(tmp_path, 11, 10, "python3 train.py")

@@ -6,9 +6,9 @@ Of a process only what is asked for is read; what may not be read (another user'
 from __future__ import annotations
 
 import os
-import re
 from functools import cached_property
-from itertools import pairwise
+
+from mpmon import start
 
 PROC = "/proc"
 
@@ -32,9 +32,6 @@ SEMAPHORES = "/dev/shm/sem."
 
 SERVERS = ("jupyter", "airflow", "supervisord", "celery")
 """Python programs that start jobs without being part of them."""
-
-STARTER = "/mpmon/start.py"
-"""The script of every Python that mpmon starts for itself; the next word is the module."""
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -77,10 +74,10 @@ class Candidate:
     @cached_property
     def is_mpmon(self) -> bool:
         """Mpmon itself, on whatever duty; the scenes of its demo are jobs like others."""
-        words = self.cmdline[:5]
+        words = self.cmdline[:4]
         by_script = any(word.rpartition("/")[2] == "mpmon" for word in words[:2])
-        modules = [word for before, word in pairwise(words) if before == "-m" or before.endswith(STARTER)]
-        by_module = any(re.match(r"mpmon(?!\.demo\.scenes\.)(\.|$)", module) for module in modules)
+        module = words[words.index("-m") + 1] if "-m" in words[:-1] else "".join(start.words_of(self.cmdline)[:1])
+        by_module = module.partition(".")[0] == "mpmon" and not module.startswith("mpmon.demo.scenes.")
         return by_script or by_module
 
     @cached_property

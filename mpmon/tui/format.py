@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from itertools import groupby
 
+from mpmon import start
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -173,4 +175,4 @@ def _after_interpreter_options(arguments: list[str]) -> list[str]:
         if arguments[index] == "-m":
             return arguments[index + 1 :]
         index += 2 if arguments[index] in takes_value else 1
-    return arguments[index:]
+    return start.words_of(arguments) or arguments[index:]

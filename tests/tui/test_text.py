@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mpmon import start
 from mpmon.diagnosis.findings import ProcessView
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.frames import frame_lines, is_users
@@ -48,6 +49,7 @@ def test_size(count: int | None, said: str) -> None:
         (("python", "-X", "dev", "t.py"), "t.py"),
         (("python", "-c", "import this"), "-c import this"),
         (("/opt/bin/torchrun", "t.py"), "torchrun t.py"),
+        (tuple(start.command("mpmon.demo.scenes.loader")), "mpmon.demo.scenes.loader"),
         (("python3",), "python3"),
     ],
 )

@@ -1,0 +1,62 @@
+"""Whether an installed mpmon works: its demo finds the cause, its screen comes up and leaves.
+
+Takes the program; says what was tried, and ends with a status other than 0 when it failed.
+"""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+
+HUNG = 3
+PATIENCE_S = 90.0
+FOOT = b"quit"
+"""The first picture, which is drawn without Textual, has no keys at its foot."""
+
+
+def report(program: str) -> None:
+    """The demo as a report."""
+    answer = subprocess.run([program, "demo", "loader", "--once"], capture_output=True, text=True, cwd="/", check=False)
+    found = re.search(r"cause: .*", answer.stdout)
+    print(f"demo loader --once: status {answer.returncode}, {found[0] if found else 'no cause'}")
+    if answer.returncode != HUNG or not found:
+        sys.exit(answer.stdout + answer.stderr)
+
+
+def screen(program: str) -> None:
+    """The demo on a terminal, left as soon as it is shown."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(program, [program, "demo", "loader"], {**os.environ, "TERM": "xterm-256color"})  # noqa: S606
+    shown = drawn(terminal, FOOT)
+    if FOOT in shown:
+        os.write(terminal, b"q")
+        shown += drawn(terminal)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print(f"demo loader on a terminal: status {status}")
+    if status != 0 or FOOT not in shown:
+        sys.exit(shown[-2000:].decode(errors="replace"))
+
+
+def drawn(terminal: int, until: bytes | None = None) -> bytes:
+    """What is drawn until these words are, or until the program has ended."""
+    shown = b""
+    deadline = time.monotonic() + PATIENCE_S
+    while until is None or until not in shown:
+        if not select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            sys.exit(f"after {PATIENCE_S:.0f} s there is only: {shown[-2000:]!r}")
+        try:
+            read = os.read(terminal, 1 << 16)
+        except OSError:  # EIO: nobody has the terminal open any more
+            read = b""
+        if not read:
+            break
+        shown += read
+    return shown
+
+
+report(sys.argv[1])
+screen(sys.argv[1])
