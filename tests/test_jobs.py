@@ -17,7 +17,8 @@ from mpmon import demo
 from mpmon.errors import CannotTell
 from mpmon.jobs import Job, age, choose, describe, running_jobs
 from mpmon.probes.machine import Machine
-from mpmon.probes.rights import user_name
+from mpmon.probes.maps import MAPS_LIMIT
+from mpmon.probes.rights import is_python, user_name
 
 WAIT = "print('ready', flush=True); import sys; sys.stdin.read()"
 TORCH_THREAD = f"""
@@ -162,6 +163,19 @@ def test_what_may_not_be_read_is_tolerated(tmp_path: Path) -> None:
     assert (seen.root_pid, seen.processes, seen.why) == (10, 2, ("torchrun",))
     assert seen.start_time == 1000 + 500 / os.sysconf("SC_CLK_TCK")
     assert Machine(str(tmp_path)).top(11) == 10
+
+
+def test_of_a_list_of_mappings_only_a_part_is_read(tmp_path: Path) -> None:
+    """Sparse, so that it costs nothing; behind the limit stands what would tell of torch."""
+    folder = fake_process(tmp_path, 10, 1, "/usr/bin/python3 train.py")
+    with (folder / "maps").open("wb") as maps:
+        maps.seek(MAPS_LIMIT)
+        maps.write(b"libtorch libpython")
+    assert running_jobs(str(tmp_path)) == ()
+    assert is_python(10, tmp_path) is not True
+    with (folder / "maps").open("r+b") as maps:
+        maps.write(b"libtorch libpython")
+    assert [job.why for job in running_jobs(str(tmp_path))] == [("torch is loaded",)]
 
 
 def test_a_notebook_server_is_not_part_of_the_job(tmp_path: Path) -> None:

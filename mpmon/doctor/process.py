@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mpmon.doctor.check import Check
 from mpmon.doctor.stacks import STACKS, check_target_stacks
+from mpmon.probes.files import read
 from mpmon.probes.rights import (
     Credentials,
     is_dumpable,
@@ -135,7 +136,7 @@ def check_file(pid: int, name: str, what: str, proc: Path) -> Check:
         if name == "fd":
             os.listdir(path)
         else:
-            path.read_bytes()
+            read(str(path))
     except OSError as error:
         remedy = "see what is said above on rights and users" if isinstance(error, PermissionError) else ""
         return Check(what, ok=False, because=f"{path}: {error.strerror}", do_this=remedy)

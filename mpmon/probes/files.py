@@ -59,11 +59,7 @@ class Proc:
         Raises:
             OSError: as open(2) and read(2).
         """
-        descriptor = os.open(self.path(*parts), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return _read_all(descriptor, limit)
-        finally:
-            os.close(descriptor)
+        return read(self.path(*parts), limit)
 
     def text(self, *parts: str | int, limit: int = CHUNK) -> str:
         """As `read`, decoded; bytes that are not UTF-8 become U+FFFD."""
@@ -174,6 +170,19 @@ def sleeps_in_kernel(proc: Proc, pid: int) -> bool:
 @lru_cache(maxsize=4)
 def _same_tree(root: str) -> Proc:
     return Proc(root)
+
+
+def read(path: str, limit: int = CHUNK) -> bytes:
+    """The file's bytes, at most `limit`.
+
+    Raises:
+        OSError: as open(2) and read(2).
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _read_all(descriptor, limit)
+    finally:
+        os.close(descriptor)
 
 
 def _clock(pid: int) -> int | None:

@@ -9,6 +9,8 @@ import os
 from functools import cached_property
 
 from mpmon import start
+from mpmon.probes.files import CHUNK, read
+from mpmon.probes.maps import MAPS_LIMIT
 
 PROC = "/proc"
 
@@ -32,6 +34,9 @@ SEMAPHORES = "/dev/shm/sem."
 
 SERVERS = ("jupyter", "airflow", "supervisord", "celery")
 """Python programs that start jobs without being part of them."""
+
+STAT_LIMIT = 1 << 20
+"""Bytes of the machine's `stat`: the time of boot stands behind a line for each CPU and a number for each interrupt."""
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -87,7 +92,7 @@ class Candidate:
 
     def signs(self, parent: Candidate | None) -> tuple[str, ...]:
         """What makes it look like part of a PyTorch or multiprocessing job."""
-        maps = _text(f"{self.folder}/maps")
+        maps = _text(f"{self.folder}/maps", MAPS_LIMIT)
         found = [meaning for sign, meaning in MAP_SIGNS.items() if sign in maps]
         found += {meaning for sign, meaning in ARGUMENT_SIGNS.items() if self._argument_says(sign)}
         if _has_gpu(f"{self.folder}/fd"):
@@ -104,10 +109,9 @@ class Candidate:
         return any(word == sign or word.endswith(f"/{sign}") or f"from {sign} import" in word for word in first)
 
 
-def _text(path: str) -> str:
+def _text(path: str, limit: int = CHUNK) -> str:
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.readall().decode(errors="replace")
+        return read(path, limit).decode(errors="replace")
     except OSError:
         return ""
 
@@ -192,5 +196,5 @@ class Machine:
 
     def boot_time(self) -> float:
         """`btime` of proc_stat(5), seconds since the epoch."""
-        lines = _text(f"{self.proc}/stat").splitlines()
+        lines = _text(f"{self.proc}/stat", STAT_LIMIT).splitlines()
         return next((float(line.split()[1]) for line in lines if line.startswith("btime ")), 0.0)

@@ -13,6 +13,8 @@ import pwd
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mpmon.probes.files import read
+from mpmon.probes.maps import MAPS_LIMIT
 from mpmon.probes.status import status_fields
 
 CAP_SYS_PTRACE = 19
@@ -107,10 +109,10 @@ def is_python(pid: int, proc: Path) -> bool | None:
     try:
         if "python" in os.readlink(proc / str(pid) / "exe").rpartition("/")[2]:
             return True
-        maps = (proc / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
+        maps = read(str(proc / str(pid) / "maps"), MAPS_LIMIT)
     except OSError:
         return None
-    return "libpython" in maps
+    return b"libpython" in maps
 
 
 def user_name(uid: int) -> str:

@@ -20,6 +20,7 @@ import contextlib
 import itertools
 import math
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,11 @@ PARALLEL = 2
 
 OUTPUT_LIMIT = 1 << 25
 """Bytes of one dump; a runaway recursion prints a thousand frames, 1 MB."""
+
+LIMITS = {resource.RLIMIT_AS: 1 << 29, resource.RLIMIT_CORE: 0}
+"""Of py-spy (getrlimit(2)): a job may have mappings whose list alone has a gigabyte, for its usual needs 40 MB are enough; and
+what it has read of the job is not left in a file.
+"""
 
 MAX_FRAMES = 400
 """Frames of one thread that are kept, the innermost and the outermost halves."""
@@ -208,6 +214,7 @@ class StackProbe:
             start_new_session=True,
         )  # fmt: skip
         self._running.add(process)
+        limit(process.pid)
         try:
             output, words = process.communicate(timeout=self._deadline_s)
         except subprocess.TimeoutExpired:
@@ -408,6 +415,16 @@ def run_counters(proc: Proc, pid: int) -> dict[int, bytes]:
     except OSError:
         return counters
     return counters
+
+
+def limit(pid: int) -> None:
+    """Lower the limits of a child, where they are not lower already."""
+    # It has ended already, or became another user (setuid).
+    with contextlib.suppress(OSError):
+        for kind, most in LIMITS.items():
+            soft, hard = resource.prlimit(pid, kind)
+            if soft == resource.RLIM_INFINITY or soft > most:
+                resource.prlimit(pid, kind, (most, hard))
 
 
 def _first_sentence(words: str) -> str:

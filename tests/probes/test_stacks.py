@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,18 @@ from hypothesis import strategies as st
 
 from mpmon.model import Stack
 from mpmon.probes.files import Proc
-from mpmon.probes.stacks import ATTEMPTS, KNOWN_LOCALS, MAX_FRAMES, TORN, BadDump, Numbers, StackProbe, parse_dump
+from mpmon.probes.stacks import (
+    ATTEMPTS,
+    KNOWN_LOCALS,
+    LIMITS,
+    MAX_FRAMES,
+    TORN,
+    BadDump,
+    Numbers,
+    StackProbe,
+    limit,
+    parse_dump,
+)
 
 RECORDED = (Path(__file__).parent / "fixtures" / "pyspy" / "threads.json").read_bytes()
 AT = 7.0
@@ -197,6 +210,23 @@ def test_frames_that_change_too_fast_are_asked_for_again(
     stacks, unknowns = probe.dump([os.getpid()], lambda: AT)
     assert (os.getpid() in stacks, os.getpid() in unknowns) == (found, not found)
     assert log.read_text() == "x" * min(times + 1, ATTEMPTS)
+
+
+def test_the_memory_of_py_spy_is_limited(spy: Callable[[str], StackProbe]) -> None:
+    kilobytes = LIMITS[resource.RLIMIT_AS] >> 10
+    script = f'until [ "$(ulimit -v) $(ulimit -c)" = "{kilobytes} 0" ]; do :; done; echo "limited to $(ulimit -v)" >&2; exit 1'
+    assert told(spy(script)) == f"py-spy: limited to {kilobytes}"
+
+
+def test_a_lower_limit_stays() -> None:
+    lower = (LIMITS[resource.RLIMIT_AS] // 2, resource.getrlimit(resource.RLIMIT_AS)[1])
+    child = subprocess.Popen(["sleep", "1000"])
+    resource.prlimit(child.pid, resource.RLIMIT_AS, lower)
+    limit(child.pid)
+    assert resource.prlimit(child.pid, resource.RLIMIT_AS) == lower
+    child.kill()
+    child.wait()
+    limit(child.pid)
 
 
 def test_without_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
