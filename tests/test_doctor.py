@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.doctor import Check, checkup, exit_status, machine, render
+from mpmon.doctor import Check, checkup, exit_status, machine, render, tools
 from mpmon.doctor.tools import check_py_spy
 from mpmon.probes.nvml.wire import Look
 from mpmon.probes.rights import why_unreadable
@@ -23,6 +23,7 @@ from tests.nvml.fixture import Standin
 SYS_PTRACE = 1 << 19
 READY = "print('ready', flush=True); import sys; sys.stdin.read()"
 Uids = tuple[int, int, int]
+Executable = Callable[[str], str]
 
 
 class FakeProc:
@@ -219,6 +220,19 @@ def py_spy(pid: int) -> tuple[int, object]:
     return done.returncode, json.loads(done.stdout or b"[]")
 
 
+def test_a_process_with_a_name_that_would_act_on_the_terminal() -> None:
+    name = 'import ctypes; ctypes.CDLL(None).prctl(15, b"a\\x1b[31m\\x9b2J", 0, 0, 0); '
+    with started(sys.executable, "-c", name + READY) as pid:
+        text = render(checkup(pid))
+    assert r"a\x1b[31m" in text
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_a_py_spy_that_does_not_end(executable: Executable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "DEADLINE_S", 0.5)
+    assert "no answer within 0.5 s" in check_py_spy(executable("exec sleep 1000")).because
+
+
 def test_this_machine_and_a_process_that_is_not_python() -> None:
     with started("/bin/sh", "-c", "echo ready; read line") as pid:
         checks = checkup(pid)
@@ -246,9 +260,6 @@ def test_this_machine_alone() -> None:
     checks = checkup(None)
     assert named(checks, "stacks of a child").ok is (exit_status(checks) == 0)
     assert named(checks, "NVIDIA driver").because
-
-
-Executable = Callable[[str], str]
 
 
 @pytest.fixture

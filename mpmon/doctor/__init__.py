@@ -17,6 +17,7 @@ from mpmon.doctor.process import checks_of_process
 from mpmon.doctor.rights import checks_of_rights
 from mpmon.doctor.stacks import STACKS
 from mpmon.doctor.tools import checks_of_tools
+from mpmon.printable import written_out
 
 __all__ = ["Check", "checkup", "exit_status", "render"]
 
@@ -41,4 +42,4 @@ def render(checks: Sequence[Check]) -> str:
         lines.append(f"{word:<8} {check.name:<{width}}  {check.because}")
         if check.do_this:
             lines.append(f"{'':<8} {'':<{width}}  do: {check.do_this}")
-    return "\n".join(lines)
+    return "\n".join(map(written_out, lines))

@@ -11,7 +11,7 @@ from importlib import metadata
 from importlib.util import find_spec
 
 from mpmon.doctor.check import DEADLINE_S, Check
-from mpmon.probes.stacks import find_py_spy
+from mpmon.probes.stacks import find_py_spy, limit
 
 OLDEST_PY_SPY = (0, 4, 3)
 """The first one that names the threads and classes of Python 3.14."""
@@ -54,20 +54,23 @@ def check_torch() -> Check:
 def answer_of(command: Sequence[str]) -> tuple[int | None, str]:
     """Exit status and output of a command; `None` when it did not end in time or could not start."""
     try:
-        done = subprocess.run(
+        started = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=DEADLINE_S,
-            check=False,
             env={**os.environ, "RUST_BACKTRACE": "0"},
         )
-    except subprocess.TimeoutExpired:
-        return None, f"no answer within {DEADLINE_S:g} s"
     except OSError as error:
         return -1, error.strerror or "it cannot be started"
-    return done.returncode, done.stdout.decode(errors="replace")
+    with started:
+        limit(started.pid)
+        try:
+            said, _ = started.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            return None, f"no answer within {DEADLINE_S:g} s"
+    return started.returncode, said.decode(errors="replace")
 
 
 def first_line(said: str) -> str:
