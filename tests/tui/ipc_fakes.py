@@ -5,43 +5,42 @@ from __future__ import annotations
 import msgspec
 
 from mpmon.diagnosis.findings import (
-    Certainty,
     Diagnosis,
     Event,
-    Finding,
-    Link,
     Moment,
     Observation,
-    Place,
-    ProcessView,
     Remark,
-    Suspect,
     Verdict,
-    Waiter,
 )
-from mpmon.diagnosis.remarks import ipc_leak_by_consumer, shm_near_full
+from mpmon.diagnosis.remarks import ipc_leak_by_consumer
 from mpmon.model import (
     Blocked,
     ExportRecord,
     Handle,
     ImportRecord,
+    KernelObject,
     Limits,
     QueueRecord,
     QueueState,
+    Remembered,
+    SemaphoreUse,
     SharedFile,
     SharedMemory,
     SharedUse,
     ShimProcess,
     Snapshot,
+    Thread,
 )
 from tests.tui.fakes import (
+    DAY_S,
     INDICES,
+    LIBRARY,
     LOADER,
     LOADER_WORKERS,
     MIB,
     NOW,
     RESULTS,
-    USER_FILE,
+    diagnosed,
     frame,
     hung,
     process,
@@ -242,20 +241,51 @@ JOBS = "pipe:950"
 
 
 def full(*, now: float = NOW) -> Observation:
-    """Two processes put into a queue that its only reader does not empty any more; two items could not be sent."""
-    began = now - 252.0
-    rows = (process(MAIN, ppid=4000), process(READER), *(process(pid) for pid in WRITERS))
+    """Two processes put into a queue that its only reader does not empty any more; three items could not be sent."""
+    found = diagnosed(full_queue(now + at, now - 252.0) for at in range(-30, 1, 5))
+    return msgspec.structs.replace(found, watched_s=300.0, trend=_trend(now))
+
+
+def full_queue(now: float, began: float) -> Snapshot:
+    """One look at that job, in which nothing runs any more."""
+    names = {READER: "uploader", **{pid: f"Producer-{pid - 4140}" for pid in WRITERS}}
+    rows = (process(MAIN, ppid=4000), *(process(pid) for pid in names))
     room = semaphores(9500)["room"]
-    snapshot = Snapshot(
+    puts = {READER: -56, **dict.fromkeys(WRITERS, 60)}
+    join = (
+        frame("poll", f"{LIBRARY}/multiprocessing/popen_fork.py", 27),
+        frame("wait", f"{LIBRARY}/multiprocessing/popen_fork.py", 43),
+        frame("join", f"{LIBRARY}/multiprocessing/process.py", 149),
+        frame("main", "/home/ada/cats/job.py", 31),
+    )
+    put = frame("put", f"{LIBRARY}/multiprocessing/queues.py", 89), frame("produce", "/home/ada/cats/job.py", 40)
+    return Snapshot(
         taken_at=now,
         root_pid=MAIN,
         root_start_time=NOW - 600,
         processes=rows,
-        stacks=(stack(READER, frame("upload", line=88), frame("run", line=12)),),
+        threads=tuple(Thread(pid=row.pid, tid=row.pid, name="python", slices=20, run_ns=10**9) for row in rows),
+        stacks=(
+            stack(MAIN, *join, at=began + 2),
+            stack(READER, frame("upload", line=88), frame("run", line=12), at=began + 2),
+            *(stack(pid, *put, at=began + 2) for pid in WRITERS),
+        ),
         blocked=(
-            Blocked(pid=READER, tid=READER, state="S", syscall="clock_nanosleep", ran_at=began, wakes_at=began + 3600.0),
+            Blocked(pid=MAIN, tid=MAIN, state="S", syscall="wait4", ran_at=NOW - 590, waits_on=(f"process:{READER}",)),
+            Blocked(pid=READER, tid=READER, state="S", syscall="clock_nanosleep", ran_at=began, wakes_at=began + DAY_S),
             *(Blocked(pid=pid, tid=pid, state="S", syscall="futex", ran_at=began, waits_on=(room,)) for pid in WRITERS),
         ),
+        objects=(
+            KernelObject(id=JOBS, kind="pipe", fill=5213, capacity=65536),
+            KernelObject(id=room, kind="semaphore", value=0),
+        ),
+        handles=(
+            Handle(pid=READER, object=JOBS, fd=5, writes=False),
+            *(Handle(pid=pid, object=JOBS, fd=6, reads=False) for pid in WRITERS),
+            *(Handle(pid=pid, object=room) for pid in names),
+        ),
+        semaphores=tuple(SemaphoreUse(pid=pid, object=room, count=count, max_value=64) for pid, count in puts.items()),
+        remembered=tuple(Remembered(pid=MAIN, child=pid, name=name) for pid, name in names.items()),
         queues=(
             queue(JOBS, items=64, unread=5213, capacity=64, putters=WRITERS, getters=(READER,)),
             queue("pipe:951", items=0, unread=0, capacity=64, putters=(READER,), getters=(MAIN,)),
@@ -280,50 +310,6 @@ def full(*, now: float = NOW) -> Observation:
         ),
         limits=tuple(limits(row.pid) for row in rows),
     )  # fmt: skip
-    return Observation(snapshot=snapshot, diagnosis=_full_diagnosis(began), watched_s=300.0, trend=_trend(now))
-
-
-def _full_diagnosis(began: float) -> Diagnosis:
-    place = Place(function="upload", file=USER_FILE, line=88)
-    finding = Finding(
-        cause="queue-full",
-        certainty=Certainty.PROVED,
-        summary="process uploader sleeps in upload() at dataset.py:88 and does not empty the queue that two processes put into",
-        suspects=(Suspect(pid=READER, role="process uploader", tid=READER, frame=place),),
-        waiters=tuple(
-            Waiter(pid=pid, role=f"process Producer-{pid - 4140}", waits_for="room in a queue") for pid in WRITERS
-        ),
-        chain=(
-            Link(pid=WRITERS[0], role="process Producer-1", does="queue.put"),
-            Link(pid=READER, role="process uploader", does="time.sleep", place=place),
-        ),
-        evidence=("the queue has 64 of 64 items",),
-        advice=("Look at upload() in dataset.py: it has no timeout.",),
-        since=began,
-    )
-    views = (
-        ProcessView(pid=MAIN, role="main", mood="waiting", does="joins its children", cpu_percent=0.0),
-        ProcessView(pid=READER, role="process uploader", parent=MAIN, mood="suspect", does="asleep in upload()", cpu_percent=0),
-        *(
-            ProcessView(
-                pid=pid, role=f"process Producer-{pid - 4140}", parent=MAIN, mood="waiting", does="waiting for room in a queue",
-                cpu_percent=0.0,
-            )
-            for pid in WRITERS
-        ),
-    )  # fmt: skip
-    remark = Remark(
-        topic=shm_near_full.TOPIC, summary="/dev/shm is 98 % full: 63 MiB of 64 MiB", pids=(WRITERS[0],),
-        advice=("Give it more room: docker run --shm-size=8g",),
-    )  # fmt: skip
-    return Diagnosis(
-        verdict=Verdict.HUNG,
-        since=began,
-        because=finding.summary,
-        findings=(finding,),
-        remarks=(remark,),
-        processes=views,
-    )
 
 
 def _trend(now: float) -> tuple[Moment, ...]:
