@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-import mpmon
+from mpmon import start
 from mpmon.probes.aside.calls import Unanswered
 from mpmon.probes.aside.wire import Answer, Place, Question, Unpacker, WhereIs, packed
-
-CODE = "import sys; sys.path += sys.argv[2:]; from mpmon.probes.aside.helper import main; main(int(sys.argv[1]))"
-"""What the helper runs, in an interpreter that takes nothing from the user's folder or environment (`-I`) and runs none of
-the start-up code of other packages (`-S`)."""
 
 PATIENCE_S = 1.0
 """How long a call may make no headway."""
@@ -152,7 +147,7 @@ class Aside:
         self._starts += 1
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", CODE, str(os.getpid()), *_folders()],
+                start.command("mpmon.probes.aside.helper", str(os.getpid()), bare=True),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
             )  # fmt: skip
         except OSError:
@@ -274,10 +269,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 _OUTLIVING: list[subprocess.Popen[bytes]] = []
-
-
-def _folders() -> list[str]:
-    """Where the helper finds mpmon and what mpmon uses; never the folder mpmon was called from, unless mpmon is there."""
-    house = os.path.dirname(os.path.dirname(os.path.abspath(mpmon.__file__)))
-    here = os.getcwd()
-    return [house, *(folder for folder in sys.path if os.path.isabs(folder) and folder not in {house, here})]

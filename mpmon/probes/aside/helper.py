@@ -6,19 +6,16 @@ So a call that hangs costs a thread and nothing else, and one that does not cost
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
+import sys
 import threading
 import time
 from typing import Any
 
 from mpmon.probes.aside.wire import Answer, Place, Question, Unpacker, packed
+from mpmon.start import end_with
 
 CHUNK = 1 << 16
-
-PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
-"""Of <linux/prctl.h>."""
 
 
 class Helper:
@@ -97,7 +94,7 @@ def _frame(number: int, result: Any, raised: BaseException | None, cpu_s: float)
 
 def main(parent: int) -> None:
     """Serve the process that started this one, and end with it."""
-    _end_with(parent)
+    end_with(parent, b"mpmon-aside")
     answers = os.dup(1)
     # Whatever a library may print goes nowhere.
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -106,10 +103,5 @@ def main(parent: int) -> None:
     Helper(0, answers).serve()
 
 
-def _end_with(parent: int) -> None:
-    """Have the kernel end this process with its parent; be told from the job by name."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    libc.prctl(PR_SET_NAME, b"mpmon-aside")
-    if os.getppid() != parent:
-        os._exit(0)
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

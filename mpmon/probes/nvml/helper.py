@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -23,9 +22,7 @@ from mpmon.probes.nvml.device import Device
 from mpmon.probes.nvml.events import Events
 from mpmon.probes.nvml.tasks import Task, TaskRunner
 from mpmon.probes.nvml.wire import Ask, Look, Settings
-
-PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
-"""Of <linux/prctl.h>."""
+from mpmon.start import end_with
 
 
 class Driver:
@@ -153,7 +150,7 @@ class Helper:
 
 def main(arguments: list[str]) -> None:
     """Answer a line of JSON for each line of JSON, until there are no more."""
-    _end_with(int(arguments[1]))
+    end_with(int(arguments[1]), b"mpmon-nvml")
     answers = _private_output()
     helper = Helper(msgspec.json.decode(arguments[0], type=Settings))
     for line in sys.stdin.buffer:
@@ -181,15 +178,6 @@ def _private_output() -> BinaryIO:
     os.dup2(nowhere, 1)
     os.close(nowhere)
     return answers
-
-
-def _end_with(parent: int) -> None:
-    """Have the kernel end this process with its parent, also when a thread is stuck; be told from the job by name."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    libc.prctl(PR_SET_NAME, b"mpmon-nvml")
-    if os.getppid() != parent:
-        os._exit(0)
 
 
 if __name__ == "__main__":
