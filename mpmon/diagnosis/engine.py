@@ -27,6 +27,7 @@ from mpmon.diagnosis.needs import node
 from mpmon.diagnosis.needs.connections import serves_one
 from mpmon.diagnosis.needs.dead import death, did
 from mpmon.diagnosis.remarks import remarks
+from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.roles import HELPERS, is_python, topmost_python
 from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.views import process_views
@@ -223,8 +224,7 @@ def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
 
 def _finding(knot: Knot) -> Finding:
     cause, claim = _claim(knot)
-    roots = knot.roots if knot.ending is not Ending.OPEN else knot.roots[:1]
-    suspects = claim.suspects if claim.suspects is not None else tuple(map(knot.case.suspect, roots))
+    suspects = claim.suspects if claim.suspects is not None else responsible(knot)
     found = Finding(
         cause=cause, certainty=_certainty(knot, claim), summary=_sentence(claim.summary, knot),
         suspects=tuple(_with_end(knot.case, suspect) for suspect in suspects),

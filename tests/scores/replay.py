@@ -15,7 +15,8 @@ import pytest
 
 from mpmon.diagnosis import History, engine
 from mpmon.diagnosis.findings import Finding, Suspect
-from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.rules import RULES, Rule
 from mpmon.session.recording import read_recording
 from tests.hangs.expected import Expected, cases, read_expected
@@ -45,11 +46,8 @@ class Stuck(msgspec.Struct, frozen=True):
             return engine._claim(self.knot)[0]
 
     def roots(self) -> tuple[Suspect, ...]:
-        """Who must move first by the graph alone: the processes that its roots name, else the threads that the engine takes."""
-        knot = self.knot
-        named = tuple(gone.pid for gone in knot.gone) or (knot.nobody.blame if knot.nobody else ())
-        threads = knot.roots if knot.ending is not Ending.OPEN else knot.roots[:1]
-        return tuple(map(knot.case.suspect, [(pid, pid) for pid in named] or threads))
+        """Who must move first by the structure of the graph alone."""
+        return responsible(self.knot)
 
 
 class Hang(msgspec.Struct, frozen=True):

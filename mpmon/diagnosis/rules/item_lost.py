@@ -10,7 +10,7 @@ What to do: search the log for `QueueFeederThread`; make the item picklable; rai
 
 from __future__ import annotations
 
-from mpmon.diagnosis.findings import Certainty, Suspect
+from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
@@ -37,7 +37,6 @@ def claim(knot: Knot) -> Claim | None:
             "Search the job's standard error for QueueFeederThread: the item could not be pickled or sent.",
             "Raise the limit of open files (ulimit -n), or torch.multiprocessing.set_sharing_strategy('file_system').",
         ),
-        suspects=tuple(_worker(knot, pid) for pid in knot.nobody.blame),
     )
 
 
@@ -59,7 +58,3 @@ def _never_set(knot: Knot) -> Claim | None:
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, waiting)),
     )
-
-
-def _worker(knot: Knot, pid: int) -> Suspect:
-    return knot.case.suspect((pid, pid))

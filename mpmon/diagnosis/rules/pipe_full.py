@@ -34,7 +34,6 @@ def claim(knot: Knot) -> Claim | None:
             evidence=(need.evidence or f"pid {writer[0]} is blocked in write",),
             advice=("Use communicate(), or read the output while the process runs, or send it to a file.",),
             certainty=Certainty.PROVED,
-            suspects=(knot.case.suspect(reader),),
         )
     return None
 

@@ -36,7 +36,6 @@ def claim(knot: Knot) -> Claim | None:
         summary=f"{producers} block in put(): the queue is full, and its consumer{f' {names}' if names else ''} is gone",
         evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
         advice=(*advice_on(knot.case, pids), "Use put(timeout=…), and check Process.is_alive() of the consumer."),
-        suspects=tuple(map(knot.case.dead_suspect, pids)) or None,
     )
 
 
@@ -66,7 +65,6 @@ def _awaited_by_readers(knot: Knot) -> Claim | None:
             "Let a thread of its own take things out.",
         ),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.suspect, readers)),
     )
 
 

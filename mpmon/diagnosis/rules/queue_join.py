@@ -40,7 +40,6 @@ def claim(knot: Knot) -> Claim | None:
                 "SimpleQueue has no feeder thread: there put() itself blocks, at a line that one can see.",
             ),
             certainty=Certainty.PROVED,
-            suspects=(knot.case.suspect(joiner),),
         )
     return None
 

@@ -44,7 +44,6 @@ def claim(knot: Knot) -> Claim | None:
         summary=f"{names}, and {knot.who_waits() or f'{knot.role()} is {knot.doing()}'}",
         evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
         advice=(*advice_on(knot.case, pids), _NOTICE),
-        suspects=tuple(map(knot.case.dead_suspect, pids)),
     )
 
 

@@ -1,0 +1,86 @@
+"""Who of a stuck set must move first, by what its members wait for.
+
+Where the chain ends, its end is responsible: a leaf, the dead, those whose part nobody does.  Where it ends nowhere, because all
+members wait for one another, the kinds of their waits tell:
+
+- one waits for *room*, another, who alone could make it, for anything else: who could make room does not, and is responsible;
+- one waits for an *item*, and a producer has ended: that one is;
+- one waits for a *lock*, its holder for anything else: the holder keeps what others need, and is responsible;
+- all wait for the same kind of thing: all of them are.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.balances import put_by_ended
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Suspect
+from mpmon.diagnosis.graph import Nobody
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.knot import Ending, Knot
+from mpmon.diagnosis.needs.dead import crashed_relatives
+from mpmon.diagnosis.waits import Wait
+
+_LOCKS = frozenset({Wait.LOCK, Wait.THREAD_LOCK, Wait.FILE_LOCK})
+
+
+def responsible(knot: Knot) -> tuple[Suspect, ...]:
+    """The threads, or the processes where these have ended."""
+    case = knot.case
+    if knot.gone:
+        return tuple(case.dead_suspect(gone.pid) for gone in knot.gone)
+    if blamed := dict.fromkeys(pid for end in knot.closed.roots if isinstance(end, Nobody) for pid in end.blame):
+        return tuple(case.suspect((pid, pid)) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed)
+    if knot.ending not in (Ending.CYCLE, Ending.OPEN):
+        return tuple(map(case.suspect, knot.roots))
+    if lost := _lost_producers(knot):
+        return tuple(map(case.dead_suspect, lost))
+    found = _makers_of_room(knot) or _holders_of_locks(knot)
+    return tuple(map(case.suspect, found or (knot.roots if knot.ending is Ending.CYCLE else knot.roots[:1])))
+
+
+def waits_for_room(case: Case, key: ThreadKey) -> bool:
+    """In a pipe, a queue or a socket."""
+    kind, blocked = case.standing(key).kind, case.blocked.get(key)
+    sends = kind in (Wait.SOCKET, Wait.POLL) and blocked is not None and blocked.writes
+    return sends or kind in (Wait.PIPE_WRITE, Wait.QUEUE_PUT)
+
+
+def _makers_of_room(knot: Knot) -> list[ThreadKey]:
+    """Those who alone could make the room that members wait for, and wait for something else meanwhile."""
+    members = [key for key in knot.closed.members if waits_for_room(knot.case, key)]
+    # The writer's own process has the other end as well, and would not read what it has written.
+    pairs = [(key, target) for key in members for target in _helpers(knot, key) if target[0] != key[0]]
+    pairs = [(key, target) for key, target in pairs if not _waits_to_write(knot, target)]
+    # Of several who could, whoever waits for the writer: the others may have the other end by chance.
+    waiting = [target for key, target in pairs if any(helper[0] == key[0] for helper in _helpers(knot, target))]
+    return list(dict.fromkeys(waiting or [target for _, target in pairs]))
+
+
+def _waits_to_write(knot: Knot, key: ThreadKey) -> bool:
+    """For room, or for the lock of those who write."""
+    return waits_for_room(knot.case, key) or knot.standing(key).kind in _LOCKS
+
+
+def _lost_producers(knot: Knot) -> list[int]:
+    """Of those who wait for an item: relatives that crashed, or the one that had put all there was and has ended."""
+    readers = [key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_GET]
+    if len(readers) == len(knot.closed.members):
+        # They wait for items of each other: that another one has ended need not matter.
+        return []
+    for key in readers:
+        ended = put_by_ended(knot.case, key)
+        if found := crashed_relatives(knot.case, key[0]) or list(ended.one if ended else ()):
+            return found
+    return []
+
+
+def _holders_of_locks(knot: Knot) -> list[ThreadKey]:
+    """Those who have a lock that members wait for, and wait for something else than a lock."""
+    waiting = [key for key in knot.closed.members if knot.standing(key).kind in _LOCKS]
+    holders = [target for key in waiting for target in _helpers(knot, key)]
+    return [key for key in dict.fromkeys(holders) if knot.standing(key).kind not in _LOCKS]
+
+
+def _helpers(knot: Knot, key: ThreadKey) -> list[ThreadKey]:
+    """Members that a member waits for."""
+    return [target for target in knot.targets(key) if isinstance(target, tuple) and target in knot.closed.members]
