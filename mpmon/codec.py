@@ -3,6 +3,7 @@
 `msgspec` reads and writes the rows by their type hints, so a new table or field needs nothing here.
 Fields that hold their default are left out; fields this version does not know are ignored; a missing field takes its
 default, so old recordings stay readable.
+What does not print is escaped, because people look at reports and recordings in a terminal.
 
 A recording is JSON lines: a header, then one line a round.
 A table whose rows are the very same objects as in the round before is written as `null` (*as before*), because most of a
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mpmon.model import Row, Snapshot
+from mpmon.printable import in_json
 from mpmon.rows import same_rows, shared
 
 RECORDING_SCHEMA = "mpmon.recording/1"
@@ -44,7 +46,7 @@ class BadRecording(ValueError):
 
 def encode(row: msgspec.Struct) -> bytes:
     """One row, report or snapshot as one line of JSON, without the newline."""
-    return _encoder.encode(row)
+    return in_json(_encoder.encode(row))
 
 
 def decode(text: bytes | str, kind: type[R]) -> R:
@@ -65,7 +67,7 @@ def encode_round(snapshot: Snapshot, before: Snapshot | None) -> bytes:
     for table in TABLES:
         rows = getattr(snapshot, table)
         line[table] = None if before is not None and same_rows(rows, getattr(before, table)) else rows
-    return _encoder.encode(line)
+    return in_json(_encoder.encode(line))
 
 
 def decode_round(text: bytes | str, before: Snapshot | None) -> Snapshot:

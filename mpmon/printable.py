@@ -6,9 +6,13 @@ writing, bytes that are no text.  None of it may act on the terminal of whoever 
 
 from __future__ import annotations
 
+import re
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_NOT_PLAIN = re.compile("[^ -~]+")
 
 
 def written_out(text: str) -> str:
@@ -26,3 +30,22 @@ def command_line(words: Sequence[str]) -> str:
 def in_place(text: str) -> str:
     """For columns: each glyph that does not print is a dot."""
     return text if text.isprintable() else "".join(glyph if glyph.isprintable() else "·" for glyph in text)
+
+
+def in_json(text: bytes) -> bytes:
+    r"""For a line of JSON: what does not print in its strings as `\u009b` (RFC 8259, 7), so that they still say the same.
+
+    JSON itself wants this of C0 only: DEL, C1, and marks that turn the writing or have no width may stand in it.
+    """
+    if text.isascii() and b"\x7f" not in text:
+        return text
+    return _NOT_PLAIN.sub(_escaped, text.decode()).encode()
+
+
+def _escaped(run: re.Match[str]) -> str:
+    return "".join(glyph if glyph.isprintable() else _in_units(glyph) for glyph in run[0])
+
+
+def _in_units(glyph: str) -> str:
+    r"""Above U+FFFF two of them: `\udb40\udc01`."""
+    return "".join(rf"\u{unit}" for unit in glyph.encode("utf-16-be").hex(" ", 2).split())

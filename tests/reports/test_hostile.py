@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mpmon.printable import in_place, written_out
+from mpmon.printable import in_json, in_place, written_out
 from tests.tui.tmux import Terminal
 
 if TYPE_CHECKING:
@@ -52,6 +53,22 @@ def test_what_does_not_print_is_written_out(text: str, longer: str, as_long: str
     assert (written_out(text), in_place(text)) == (longer, as_long)
 
 
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("plain", "plain"),
+        ("中文 é e\u0301", "中文 é e\u0301"),
+        (r"\u001b[31m", r"\u001b[31m"),
+        ("\x9b2J\x7f", r"\u009b2J\u007f"),
+        ("a\u202eb\u200b\u2028é", r"a\u202eb\u200b\u2028é"),
+        ("\U000e0001", r"\udb40\udc01"),
+    ],
+)
+def test_json_has_what_does_not_print_escaped(text: str, escaped: str) -> None:
+    assert in_json(f'"{text}"'.encode()).decode() == f'"{escaped}"'
+    assert json.loads(f'"{escaped}"') == json.loads(f'"{text}"')
+
+
 @pytest.fixture
 def hostile(tmp_path: Path) -> Iterator[int]:
     """The pid of a program whose file, arguments and thread are called so."""
@@ -77,6 +94,19 @@ def test_the_report_is_lines_of_text(hostile: int, options: tuple[str, ...]) -> 
     assert r"\x1b]0;mine\x07" in text
     assert r"\nnext\u202eright" in text
     assert text.isascii() == ("--ascii" in options)
+
+
+def test_the_json_of_a_report_can_be_looked_at_in_a_terminal(hostile: int, tmp_path: Path) -> None:
+    recording = tmp_path / "hang.jsonl"
+    said = subprocess.run(
+        [sys.executable, "-m", "mpmon", str(hostile), "--once", "--json", "--record", str(recording)],
+        cwd=ROOT, env={**os.environ, "LC_ALL": "C.UTF-8"}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert said.returncode == 3
+    for text in (said.stdout.decode(), recording.read_text(encoding="utf-8")):
+        assert all(line.isprintable() for line in text.split("\n"))
+        assert r"\u009b2J\nnext\u202eright\u200f中文" in text
+    assert json.loads(said.stdout)["processes"][0]["cmdline"][-1] == NAME
 
 
 def test_the_screen_shows_it_and_does_not_obey(hostile: int) -> None:
