@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from mpmon.diagnosis.frames import bare, calls, is_machinery, own_frames
 from mpmon.model import Frame, Process, Remembered, Row, Stack
+from mpmon.numerals import numeral
 
 WORKER_FILE = "torch/utils/data/_utils/worker.py"
 POOL_FILE = "multiprocessing/pool.py"
@@ -292,9 +293,9 @@ class _Reader:
         if number is not None and (inherited is None or inherited.kind != "rank") and self._python():
             return self._rank_role(number, environment)
         wrapper = self._frame(SPAWN_FILE, "_wrap")
-        index = (wrapper.known or {}).get("i") if wrapper else None
+        index = numeral((wrapper.known or {}).get("i", "")) if wrapper else None
         if index is not None:
-            return self._rank_role(int(index), environment)
+            return self._rank_role(index, environment)
         if self.thread_names & PROCESS_GROUP_THREADS or self._frame(RENDEZVOUS_FILE, "_create_c10d_store"):
             number = self._known_number("rank")
             return self._rank_role(number, environment)
@@ -302,8 +303,8 @@ class _Reader:
 
     def _known_number(self, name: str) -> int | None:
         """A local of that name, the innermost."""
-        numbers = (frame.known[name] for frame in self.frames if frame.known and name in frame.known)
-        return next((int(number) for number in numbers), None)
+        texts = (frame.known[name] for frame in self.frames if frame.known and name in frame.known)
+        return next((number for text in texts if (number := numeral(text)) is not None), None)
 
     def _rank_role(self, number: int | None, environment: Mapping[str, str]) -> Role:
         return Role(
@@ -392,7 +393,4 @@ def _client(process: Process, by_pid: Mapping[int, Process], found: Mapping[int,
 
 
 def _integer(environment: Mapping[str, str], *names: str) -> int | None:
-    for name in names:
-        if environment.get(name, "").isdigit():
-            return int(environment[name])
-    return None
+    return next((number for name in names if (number := numeral(environment.get(name, ""))) is not None), None)

@@ -64,6 +64,14 @@ def test_ranks_of_torchrun_have_it_in_their_environment() -> None:
     assert found[11] == Role(name="rank 5", kind="rank", rank=5, local_rank=1, world_size=8, parent=ROOT)
 
 
+@pytest.mark.parametrize("text", ["²", "٣", "-1", "1_000", " 1", "", "x", "9" * 5000])
+def test_what_is_no_number_is_no_rank(text: str) -> None:
+    rank = process(11, parent=ROOT, exe="/usr/bin/python3.11", environment={"RANK": text, "SLURM_PROCID": "3"})
+    assert named(process(), rank)[11].rank == 3
+    wrapper = frame("torch/multiprocessing/spawn.py:87 _wrap", i=text)
+    assert named(process(), process(9, parent=ROOT), stack("main", wrapper, *BOOTSTRAP, pid=9))[9].rank is None
+
+
 def test_a_loader_worker_inherits_the_rank_and_is_none() -> None:
     rank = process(11, parent=ROOT, environment={"RANK": "5"})
     worker = process(12, parent=11, name="pt_data_worker", environment={"RANK": "5"})

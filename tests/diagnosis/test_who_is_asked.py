@@ -251,7 +251,9 @@ def test_a_program_in_a_file_stands_itself_and_else_who_started_it(syscall: str,
 # The dead
 
 
-@pytest.mark.parametrize(("name", "dead"), [("ForkProcess-2", FIRST), ("Process-3", None), ("evaluate", None)])
+@pytest.mark.parametrize(("name", "dead"), [
+    ("ForkProcess-2", FIRST), ("Process-3", None), ("evaluate", None), (f"Process-{10**17}", None),
+])  # fmt: skip
 def test_a_sibling_that_left_no_trace(name: str, dead: int | None) -> None:
     """The name of the waiter tells how many came before it, and one pid is missing between its parent's and its own."""
     waiter = ROOT + 2

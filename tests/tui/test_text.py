@@ -8,12 +8,13 @@ from mpmon import start
 from mpmon.diagnosis.findings import ProcessView
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.frames import frame_lines, is_users
+from mpmon.tui.describe.naming import kind_of
 from mpmon.tui.keys import APP_KEYS, ENVIRONMENT_KEYS, MAIN_KEYS, PAGE_KEYS, SIGNAL_KEYS, bindings
 from mpmon.tui.line import cells, clip, fit, justify, plain, text_of, wrap_spans
 from mpmon.tui.scene import Scene
 from mpmon.tui.tables.process_columns import plan
 from mpmon.tui.tables.process_rows import Rows
-from mpmon.tui.tables.tree import Branch, Folding, Layout, tree
+from mpmon.tui.tables.tree import Branch, Folding, Layout, natural, tree
 from tests.tui.fakes import NOW, frame, hung, stack, with_tables
 
 
@@ -147,6 +148,13 @@ def test_tree_draws_branches_in_natural_order() -> None:
     branches = tree(views(main_1=None, worker_10=1, worker_2=1, helper_3=10))
 
     assert [(b.pid, b.prefix) for b in branches] == [(1, ""), (2, "├─ "), (10, "└─ "), (3, "   └─ ")]
+
+
+def test_any_name_can_be_put_in_order() -> None:
+    names = ["worker ²", "worker 10", f"worker {'9' * 5000}", "worker 2", "worker ٣"]
+
+    assert sorted(names, key=natural)[:2] == ["worker 2", "worker 10"]
+    assert [kind_of(name).number for name in names] == [None, 10, None, 2, None]
 
 
 def test_tree_loses_nobody_in_a_circle_or_below_a_stranger() -> None:

@@ -26,7 +26,7 @@ from mpmon.model import Gpu, GpuProcess, MigInstance, Process, Snapshot
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 """All of an environment that matters here."""
 
-_NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
+_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,18})")
 
 
 class Visible(msgspec.Struct, frozen=True, gc=False):

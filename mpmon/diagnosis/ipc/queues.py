@@ -9,6 +9,7 @@ from mpmon.diagnosis.ipc.ground import Ground
 from mpmon.diagnosis.ipc.names import name_of, part
 from mpmon.diagnosis.ipc.views import LockView, QueueView
 from mpmon.model import Blocked, QueueRecord, QueueState
+from mpmon.numerals import numeral
 
 QUEUES_FILE = "multiprocessing/queues.py"
 
@@ -35,8 +36,7 @@ def parts(ground: Ground) -> dict[str, str]:
 
 
 def _inode(name: str) -> tuple[int, str]:
-    number = name.rpartition(":")[2]
-    return (int(number) if number.isdecimal() else 0, name)
+    return (numeral(name.rpartition(":")[2]) or 0, name)
 
 
 class _Joined:

@@ -227,11 +227,11 @@ def _latecomer(starts: list[float]) -> int | None:
     return place + 1 if not rest or max(gaps) > 4 * max(rest) else None
 
 
-_NUMBERED = re.compile(r"\w*Process-(?:\d+:)*(\d+)")
+_NUMBERED = re.compile(r"\w*Process-(?:[0-9]+:)*([0-9]{1,18})")
 """How multiprocessing names what it was given no name for: `ForkProcess-2` is the second of its parent (process.py)."""
 
 
-_POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:\d+:)*(\d+)")
+_POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:[0-9]+:)*([0-9]{1,18})")
 """The same of the workers of a Pool (pool.py)."""
 
 
@@ -243,7 +243,9 @@ def forgotten_child(case: Case, pid: int, numbered: re.Pattern[str] = _NUMBERED)
     """
     family = [row for row in case.snapshot.remembered if row.pid == case.processes[pid].ppid]
     numbers = _numbers(family, numbered)
-    missing = set(range(1, max(numbers, default=0))) - set(numbers)
+    highest = max(numbers, default=0)
+    # A name may have any number in it, and more than one is missing below a high one.
+    missing = set(range(1, highest)) - set(numbers) if highest <= len(numbers) + 1 else ()
     if len(missing) != 1 or len(numbers) < len(family) or pid not in numbers.values():
         return None
     (number,) = missing

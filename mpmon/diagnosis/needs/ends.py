@@ -10,6 +10,7 @@ from mpmon.diagnosis.graph import Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.needs.missing import why_no_thread
 from mpmon.diagnosis.roles import HELPERS
+from mpmon.numerals import numeral
 
 
 def end_of_process(case: Case, key: ThreadKey) -> Need | None:
@@ -21,7 +22,8 @@ def end_of_process(case: Case, key: ThreadKey) -> Need | None:
     children = [child for child in near if case.role(child).kind not in HELPERS]
     named = [item.id.partition(":")[2] for item in case.waits_on(key) if item.kind == "process"]
     for name in named:
-        targets += exits(case, children if name == "any" else [int(name)] if name.lstrip("-").isdigit() else [])
+        number = numeral(name)
+        targets += exits(case, children if name == "any" else [] if number is None else [number])
     if not targets:
         targets = list(exits(case, _sentinels(case, key, children) or children))
     if not targets:

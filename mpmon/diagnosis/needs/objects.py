@@ -19,6 +19,7 @@ from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 from mpmon.model import KernelObject, SemaphoreUse
+from mpmon.numerals import numeral
 
 QUEUES_FILE = "multiprocessing/queues.py"
 
@@ -82,8 +83,8 @@ def _is_left_alone(case: Case, key: ThreadKey, item: KernelObject) -> bool:
 def other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
     """Who could end a wait for one object."""
     if item.kind == "process":
-        name = item.id.partition(":")[2]
-        yield from exits(case, [int(name)] if name.isdigit() else [])
+        number = numeral(item.id.partition(":")[2])
+        yield from exits(case, [] if number is None else [number])
         return
     if item.kind == "socket":
         yield from servers(case, item, key)

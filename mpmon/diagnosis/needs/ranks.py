@@ -11,6 +11,7 @@ from mpmon.diagnosis.needs.threads import native_mutex
 from mpmon.diagnosis.roles import HELPERS, target_of
 from mpmon.diagnosis.waits import ASYNCHRONOUS, POINT_TO_POINT, Wait
 from mpmon.diagnosis.words import several
+from mpmon.numerals import numeral
 
 
 def collective(case: Case, key: ThreadKey) -> Need | None:
@@ -186,8 +187,8 @@ _MEETING = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
 
 def _number_in_group(case: Case, pid: int) -> int | None:
     """Its own number as `init_process_group` has it by now, which the environment may not have given."""
-    number = _known_in_init(case, pid).get("rank", "")
-    return int(number) if number.isdigit() else case.role(pid).rank
+    number = numeral(_known_in_init(case, pid).get("rank", ""))
+    return case.role(pid).rank if number is None else number
 
 
 def _known_in_init(case: Case, pid: int) -> dict[str, str]:

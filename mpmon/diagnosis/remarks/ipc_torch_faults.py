@@ -60,7 +60,7 @@ def remarks(case: Case) -> Iterator[Remark]:
 
 
 def _number(version: str | None) -> Version | None:
-    found = re.match(r"(\d+)\.(\d+)", version or "")
+    found = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", version or "")
     return (int(found[1]), int(found[2])) if found else None
 
 

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from mpmon.numerals import numeral
 from mpmon.tui import format as fmt
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class Kind(NamedTuple):
 def kind_of(role: str) -> Kind:
     """What a process is, and which of its kind."""
     found = NUMBERED.fullmatch(role)
-    return Kind(found[1].rstrip(" "), int(found[2])) if found else Kind(role)
+    number = numeral(found[2]) if found else None
+    return Kind(role) if found is None or number is None else Kind(found[1].rstrip(" "), number)
 
 
 def names_of(scene: Scene, pids: Iterable[int]) -> str:

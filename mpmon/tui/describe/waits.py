@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mpmon.numerals import numeral
 from mpmon.tui import format as fmt
 from mpmon.tui.line import Line, Span, clip
 
@@ -72,7 +73,8 @@ def _object(scene: Scene, blocked: Blocked, waited: str) -> Line:
 
 def _process(scene: Scene, number: str) -> str:
     """A process by role and pid: any child for wait(2), and for a pidfd of -1 one that has ended and was collected."""
-    return {"any": "any child", "-1": "a process that has ended"}.get(number) or scene.who(int(number))
+    pid = numeral(number)
+    return {"any": "any child", "-1": "a process that has ended"}.get(number, number) if pid is None else scene.who(pid)
 
 
 def object_facts(scene: Scene, found: KernelObject) -> list[str]:

@@ -27,6 +27,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpmon.diagnosis.memory import others
+from mpmon.numerals import numeral
 from mpmon.tui.describe.naming import RANK, kind_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from mpmon.diagnosis.findings import ProcessView
 
-_NUMBER = re.compile(r"(\d+)")
+_NUMBER = re.compile(r"([0-9]+)")
 
 TROUBLE = frozenset({"suspect", "dead", "stopped"})
 """Moods that stand out."""
@@ -92,8 +93,8 @@ class Folding(NamedTuple):
 
 def natural(role: str) -> tuple[tuple[int, int | str], ...]:
     """A sort key in which "worker 10" comes after "worker 2"."""
-    parts = _NUMBER.split(role)
-    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in parts if part)
+    parts = ((numeral(part), part) for part in _NUMBER.split(role) if part)
+    return tuple((1, part) if number is None else (0, number) for number, part in parts)
 
 
 UNFOLDED = Folding()
