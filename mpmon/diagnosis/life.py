@@ -8,6 +8,8 @@ same in it is to ask, not to work; and so is to write the same again and again w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.history import WINDOW_S, Life, ThreadKey
 from mpmon.diagnosis.motion import TIMED_SLICES, Motion
@@ -38,7 +40,7 @@ def signs_of_life(case: Case, key: ThreadKey) -> str | None:
         return "its children end one after the other"
     if any(was_fed(case, child) for child in case.clients.get(pid, ())):
         return "its workers were given work"
-    if any(_gets_on(case, child) for child in case.helpmates(pid)):
+    if any(_gets_on(case, helper) for helper in _helpers(case, pid)):
         return "a process that it has started gets on"
     polls = key == (pid, pid) and case.motion(key) is Motion.NAPPING and context(case.stacks.get(key)) is None
     if polls and case.at_work - {pid}:
@@ -80,14 +82,22 @@ STANDARD_STREAMS = range(3)
 """Where messages go."""
 
 
+def _helpers(case: Case, pid: int) -> Iterator[int]:
+    """Those it has started that work by themselves, and theirs; a job may be a chain of a thousand."""
+    seen, found = {pid}, [pid]
+    for each in found:
+        new = [helper for helper in case.helpmates(each) if helper not in seen]
+        yield from new
+        seen.update(new)
+        found += new
+
+
 def _gets_on(case: Case, pid: int) -> bool:
-    """One that moves, or uses a CPU where its frames cannot be compared; or somebody below it."""
+    """One that moves, or uses a CPU where its frames cannot be compared."""
     key, life = (pid, pid), case.history.life(case.processes[pid])
     if case.motion(key) in (Motion.MOVING, Motion.SPINNING) and not case.standing(key).idle:
         return True
-    if key not in case.stacks and life and _works(life, case.now):
-        return True
-    return any(_gets_on(case, child) for child in case.helpmates(pid))
+    return key not in case.stacks and life is not None and _works(life, case.now)
 
 
 def _works(life: Life, now: float) -> bool:

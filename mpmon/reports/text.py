@@ -20,6 +20,9 @@ MOST_FRAMES = 12
 
 MOST_WAITERS = 8
 
+MOST_DEPTH = 20
+"""Processes that are further down the tree are drawn at this place of it."""
+
 STANDING = frozenset({"suspect", "waiting", "stopped"})
 """Moods of processes whose age is shown."""
 
@@ -133,20 +136,19 @@ def _tree(snapshot: Snapshot, diagnosis: Diagnosis) -> Iterator[str]:
         parent = view.parent if view and view.parent in views else None
         children.setdefault(parent if process.pid != snapshot.root_pid else None, []).append(process)
     yield "  processes:"
-    for top in children.get(None, []):
-        yield from _branch(top, children, views, 0, snapshot.taken_at)
+    # A list of those to come and no recursion: a job may be a chain of a thousand processes.
+    left = [(top, 0) for top in reversed(children.get(None, []))]
+    while left:
+        process, depth = left.pop()
+        yield _process(process, views.get(process.pid), depth, snapshot.taken_at)
+        left += [(child, depth + 1) for child in reversed(children.get(process.pid, []))]
 
 
-def _branch(
-    process: Process, children: dict[int | None, list[Process]], views: dict[int, ProcessView], depth: int, now: float
-) -> Iterator[str]:
-    view = views.get(process.pid)
+def _process(process: Process, view: ProcessView | None, depth: int, now: float) -> str:
     mark = "▶" if view and view.mood == "suspect" else " "
     role = view.role if view else "other"
-    name = f"{'  ' * depth}{role}"
-    yield f"  {mark} {process.pid:>7} {process.state}  {name:<24} {_does(view, now) if view else ''}".rstrip()
-    for child in children.get(process.pid, []):
-        yield from _branch(child, children, views, depth + 1, now)
+    name = f"{'  ' * min(depth, MOST_DEPTH)}{role}"
+    return f"  {mark} {process.pid:>7} {process.state}  {name:<24} {_does(view, now) if view else ''}".rstrip()
 
 
 def _does(view: ProcessView, now: float) -> str:

@@ -199,3 +199,14 @@ def test_frames_say_what_they_hold_and_wait_for() -> None:
 def test_a_lock_without_a_frame_belongs_to_the_thread() -> None:
     picture = snapshot(process(), stack("main", "job.py:1 f"), lock(A, None, tid=ROOT, kind="RLock", depth=None))
     assert holding.by_thread(picture, picture.stacks[0]) == ("holding RLock 0xa0",)
+
+
+def test_a_forked_child_whose_call_has_no_arguments() -> None:
+    """A kernel may tell the call and not its registers, and a recording may say anything."""
+    child = ROOT + 1
+    found = watched(snapshot(
+        process(), stack("main", "multiprocessing/popen_fork.py:27 poll", "job.py:3 main"), blocked("wait4"),
+        process(child, parent=ROOT), stack("main", "threading.py:1 wait", "job.py:3 main", pid=child),
+        blocked("futex", pid=child),
+    ))  # fmt: skip
+    assert found.verdict is Verdict.HUNG

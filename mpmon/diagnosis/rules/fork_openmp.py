@@ -21,6 +21,8 @@ def claim(knot: Knot) -> Claim | None:
     blocked = knot.blocked()
     if knot.nobody is None or knot.nobody.reason is not Absent.NATIVE_AT_FORK or knot.root is None or blocked is None:
         return None
+    if len(blocked.args) < 3:
+        return None
     _, operation, value, *_ = blocked.args
     return Claim(
         summary=f"{knot.role()}, the child of a fork, waits{knot.at()} for native threads (OpenMP) "
