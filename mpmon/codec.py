@@ -8,15 +8,18 @@ What does not print is escaped, because people look at reports and recordings in
 A recording is JSON lines: a header, then one line a round.
 A table whose rows are the very same objects as in the round before is written as `null` (*as before*), because most of a
 hung job does not change.
+A recording may come from anywhere.  What is taken from it keeps to the model: types, moments that a calendar has, numbers of
+64 bits, and processes of which none is its own ancestor; whoever works with rows may rely on that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
-from mpmon.model import Row, Snapshot
+from mpmon.model import Moment, Process, Row, Snapshot
 from mpmon.printable import in_json
 from mpmon.rows import same_rows, shared
 
@@ -29,6 +32,21 @@ TABLES = tuple(field.name for field in msgspec.structs.fields(Snapshot) if field
 R = TypeVar("R", bound=msgspec.Struct)
 
 _encoder = msgspec.json.Encoder()
+_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_snapshot = msgspec.json.Decoder(Snapshot)
+_in_64_bits = msgspec.msgpack.Encoder()
+"""Refuses numbers of more bits; JSON and Python have no bound, and what is computed from these need not fit into a float."""
+
+_AS_BEFORE = msgspec.Raw(b"null")
+
+_DAMAGE: dict[type[Exception], str] = {
+    msgspec.MsgspecError: "",
+    UnicodeDecodeError: "",
+    RecursionError: "it is nested too deep",
+    OverflowError: "it has a number of more than 64 bits",
+    MemoryError: "it takes more memory than there is",
+}
+"""What reading a line may lead to, and how that is told; empty where the message tells it."""
 
 
 class Header(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -36,12 +54,11 @@ class Header(Row, frozen=True, kw_only=True, omit_defaults=False):
 
     schema: str
     mpmon: str
-    started_at: float
-    """Seconds since the epoch."""
+    started_at: Moment
 
 
 class BadRecording(ValueError):
-    """A line that is not a snapshot of a schema this version reads."""
+    """A line that is not a snapshot of a schema this version reads; the message says why."""
 
 
 def encode(row: msgspec.Struct) -> bytes:
@@ -57,8 +74,8 @@ def decode(text: bytes | str, kind: type[R]) -> R:
     """
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
-        raise BadRecording(str(problem)) from problem
+    except tuple(_DAMAGE) as problem:
+        raise BadRecording(_words(problem)) from problem
 
 
 def encode_round(snapshot: Snapshot, before: Snapshot | None) -> bytes:
@@ -74,19 +91,42 @@ def decode_round(text: bytes | str, before: Snapshot | None) -> Snapshot:
     """The inverse of `encode_round`; tables of `null` are taken from `before`, and rows that say the same as there.
 
     Raises:
-        BadRecording: not JSON, not a snapshot, or a table is missing from the first round.
+        BadRecording: not JSON, not a snapshot, or one that contradicts itself.
     """
     try:
-        line = msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
-        raise BadRecording(str(problem)) from problem
-    given = {name: value for name, value in line.items() if name not in TABLES or value is not None}
-    try:
-        snapshot = msgspec.convert(given, type=Snapshot)
-    except msgspec.ValidationError as problem:
-        raise BadRecording(str(problem)) from problem
+        parts = _parts.decode(text)
+        as_before = [table for table in TABLES if parts.get(table) == _AS_BEFORE]
+        # Only fields of a snapshot are ever made objects of: there may be any amount of others.
+        given = {name: parts[name] for name in Snapshot.__struct_fields__ if name in parts and name not in as_before}
+        snapshot = _snapshot.decode(_encoder.encode(given))
+        _in_64_bits.encode(snapshot)
+    except tuple(_DAMAGE) as problem:
+        raise BadRecording(_words(problem)) from problem
+    if not _is_forest(snapshot.processes):
+        raise BadRecording("a process is its own ancestor, or is there twice")
     if before is None:
         return snapshot
-    kept = {table: getattr(before, table) for table in TABLES if line.get(table, 0) is None}
-    told = {table: shared(getattr(snapshot, table), getattr(before, table)) for table in TABLES if line.get(table)}
+    kept = {table: getattr(before, table) for table in as_before}
+    told = {table: shared(getattr(snapshot, table), getattr(before, table)) for table in TABLES if table not in kept}
     return msgspec.structs.replace(snapshot, **kept, **told)
+
+
+def _is_forest(processes: Iterable[Process]) -> bool:
+    """Each process is there once, and whoever goes from parent to parent comes to an end."""
+    rows = tuple(processes)
+    parents = {row.pid: row.ppid for row in rows}
+    ends: set[int] = set()
+    for pid in parents:
+        way: dict[int, None] = {}
+        above = pid
+        while above in parents and above not in ends:
+            if above in way:
+                return False
+            way[above] = None
+            above = parents[above]
+        ends.update(way)
+    return len(parents) == len(rows)
+
+
+def _words(problem: Exception) -> str:
+    return next((words for kind, words in _DAMAGE.items() if words and isinstance(problem, kind)), str(problem))

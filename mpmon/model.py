@@ -13,10 +13,20 @@ and a recording can leave them out.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 NOT_PYTHON = "not a Python process"
 """The `Unknown.reason` of stacks that do not exist."""
+
+
+Moment = Annotated[float, msgspec.Meta(ge=0.0, lt=253_370_764_800.0)]
+"""Seconds since the epoch, up to the year 9999, where calendars end. One that a job may choose is a plain float."""
+
+
+Turn = Annotated[tuple[int, ...], msgspec.Meta(min_length=2)]
+"""Where an iterator of a loop is: see `Stack.turns`."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -30,8 +40,7 @@ class Process(Row, frozen=True, kw_only=True):
     """One process of the job: proc_pid_stat(5), proc_pid_status(5), proc_pid_cmdline(5), proc_pid_environ(5)."""
 
     pid: int
-    start_time: float
-    """Seconds since the epoch."""
+    start_time: Moment
     ppid: int
     state: str
     """One letter of proc_pid_stat(5): R running, S sleeping, D uninterruptible, T stopped, t traced, Z zombie."""
@@ -119,7 +128,7 @@ class Blocked(Row, frozen=True, kw_only=True):
     args: tuple[int, ...] = ()
     """The six arguments as the registers hold them, then stack pointer and program counter."""
     wchan: str | None = None
-    ran_at: float | None = None
+    ran_at: Moment | None = None
     """When the thread last ran, seconds since the epoch, from `se.exec_start`; `None` on kernels without it."""
     timeout_s: float | None = None
     """How long the call waits at most, from its start; `None` for ever or unknown."""
@@ -160,9 +169,9 @@ class KernelObject(Row, frozen=True, kw_only=True):
     """A socket that only takes connections."""
     listener: str | None = None
     """For a connection that nobody has accepted yet: id of the listening socket in whose queue it waits."""
-    sent_at: float | None = None
+    sent_at: Moment | None = None
     """When the last byte went over a TCP connection, or when it was made, seconds since the epoch."""
-    received_at: float | None = None
+    received_at: Moment | None = None
     """When the last byte came over a TCP connection, or when it was made, seconds since the epoch."""
     sent_bytes: int | None = None
     """Bytes that ever went over a TCP connection from this end; `None` before Linux 4.19."""
@@ -280,7 +289,7 @@ class Stack(Row, frozen=True, kw_only=True):
     pid: int
     tid: int
     thread_name: str
-    taken_at: float
+    taken_at: Moment
     ident: int | None = None
     """`threading.get_ident()`, the pthread id."""
     frames: tuple[Frame, ...]
@@ -289,7 +298,7 @@ class Stack(Row, frozen=True, kw_only=True):
     owns_gil: bool = False
     exact: bool = True
     """False when the thread ran while it was read, so that frames of different moments may be mixed."""
-    turns: tuple[tuple[int, ...], ...] | None = None
+    turns: tuple[Turn, ...] | None = None
     """Of one that was found running twice: address and position of the iterators of its `for` loops, and the place of their
     frame, counted from the outermost. The position grows from turn to turn where it is known, as for lists, ranges and
     dictionaries; else it is -1. `None`: nobody asked.
@@ -309,8 +318,8 @@ class Exit(Row, frozen=True, kw_only=True):
     """A process of the job that ended while mpmon watched."""
 
     pid: int
-    start_time: float
-    seen_at: float
+    start_time: Moment
+    seen_at: Moment
     """When mpmon noticed, seconds since the epoch."""
     process: Process
     """The last row of it; its `exit_code` may be known even when nobody saw it as a zombie."""
@@ -363,7 +372,7 @@ class FlightRecord(Row, frozen=True, kw_only=True):
 
     rank: int | None = None
     pid: int | None = None
-    read_at: float
+    read_at: Moment
     """When it was asked, or its file was written, seconds since the epoch."""
     groups: tuple[GroupProgress, ...] = ()
     """Groups it has used; one that is missing was never used."""
@@ -375,7 +384,7 @@ class Xid(Row, frozen=True, kw_only=True):
     """An error the driver reported while mpmon listened: numbers as in NVIDIA's "Xid Errors"."""
 
     number: int
-    seen_at: float
+    seen_at: Moment
 
 
 class Gpu(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -386,7 +395,7 @@ class Gpu(Row, frozen=True, kw_only=True, omit_defaults=False):
     """NVML's number, in PCI order; CUDA may count otherwise."""
     name: str
     bus_id: str | None = None
-    read_at: float = 0.0
+    read_at: Moment = 0.0
     """When these values were read, seconds since the epoch; older than the snapshot when the driver does not answer."""
     memory_total_bytes: int | None = None
     memory_used_bytes: int | None = None
@@ -418,7 +427,7 @@ class Gpu(Row, frozen=True, kw_only=True, omit_defaults=False):
     pcie_tx_bytes_per_s: int | None = None
     problem: str | None = None
     """Why the device as a whole cannot be read: `the GPU is lost`, `driver call nvmlDeviceGetPowerUsage blocks`."""
-    blocked_since: float | None = None
+    blocked_since: Moment | None = None
     """Since when a driver call on it has not come back, seconds since the epoch."""
     reasons: dict[str, str] = {}
     """Why a field is `None`."""
@@ -484,7 +493,7 @@ class SharedFile(Row, frozen=True, kw_only=True):
     """Of a refcounter: slot and count of those that are not 0; at most the first 4096."""
     live_slots: int | None = None
     """How many of its counts are not 0."""
-    released: tuple[tuple[int, float], ...] = ()
+    released: tuple[tuple[int, Moment], ...] = ()
     """Slots whose count was seen to fall to 0, and when, the latest last; at most the last 256."""
 
 
@@ -588,7 +597,7 @@ class ShimProcess(Row, frozen=True, kw_only=True):
     alive: bool
     dropped: int = 0
     """Records there was no room for."""
-    collected_at: float | None = None
+    collected_at: Moment | None = None
     """When it last called `torch.cuda.ipc_collect()`."""
     received: int = 0
     """Sendings of CUDA memory it ever received, those included that it had already."""
@@ -618,9 +627,9 @@ class QueueRecord(Row, frozen=True, kw_only=True):
     """Where the last one of these was put."""
     descriptors: int = 0
     """Files that were sent along: only this process hands them out, so with its end they are lost."""
-    put_at: float | None = None
+    put_at: Moment | None = None
     """When its last put began."""
-    get_at: float | None = None
+    get_at: Moment | None = None
     putting: bool = False
     """That put has not come back."""
     getting: bool = False
@@ -640,11 +649,11 @@ class ExportRecord(Row, frozen=True, kw_only=True):
     size_bytes: int
     device: int
     """As the producer counts devices."""
-    sent_at: float
+    sent_at: Moment
     object: str | None = None
     """`pipe:INODE` of the queue it went through; `None` when it went another way."""
     site: str | None = None
-    dropped_at: float | None = None
+    dropped_at: Moment | None = None
     """When the producer was seen to have no more use for it: with a count above 0 its memory is in limbo."""
     synced: bool = False
     """It was sent with a full synchronization of the stream, for want of events."""
@@ -657,7 +666,7 @@ class ImportRecord(Row, frozen=True, kw_only=True):
     """The consumer."""
     file: str
     slot: int
-    received_at: float
+    received_at: Moment
     again: bool = False
     """It had that storage already, and gave the count back at once."""
     object: str | None = None
@@ -672,7 +681,7 @@ class Cgroup(Row, frozen=True, kw_only=True, omit_defaults=False):
     """As in `Process.cgroup`."""
     oom_kills: int | None = None
     """Processes killed for memory since the group exists: `oom_kill` of memory.events, in v1 of memory.oom_control."""
-    oom_kill_seen_at: float | None = None
+    oom_kill_seen_at: Moment | None = None
     """When mpmon last saw that number grow, seconds since the epoch; `None` if it did not while mpmon watched."""
     limit_bytes: int | None = None
     """The lowest memory.max (v1: memory.limit_in_bytes) of the group and of those around it."""
@@ -728,10 +737,10 @@ class Mount(Row, frozen=True, kw_only=True):
 class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     """All rows of one round. Compared by identity."""
 
-    taken_at: float
-    """Seconds since the epoch; the sampler's clock never steps back."""
+    taken_at: Moment
+    """The sampler's clock never steps back."""
     root_pid: int
-    root_start_time: float
+    root_start_time: Moment
     host: str = ""
     cpu_count: int = 1
     processes: tuple[Process, ...] = ()

@@ -6,9 +6,10 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 from hypothesis import strategies as st
 
-from mpmon.model import Row, Snapshot
+from mpmon.model import Moment, Row, Snapshot, Turn
 
 _PLAIN: dict[object, st.SearchStrategy[Any]] = {
     int: st.integers(-(2**63), 2**63 - 1),
@@ -17,6 +18,8 @@ _PLAIN: dict[object, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     NoneType: st.none(),
     object: st.none(),
+    Moment: st.floats(0.0, 4e9),
+    Turn: st.lists(st.integers(-1, 2**63 - 1), min_size=2, max_size=3).map(tuple),
 }
 
 
@@ -40,9 +43,16 @@ def of(hint: Any) -> st.SearchStrategy[Any]:
 @cache
 def rows(kind: type[Row]) -> st.SearchStrategy[Any]:
     """Rows of a table, with any fields set that may be left out."""
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     return st.builds(kind, **{name: of(hints[name]) for name in kind.__struct_fields__})
 
 
-snapshots: st.SearchStrategy[Snapshot] = rows(Snapshot)
+def _in_line(snapshot: Snapshot) -> Snapshot:
+    """Each process was started by the one before."""
+    processes = enumerate(snapshot.processes)
+    line = tuple(msgspec.structs.replace(process, pid=at + 1, ppid=at) for at, process in processes)
+    return msgspec.structs.replace(snapshot, processes=line)
+
+
+snapshots: st.SearchStrategy[Snapshot] = rows(Snapshot).map(_in_line)
 """Snapshots with every table."""

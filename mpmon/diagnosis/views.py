@@ -58,7 +58,7 @@ def _to_think_about(case: Case, before: _Known, suspects: set[int]) -> Sequence[
     follows = before.round == case.history.rounds - 1 and before.roles is case.roles and before.suspects == suspects
     if not follows or stirred is None:
         return case.snapshot.processes
-    return [case.processes[pid] for pid in stirred | before.awake]
+    return [case.processes[pid] for pid in stirred | before.awake if pid in case.processes]
 
 
 def _last(case: Case) -> Iterator[ProcessView]:

@@ -3,6 +3,7 @@
 JSON lines, gzip when the name ends in `.gz`; opinions are not stored.
 Each round is flushed, so what was written survives mpmon being killed; a reader drops a last line that was cut, and says so
 in the probes of the last round.
+A recording may come from anywhere: it is read in bounds, and what is wrong with it is one sentence with the number of the line.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import gzip
 import io
 import os
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +24,20 @@ from mpmon import __version__
 from mpmon.codec import RECORDING_SCHEMA, BadRecording, Header, decode, decode_round, encode, encode_round
 from mpmon.errors import MpmonError, UsageError
 from mpmon.model import ProbeReport, Snapshot
+from mpmon.printable import written_out
 
 CUT = "its file ends in the middle: it was cut, or is not written to its end"
+
+MOST_LINE = 256 << 20
+"""Bytes of one round. A thousand processes take about one percent of it."""
+
+CHUNK = 1 << 20
+"""One read, bytes."""
+
+LONGEST_SCHEMA = 40
+"""Letters of a strange one that are shown."""
+
+REMEDY = "Give the path of a recording."
 
 
 class _Cut(Exception):
@@ -90,19 +104,20 @@ class Recorder:
 def read_recording(path: Path) -> Iterator[Snapshot]:
     """The snapshots of a recording, as they were taken; where it was cut, the last one has a probe `recording` that says so.
 
+    The file is opened, and its header is read, before this returns.
+
     Raises:
-        UsageError: no such file, or not a recording of mpmon.
+        UsageError: no such file, or not a recording of mpmon; later, that a line of it is damaged.
     """
     lines = _lines(path)
     try:
-        header = decode(_first(lines), Header)
-    except BadRecording as problem:
+        header = decode(next(lines, b""), Header)
+    except (BadRecording, _Cut) as problem:
         raise UsageError(f"{path} is not a recording of mpmon.", "Make one with: mpmon PID --record FILE") from problem
     if header.schema != RECORDING_SCHEMA:
-        raise UsageError(
-            f"{path} has the format {header.schema}, this mpmon reads {RECORDING_SCHEMA}.", "Update mpmon."
-        )
-    yield from _with_end(_snapshots(path, lines))
+        schema = written_out(header.schema[:LONGEST_SCHEMA])
+        raise UsageError(f"{path} has the format {schema}, this mpmon reads {RECORDING_SCHEMA}.", "Update mpmon.")
+    return _with_end(_snapshots(path, lines))
 
 
 def _with_end(snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
@@ -126,62 +141,111 @@ def _with_end(snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
 
 def _snapshots(path: Path, lines: Iterator[bytes]) -> Iterator[Snapshot]:
     before: Snapshot | None = None
-    for line in lines:
-        try:
-            before = decode_round(line, before)
-        except BadRecording as problem:
-            # Only the last line may be cut: mpmon was killed while it wrote.
-            if before is not None and not _first(lines):
-                raise _Cut from problem
-            raise UsageError(f"{path} is damaged.", "Record again.") from problem
-        yield before
+    number = 2
+    try:
+        for line in lines:
+            before = _round(line, before)
+            yield before
+            number += 1
+    except BadRecording as problem:
+        raise UsageError(f"{path} is damaged in line {number}: {problem}.", "Record again.") from problem
+
+
+def _round(line: bytes, before: Snapshot | None) -> Snapshot:
+    try:
+        return decode_round(line, before)
+    except BadRecording as problem:
+        # Only the last line may be cut: mpmon was killed while it wrote.
+        if before is not None and not line.endswith(b"\n"):
+            raise _Cut from problem
+        raise
 
 
 def count_rounds(path: Path) -> int:
     """How many snapshots a recording has, without a last one that was cut.
 
     Raises:
-        UsageError: no such file, or one that cannot be read.
+        UsageError: no such file, one that cannot be read, or a pipe, which can be read only once.
     """
     lines = 0
-    with contextlib.suppress(_Cut):
-        for chunk in _chunks(path):
+    with contextlib.suppress(_Cut, BadRecording):
+        for chunk in _chunks(path, again=True):
             lines += chunk.count(b"\n")
     return max(0, lines - 1)
 
 
-def _first(lines: Iterator[bytes]) -> bytes:
-    """The next line; empty at the end, be that a cut."""
-    try:
-        return next(lines, b"")
-    except _Cut:
-        return b""
-
-
 def _lines(path: Path) -> Iterator[bytes]:
-    pending, cut = b"", None
+    """With their line feeds; the last one may lack it.
+
+    Raises:
+        BadRecording: a line is too long.
+        _Cut: after the last one.
+        UsageError: as `_chunks`.
+    """
+    pending, cut = bytearray(), None
     try:
         for chunk in _chunks(path):
-            *complete, pending = (pending + chunk).split(b"\n")
-            yield from complete
+            *complete, rest = chunk.split(b"\n")
+            for line in complete:
+                pending += line
+                pending += b"\n"
+                yield bytes(pending)
+                pending = bytearray()
+            pending += rest
     except _Cut as found:
         cut = found
     if pending:
-        yield pending
+        yield bytes(pending)
     if cut:
         raise cut
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
+def _chunks(path: Path, *, again: bool = False) -> Iterator[bytes]:
     try:
-        with path.open("rb") as raw:
+        with _opened(path, again=again) as raw:
             packed = raw.peek(2)[:2] == b"\x1f\x8b"
-            yield from _until_cut(gzip.GzipFile(fileobj=raw) if packed else raw)
+            yield from _bounded(_until_cut(gzip.GzipFile(fileobj=raw) if packed else raw))
     except FileNotFoundError as problem:
-        raise UsageError(f"there is no file {path}.", "Give the path of a recording.") from problem
+        raise UsageError(f"there is no file {path}.", REMEDY) from problem
     except (OSError, EOFError, zlib.error) as problem:
         reason = os.strerror(problem.errno) if isinstance(problem, OSError) and problem.errno else str(problem)
-        raise UsageError(f"{path} cannot be read: {reason}.", "Give the path of a recording.") from problem
+        raise UsageError(f"{path} cannot be read: {reason}.", REMEDY) from problem
+
+
+def _opened(path: Path, *, again: bool) -> io.BufferedReader:
+    """A regular file, or a pipe of the shell (`/dev/stdin`) unless it is read `again`.
+
+    Raises:
+        UsageError: it is something else.
+        OSError: as open(2).
+    """
+    # Else open(2) waits at a FIFO for one who writes, and at a file with a lease (fcntl(2)) for one who gives it up.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    kind = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(kind) and (again or not stat.S_ISFIFO(kind) or _has_a_name(path)):
+        os.close(descriptor)
+        raise UsageError(f"{path} cannot be read: it is no regular file.", REMEDY)
+    os.set_blocking(descriptor, True)
+    return open(descriptor, "rb")
+
+
+def _has_a_name(path: Path) -> bool:
+    """Of a pipe, that it is in a file system: the link of /proc/PID/fd to any other leads nowhere (proc_pid_fd(5))."""
+    return os.path.exists(os.path.realpath(path))
+
+
+def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """
+    Raises:
+        BadRecording: a line is too long, perhaps a gigabyte that was packed into a megabyte.
+    """
+    pending = 0
+    for chunk in chunks:
+        end = chunk.rfind(b"\n")
+        pending = len(chunk) - end - 1 + (pending if end < 0 else 0)
+        if pending > MOST_LINE:
+            raise BadRecording(f"it is longer than {MOST_LINE >> 20} MiB")
+        yield chunk
 
 
 def _until_cut(file: gzip.GzipFile | io.BufferedReader) -> Iterator[bytes]:
@@ -190,7 +254,7 @@ def _until_cut(file: gzip.GzipFile | io.BufferedReader) -> Iterator[bytes]:
         _Cut: the gzip stream has no end, since its writer was killed.
     """
     try:
-        while chunk := file.read1(1 << 20):
+        while chunk := file.read1(CHUNK):
             yield chunk
     except EOFError as problem:
         raise _Cut from problem

@@ -139,7 +139,14 @@ class ReplayWatch:
     live = False
 
     def __init__(self, path: Path, *, at_once: bool = False) -> None:
-        """`at_once` reads it as fast as possible, keeps nothing to look back at, and ends with the recording."""
+        """`at_once` reads it as fast as possible, keeps nothing to look back at, and ends with the recording.
+
+        Raises:
+            UsageError: no such file, or not a recording of mpmon.
+        """
+        from mpmon.session.recording import read_recording
+
+        self._snapshots = read_recording(path)
         self.title = f"recording {path.name}"
         self.speed = 1.0
         self.length: int | None = None
@@ -174,10 +181,8 @@ class ReplayWatch:
                 yield coming
 
     def _unread(self) -> Iterator[Observation]:
-        from mpmon.session.recording import read_recording
-
         observer = Observer()
-        for snapshot in read_recording(self._path):
+        for snapshot in self._snapshots:
             observation = observer.see(snapshot)
             self.reel.add(observation)
             yield observation
@@ -207,7 +212,8 @@ class ReplayWatch:
                 return False
             if shown is not None:
                 gap = coming.snapshot.taken_at - shown.snapshot.taken_at
-                self._wishes.wait_for(lambda: self._elsewhere(place) or not self._playing, gap / self.speed)
+                wait_s = min(gap / self.speed, threading.TIMEOUT_MAX)
+                self._wishes.wait_for(lambda: self._elsewhere(place) or not self._playing, wait_s)
             self._wishes.wait_for(lambda: self._elsewhere(place) or self._playing or self._steps > 0)
             self._steps = max(0, self._steps - 1)
             return not self._elsewhere(place)

@@ -115,6 +115,14 @@ def test_a_recording_goes_to_its_hang_and_says_what_to_do() -> None:
         assert terminal.exit_status() == 0
 
 
+def test_what_is_no_recording_is_told_and_no_screen_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("hello")
+    with Terminal("--replay", str(tmp_path / "notes"), size=(200, 24)) as terminal:
+        assert terminal.exit_status() == 2
+        (said, *_) = terminal.text().splitlines()
+    assert said == f"mpmon: {tmp_path / 'notes'} is not a recording of mpmon. Make one with: mpmon PID --record FILE."
+
+
 @pytest.mark.parametrize(("option", "environment"), [("--no-color", {}), (None, {"NO_COLOR": "1"})])
 def test_without_colours_no_colour_is_sent(option: str | None, environment: dict[str, str]) -> None:
     arguments = ["--replay", RECORDING, *filter(None, [option])]
