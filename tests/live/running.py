@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import final
 
@@ -31,7 +32,9 @@ LONGEST_S = 25.0
 class Program:
     """One of `programs/`, from ready to gone."""
 
-    def __init__(self, name: str, *arguments: str, python: str = sys.executable) -> None:
+    def __init__(
+        self, name: str, *arguments: str, python: str = sys.executable, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.file = PROGRAMS / name
         self.pids: dict[str, int] = {}
         self._folder = tempfile.TemporaryDirectory(dir="/tmp")
@@ -40,9 +43,9 @@ class Program:
         # Open for both, so that it has no end while nobody writes.
         self._ready = os.open(pipe, os.O_RDWR)
         self._heard = b""
-        environment = {**os.environ, "READY": str(pipe), "PYTHONPATH": str(PROGRAMS), "OMP_NUM_THREADS": "1"}
+        own = {"READY": str(pipe), "PYTHONPATH": str(PROGRAMS), "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
-            [python, str(self.file), *arguments], env=environment, stdin=subprocess.PIPE,
+            [python, str(self.file), *arguments], env={**os.environ, **own, **(environment or {})}, stdin=subprocess.PIPE,
             start_new_session=True, cwd="/",
         )  # fmt: skip
         self._seen: dict[tuple[int, float], psutil.Process] = {}
