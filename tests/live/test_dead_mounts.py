@@ -1,0 +1,336 @@
+"""mpmon attached to jobs that have to do with a file system that does not answer: it answers, and says which one it is.
+
+All jobs of one mood share a mount, and mpmon looks at several of them at a time, because a look takes as long as a hang
+takes to be one.  Limits of time are guards only: what they end has failed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+from tests.deadfs.jobs import PROGRAMS, job
+from tests.deadfs.mounting import MOODS, Mount, needs_fuse
+from tests.live.running import REPOSITORY, Program
+from tests.tui.tmux import Terminal
+
+pytestmark = [pytest.mark.live, needs_fuse]
+
+GUARD_S = 60.0
+AT_ONCE = 6
+"""Looks at a time."""
+
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here")
+
+STANDS = ("read", "cached", "opens", "closes", "fault", "flush", "remap", "leaves")
+WITH_LINE = ("read", "cached", "opens", "closes", "fault", "flush")
+"""Those whose stack can be read: of `remap` the memory cannot, and `leaves` has none."""
+PROVED = ("read", "cached", "opens", "fault")
+"""The kernel function, or state D, leaves no other reading."""
+LOADS = ("queue", *(["torch"] if importlib.util.find_spec("torch") else []))
+IDLES = ("descriptor", "folder", "first", "last", "records")
+TOUCHING = ("descriptor", "first", "last", "records")
+"""Those of which mpmon itself would ask the file system something."""
+
+
+class Look:
+    """One `mpmon`; before it is ended the mount has to answer, for it may be impossible to kill."""
+
+    def __init__(self, pid: int, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mpmon", str(pid), *options], cwd=REPOSITORY, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        self._unread = ""
+
+    def end(self) -> None:
+        """With all it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
+    def answer(self) -> Answer:
+        """What it says by itself."""
+        try:
+            report, words = self.process.communicate(timeout=GUARD_S)
+        except subprocess.TimeoutExpired:
+            return Answer(None, {}, f"mpmon does not answer, it waits in {where(self.process.pid)}")
+        return Answer(self.process.returncode, json.loads(report or b"{}"), words.decode())
+
+    def said(self, *words: str) -> None:
+        """Waits for a line of its standard output with all of these words; lines before it are passed over."""
+        assert self.process.stdout
+        deadline = time.monotonic() + GUARD_S
+        while True:
+            *lines, last = self._unread.split("\n")
+            found = next((number for number, line in enumerate(lines) if all(word in line for word in words)), None)
+            if found is not None:
+                self._unread = "\n".join((*lines[found + 1 :], last))
+                return
+            left = deadline - time.monotonic()
+            ready = left > 0 and select.select([self.process.stdout], [], [], left)[0]
+            more = os.read(self.process.stdout.fileno(), 1 << 16).decode() if ready else ""
+            assert more, f"{words} not in {self._unread!r}, it waits in {where(self.process.pid)}"
+            self._unread += more
+
+
+class Answer(NamedTuple):
+    """What `mpmon PID --once --json` said."""
+
+    status: int | None
+    report: dict[str, Any]
+    words: str
+
+    def text(self) -> str:
+        """What a person reads of findings and remarks."""
+        rows = (*self.report.get("findings", ()), *self.report.get("remarks", ()))
+        return "\n".join(line for row in rows for line in (row["summary"], *row["evidence"], *row["advice"]))
+
+
+class Case(NamedTuple):
+    """A job, what mpmon said of it, and whether it got on afterwards."""
+
+    mount: Mount
+    program: Program
+    answer: Answer
+    got_on: bool
+
+
+def where(pid: int) -> str:
+    """The kernel function and the state of each thread; empty of a process that is gone."""
+    found = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            state = Path(f"/proc/{pid}/task/{tid}/stat").read_text().rpartition(")")[2].split()[0]
+            found.append(f"{Path(f'/proc/{pid}/task/{tid}/wchan').read_text()} ({state})")
+    return ", ".join(found)
+
+
+def gets_on(pid: int) -> bool:
+    """The process runs further, within a while."""
+    before, deadline = ran(pid), time.monotonic() + 10
+    while ran(pid) == before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return ran(pid) != before
+
+
+def ran(pid: int) -> int:
+    """Nanoseconds that its main thread has run: proc_pid_schedstat(5)."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+
+
+@contextmanager
+def dead(mount: Mount, mood: str, name: str, *arguments: str, **environment: str) -> Iterator[Program]:
+    """One job, gone on after the death of what it has open."""
+    with job(mount, name, *arguments, **environment) as program:
+        mount.be(mood)
+        program.tell()
+        yield program
+
+
+@pytest.fixture(scope="module", params=MOODS)
+def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Case]]:
+    """Every job with the answer of `mpmon PID --once --json`."""
+    with Mount(tmp_path_factory.mktemp("dead")) as mount, ExitStack() as stack:
+        programs = {
+            **{name: stack.enter_context(job(mount, "stands.py", name)) for name in STANDS},
+            **{name: stack.enter_context(job(mount, "loads.py", name)) for name in LOADS},
+            **{name: stack.enter_context(idle(mount, name)) for name in IDLES},
+        }
+        for name in LOADS:
+            programs[name].hear("child")
+        mount.be(request.param)
+        for program in programs.values():
+            program.tell()
+        looks: list[Look] = []
+        stack.callback(end, mount, looks)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = list(pool.map(lambda program: look(program, looks), programs.values()))
+        ran_on = {name: gets_on(programs[name].pid) for name in IDLES}
+        yield {
+            name: Case(mount, program, answer, ran_on.get(name, False))
+            for (name, program), answer in zip(programs.items(), answers, strict=True)
+        }
+
+
+def look(program: Program, looks: list[Look]) -> Answer:
+    """At one of many."""
+    mine = Look(program.pid, "--once", "--json")
+    looks.append(mine)
+    return mine.answer()
+
+
+def end(mount: Mount, looks: list[Look]) -> None:
+    mount.be("answer")
+    for each in looks:
+        each.end()
+
+
+def idle(mount: Mount, name: str) -> AbstractContextManager[Program]:
+    """A job that gets on."""
+    if name == "records":
+        return job(mount, "idle.py", "nothing", MPMON_RUN_DIR=f"{mount.place}/run")
+    return job(mount, "idle.py", name)
+
+
+def finding(case: Case) -> dict[str, Any]:
+    """The first one, of a job that hangs."""
+    assert case.answer.status == 3, case.answer
+    assert case.answer.report["verdict"] == "hung"
+    return case.answer.report["findings"][0]
+
+
+@pytest.mark.parametrize("name", [*STANDS, *LOADS, *IDLES])
+def test_it_answers(cases: dict[str, Case], name: str) -> None:
+    answer = cases[name].answer
+    assert answer.status in (0, 3, 4), answer.words
+    assert answer.words == ""
+
+
+@pytest.mark.parametrize("name", [name for name in STANDS if name != "leaves"])
+def test_a_job_that_stands_there_hangs(cases: dict[str, Case], name: str) -> None:
+    case = cases[name]
+    assert finding(case)["cause"] == "io-wait"
+    assert case.mount.place in case.answer.text()
+    assert case.mount.source in case.answer.text() or case.mount.kind in case.answer.text()
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_the_kernel_proves_it(cases: dict[str, Case], name: str) -> None:
+    assert finding(cases[name])["certainty"] == "proved"
+
+
+@pytest.mark.parametrize("name", WITH_LINE)
+def test_the_line_is_named(cases: dict[str, Case], name: str) -> None:
+    (suspect,) = finding(cases[name])["suspects"]
+    program = cases[name].program
+    assert (suspect["pid"], suspect["frame"]["file"]) == (program.pid, str(program.file))
+    assert suspect["frame"]["line"] == program.line(f"# STUCK {name}$")
+
+
+@pytest.mark.parametrize("name", ["queue", pytest.param("torch", marks=needs_torch)])
+def test_a_worker_that_stands_there_is_to_blame(cases: dict[str, Case], name: str) -> None:
+    case = cases[name]
+    blamed = finding(case)
+    assert blamed["cause"] == "io-wait"
+    assert [row["pid"] for row in blamed["suspects"]] == [case.program.pids["child"]]
+    assert [row["pid"] for row in blamed["waiters"]] == [case.program.pid]
+    assert blamed["suspects"][0]["frame"]["line"] == case.program.line()
+    assert case.mount.place in case.answer.text()
+
+
+@pytest.mark.parametrize("name", IDLES)
+def test_a_job_that_only_has_something_there_gets_on(cases: dict[str, Case], name: str) -> None:
+    """Also while mpmon looks: a read of memory that waits would keep the lock of the job's mappings."""
+    assert cases[name].got_on, where(cases[name].program.pid)
+    assert cases[name].answer.status != 3
+
+
+@pytest.mark.parametrize("name", TOUCHING)
+def test_a_remark_says_that_the_mount_does_not_answer(cases: dict[str, Case], name: str) -> None:
+    case = cases[name]
+    assert case.answer.status == 0, case.answer
+    told = [row for row in case.answer.report["remarks"] if case.mount.place in row["summary"]]
+    assert told, case.answer.report["remarks"]
+    assert "does not answer" in told[0]["summary"]
+    assert told[0]["pids"] == [case.program.pid]
+
+
+# One mount each
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Mount]:
+    with Mount(tmp_path) as mount:
+        yield mount
+
+
+@contextmanager
+def looking(mount: Mount, pid: int, *options: str) -> Iterator[Look]:
+    """One mpmon, gone at the end."""
+    look = Look(pid, *options)
+    try:
+        yield look
+    finally:
+        end(mount, [look])
+
+
+@pytest.mark.parametrize("mood", MOODS)
+def test_ctrl_c_ends_a_look(mount: Mount, mood: str) -> None:
+    options = ("--once", "--json")
+    with dead(mount, mood, "idle.py", "descriptor") as program, looking(mount, program.pid, *options) as look:
+        looker = psutil.Process(look.process.pid)
+        while not asks(looker):
+            assert look.process.poll() is None, "it has ended and asked the file system nothing"
+        look.process.send_signal(signal.SIGINT)
+        answer = look.answer()
+        assert answer.status == 130, answer
+
+
+def asks(looker: psutil.Process) -> bool:
+    """It, or a helper of it, has asked the file system something and waits for the answer."""
+    return any("request_wait_answer" in where(process.pid) for process in (looker, *looker.children(recursive=True)))
+
+
+@pytest.mark.parametrize("mood", MOODS)
+def test_lines_tell_that_it_stopped_and_that_it_answers_again(mount: Mount, mood: str) -> None:
+    with job(mount, "idle.py", "descriptor") as program, looking(mount, program.pid, "--plain") as look:
+        look.said("mpmon watches")
+        mount.be(mood)
+        look.said(mount.place, "does not answer")
+        mount.be("answer")
+        look.said(mount.place, "no longer")
+
+
+@needs_tmux
+@pytest.mark.parametrize("mood", MOODS)
+def test_the_screen_shows_it_and_can_be_left(mount: Mount, mood: str) -> None:
+    with dead(mount, mood, "stands.py", "read") as program, Terminal(str(program.pid), size=(160, 40)) as terminal:
+        try:
+            terminal.shows("HUNG", "cause: io-wait", mount.source)
+            looker = psutil.Process(terminal.program())
+            started = looker.children(recursive=True)
+            terminal.press("q")
+            assert terminal.exit_status() == 0
+            _, left = psutil.wait_procs(started, timeout=GUARD_S)
+            assert {process.status() for process in left} <= {psutil.STATUS_DISK_SLEEP}
+        finally:
+            mount.be("answer")
+
+
+@pytest.mark.parametrize("mood", MOODS)
+def test_a_mount_that_only_the_job_sees(tmp_path: Path, mood: str) -> None:
+    contained = Program(str(PROGRAMS / "contained.py"), str(tmp_path))
+    with contained.hear("alone") as program, Mount(tmp_path, program.pid) as mount:
+        program.tell()
+        program.hear("ready")
+        mount.be(mood)
+        program.tell()
+        with looking(mount, program.pid, "--once", "--json") as look:
+            case = Case(mount, program, look.answer(), got_on=False)
+            assert finding(case)["cause"] == "io-wait"
+            assert mount.place in case.answer.text()
+
+
+@pytest.mark.parametrize("mood", MOODS)
+def test_a_folder_that_the_user_names_ends_in_an_answer(mount: Mount, mood: str) -> None:
+    options = ("--once", "--json", "--flight-recorder", f"{mount.place}/run")
+    with dead(mount, mood, "idle.py", "nothing") as program, looking(mount, program.pid, *options) as look:
+        answer = look.answer()
+        assert answer.status is not None, answer.words
