@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from mpmon.model import Handle, KernelObject, ProbeReport
+from mpmon.model import Handle, KernelObject, ProbeReport, Unknown
+from mpmon.probes.aside import Unanswered
 from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
 from mpmon.session.look import Look, is_taken_semaphore
@@ -72,7 +73,10 @@ def search_semaphores(proc: Proc, looks: Looks, now: Callable[[], float], most: 
 
     started = now()
     for look in asked[:most]:
-        look.semaphores, look.semaphores_problem = semaphore_uses(proc, look.pid, wanted)
+        try:
+            look.semaphores, look.semaphores_problem = semaphore_uses(proc, look.pid, wanted)
+        except Unanswered as problem:
+            look.semaphores, look.semaphores_problem = (), _unread("semaphores", look.pid, problem)
         look.semaphores_asked = wanted
     problem = next((look.semaphores_problem.reason for look in asked if look.semaphores_problem), None)
     return [_report("semaphores", now() - started, problem)]
@@ -88,7 +92,7 @@ def ask_interpreters(
     asked = _worth_asking(looks, renewed, parents, having_children, nappers)
     if not asked:
         return []
-    from mpmon.probes.interpreter import look_inside
+    from mpmon.probes.interpreter import Findings, look_inside
 
     started = now()
     for look in asked:
@@ -96,9 +100,12 @@ def ask_interpreters(
         keeps = look.remembers(children)
         is_parent = look.pid in having_children and not keeps
         circlers = (look.runners if eager else look.circlers) | nappers.get(look.pid, frozenset())
-        found = look_inside(
-            proc, look.pid, look.sleepers(), runners=look.runners, circlers=circlers, is_parent=is_parent
-        )
+        try:
+            found = look_inside(
+                proc, look.pid, look.sleepers(), runners=look.runners, circlers=circlers, is_parent=is_parent
+            )
+        except Unanswered as problem:
+            found = Findings(unknown=_unread("locks", look.pid, problem))
         look.note_inside(found.turns, found.contents, found.turning)
         look.locks, look.awaited, look.locks_problem = found.locks, found.awaited, found.unknown
         if not keeps:
@@ -128,6 +135,10 @@ def _worth_asking(
 def _nappers(looks: Looks, most: int) -> dict[int, frozenset[int]]:
     """Threads that nap, by process, of the eldest ones: a job of many that nap is not asked on and on."""
     return {pid: looks[pid].nappers for pid in sorted(looks)[:most]}
+
+
+def _unread(table: str, pid: int, problem: Unanswered) -> Unknown:
+    return Unknown(table=table, pid=pid, reason=f"memory cannot be read: {problem.strerror}")
 
 
 def _report(name: str, seconds: float, problem: str | None) -> ProbeReport:

@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mpmon.model import Mount
     from mpmon.probes.file_servers import FileServers
+    from mpmon.probes.kernel.holdings import ServedFile
     from mpmon.probes.stacks import StackProbe
 
 StackMode = Literal["auto", "never"]
@@ -181,7 +182,7 @@ class ThoroughLooks:
 
     def mounts(self) -> tuple[Mount, ...]:
         """File systems of the job that somebody else serves, and whether they answer."""
-        served = {pid: look.served for pid, look in self.last.items() if look.served}
+        served = {pid: files for pid, look in self.last.items() if (files := (*look.served, *self._named_by(pid)))}
         if not served:
             return ()
         if self._servers is None:
@@ -190,6 +191,15 @@ class ThoroughLooks:
             self._servers = FileServers(self._proc, eager=self._eager)
         waited = (item.id for pid in served for item in self.last[pid].objects if item.kind == "mount")
         return self._servers.refresh(served, (name.removeprefix("mount:") for name in waited), self._now())
+
+    def _named_by(self, pid: int) -> tuple[ServedFile, ...]:
+        """The file systems of the folders in which the shim of a process writes, where somebody else serves them."""
+        folders = self._table.named_folders(pid)
+        if not folders:
+            return ()
+        from mpmon.probes.kernel.holdings import served_folder
+
+        return tuple(file for folder in folders if (file := served_folder(self._proc, pid, folder)))
 
     def may_be_outside(self) -> frozenset[str]:
         """Of what standing processes wait on: what processes outside of the job may have as well."""

@@ -24,7 +24,7 @@ def remarks(case: Case) -> Iterator[Remark]:
     """One for each file system."""
     for row in case.snapshot.mounts:
         if row.unanswered_since is not None:
-            words = f"has not answered for {age(case.now - row.unanswered_since)}"
+            words = f"does not answer, for {age(case.now - row.unanswered_since)} now"
             yield _remark(case, row, f"{mount_words(row)} {words}", "mpmon asked it for its size (statfs) as well")
         elif row.problem:
             yield _remark(case, row, f"{mount_words(row)} fails: {row.problem}", "statfs says so")

@@ -139,6 +139,12 @@ class Holdings:
                 self._note_used(mount, self._proc.path(self.pid, "root") + mount.path)
                 yield mount
 
+    def note_mappings(self) -> None:
+        """That it uses the file systems of what it maps; most processes see none that somebody else serves."""
+        if self.mounts.served():
+            for _ in self.served_mappings():
+                pass
+
     def served_in_sight(self) -> Iterator[MountPoint]:
         """All mounts it sees that somebody else serves."""
         for mount in self.mounts.served():
@@ -198,3 +204,9 @@ def file_name(target: str, path: str) -> str:
     if file_mode.S_ISFIFO(mode):
         return f"pipe:{info.st_ino}"
     return file_id(info)
+
+
+def served_folder(proc: Proc, pid: int, folder: str) -> ServedFile | None:
+    """A folder as a process names it, if somebody else serves the file system it lies on."""
+    mount = mounts_of(proc, pid).of_path(os.path.normpath(folder))
+    return None if mount is None or mount.is_local else ServedFile(mount, proc.path(pid, "root") + mount.path)

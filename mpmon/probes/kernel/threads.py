@@ -123,6 +123,7 @@ class _OneProcess:
         with self._memory(self._pid) as memory:
             blocked = tuple(self._thread(tid, self._holdings, memory) for tid in self._proc.tids(self._pid))
         locked = self._note_locked(self._holdings)
+        self._holdings.note_mappings()
         return ProcessRows(
             blocked=blocked, handles=self._holdings.handles(), objects=tuple(self._objects.values()), locked=locked,
             served=tuple(self._holdings.used.values()), unknown=self._unknown,

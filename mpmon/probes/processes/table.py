@@ -19,6 +19,9 @@ from mpmon.probes.users import user_names
 REREAD_ROUNDS = 10
 """A process that has not run is read every tenth round all the same: memory may have been taken from it."""
 
+FOLDERS = ("MPMON_RUN_DIR", "XDG_RUNTIME_DIR")
+"""Variables that name folders of the shim."""
+
 KEPT_EXITS = 256
 """Ends of processes that are remembered, the latest ones."""
 
@@ -92,6 +95,12 @@ class ProcessTable:
             return self._proc.reread(self._proc.path(pid, "task", pid, "syscall"))
         except OSError:
             return b""
+
+    def named_folders(self, pid: int) -> list[str]:
+        """Folders that its environment names and that mpmon looks into."""
+        member = self._members.get(pid)
+        kept = (member.row.environment if member else None) or {}
+        return [kept[name] for name in FOLDERS if name in kept]
 
     def threads_of(self, pid: int) -> tuple[Thread, ...]:
         """The threads of one process; the very same tuple as long as none of them ran."""
