@@ -210,6 +210,39 @@ def test_a_file_that_goes_bad_later_is_a_fact(tmp_path: Path) -> None:
     assert "rank1.json is no regular file" in unknown.reason
 
 
+def test_a_link_is_followed_only_where_the_user_names_it(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text(DUMPS[2])
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "rank0.json").write_text(DUMPS[0])
+    (tmp_path / "folder" / "rank2.json").symlink_to(tmp_path / "elsewhere")
+    reading = read(str(tmp_path / "folder"))
+    assert enqueued(reading) == {0: 4}
+    assert "rank2.json is a link, which mpmon follows only where it is named itself" in reading.unknowns[0].reason
+    assert enqueued(read(str(tmp_path / "folder" / "rank2.json"))) == {2: 4}
+
+
+def test_no_name_in_a_folder_makes_it_wait(tmp_path: Path) -> None:
+    """Each is a pipe that nobody writes to, or leads to one."""
+    os.mkfifo(tmp_path / "rank0.json")
+    (tmp_path / "rank1.json").symlink_to("rank0.json")
+    (tmp_path / "rank2.json").mkdir()
+    reading = read(str(tmp_path))
+    assert [part.rpartition("/")[2] for part in reading.unknowns[0].reason.split("; ")] == [
+        "rank0.json is no regular file",
+        "rank1.json is a link, which mpmon follows only where it is named itself",
+        "rank2.json is no regular file",
+    ]
+    for name in ("rank0", "rank1", "rank2"):
+        (tmp_path / f"{name}.json").rename(tmp_path / name)
+    assert "ends in .json" in refusal(str(tmp_path))
+
+
+def test_a_file_from_before_all_calendars(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(DUMPS[0])
+    os.utime(tmp_path / "rank0.json", (-1e9, -1e9))
+    assert [record.read_at for record in read(str(tmp_path)).records] == [0.0]
+
+
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rank0.json").write_text(DUMPS[0])
     monkeypatch.setattr(files, "MOST_BYTES", 100)
@@ -320,6 +353,76 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         (unknown,) = read(f"http://127.0.0.1:{silent.getsockname()[1]}").unknowns
     assert "did not answer within" in unknown.reason
+
+
+@contextlib.contextmanager
+def endless(start: bytes, more: bytes, pause_s: float = 0.0) -> Iterator[tuple[str, threading.Event]]:
+    """A server that never comes to an end; its address, and what is set once nobody hears it any more."""
+    door, left = socket.create_server(("127.0.0.1", 0)), threading.Event()
+
+    def answer() -> None:
+        with door.accept()[0] as line, contextlib.suppress(OSError):
+            line.recv(4096)
+            line.sendall(start)
+            while not left.wait(pause_s):
+                line.sendall(more)
+        left.set()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    with door:
+        yield f"http://127.0.0.1:{door.getsockname()[1]}", left
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        (b"", b"H"),
+        (b"HTTP/1.1 200 OK\r\n", b"A"),
+        (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    ],
+    ids=["status", "line", "header", "continue", "body", "chunks"],
+)
+def test_the_limit_of_time_is_for_all_of_an_answer(start: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece comes soon after the one before."""
+    monkeypatch.setattr(servers, "DEADLINE_S", 0.5)
+    with endless(start, more, pause_s=0.01) as (address, left):
+        (unknown,) = read(address).unknowns
+        assert left.wait(20)
+    assert unknown.reason == f"{address} did not answer within 0 s"
+
+
+@pytest.mark.parametrize(
+    ("start", "more", "words"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", "more than 64 KiB without coming to what it was asked"),
+        (b"", b"HTTP/1.1 100 Continue\r\nA: b\r\n\r\n", "more than 64 KiB without coming to what it was asked"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 4096, "more than 1 MiB"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\n", b"x" * 4096, "more than 1 MiB"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1;a=b\r\nx\r\n", "more than 1 MiB"),
+    ],
+    ids=["continue", "continue-with-header", "body", "length", "chunks"],
+)
+def test_so_many_bytes_and_no_more(start: bytes, more: bytes, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(servers, "DEADLINE_S", 60.0)
+    with endless(start, more) as (address, left):
+        (unknown,) = read(address).unknowns
+        assert left.wait(20)
+    assert unknown.reason == f"{address} answered {words}"
+
+
+def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(front_end) as (address, _), socket.create_server(("127.0.0.1", 0)) as closed:
+        real, port = socket.getaddrinfo, closed.getsockname()[1]
+        closed.close()
+        found = [*real("127.0.0.1", port, type=socket.SOCK_STREAM), *real("127.0.0.1", int(address[17:]))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found[:2])
+        assert enqueued(read("http://name:1")) == {0: 4, 1: 2}
 
 
 def test_nobody_listens() -> None:

@@ -1,12 +1,18 @@
-"""Dumps in files: one of one rank, or a folder of them. Pickles are told apart and never loaded."""
+"""Dumps in files: one of one rank, or a folder of them. Pickles are told apart and never loaded.
+
+What lies in a folder may be anybody's, and may change at any time: links are followed only where the user named one, and
+nothing but a regular file is read.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from mpmon.errors import UsageError
 from mpmon.probes.flight_recorder.dump import MOST_RANKS, BadDump, Dump, is_pickle, parse_dump
@@ -34,7 +40,7 @@ class File:
             UsageError: a pickle, no JSON, or nobody knows of which rank.
         """
         try:
-            record = _parsed_file(self.path, 0.0).record
+            record = _parsed_file(self.path, 0.0, follow=True).record
         except BadDump as problem:
             remedy = PICKLE_REMEDY if "pickle" in str(problem) else REMEDY
             raise UsageError(f"the flight recorder {self.path!r} {problem}.", remedy) from problem
@@ -47,7 +53,7 @@ class File:
 
     def read(self, look: Look) -> Iterator[Dump | CannotRead]:
         """Its one rank."""
-        yield _read_file(self.path, look.now())
+        yield _read_file(self.path, look.now(), follow=True)
 
 
 class Folder:
@@ -81,31 +87,26 @@ class Folder:
             yield CannotRead(f"{self.path}: {problem.strerror}")
             return
         for file in files:
-            yield _read_file(file, look.now())
+            yield _read_file(file, look.now(), follow=False)
 
     def _files(self) -> list[str]:
         names = sorted(name for name in os.listdir(self.path) if name.endswith(".json"))
         return [os.path.join(self.path, name) for name in names[:MOST_FILES]]
 
     def _is_pickle(self, name: str) -> bool:
-        path = os.path.join(self.path, name)
         try:
-            return stat.S_ISREG(os.stat(path).st_mode) and is_pickle(_start(path))
-        except OSError:
+            with _opened(os.path.join(self.path, name), follow=False) as file:
+                return is_pickle(file.read(2))
+        except (BadDump, OSError):
             return False
 
 
 _PICKLED = "is a pickle, which mpmon never loads because that would run whatever it holds"
 
 
-def _start(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(2)
-
-
-def _read_file(path: str, now: float) -> Dump | CannotRead:
+def _read_file(path: str, now: float, *, follow: bool) -> Dump | CannotRead:
     try:
-        dump = _parsed_file(path, now)
+        dump = _parsed_file(path, now, follow=follow)
     except BadDump as problem:
         return CannotRead(f"{path} {problem}")
     except OSError as problem:
@@ -115,19 +116,37 @@ def _read_file(path: str, now: float) -> Dump | CannotRead:
     return dump
 
 
-def _parsed_file(path: str, now: float) -> Dump:
+def _parsed_file(path: str, now: float, *, follow: bool) -> Dump:
     """Raises: BadDump, OSError."""
-    # Without O_NONBLOCK a pipe that took the file's place would block for ever.
-    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode):
-            raise BadDump("is no regular file")
+    with _opened(path, follow=follow) as file:
+        written_at = max(0.0, os.fstat(file.fileno()).st_mtime)
         text = file.read(MOST_BYTES + 1)
     if is_pickle(text):
         raise BadDump(_PICKLED)
     if len(text) > MOST_BYTES:
         raise BadDump(f"is larger than {MOST_BYTES >> 20} MiB")
-    return parse_dump(text, rank=rank_of_name(path), pid=None, read_at=min(facts.st_mtime, now or facts.st_mtime))
+    return parse_dump(text, rank=rank_of_name(path), pid=None, read_at=min(written_at, now))
+
+
+def _opened(path: str, *, follow: bool) -> BinaryIO:
+    """A regular file, without waiting for anybody; `follow` a link to one. All files of this package are opened here.
+
+    Raises:
+        BadDump: it is something else.
+        OSError: as open(2).
+    """
+    # Without O_NONBLOCK it would wait at a pipe for one who writes, and at a file with a lease for its holder (fcntl(2)).
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as problem:
+        if problem.errno == errno.ELOOP and not follow:
+            raise BadDump("is a link, which mpmon follows only where it is named itself") from problem
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise BadDump("is no regular file")
+    return open(descriptor, "rb")
 
 
 def rank_of_name(path: str) -> int | None:

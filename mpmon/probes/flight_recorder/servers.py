@@ -6,15 +6,16 @@ import http.client
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
+from mpmon.probes.flight_recorder.asking import Endless, ask
 from mpmon.probes.flight_recorder.dump import BadDump, Dump, merged, parse_dump
 from mpmon.probes.flight_recorder.source import MOST_BYTES, CannotRead, Look
 
 DEADLINE_S = 10.0
-"""For one answer of a server, all of it."""
+"""For one answer of a server: to connect, to ask, and all of what comes."""
 
 _HANDLERS = ("fr_trace_json", "dump_nccl_trace_json")
 _PAGES = ("/fr_trace_json", "/fr_trace_nccl_json")
@@ -39,7 +40,7 @@ class Server:
     def read(self, look: Look) -> Iterator[Dump | CannotRead]:
         """Every rank it knows."""
         try:
-            status, body = self._ask("GET", "/handler/", look)
+            status, body = self._ask("GET", "/handler/")
             handlers = _names(body) if status == http.client.OK else frozenset[str]()
             yield from self._worker(handlers, look) if handlers else self._front_end(look)
         except CannotRead as problem:
@@ -47,7 +48,7 @@ class Server:
 
     def _worker(self, handlers: frozenset[str], look: Look) -> Iterator[Dump | CannotRead]:
         asked_at = look.now()
-        texts = [self._ask("POST", f"/handler/{name}", look) for name in _HANDLERS if name in handlers]
+        texts = [self._ask("POST", f"/handler/{name}") for name in _HANDLERS if name in handlers]
         if self._owner not in look.pids:
             self._owner = listener(look, self.port) if self._is_here else None
         if self._owner is None:
@@ -60,7 +61,7 @@ class Server:
         texts: dict[int, list[bytes]] = defaultdict(list)
         failed: dict[int, str] = {}
         for page in _PAGES:
-            status, body = self._ask("GET", page, look)
+            status, body = self._ask("GET", page)
             if page == _PAGES[0] and (status != http.client.OK or b"<h2>Rank " not in body):
                 raise CannotRead(f"{self.name} is no debug server of torch: it answered {status} to {page}")
             for rank, text, problem in blocks(body.decode("utf-8", "replace")):
@@ -83,38 +84,23 @@ class Server:
             return CannotRead(f"{self.name} has no Flight Recorder")
         return merged(parsed)
 
-    def _ask(self, method: str, path: str, look: Look) -> tuple[int, bytes]:
-        """Status and body. Neither redirections nor proxies are followed: only that host is asked.
+    def _ask(self, method: str, path: str) -> tuple[int, bytes]:
+        """Status and body.
 
         Raises:
             CannotRead: no answer in time, or too long a one.
         """
-        ends_at = look.now() + DEADLINE_S
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=DEADLINE_S)
         try:
-            connection.request(method, path)
-            if connection.sock:
-                self._is_here = connection.sock.getsockname()[0] == connection.sock.getpeername()[0]
-            answer = connection.getresponse()
-            body = b"".join(self._chunks(answer, ends_at, look.now))
+            answer = ask(self.host, self.port, method, path, seconds=DEADLINE_S, most=MOST_BYTES)
         except TimeoutError as problem:
             raise CannotRead(f"{self.name} did not answer within {DEADLINE_S:.0f} s") from problem
+        except Endless as problem:
+            raise CannotRead(f"{self.name} answered {problem}") from problem
         except (OSError, http.client.HTTPException, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or type(problem).__name__
             raise CannotRead(f"{self.name}: {reason}") from problem
-        finally:
-            connection.close()
-        return answer.status, body
-
-    def _chunks(self, answer: http.client.HTTPResponse, ends_at: float, now: Callable[[], float]) -> Iterator[bytes]:
-        size = 0
-        while chunk := answer.read1(1 << 16):
-            size += len(chunk)
-            if size > MOST_BYTES:
-                raise CannotRead(f"{self.name} answered more than {MOST_BYTES >> 20} MiB")
-            if now() > ends_at:
-                raise TimeoutError
-            yield chunk
+        self._is_here = answer.is_here
+        return answer.status, answer.body
 
 
 def _names(body: bytes) -> frozenset[str]:
