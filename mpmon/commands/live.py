@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Generator
 
+    from mpmon.probes.files import Proc
     from mpmon.probes.flight_recorder import FlightRecorder
     from mpmon.session.recording import Recorder
     from mpmon.session.sampler import Sampler
@@ -31,19 +32,31 @@ def watch(given: Namespace, pid: int) -> int:
 @contextmanager
 def opened(given: Namespace, pid: int, sink: show.Sink) -> Generator[LiveWatch, None, None]:
     """The looks at the job under a pid, recorded when the options say so."""
-    flight_recorder = _flight_recorder(given.flight_recorder) if given.flight_recorder else None
+    proc = _proc()
+    flight_recorder = _flight_recorder(given.flight_recorder, proc) if given.flight_recorder else None
     recorder = _recorder(given.record) if given.record else None
     try:
-        yield _source(given, pid, recorder, flight_recorder, sink=sink)
+        yield _source(given, pid, proc, recorder, flight_recorder, sink=sink)
     finally:
+        if proc.aside:
+            proc.aside.close()
         if recorder:
             recorder.close()
 
 
-def _flight_recorder(sources: list[str]) -> FlightRecorder:
+def _proc() -> Proc:
+    """The machine's processes, with the helper that reads what may never answer."""
+    from mpmon.probes.aside import Aside
+    from mpmon.probes.files import Proc
+
+    aside = Aside()
+    return Proc(aside=aside if aside.start() else None)
+
+
+def _flight_recorder(sources: list[str], proc: Proc) -> FlightRecorder:
     from mpmon.probes import flight_recorder
 
-    return flight_recorder.FlightRecorder(flight_recorder.sources(sources))
+    return flight_recorder.FlightRecorder(flight_recorder.sources(sources, proc))
 
 
 def _recorder(name: str) -> Recorder:
@@ -55,7 +68,13 @@ def _recorder(name: str) -> Recorder:
 
 
 def _source(
-    given: Namespace, pid: int, recorder: Recorder | None, flight_recorder: FlightRecorder | None, *, sink: show.Sink
+    given: Namespace,
+    pid: int,
+    proc: Proc,
+    recorder: Recorder | None,
+    flight_recorder: FlightRecorder | None,
+    *,
+    sink: show.Sink,
 ) -> LiveWatch:
     if not sys.platform.startswith("linux"):
         raise CannotTell("a live job can be read on Linux only.", "Recordings open anywhere: mpmon --replay FILE")
@@ -63,26 +82,28 @@ def _source(
     from mpmon.session.watch import LiveWatch
 
     def make_sampler(now: Callable[[], float]) -> Sampler:
-        return _sampler(given, pid, now, flight_recorder, eager=sink == "report")
+        return _sampler(given, pid, proc, now, flight_recorder, eager=sink == "report")
 
     reel = Reel() if sink == "screen" else None
     return LiveWatch(make_sampler, interval=given.interval, recorder=recorder, reel=reel)
 
 
 def _sampler(
-    given: Namespace, pid: int, now: Callable[[], float], flight_recorder: FlightRecorder | None, *, eager: bool
+    given: Namespace,
+    pid: int,
+    proc: Proc,
+    now: Callable[[], float],
+    flight_recorder: FlightRecorder | None,
+    *,
+    eager: bool,
 ) -> Sampler:
     """The one place where it is decided which probes look at a job."""
-    from mpmon.probes.aside import Aside
     from mpmon.probes.aside.hosted import hosted
-    from mpmon.probes.files import Proc
     from mpmon.probes.ipc import IpcProbe
     from mpmon.probes.nvml.client import NvmlProbe
     from mpmon.probes.shim import ShimProbe
     from mpmon.session.sampler import Sampler
 
-    aside = Aside()
-    proc = Proc(aside=aside if aside.start() else None)
     side_probes = (
         NvmlProbe(proc, eager=eager),
         hosted(proc, IpcProbe, "shared memory", eager=eager, settings={"eager": eager}),

@@ -115,8 +115,6 @@ class Sampler:
             probe.close()
         self._table.close()
         self._proc.close()
-        if self._proc.aside:
-            self._proc.aside.close()
 
     def _snapshot(
         self, now: float, processes: tuple[Process, ...], threads: tuple[Thread, ...], reports: Sequence[ProbeReport]

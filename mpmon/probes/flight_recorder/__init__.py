@@ -30,7 +30,8 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from mpmon.errors import UsageError
-from mpmon.probes.flight_recorder.files import File, Folder
+from mpmon.probes.files import Proc
+from mpmon.probes.flight_recorder.files import File, Folder, kind_of
 from mpmon.probes.flight_recorder.reader import FlightRecorder, Reading, read_all
 from mpmon.probes.flight_recorder.servers import Server
 from mpmon.probes.flight_recorder.source import REMEDY, Look, Source
@@ -38,24 +39,24 @@ from mpmon.probes.flight_recorder.source import REMEDY, Look, Source
 __all__ = ["FlightRecorder", "Look", "Reading", "read_all", "sources"]
 
 
-def sources(words: Iterable[str]) -> tuple[Source, ...]:
-    """What the user named.
+def sources(words: Iterable[str], proc: Proc | None = None) -> tuple[Source, ...]:
+    """What the user named; the helper of `proc`, if it has one, reads files, for their server may have died.
 
     Raises:
         UsageError: it is none of the three kinds.
     """
-    return tuple(map(_source, words))
+    return tuple(_source(word, proc or Proc()) for word in words)
 
 
-def _source(word: str) -> Source:
+def _source(word: str, proc: Proc) -> Source:
     if "://" in word:
         return _server(word)
     try:
-        mode = os.stat(word).st_mode
+        mode = kind_of(proc, os.path.abspath(word))
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "no name of a file"
         raise UsageError(f"the flight recorder {word!r} cannot be read: {reason}.", REMEDY) from problem
-    found = Folder(word) if stat.S_ISDIR(mode) else File(word)
+    found = Folder(word, proc) if stat.S_ISDIR(mode) else File(word, proc)
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise UsageError(f"the flight recorder {word!r} is neither a file nor a folder.", REMEDY)
     found.check()

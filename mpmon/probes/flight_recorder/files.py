@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mpmon.errors import UsageError
+from mpmon.probes.aside import may_hang
+from mpmon.probes.files import Proc
 from mpmon.probes.flight_recorder.dump import MOST_RANKS, BadDump, Dump, is_pickle, parse_dump
 from mpmon.probes.flight_recorder.source import MOST_BYTES, REMEDY, CannotRead, Look
 
@@ -30,8 +32,9 @@ PICKLE_REMEDY = (
 class File:
     """JSON of one rank."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, proc: Proc) -> None:
         self.path = path
+        self._proc = proc
 
     def check(self) -> None:
         """Tell the user at once what is wrong with it.
@@ -40,7 +43,7 @@ class File:
             UsageError: a pickle, no JSON, or nobody knows of which rank.
         """
         try:
-            record = _parsed_file(self.path, 0.0, follow=True).record
+            record = _parsed_file(self._proc, self.path, 0.0, follow=True).record
         except BadDump as problem:
             remedy = PICKLE_REMEDY if "pickle" in str(problem) else REMEDY
             raise UsageError(f"the flight recorder {self.path!r} {problem}.", remedy) from problem
@@ -53,14 +56,15 @@ class File:
 
     def read(self, look: Look) -> Iterator[Dump | CannotRead]:
         """Its one rank."""
-        yield _read_file(self.path, look.now(), follow=True)
+        yield _read_file(self._proc, self.path, look.now(), follow=True)
 
 
 class Folder:
     """JSON files, one a rank."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, proc: Proc) -> None:
         self.path = path
+        self._proc = proc
 
     def check(self) -> None:
         """Tell the user at once if there is nothing in it.
@@ -71,7 +75,7 @@ class Folder:
         try:
             if self._files():
                 return
-            pickled = next((name for name in sorted(os.listdir(self.path)) if self._is_pickle(name)), None)
+            pickled = next((name for name in sorted(self._names()) if self._is_pickle(name)), None)
         except OSError as problem:
             raise UsageError(f"the folder {self.path!r} cannot be read: {problem.strerror}.") from problem
         if pickled:
@@ -87,16 +91,19 @@ class Folder:
             yield CannotRead(f"{self.path}: {problem.strerror}")
             return
         for file in files:
-            yield _read_file(file, look.now(), follow=False)
+            yield _read_file(self._proc, file, look.now(), follow=False)
 
     def _files(self) -> list[str]:
-        names = sorted(name for name in os.listdir(self.path) if name.endswith(".json"))
+        names = sorted(name for name in self._names() if name.endswith(".json"))
         return [os.path.join(self.path, name) for name in names[:MOST_FILES]]
+
+    def _names(self) -> list[str]:
+        return names_in(self._proc, os.path.abspath(self.path))
 
     def _is_pickle(self, name: str) -> bool:
         try:
-            with _opened(os.path.join(self.path, name), follow=False) as file:
-                return is_pickle(file.read(2))
+            text, _ = content_of(self._proc, os.path.abspath(os.path.join(self.path, name)), 2, follow=False)
+            return is_pickle(text)
         except (BadDump, OSError):
             return False
 
@@ -104,9 +111,9 @@ class Folder:
 _PICKLED = "is a pickle, which mpmon never loads because that would run whatever it holds"
 
 
-def _read_file(path: str, now: float, *, follow: bool) -> Dump | CannotRead:
+def _read_file(proc: Proc, path: str, now: float, *, follow: bool) -> Dump | CannotRead:
     try:
-        dump = _parsed_file(path, now, follow=follow)
+        dump = _parsed_file(proc, path, now, follow=follow)
     except BadDump as problem:
         return CannotRead(f"{path} {problem}")
     except OSError as problem:
@@ -116,16 +123,46 @@ def _read_file(path: str, now: float, *, follow: bool) -> Dump | CannotRead:
     return dump
 
 
-def _parsed_file(path: str, now: float, *, follow: bool) -> Dump:
+def _parsed_file(proc: Proc, path: str, now: float, *, follow: bool) -> Dump:
     """Raises: BadDump, OSError."""
-    with _opened(path, follow=follow) as file:
-        written_at = max(0.0, os.fstat(file.fileno()).st_mtime)
-        text = file.read(MOST_BYTES + 1)
+    text, written_at = content_of(proc, os.path.abspath(path), MOST_BYTES + 1, follow=follow)
     if is_pickle(text):
         raise BadDump(_PICKLED)
     if len(text) > MOST_BYTES:
         raise BadDump(f"is larger than {MOST_BYTES >> 20} MiB")
     return parse_dump(text, rank=rank_of_name(path), pid=None, read_at=min(written_at, now))
+
+
+@may_hang
+def kind_of(_proc: Proc, path: str) -> int:
+    """`st_mode` of a path (inode(7)).
+
+    Raises:
+        OSError, ValueError: as stat(2); it is no path.
+    """
+    return os.stat(path).st_mode
+
+
+@may_hang
+def names_in(_proc: Proc, folder: str) -> list[str]:
+    """What lies in a folder.
+
+    Raises:
+        OSError: as opendir(3).
+    """
+    return os.listdir(folder)
+
+
+@may_hang
+def content_of(_proc: Proc, path: str, most: int, *, follow: bool) -> tuple[bytes, float]:
+    """The first bytes of a regular file, and when it was written, seconds since the epoch.
+
+    Raises:
+        BadDump: it is something else.
+        OSError: as open(2) and read(2).
+    """
+    with _opened(path, follow=follow) as file:
+        return file.read(most), max(0.0, os.fstat(file.fileno()).st_mtime)
 
 
 def _opened(path: str, *, follow: bool) -> BinaryIO:
