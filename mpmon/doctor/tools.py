@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import metadata
 from importlib.util import find_spec
 
@@ -15,6 +16,9 @@ from mpmon.probes.stacks import find_py_spy, limit
 
 OLDEST_PY_SPY = (0, 4, 3)
 """The first one that names the threads and classes of Python 3.14."""
+
+END_S = 0.2
+"""How long the end of a program that was killed may take."""
 
 
 def checks_of_tools() -> Iterator[Check]:
@@ -63,13 +67,15 @@ def answer_of(command: Sequence[str]) -> tuple[int | None, str]:
         )
     except OSError as error:
         return -1, error.strerror or "it cannot be started"
-    with started:
-        limit(started.pid)
-        try:
-            said, _ = started.communicate(timeout=DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            started.kill()
-            return None, f"no answer within {DEADLINE_S:g} s"
+    limit(started.pid)
+    try:
+        said, _ = started.communicate(timeout=DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        started.kill()
+        # One that reads memory behind a lock that is never given back does not even end then.
+        with suppress(subprocess.TimeoutExpired):
+            started.communicate(timeout=END_S)
+        return None, f"no answer within {DEADLINE_S:g} s"
     return started.returncode, said.decode(errors="replace")
 
 

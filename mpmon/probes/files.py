@@ -155,13 +155,14 @@ class Proc:
         return sorted(int(name) for name in os.listdir(self.path(pid, "task")) if name.isdigit())
 
 
-def sleeps_in_kernel(proc: Proc, pid: int) -> bool:
-    """One of its threads is in state D: it may wait for a file system, and keep the lock of the process's mappings meanwhile.
+def sleeps_in_kernel(folder: str) -> bool:
+    """A thread of the process with this folder in /proc is in state D.
 
-    Then whoever reads `cmdline`, `environ` or memory waits as well, while `stat` and `wchan` never wait.
+    It may wait for a file system, and keep the lock of the process's mappings meanwhile.  Then whoever reads `cmdline`,
+    `environ` or memory waits as well, while `stat` and `wchan` never wait.
     """
     try:
-        stats = (proc.read(pid, "task", tid, "stat", limit=SHORT) for tid in proc.tids(pid))
+        stats = (read(f"{folder}/task/{tid}/stat", SHORT) for tid in os.listdir(f"{folder}/task"))
         return any(stat.rpartition(b")")[2].lstrip()[:1] == b"D" for stat in stats)
     except OSError:
         return False

@@ -27,7 +27,7 @@ class Glance:
 
     def cmdline(self, pid: int) -> tuple[str, ...]:
         """The arguments of one; empty where there are none, or they may not be read, or not without a wait."""
-        if sleeps_in_kernel(self._proc, pid):
+        if sleeps_in_kernel(self._proc.path(pid)):
             return ()
         try:
             text = self._proc.text(pid, "cmdline", limit=COMMAND_LIMIT)

@@ -9,7 +9,7 @@ import os
 from functools import cached_property
 
 from mpmon import start
-from mpmon.probes.files import CHUNK, read
+from mpmon.probes.files import CHUNK, read, sleeps_in_kernel
 from mpmon.probes.maps import MAPS_LIMIT
 
 PROC = "/proc"
@@ -52,13 +52,19 @@ class Candidate:
         self.name = before.partition("(")[2]
         self.state = fields[0]
         self.ppid = int(fields[1])
+        self._threads = int(fields[17])
         self.start_ticks = int(fields[19])
 
     @cached_property
     def cmdline(self) -> tuple[str, ...]:
-        """Its arguments; empty for kernel threads and zombies."""
-        text = _text(f"{self.folder}/cmdline")
+        """Its arguments; empty for kernel threads and zombies, and for one that would not let them be read."""
+        text = "" if self._sleeps_in_kernel else _text(f"{self.folder}/cmdline")
         return tuple(text.rstrip("\0").split("\0")) if text else ()
+
+    @cached_property
+    def _sleeps_in_kernel(self) -> bool:
+        """A thread of it may keep the lock of its mappings: see `mpmon.probes.files.sleeps_in_kernel`."""
+        return self.state == "D" or (self._threads > 1 and sleeps_in_kernel(self.folder))
 
     @cached_property
     def uid(self) -> int | None:
@@ -92,7 +98,7 @@ class Candidate:
 
     def signs(self, parent: Candidate | None) -> tuple[str, ...]:
         """What makes it look like part of a PyTorch or multiprocessing job."""
-        maps = _text(f"{self.folder}/maps", MAPS_LIMIT)
+        maps = "" if self._sleeps_in_kernel else _text(f"{self.folder}/maps", MAPS_LIMIT)
         found = [meaning for sign, meaning in MAP_SIGNS.items() if sign in maps]
         found += {meaning for sign, meaning in ARGUMENT_SIGNS.items() if self._argument_says(sign)}
         if _has_gpu(f"{self.folder}/fd"):

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -38,9 +38,9 @@ AT_ONCE = 6
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here")
 
-STANDS = ("read", "cached", "opens", "closes", "fault", "flush", "remap", "leaves")
+STANDS = ("read", "cached", "opens", "closes", "fault", "flush", "leaves")
 WITH_LINE = ("read", "cached", "opens", "closes", "fault", "flush")
-"""Those whose stack can be read: of `remap` the memory cannot, and `leaves` has none."""
+"""Those whose stack can be read; `leaves` has none any more."""
 PROVED = ("read", "cached", "opens", "fault")
 """The kernel function, or state D, leaves no other reading."""
 LOADS = ("queue", *(["torch"] if importlib.util.find_spec("torch") else []))
@@ -52,9 +52,9 @@ TOUCHING = ("descriptor", "first", "last", "records")
 class Look:
     """One `mpmon`; before it is ended the mount has to answer, for it may be impossible to kill."""
 
-    def __init__(self, pid: int, *options: str) -> None:
+    def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mpmon", str(pid), *options], cwd=REPOSITORY, stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "mpmon", *arguments], cwd=REPOSITORY, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         self._unread = ""
@@ -68,10 +68,11 @@ class Look:
     def answer(self) -> Answer:
         """What it says by itself."""
         try:
-            report, words = self.process.communicate(timeout=GUARD_S)
+            said, words = self.process.communicate(timeout=GUARD_S)
         except subprocess.TimeoutExpired:
             return Answer(None, {}, f"mpmon does not answer, it waits in {where(self.process.pid)}")
-        return Answer(self.process.returncode, json.loads(report or b"{}"), words.decode())
+        report = json.loads(said) if said.startswith(b"{") else {}
+        return Answer(self.process.returncode, report, words.decode())
 
     def said(self, *words: str) -> None:
         """Waits for a line of its standard output with all of these words; lines before it are passed over."""
@@ -91,7 +92,7 @@ class Look:
 
 
 class Answer(NamedTuple):
-    """What `mpmon PID --once --json` said."""
+    """How `mpmon` ended, the report where it made one, and what it said on standard error."""
 
     status: int | None
     report: dict[str, Any]
@@ -145,8 +146,8 @@ def dead(mount: Mount, mood: str, name: str, *arguments: str, **environment: str
 
 
 @pytest.fixture(scope="module", params=MOODS)
-def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Case]]:
-    """Every job with the answer of `mpmon PID --once --json`."""
+def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    """Every job with the answer of `mpmon PID --once --json`; all of them have ended."""
     with Mount(tmp_path_factory.mktemp("dead")) as mount, ExitStack() as stack:
         programs = {
             **{name: stack.enter_context(job(mount, "stands.py", name)) for name in STANDS},
@@ -158,28 +159,33 @@ def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         mount.be(request.param)
         for program in programs.values():
             program.tell()
-        looks: list[Look] = []
-        stack.callback(end, mount, looks)
+        with asked(mount, {name: (str(row.pid), "--once", "--json") for name, row in programs.items()}) as answers:
+            got_on = {name for name in IDLES if gets_on(programs[name].pid)}
+        return {name: Case(mount, row, answers[name], name in got_on) for name, row in programs.items()}
+
+
+@contextmanager
+def asked(mount: Mount, commands: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Answer]]:
+    """What mpmon says to each of these, some at a time; at the end the mount answers and no mpmon is left."""
+    looks: list[Look] = []
+
+    def ask(arguments: Sequence[str]) -> Answer:
+        look = Look(*arguments)
+        looks.append(look)
+        return look.answer()
+
+    try:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = list(pool.map(lambda program: look(program, looks), programs.values()))
-        ran_on = {name: gets_on(programs[name].pid) for name in IDLES}
-        yield {
-            name: Case(mount, program, answer, ran_on.get(name, False))
-            for (name, program), answer in zip(programs.items(), answers, strict=True)
-        }
+            answers = dict(zip(commands, pool.map(ask, commands.values()), strict=True))
+        yield answers
+    finally:
+        end(mount, looks)
 
 
-def look(program: Program, looks: list[Look]) -> Answer:
-    """At one of many."""
-    mine = Look(program.pid, "--once", "--json")
-    looks.append(mine)
-    return mine.answer()
-
-
-def end(mount: Mount, looks: list[Look]) -> None:
+def end(mount: Mount, looks: Iterable[Look]) -> None:
     mount.be("answer")
-    for each in looks:
-        each.end()
+    for look in looks:
+        look.end()
 
 
 def idle(mount: Mount, name: str) -> AbstractContextManager[Program]:
@@ -203,7 +209,7 @@ def test_it_answers(cases: dict[str, Case], name: str) -> None:
     assert answer.words == ""
 
 
-@pytest.mark.parametrize("name", [name for name in STANDS if name != "leaves"])
+@pytest.mark.parametrize("name", WITH_LINE)
 def test_a_job_that_stands_there_hangs(cases: dict[str, Case], name: str) -> None:
     case = cases[name]
     assert finding(case)["cause"] == "io-wait"
@@ -238,7 +244,7 @@ def test_a_worker_that_stands_there_is_to_blame(cases: dict[str, Case], name: st
 @pytest.mark.parametrize("name", IDLES)
 def test_a_job_that_only_has_something_there_gets_on(cases: dict[str, Case], name: str) -> None:
     """Also while mpmon looks: a read of memory that waits would keep the lock of the job's mappings."""
-    assert cases[name].got_on, where(cases[name].program.pid)
+    assert cases[name].got_on, cases[name].answer.words
     assert cases[name].answer.status != 3
 
 
@@ -252,6 +258,33 @@ def test_a_remark_says_that_the_mount_does_not_answer(cases: dict[str, Case], na
     assert told[0]["pids"] == [case.program.pid]
 
 
+# A job whose mappings are locked
+
+
+@pytest.fixture(scope="module", params=MOODS)
+def locked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    """By command.  The job is by itself and short-lived: until the mount answers, everybody waits who reads its command line,
+    `ps` too.
+    """
+    with Mount(tmp_path_factory.mktemp("dead")) as mount, dead(mount, request.param, "stands.py", "remap") as program:
+        while psutil.Process(program.pid).status() != psutil.STATUS_DISK_SLEEP:
+            time.sleep(0.01)
+        commands = {"once": (str(program.pid), "--once", "--json"), "list": (), "doctor": ("doctor", str(program.pid))}
+        with asked(mount, commands) as answers:
+            return {name: Case(mount, program, answer, got_on=False) for name, answer in answers.items()}
+
+
+@pytest.mark.parametrize("command", ["once", "list", "doctor"])
+def test_it_answers_beside_a_process_whose_mappings_are_locked(locked: dict[str, Case], command: str) -> None:
+    assert locked[command].answer.status is not None, locked[command].answer.words
+
+
+def test_a_job_whose_mappings_are_locked_hangs(locked: dict[str, Case]) -> None:
+    case = locked["once"]
+    assert finding(case)["cause"] == "io-wait"
+    assert case.mount.place in case.answer.text()
+
+
 # One mount each
 
 
@@ -262,9 +295,9 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
 
 
 @contextmanager
-def looking(mount: Mount, pid: int, *options: str) -> Iterator[Look]:
+def looking(mount: Mount, *arguments: str) -> Iterator[Look]:
     """One mpmon, gone at the end."""
-    look = Look(pid, *options)
+    look = Look(*arguments)
     try:
         yield look
     finally:
@@ -274,7 +307,7 @@ def looking(mount: Mount, pid: int, *options: str) -> Iterator[Look]:
 @pytest.mark.parametrize("mood", MOODS)
 def test_ctrl_c_ends_a_look(mount: Mount, mood: str) -> None:
     options = ("--once", "--json")
-    with dead(mount, mood, "idle.py", "descriptor") as program, looking(mount, program.pid, *options) as look:
+    with dead(mount, mood, "idle.py", "descriptor") as program, looking(mount, str(program.pid), *options) as look:
         looker = psutil.Process(look.process.pid)
         while not asks(looker):
             assert look.process.poll() is None, "it has ended and asked the file system nothing"
@@ -290,7 +323,7 @@ def asks(looker: psutil.Process) -> bool:
 
 @pytest.mark.parametrize("mood", MOODS)
 def test_lines_tell_that_it_stopped_and_that_it_answers_again(mount: Mount, mood: str) -> None:
-    with job(mount, "idle.py", "descriptor") as program, looking(mount, program.pid, "--plain") as look:
+    with job(mount, "idle.py", "descriptor") as program, looking(mount, str(program.pid), "--plain") as look:
         look.said("mpmon watches")
         mount.be(mood)
         look.said(mount.place, "does not answer")
@@ -323,7 +356,7 @@ def test_a_mount_that_only_the_job_sees(tmp_path: Path, mood: str) -> None:
         program.hear("ready")
         mount.be(mood)
         program.tell()
-        with looking(mount, program.pid, "--once", "--json") as look:
+        with looking(mount, str(program.pid), "--once", "--json") as look:
             case = Case(mount, program, look.answer(), got_on=False)
             assert finding(case)["cause"] == "io-wait"
             assert mount.place in case.answer.text()
@@ -332,6 +365,6 @@ def test_a_mount_that_only_the_job_sees(tmp_path: Path, mood: str) -> None:
 @pytest.mark.parametrize("mood", MOODS)
 def test_a_folder_that_the_user_names_ends_in_an_answer(mount: Mount, mood: str) -> None:
     options = ("--once", "--json", "--flight-recorder", f"{mount.place}/run")
-    with dead(mount, mood, "idle.py", "nothing") as program, looking(mount, program.pid, *options) as look:
+    with dead(mount, mood, "idle.py", "nothing") as program, looking(mount, str(program.pid), *options) as look:
         answer = look.answer()
         assert answer.status is not None, answer.words

@@ -66,7 +66,7 @@ class KernelLook:
 
     def _may_read_memory(self, pid: int) -> bool:
         """Not while a thread of it keeps the lock of its mappings, as one does that waits in mmap(2) for a file system."""
-        if self._proc.aside is None or not sleeps_in_kernel(self._proc, pid):
+        if self._proc.aside is None or not sleeps_in_kernel(self._proc.path(pid)):
             return True
         try:
             may_be_read(self._proc, pid)

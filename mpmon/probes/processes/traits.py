@@ -59,7 +59,7 @@ class Traits:
 
     def read(self) -> dict[str, Any]:
         """All of them."""
-        self._in_place = not sleeps_in_kernel(self._proc, self._pid)
+        self._in_place = not sleeps_in_kernel(self._proc.path(self._pid))
         status = self._status()
         inside = [int(field) for field in status.get("NSpid", "").split()]
         uid = first_int(status.get("Uid"))
