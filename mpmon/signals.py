@@ -10,8 +10,6 @@ The order is that of the list; `mpmon.tui.describe.signals.in_order` proposes it
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
 import select
 import signal
@@ -22,19 +20,13 @@ from typing import NamedTuple
 
 from mpmon.model import Process
 from mpmon.probes.identity import Identity
+from mpmon.probes.libc import PIDFD_OPEN, PIDFD_SEND_SIGNAL, call
 
 PATIENCE_S = 2.0
 """How long to wait for what a signal does, at most."""
 
 TICK_S = 0.05
 """Between two looks at processes that were signalled, while somebody waits for the answer."""
-
-PIDFD_SEND_SIGNAL, PIDFD_OPEN = 424, 434
-"""Numbers of the system calls, the same on all machines (asm-generic/unistd.h).
-
-Called by number, because a Python that was built against headers older than Linux 5.3, as those of conda are, has neither
-`os.pidfd_open` nor `signal.pidfd_send_signal`, wherever it runs.
-"""
 
 
 class Outcome(NamedTuple):
@@ -78,7 +70,7 @@ class _Target:
 
     def _open(self, opened: ExitStack) -> str:
         try:
-            self._pidfd = _call(PIDFD_OPEN, self._process.pid, 0)
+            self._pidfd = call(PIDFD_OPEN, self._process.pid, 0)
         except ProcessLookupError:
             return "it has ended"
         except OSError as problem:
@@ -93,7 +85,7 @@ class _Target:
         if self.problem:
             return
         try:
-            _call(PIDFD_SEND_SIGNAL, self._pidfd, number, 0, 0)
+            call(PIDFD_SEND_SIGNAL, self._pidfd, number, 0, 0)
         except ProcessLookupError:
             self.problem = "it has ended"
         except PermissionError:
@@ -121,20 +113,6 @@ class _Target:
             return Outcome(self._process, self.problem)
         stat = None if self.has_ended() else self._identity.stat(self._process)
         return Outcome(self._process, ended=stat is None, state=stat.state if stat else "")
-
-
-def _call(number: int, *arguments: int) -> int:
-    """A system call; its result.
-
-    Raises:
-        OSError: as pidfd_open(2) and pidfd_send_signal(2); ENOSYS before Linux 5.3 and where a sandbox forbids it.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    result = libc.syscall(*(ctypes.c_long(value) for value in (number, *arguments)))
-    if result < 0:
-        code = ctypes.get_errno() or errno.ENOSYS
-        raise OSError(code, os.strerror(code))
-    return result
 
 
 def _wait(targets: list[_Target], number: int) -> None:

@@ -70,14 +70,14 @@ def test_a_zombie_has_ended() -> None:
 
 
 def test_processes_of_others_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = signals._call
+    real = signals.call
 
     def refuse(number: int, *arguments: int) -> int:
         if number == signals.PIDFD_SEND_SIGNAL:
             raise PermissionError(errno.EPERM, "Operation not permitted")
         return real(number, *arguments)
 
-    monkeypatch.setattr(signals, "_call", refuse)
+    monkeypatch.setattr(signals, "call", refuse)
     with sleeper() as child:
         assert send(signal.SIGTERM, row(child.pid))[0].problem == "not permitted: it belongs to another user"
         assert child.poll() is None

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import platform
 import struct
 
 from mpmon.probes.files import Proc
+from mpmon.probes.libc import PIDFD_OPEN, call
 
 SINCE = (6, 15)
 
@@ -36,7 +36,7 @@ class Pidfds:
         if self._told:
             # It ended meanwhile, or a sandbox forbids the call.
             with contextlib.suppress(OSError):
-                self._proc.keep(_name(pid), lambda: os.pidfd_open(pid))
+                self._proc.keep(_name(pid), lambda: call(PIDFD_OPEN, pid, 0))
 
     def status(self, pid: int) -> int | None:
         """How a process that was held ended, in the form of wait(2); `None` when it lives, or nobody knows."""

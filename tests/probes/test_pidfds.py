@@ -95,3 +95,13 @@ def test_one_that_has_gone_is_not_held(proc: Proc) -> None:
     held = Pidfds(proc)
     held.hold(pid)
     assert proc._kept == {}
+
+
+@told
+def test_a_python_that_was_built_against_old_headers(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of conda are."""
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    held, pid = Pidfds(proc), child(lambda: None)
+    held.hold(pid)
+    kill(pid)
+    assert held.status(pid) == signal.SIGKILL
