@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from mpmon.model import Process
@@ -19,9 +19,9 @@ DEAF = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print
 
 
 @contextmanager
-def sleeper(program: str = SLEEP, **more: object) -> Generator[subprocess.Popen[str]]:
+def sleeper(program: str = SLEEP, *, arguments: Sequence[str] = (), **more: object) -> Generator[subprocess.Popen[str]]:
     """A child that has said it is ready; gone afterwards."""
-    command = [sys.executable, "-c", program]
+    command = [sys.executable, "-c", program, *arguments]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **more)  # type: ignore[call-overload]
     try:
         assert child.stdout is not None

@@ -20,3 +20,8 @@ def user_names(path: str = USERS_FILE) -> dict[int, str]:
         if len(fields) == 7 and fields[2].isdigit():
             names.setdefault(int(fields[2]), fields[0])
     return names
+
+
+def name_of(uid: int) -> str:
+    """The name of one user, or its number where that file has none."""
+    return user_names().get(uid, f"uid {uid}")

@@ -1,0 +1,255 @@
+"""The one door to files of others: whatever a job, or a neighbour of it, may have put where mpmon looks.
+
+Such a path leads where its owner likes: to a named pipe that nobody writes to, to a device whose opening alone does
+something, to a file of the host instead of the container's, to records that a stranger has written.  So nothing here
+trusts a path.  It is looked up without being opened (`O_PATH`), what was found is looked at, and only that very thing is
+opened, for reading, without waiting for anybody.
+
+A path as a process sees it is looked up below `/proc/PID/root`, and no link leads out of there: openat2(2) with
+`RESOLVE_IN_ROOT`, since Linux 5.6.  Where the kernel is older, or a sandbox forbids the call, such a path is walked part by
+part, and one with a link in it is refused.
+
+Where it matters who wrote something, it must belong to one of those who may have, and nobody else may be able to write to it.
+
+A file system that does not answer blocks whoever asks it, here too: this door has no clock.
+The kernel's own files, in /proc and /sys, are read by `mpmon.probes.files`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+from mpmon.probes.files import Proc
+from mpmon.probes.libc import OPENAT2, call
+from mpmon.probes.users import name_of
+
+MOST_NAMES = 1 << 16
+"""Names of one folder that are read."""
+
+OWN_ROOT = "/"
+"""As mpmon sees it itself."""
+
+_ROOT = 0
+"""Whose files nobody has to distrust."""
+
+_FINDING = os.O_PATH | os.O_CLOEXEC
+_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+_HOW = struct.Struct("=QQQ")
+"""`struct open_how` of linux/openat2.h: flags, mode, resolve."""
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10
+
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+_KINDS = {
+    stat.S_IFREG: "a regular file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class Refused(OSError):
+    """It is there, and is not what was expected; `strerror` says so in words that go on after its name."""
+
+
+class Place(NamedTuple):
+    """A path, and the folder that it does not lead out of."""
+
+    path: str
+    root: str | int = OWN_ROOT
+    """That folder, or a descriptor of it while it is open; mpmon's own root unless it is said otherwise."""
+
+    def __str__(self) -> str:
+        """As a path for people, and to tell places apart."""
+        return self.path if self.root == OWN_ROOT or isinstance(self.root, int) else f"{self.root}{self.path}"
+
+    def below(self, name: str) -> Place:
+        """A file in this folder."""
+        return Place(f"{self.path}/{name}", self.root)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What has to be there: `FILE` or `FOLDER`, by whom it may be written."""
+
+    kind: int
+    owners: tuple[int, ...] = ()
+    """Users to one of whom it must belong; then nobody else may write to it, and a file has no second name. Empty where it
+    may be anybody's."""
+
+    def by(self, *users: int) -> Expected:
+        """The same, written by one of these users, or by root."""
+        return replace(self, owners=(*users, _ROOT))
+
+
+FILE, FOLDER = Expected(stat.S_IFREG), Expected(stat.S_IFDIR)
+
+
+def seen_by(proc: Proc, pid: int, path: str) -> Place:
+    """An absolute path as a process sees it: in its container, or below its chroot."""
+    return Place(path, proc.path(pid, "root"))
+
+
+@contextmanager
+def opened(place: Place, expected: Expected) -> Generator[int]:
+    """A descriptor, for the length of a `with` block: of a file to read from, of a folder for its names and what is in it.
+
+    Raises:
+        Refused: something else is there, or it is somebody else's.
+        OSError: as openat2(2) and open(2); BlockingIOError for a file that another process has a lease on (fcntl(2)).
+    """
+    descriptor = take(place, expected)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def take(place: Place, expected: Expected) -> int:
+    """The same, for one who closes it later.
+
+    Raises:
+        OSError: as `opened`.
+    """
+    return _take(place, expected, os.O_NOFOLLOW)
+
+
+def read(place: Place, expected: Expected, limit: int) -> bytes:
+    """The beginning of a file, at most `limit` bytes.
+
+    Raises:
+        OSError: as `opened`, and read(2).
+    """
+    with opened(place, expected) as descriptor:
+        return os.pread(descriptor, limit, 0)
+
+
+def names(folder: int, most: int = MOST_NAMES) -> list[str]:
+    """What lies in a folder that is `opened`, in no order; no more than so many.
+
+    Raises:
+        OSError: as getdents(2).
+    """
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in islice(entries, most)]
+
+
+def status(folder: int, name: str) -> os.stat_result:
+    """Of one of the `names`; a link is not followed.
+
+    Raises:
+        OSError: as fstatat(2).
+    """
+    return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+
+def behind(link: str) -> os.stat_result:
+    """Of what a link of proc_pid_fd(5) leads to.
+
+    Raises:
+        OSError: as stat(2).
+    """
+    return os.stat(link)
+
+
+def words(problem: OSError) -> str:
+    """What went wrong, to go on after a name."""
+    said = problem.strerror or "unreadable"
+    return said if isinstance(problem, Refused) else said.lower()
+
+
+def _take(place: Place, expected: Expected, follow: int) -> int:
+    found = _look_up(place, follow)
+    try:
+        info = os.fstat(found)
+        if follow and _may_be_followed(info, expected):
+            return _take(place, expected, 0)
+        _check(info, expected, place)
+        # This opens what was looked at, whatever may have come to stand at its path.
+        return os.open(f"/proc/self/fd/{found}", _READING)
+    finally:
+        os.close(found)
+
+
+def _may_be_followed(info: os.stat_result, expected: Expected) -> bool:
+    """A folder may be named by a link of those to whom it may belong: a stranger's leads where the stranger likes."""
+    named = expected.kind == stat.S_IFDIR and stat.S_ISLNK(info.st_mode)
+    return named and (not expected.owners or info.st_uid in expected.owners)
+
+
+def _look_up(place: Place, follow: int) -> int:
+    """A descriptor of what is there, which was not opened: fstat(2) and few others take it."""
+    if "\0" in place.path:
+        raise _refusal("is no path", place)
+    if place.root == OWN_ROOT:
+        # There is nothing outside of it.
+        return os.open(place.path, _FINDING | follow)
+    if isinstance(place.root, int):
+        return _look_up_in(place.root, place, follow)
+    root = os.open(place.root, _FINDING | os.O_DIRECTORY)
+    try:
+        return _look_up_in(root, place, follow)
+    finally:
+        os.close(root)
+
+
+def _look_up_in(root: int, place: Place, follow: int) -> int:
+    how = _HOW.pack(_FINDING | follow, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
+    try:
+        return call(OPENAT2, root, os.fsencode(place.path), how, len(how))
+    except OSError as problem:
+        # A sandbox that does not know the call may answer with EPERM.
+        if problem.errno in (errno.ENOSYS, errno.EPERM):
+            return _walk(root, place)
+        problem.filename = str(place)
+        raise
+
+
+def _walk(root: int, place: Place) -> int:
+    """Part by part; a link has to be refused, since only the kernel can keep it inside."""
+    found = os.dup(root)
+    for part in place.path.split("/"):
+        if part in ("", "."):
+            continue
+        try:
+            if part == "..":
+                raise _refusal("leads upwards, which this kernel cannot keep inside of the process's root", place)
+            if stat.S_ISLNK(os.fstat(found).st_mode):
+                raise _refusal(
+                    "has a symbolic link in it, which this kernel cannot keep inside of the process's root", place
+                )
+            deeper = os.open(part, _FINDING | os.O_NOFOLLOW, dir_fd=found)
+        finally:
+            os.close(found)
+        found = deeper
+    return found
+
+
+def _refusal(why: str, place: Place) -> Refused:
+    return Refused(errno.EPERM, why, str(place))
+
+
+def _check(info: os.stat_result, expected: Expected, place: Place) -> None:
+    kind = stat.S_IFMT(info.st_mode)
+    if kind != expected.kind:
+        raise _refusal(f"is {_KINDS.get(kind, 'something else')}, not {_KINDS[expected.kind]}", place)
+    if not expected.owners:
+        return
+    if info.st_uid not in expected.owners:
+        raise _refusal(f"belongs to {name_of(info.st_uid)}, not to {name_of(expected.owners[0])}", place)
+    if info.st_mode & _WRITABLE_BY_OTHERS:
+        raise _refusal(f"may be written by others than {name_of(info.st_uid)}: chmod go-w", place)
+    if kind == stat.S_IFREG and info.st_nlink > 1:
+        raise _refusal(f"has {info.st_nlink} names", place)
