@@ -33,9 +33,7 @@ def _register() -> None:
     if signal.getsignal(signal.SIGURG) is not signal.SIG_DFL:
         return
     try:
-        path = os.path.join(places.run_folder(), places.Name.own().file(places.STACKS))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = _make_file()
         faulthandler.register(signal.SIGURG, file=descriptor, all_threads=True)
     except (OSError, ValueError, RuntimeError):
         faulthandler.unregister(signal.SIGURG)
@@ -43,6 +41,14 @@ def _register() -> None:
     _close_parents()
     _File.descriptor = descriptor
     _File.status = os.fstat(descriptor) if descriptor >= 0 else None
+
+
+def _make_file() -> int:
+    _, folder = places.open_folder()
+    try:
+        return places.make_file(places.Name.own().file(places.STACKS), folder, os.O_WRONLY | os.O_APPEND)
+    finally:
+        os.close(folder)
 
 
 def _close_parents() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from errno import ENOENT
+from errno import ENOENT, EPERM
+from stat import S_ISLNK, S_IWGRP, S_IWOTH
 
 VARIABLE = "MPMON_RUN_DIR"
 """Environment variable that names the folder, and by which the start-up hook is on."""
@@ -30,30 +31,72 @@ def run_folder() -> str:
     """The folder for this process, which is made when it is missing.
 
     Raises:
-        OSError: it cannot be made, or it belongs to somebody else.
+        OSError: as `open_folder`.
+    """
+    path, descriptor = open_folder()
+    os.close(descriptor)
+    return path
+
+
+def open_folder() -> tuple[str, int]:
+    """The same with a descriptor of it: what is made below that cannot come to lie elsewhere.
+
+    Raises:
+        OSError: it cannot be made, it belongs to somebody else, or others may write to it.
     """
     named = os.environ.get(VARIABLE)
     candidates = (named,) if named else default_folders(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
     for folder in candidates:
         try:
-            return _own_folder(folder, with_parents=bool(named))
+            return folder, _open_own(folder, with_parents=bool(named))
         except OSError:
             if folder == candidates[-1]:
                 raise
     raise FileNotFoundError(VARIABLE)
 
 
-def _own_folder(folder: str, *, with_parents: bool) -> str:
+def _open_own(folder: str, *, with_parents: bool) -> int:
     """The folders that others lie in are made where the user named them; no /dev/shm for a system that has none."""
     parent = os.path.dirname(folder)
     if not with_parents and not os.path.isdir(parent):
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), parent)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    status = os.stat(folder)
-    if status.st_uid != os.geteuid():
-        # Others may write to /dev/shm: a folder that somebody has laid ready there is not trusted.
-        raise PermissionError(1, "belongs to another user", folder)
-    return folder
+    # Others may write to /dev/shm: what somebody has laid ready there, a folder or a link to one, is not trusted.
+    status = os.lstat(folder)
+    if S_ISLNK(status.st_mode):
+        _check_owner(status, folder, (os.geteuid(), 0))
+        folder = os.path.realpath(folder)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _check_own(os.fstat(descriptor), folder)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_own(status: os.stat_result, folder: str) -> None:
+    _check_owner(status, folder, (os.geteuid(),))
+    if status.st_mode & (S_IWGRP | S_IWOTH):
+        raise PermissionError(EPERM, "may be written by others too (chmod go-w)", folder)
+
+
+def _check_owner(status: os.stat_result, path: str, users: tuple[int, ...]) -> None:
+    if status.st_uid not in users:
+        # Their names are not looked up: a directory service may take its time.
+        raise PermissionError(EPERM, f"belongs to another user (uid {status.st_uid})", path)
+
+
+def make_file(file: str, folder: int, flags: int) -> int:
+    """A descriptor of a new file in a folder that is open; nobody else has it.
+
+    What has its name already was this very process's, before it became another program (execve(2)), and goes.
+
+    Raises:
+        OSError: as unlink(2) and open(2).
+    """
+    remove(file, folder)
+    return os.open(file, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
 
 
 class Name:
@@ -107,8 +150,8 @@ def start_ticks(pid: int | str) -> int | None:
     return int(fields[19]) if len(fields) > 19 and fields[0] not in (b"Z", b"X") else None
 
 
-def thin_out(folder: str) -> None:
-    """Remove the oldest files of dead processes where there are too many."""
+def thin_out(folder: int) -> None:
+    """Remove the oldest files of dead processes where there are too many, from a folder that is open."""
     files = [(name, file) for file in os.listdir(folder) if (name := Name.parse(file, RECORDS, STACKS))]
     spare = len(files) - ENOUGH
     if len(files) <= MANY:
@@ -116,12 +159,13 @@ def thin_out(folder: str) -> None:
     files.sort(key=lambda found: found[0].start_ticks)
     for name, file in files[:MANY]:
         if spare > 0 and name.is_dead():
-            _remove(os.path.join(folder, file))
+            remove(file, folder)
             spare -= 1
 
 
-def _remove(path: str) -> None:
+def remove(file: str, folder: int) -> None:
+    """Have it gone, if it can be."""
     try:
-        os.unlink(path)
+        os.unlink(file, dir_fd=folder)
     except OSError:
         return

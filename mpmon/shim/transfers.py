@@ -66,7 +66,7 @@ class Refcounter:
         """Get the counts of now."""
         self._counts = None
         try:
-            descriptor = os.open(f"/dev/shm/{self.name}", os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(f"/dev/shm/{self.name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 content = os.pread(descriptor, REFCOUNTER_BYTES, 0)
             finally:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sys
 from _thread import allocate_lock
-from errno import EFBIG
+from errno import EFBIG, ENOENT
 from mmap import mmap
 from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit
 from time import monotonic_ns
@@ -109,6 +109,8 @@ class Writer:
         self.words = memoryview(bytearray(layout.HEADER_WORDS * layout.WORD)).cast("Q")
         self.bytes = memoryview(b"")
         self.path: str | None = None
+        self._made: os.stat_result | None = None
+        """Of that file: another one may come to stand at its path."""
         self.is_full = False
         """The file system has no room left."""
         self.queues = Room(self, layout.QUEUES, allocated=layout.STEP)
@@ -142,8 +144,11 @@ class Writer:
             return False
         try:
             _check_limit()
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
+                # Pages of another file, which may have come to stand there, are none of the mapping's.
+                if self._made is None or not os.path.samestat(self._made, os.fstat(descriptor)):
+                    raise FileNotFoundError(ENOENT, os.strerror(ENOENT), self.path)
                 os.posix_fallocate(descriptor, start, length)
             finally:
                 os.close(descriptor)
@@ -152,19 +157,18 @@ class Writer:
         return not self.is_full
 
     def _make(self) -> None:
-        folder = places.run_folder()
         name = places.Name.own()
-        path = os.path.join(folder, name.file())
-        if os.path.exists(path):
-            # The same process before it became another program (execve(2)).
-            os.unlink(path)
-        places.thin_out(folder)
-        mapping = _make_file(path)
+        path, folder = places.open_folder()
+        try:
+            places.thin_out(folder)
+            mapping, self._made = _make_file(name.file(), folder)
+        finally:
+            os.close(folder)
         setattr(sys, KEPT, (*getattr(sys, KEPT, ()), mapping))
         self.bytes = memoryview(mapping)
         self.words = self.bytes.cast("Q")
         self._write_header(name)
-        self.path = path
+        self.path = os.path.join(path, name.file())
 
     def _write_header(self, name: places.Name) -> None:
         words = self.words
@@ -177,21 +181,21 @@ class Writer:
         words[0] = layout.MAGIC
 
 
-def _make_file(path: str) -> mmap:
-    """A new file with the pages that every process needs, mapped in full.
+def _make_file(file: str, folder: int) -> tuple[mmap, os.stat_result]:
+    """A new file with the pages that every process needs, mapped in full, and what os.fstat says of it.
 
     Raises:
         OSError: as open(2), posix_fallocate(3) and mmap(2); then nothing is left of it.
     """
     _check_limit()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = places.make_file(file, folder, os.O_RDWR)
     try:
         os.truncate(descriptor, layout.SIZE)
         os.posix_fallocate(descriptor, 0, layout.QUEUES.start + layout.STEP)
         os.posix_fallocate(descriptor, layout.TEXTS.start, layout.STEP)
-        return mmap(descriptor, layout.SIZE, **_TRACKS_NO_DESCRIPTOR)
+        return mmap(descriptor, layout.SIZE, **_TRACKS_NO_DESCRIPTOR), os.fstat(descriptor)
     except BaseException:
-        os.unlink(path)
+        places.remove(file, folder)
         raise
     finally:
         os.close(descriptor)
