@@ -50,6 +50,16 @@ class Area:
         named = self.path.rpartition("/")[2].startswith("sem.")
         return self.object_at(self.start) if named and self.is_shared else ""
 
+    def is_of(self, info: os.stat_result) -> bool:
+        """Whether this file is the one that is mapped.
+
+        Of a file system without a disk of its own, stat(2) may tell another device than maps does: btrfs one for each
+        subvolume, overlayfs its own or that of the layer. Such a number is one of those that the kernel gives out as it
+        goes, with a major number of 0, and then the inode has to do.
+        """
+        same_device = self.device == device_of(info) or not os.major(info.st_dev)
+        return same_device and info.st_ino == self.inode
+
     def object_at(self, address: int) -> str:
         """The id all processes agree on for a word in shared memory."""
         return f"semaphore:{self.device}:{self.inode}:{address - self.start + self.offset:x}"
@@ -57,7 +67,12 @@ class Area:
 
 def file_id(info: os.stat_result) -> str:
     """The identity of a file, with device and inode as this file writes them: `file:DEV:INODE`."""
-    return f"file:{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
+    return f"file:{device_of(info)}:{info.st_ino}"
+
+
+def device_of(info: os.stat_result) -> str:
+    """As this file writes it."""
+    return f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}"
 
 
 def areas(proc: Proc, pid: int) -> list[Area]:

@@ -2,6 +2,8 @@
 
 The symbol is exported by every build, as extension modules link against it, so it stands in the dynamic symbol table of
 the executable or of libpython: elf(5).  The file is read through the process's own root, as it sees it.
+
+A job may map any file under such a name, so no number in it decides how much is read.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 import os
 import re
 import struct
+from dataclasses import dataclass, field
 from functools import lru_cache
 
+from mpmon.probes.door import FILE, Place, opened, seen_by
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout, with_published
 from mpmon.probes.maps import Area
@@ -20,8 +24,15 @@ SYMBOLS = (b"_PyRuntime", b"Py_Version")
 SYMBOLS_LIMIT = 1 << 22
 """Bytes of a symbol or string table that are read; libpython's have 200 kB."""
 
+TABLE_LIMIT = 1 << 16
+"""The same of the tables of sections and of segments; libpython's have 2 kB."""
+
+MOST_CANDIDATES = 16
+"""Mapped files that are looked into."""
+
 _PYTHON = re.compile(r"/(?:lib)?python(\d+)\.(\d+)[^/]*$")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _DYNAMIC_SYMBOLS = 11
 """SHT_DYNSYM"""
@@ -55,50 +66,80 @@ def find_runtime(proc: Proc, pid: int, memory: Memory, everything: list[Area]) -
 
 
 def _candidates(everything: list[Area]) -> list[Area]:
-    """The beginnings of the files that may hold an interpreter: libpython first, then whatever is called python."""
-    begin = [
-        area for area in everything if area.inode and area.offset == 0 and "python" in area.path.rpartition("/")[2]
-    ]
-    return sorted(begin, key=lambda area: "libpython" not in area.path)
+    """The beginnings of the files that may hold an interpreter: libpython first, then python, then what is named after it.
+
+    Every extension module is named after it (`.cpython-311-x86_64-linux-gnu.so`).
+    """
+    begin = [area for area in everything if area.inode and area.offset == 0 and "python" in _name(area)]
+    begin.sort(key=lambda area: (not _name(area).startswith("libpython"), not _name(area).startswith("python")))
+    return begin[:MOST_CANDIDATES]
+
+
+def _name(area: Area) -> str:
+    return area.path.rpartition("/")[2]
 
 
 def _symbols_of(proc: Proc, pid: int, area: Area) -> dict[bytes, int]:
     """By the path as the process sees it, else as mpmon sees it: maps shows the one in a container, the other in a chroot."""
-    name = area.path.removesuffix(" (deleted)")
-    for path in (proc.path(pid, "root") + name, name):
+    path = area.path.removesuffix(" (deleted)")
+    for place in (seen_by(proc, pid, path), Place(path)):
         try:
-            found = os.stat(path)
-            # After an upgrade another file may stand at that path.
-            if found.st_ino == area.inode:
-                return _symbols(path, found.st_ino, found.st_size)
+            with opened(place, FILE) as descriptor:
+                info = os.fstat(descriptor)
+                # After an upgrade another file may stand at that path.
+                if area.is_of(info):
+                    return _symbols(_Program(info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, descriptor))
         except (OSError, struct.error):
             continue
     return {}
 
 
+@dataclass(frozen=True)
+class _Program:
+    """A file that is open, and by what it is known again."""
+
+    device: int
+    inode: int
+    size: int
+    changed_at: int
+    """Nanoseconds since the epoch."""
+    descriptor: int = field(compare=False)
+
+    def part(self, at: int, size: int) -> bytes:
+        """Of the file."""
+        return os.pread(self.descriptor, size, at) if at < self.size else b""
+
+
 @lru_cache(maxsize=64)
-def _symbols(path: str, _inode: int, _size: int) -> dict[bytes, int]:
-    """Offsets of `SYMBOLS` from where the file is mapped."""
-    with open(path, "rb") as file:
-        head = file.read(64)
-        if head[:6] != b"\x7fELF\x02\x01":
-            return {}
-        kind, sections_at, size, count = (
-            struct.unpack_from("<H", head, 16)[0], *struct.unpack_from("<Q", head, 40), *struct.unpack_from("<HH", head, 58),
-        )  # fmt: skip
-        file.seek(sections_at)
-        table = file.read(size * count)
-        sections = [_SECTION.unpack_from(table, size * number) for number in range(count)]
-        dynamic = next((row for row in sections if row[1] == _DYNAMIC_SYMBOLS), None)
-        if dynamic is None:
-            return {}
-        file.seek(dynamic[4])
-        symbols = file.read(min(dynamic[5], SYMBOLS_LIMIT))
-        names_at, names_size = sections[dynamic[6]][4:6]
-        file.seek(names_at)
-        names = file.read(min(names_size, SYMBOLS_LIMIT))
-        base = 0 if kind == _SHARED_OBJECT else _first_address(file.fileno(), head)
-    return _pick(symbols, names, base)
+def _symbols(program: _Program) -> dict[bytes, int]:
+    """Offsets of `SYMBOLS` from where the file is mapped.
+
+    Raises:
+        struct.error: the file is cut, or no program.
+        OSError: as pread(2).
+    """
+    head = program.part(0, 64)
+    if head[:6] != b"\x7fELF\x02\x01":
+        return {}
+    kind, sections_at, size, count = (
+        struct.unpack_from("<H", head, 16)[0], *struct.unpack_from("<Q", head, 40), *struct.unpack_from("<HH", head, 58),
+    )  # fmt: skip
+    sections = list(_SECTION.iter_unpack(_table(program, sections_at, size, count, _SECTION)))
+    dynamic = next((row for row in sections if row[1] == _DYNAMIC_SYMBOLS), None)
+    if dynamic is None or dynamic[6] >= len(sections):
+        return {}
+    symbols = program.part(dynamic[4], min(dynamic[5], SYMBOLS_LIMIT))
+    names_at, names_size = sections[dynamic[6]][4:6]
+    names = program.part(names_at, min(names_size, SYMBOLS_LIMIT))
+    return _pick(symbols, names, 0 if kind == _SHARED_OBJECT else _first_address(program, head))
+
+
+def _table(program: _Program, at: int, size: int, count: int, row: struct.Struct) -> bytes:
+    """Rows of which the file says how long one is, which is not for it to say; none where there would be too many."""
+    if size != row.size or size * count > TABLE_LIMIT:
+        return b""
+    table = program.part(at, size * count)
+    return table[: len(table) // size * size]
 
 
 def _pick(symbols: bytes, names: bytes, base: int) -> dict[bytes, int]:
@@ -109,12 +150,11 @@ def _pick(symbols: bytes, names: bytes, base: int) -> dict[bytes, int]:
     }
 
 
-def _first_address(descriptor: int, head: bytes) -> int:
+def _first_address(program: _Program, head: bytes) -> int:
     """Where an executable that is not relocatable is mapped: the lowest address of its segments."""
     at, size, count = *struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54)
-    table = os.pread(descriptor, size * count, at)
-    loads = [struct.unpack_from("<IIQQ", table, size * number) for number in range(count)]
-    return min((address for kind, _, _, address in loads if kind == 1), default=0)
+    loads = _SEGMENT.iter_unpack(_table(program, at, size, count, _SEGMENT))
+    return min((row[3] for row in loads if row[0] == 1), default=0)
 
 
 def _runtime(memory: Memory, area: Area, addresses: dict[bytes, int]) -> Runtime:
