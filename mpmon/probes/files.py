@@ -138,9 +138,13 @@ class Proc:
         except OSError:
             return None
 
-    def names(self) -> list[str]:
-        """What is at the top of the tree: every pid there is now, and files."""
-        return os.listdir(self.root)
+    def names(self, *parts: str | int) -> list[str]:
+        """What is in a folder; at the top of the tree every pid there is now, and files.
+
+        Raises:
+            OSError: as opendir(3).
+        """
+        return os.listdir(self.path(*parts))
 
     def pids(self) -> list[int]:
         """Every pid there is now."""

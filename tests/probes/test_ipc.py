@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +19,12 @@ from mpmon.probes.interpreter.layouts import TABLE, Layout
 from mpmon.probes.interpreter.objects import READS, Objects
 from mpmon.probes.interpreter.runtime import Runtime
 from mpmon.probes.ipc import IpcProbe, looks, probe
+from mpmon.probes.ipc.creators import Creators
 from mpmon.probes.ipc.looks import look_at
 from mpmon.probes.ipc.storages import HEAD, REFCOUNTER, counts
 from tests.builders import process, snapshot
 from tests.probes.garbage import GarbageMemory
-from tests.probes.tree import Tree, TreeProc
+from tests.probes.tree import Tree, TreeProc, stat_line
 
 LIMITS = (
     "Limit Soft Limit Hard Limit Units\nMax open files            1024                 4096                 files\n"
@@ -191,6 +193,82 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tree: Tree, proc: Proc) -
     file.unlink()
     file.symlink_to(secret)
     assert [row.count for row in look(IpcProbe(proc, eager=True), first).shared_files] == [None]
+
+
+# What a job may have put there
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_is_no_file_in_the_place_of_one_is_not_waited_for(kind: str, tree: Tree, proc: Proc) -> None:
+    first = born(tree, 10)
+    file = share(tree, 10, "torch_10_1_0")
+    maps(tree, 10, line(file))
+    file.unlink()
+    os.mkfifo(file) if kind == "pipe" else file.mkdir()
+    seen = look(IpcProbe(proc, eager=True), first)
+    assert [(row.size_bytes, row.count) for row in seen.shared_files] == [(4096, None)]
+    assert seen.unknowns == (), "its own file is gone, which is no failure"
+
+
+def torch_in(tree: Tree, pid: int, folder: str, version: str = "__version__ = '9.9'\n") -> Path:
+    """A torch below the root of a process, which maps its library."""
+    home = tree.root / str(pid) / "root" / folder / "torch"
+    home.mkdir(parents=True)
+    (home / "version.py").write_text(version)
+    maps(tree, pid, f"7f0000000000-7f0000001000 r-xp 00000000 fe:01 7 /{folder}/torch/lib/libtorch_cpu.so\n")
+    return home
+
+
+def test_the_version_of_torch_is_the_containers(openat2: None, tree: Tree, proc: Proc, tmp_path: Path) -> None:
+    """An absolute link means something else outside."""
+    first = born(tree, 10)
+    torch_in(tree, 10, str(tmp_path).lstrip("/"))
+    link = tree.root / "10" / "root" / "link"
+    link.symlink_to(tmp_path)
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "version.py").write_text("__version__ = 'of the host'")
+    maps(tree, 10, "7f0000000000-7f0000001000 r-xp 00000000 fe:01 7 /link/torch/lib/libtorch_cpu.so\n")
+    assert [row.torch for row in look(IpcProbe(proc, eager=True), first).limits] == ["9.9"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "large"])
+def test_a_version_that_is_no_version(kind: str, tree: Tree, proc: Proc) -> None:
+    first = born(tree, 10)
+    file = torch_in(tree, 10, "lib") / "version.py"
+    file.unlink()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "link":
+        file.symlink_to("../real")
+        (file.parent.parent / "real").write_text("__version__ = '9.9'")
+    else:
+        with file.open("wb") as made:
+            made.truncate(5 << 30)
+    assert [row.torch for row in look(IpcProbe(proc, eager=True), first).limits] == [None]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "numbers", "another one", "gone", "alive"])
+def test_the_creator_of_a_file_by_what_a_container_has_for_a_proc(kind: str, tree: Tree, proc: Proc) -> None:
+    first = born(tree, 10, namespace_pid=1)
+    inside = tree.root / "10" / "root" / "proc"
+    for pid in (1, 7):
+        (inside / str(pid)).mkdir(parents=True)
+        (inside / str(pid) / "stat").write_text(stat_line(pid))
+    file = inside / "7" / "stat"
+    if kind != "alive":
+        file.unlink()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "numbers":
+        file.write_text(stat_line(7, start=10**400))
+    elif kind == "another one":
+        file.write_text(stat_line(7, start=10**12))
+    share(tree, 10, "torch_7_1_0")
+    creators = Creators(proc)
+    assert creators.alive(7, first, 1.8e9) is (kind == "alive")
+    shutil.rmtree(inside / "1")
+    creators.renew({})
+    assert creators.alive(7, first, 1.8e9) is None, "it is the /proc of another namespace"
 
 
 # Nonsense

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from mpmon.model import Process
-from mpmon.probes.files import Proc
+from mpmon.probes import door
+from mpmon.probes.files import SHORT, Proc
 from mpmon.probes.stat import Stat, boot_time
 
 _NEVER, _LATEST = float("inf"), float(1 << 60)
@@ -52,11 +52,18 @@ class Creators:
         if seen_by.namespace_pid is None:
             stat = Stat.read(self._proc, creator)
             return _NEVER if stat is None or stat.state in "ZX" else stat.started_at(self._boot)
-        folder = self._proc.path(seen_by.pid, "root", "proc")
-        if not os.path.exists(f"{folder}/{seen_by.namespace_pid}/stat"):
+        if self._start_seen_by(seen_by, seen_by.namespace_pid) is None:
             return None
-        stat = Stat.read(Proc(folder), creator)
-        return _NEVER if stat is None or stat.state in "ZX" else stat.started_at(self._boot)
+        began = self._start_seen_by(seen_by, creator)
+        return _NEVER if began is None else began
+
+    def _start_seen_by(self, process: Process, pid: int) -> float | None:
+        """When a process began, by the number that another one knows it by; what that one has at /proc may be anything."""
+        try:
+            stat = Stat(door.read(door.seen_by(self._proc, process.pid, f"/proc/{pid}/stat"), door.FILE, SHORT))
+            return _NEVER if stat.state in "ZX" else stat.started_at(self._boot)
+        except (OSError, ValueError, IndexError, OverflowError):
+            return None
 
 
 def inside(process: Process) -> int:

@@ -13,16 +13,18 @@ import re
 import stat as file_mode
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 
 import msgspec
 
 from mpmon.model import Process, SharedFile, SharedMemory
+from mpmon.probes.door import FOLDER, Place, names, opened, status
 from mpmon.probes.files import Proc
 from mpmon.probes.ipc.creators import SLACK_S, Creators
 from mpmon.probes.ipc.looks import NAME
 from mpmon.probes.ipc.storages import REFCOUNTER
-from mpmon.probes.ipc.tmpfs import folder
-from mpmon.probes.maps import MAPS_LIMIT, file_id
+from mpmon.probes.ipc.tmpfs import shm_device, shm_of
+from mpmon.probes.maps import MAPS_LIMIT, device_of, file_id
 from mpmon.probes.stat import Stat, boot_time
 from mpmon.rows import kept
 
@@ -119,30 +121,14 @@ class Leftovers:
             if pid not in processes:
                 continue
             try:
-                names = sorted(name for name in os.listdir(folder(self._proc, pid)) if NAME.search(name))
+                entries = _files_in(shm_of(self._proc, pid))
             except OSError:
                 continue
-            for name in names[:MOST_ENTRIES]:
-                found = self._entry(pid, name)
-                if found and found.row.id not in mapped:
+            for name, info in entries:
+                found = _described(name, info)
+                if found.row.id not in mapped:
                     yield processes[pid], found
             return
-
-    def _entry(self, pid: int, name: str) -> _Found | None:
-        try:
-            info = os.lstat(f"{folder(self._proc, pid)}/{name}")
-        except OSError:
-            return None
-        if not file_mode.S_ISREG(info.st_mode):
-            return None
-        named = NAME.search(name)
-        row = SharedFile(
-            id=file_id(info), kind="refcounter" if info.st_size == REFCOUNTER else "storage",
-            path=f"/dev/shm/{name}", size_bytes=info.st_size,
-            creator=int(named[2]) if named else None,
-        )  # fmt: skip
-        device, _, inode = row.id.removeprefix("file:").rpartition(":")
-        return _Found(row, f" {device} {inode} ".encode(), info.st_dev, info.st_uid, info.st_mtime)
 
     def _ask_everybody(self) -> Iterator[None]:
         """One process a step, also those of the job: at the end it is known which files nobody has mapped."""
@@ -169,15 +155,8 @@ class Leftovers:
         if b"/torch_" in text:
             _drop(left, lambda found: found.mark in text)
         if stat.name.startswith(MANAGER):
-            began, device = stat.started_at(self._boot), self._device(pid)
-            _drop(left, lambda found: began <= found.made_at + SLACK_S and device in (None, found.device))
-
-    def _device(self, pid: int) -> int | None:
-        """The /dev/shm it sees; `None` where that may not be asked."""
-        try:
-            return os.stat(folder(self._proc, pid)).st_dev
-        except OSError:
-            return None
+            began, seen = stat.started_at(self._boot), shm_device(self._proc, pid)
+            _drop(left, lambda found: began <= found.made_at + SLACK_S and seen in (None, found.device))
 
     def _owner(self, pid: int) -> int | None:
         """The user of a process that may not be read."""
@@ -186,6 +165,31 @@ class Leftovers:
         except OSError:
             return None
         return int(found[1]) if found else None
+
+
+def _files_in(folder: Place) -> list[tuple[str, os.stat_result]]:
+    """Those of torch by their names.
+
+    Raises:
+        OSError: the folder may not be listed.
+    """
+    found: list[tuple[str, os.stat_result]] = []
+    with opened(folder, FOLDER) as descriptor:
+        for name in sorted(name for name in names(descriptor) if NAME.search(name))[:MOST_ENTRIES]:
+            # Some may go meanwhile.
+            with suppress(OSError):
+                found.append((name, status(descriptor, name)))
+    return [(name, info) for name, info in found if file_mode.S_ISREG(info.st_mode)]
+
+
+def _described(name: str, info: os.stat_result) -> _Found:
+    named = NAME.search(name)
+    row = SharedFile(
+        id=file_id(info), kind="refcounter" if info.st_size == REFCOUNTER else "storage",
+        path=f"/dev/shm/{name}", size_bytes=info.st_size,
+        creator=int(named[2]) if named else None,
+    )  # fmt: skip
+    return _Found(row, f" {device_of(info)} {info.st_ino} ".encode(), info.st_dev, info.st_uid, info.st_mtime)
 
 
 def _drop(left: dict[str, _Found], fits: Callable[[_Found], bool]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import mmap
-import os
 import platform
 import re
 from collections.abc import Collection, Iterator
@@ -19,6 +18,7 @@ import msgspec
 
 from mpmon.model import Limits, SharedUse, Unknown
 from mpmon.probes.aside import may_hang
+from mpmon.probes.door import FILE, behind, read, seen_by
 from mpmon.probes.files import Proc
 from mpmon.probes.maps import MAPS_LIMIT, Area, area_of, file_id
 from mpmon.rows import shared_by
@@ -95,9 +95,9 @@ def look_at(proc: Proc, pid: int, now: float, maps_limit: int | None, before: Lo
     """One look; rows that say the same as before are the rows of before."""
     look = Look(pid, now, {}, {})
     counted: dict[str, int | None] = {"maps": None, "descriptors": None}
-    for what, read in (("maps", _read_maps), ("descriptors", _read_descriptors)):
+    for what, count in (("maps", _read_maps), ("descriptors", _read_descriptors)):
         try:
-            counted[what] = read(proc, look)
+            counted[what] = count(proc, look)
         except OSError as problem:
             gone = problem.errno in (errno.ENOENT, errno.ESRCH)
             words = {"maps": "mappings", "descriptors": "open files"}[what]
@@ -152,14 +152,13 @@ def _named_areas(text: bytes) -> Iterator[Area]:
 
 
 def _read_descriptors(proc: Proc, look: Look) -> int:
-    names = os.listdir(proc.path(look.pid, "fd"))
+    names = proc.names(look.pid, "fd")
     for name in names[:MOST_DESCRIPTORS]:
-        path = proc.path(look.pid, "fd", name)
         try:
-            target = os.readlink(path)
+            target = proc.link(look.pid, "fd", name)
             if "torch_" not in target or not NAME.search(target.removesuffix(DELETED)):
                 continue
-            info = os.stat(path)
+            info = behind(proc.path(look.pid, "fd", name))
         except OSError:
             continue
         shared = _shared(look, file_id(info), target, whole_pages(info.st_size))
@@ -219,14 +218,10 @@ def _version(proc: Proc, look: Look, before: Look | None) -> str | None:
     if not look.torch_folder:
         return None
     try:
-        path = proc.path(look.pid, "root", look.torch_folder.lstrip("/"), "version.py")
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            found = _VERSION.search(os.pread(descriptor, VERSION_FILE_LIMIT, 0))
-        finally:
-            os.close(descriptor)
+        text = read(seen_by(proc, look.pid, f"{look.torch_folder}/version.py"), FILE, VERSION_FILE_LIMIT)
     except OSError:
         return None
+    found = _VERSION.search(text)
     return found[1].decode() if found else None
 
 

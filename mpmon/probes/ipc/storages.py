@@ -9,15 +9,16 @@ A tensor of 80,000 bytes in a file with a name looks alike as long as its number
 from __future__ import annotations
 
 import os
-import stat as file_mode
 from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
 from mpmon.model import Process, SharedFile, Unknown
+from mpmon.probes.door import FILE, Refused, opened
 from mpmon.probes.files import Proc
 from mpmon.probes.ipc.creators import Creators, inside
 from mpmon.probes.ipc.looks import Look, Shared, whole_pages
+from mpmon.probes.ipc.tmpfs import shm_of
 from mpmon.probes.maps import file_id
 from mpmon.probes.memory import READ_LIMIT, Memory
 from mpmon.rows import kept
@@ -110,7 +111,8 @@ class Storages:
         for pid in sorted(file.holders & processes.keys()):
             try:
                 self._read_through(processes[pid], file, looks[pid], now)
-            except FileNotFoundError:
+            except (FileNotFoundError, Refused):
+                # Under its name there is nothing, or something else.
                 if looks[pid].at < now:
                     self.gone.add(pid)
             except OSError as problem:
@@ -132,17 +134,12 @@ class Storages:
             elif shared.maps and not shared.descriptors:
                 file.note_lost_name(_from_memory(self._proc, process.pid, shared, HEAD))
             return
-        path = self._proc.path(process.pid, "root", "dev", "shm", shared.name)
-        # Not to be led elsewhere, nor to wait for the other end of a named pipe.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
+        with opened(shm_of(self._proc, process.pid).below(shared.name), FILE) as descriptor:
             info = os.fstat(descriptor)
-            if not file_mode.S_ISREG(info.st_mode) or file_id(info) != file.id:
+            if file_id(info) != file.id:
                 raise FileNotFoundError
             file.size, file.made_at = info.st_size, info.st_mtime
             file.note(os.pread(descriptor, REFCOUNTER if info.st_size == REFCOUNTER else HEAD, 0), now)
-        finally:
-            os.close(descriptor)
 
     # Rows
 

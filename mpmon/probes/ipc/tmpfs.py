@@ -9,6 +9,7 @@ import os
 from collections.abc import Collection
 
 from mpmon.model import Process, SharedMemory
+from mpmon.probes.door import FOLDER, Place, opened, seen_by
 from mpmon.probes.files import Proc
 from mpmon.rows import shared_by
 
@@ -27,7 +28,7 @@ class FileSystems:
         before, self._devices = self._devices, {}
         for process in processes:
             key = process.key
-            self._devices[key] = before[key] if key in before else self._device(process.pid)
+            self._devices[key] = before[key] if key in before else shm_device(self._proc, process.pid)
         if self._devices != before:
             self._members = {
                 device: tuple(sorted(pid for (pid, _), seen in self._devices.items() if seen == device))
@@ -39,16 +40,11 @@ class FileSystems:
         rows = tuple(row for device, pids in self._members.items() if (row := self._row(device, pids)))
         self.rows = shared_by(lambda row: row.device, rows, self.rows)
 
-    def _device(self, pid: int) -> int | None:
-        try:
-            return os.stat(folder(self._proc, pid)).st_dev
-        except OSError:
-            return None
-
     def _row(self, device: int, pids: tuple[int, ...]) -> SharedMemory | None:
         for pid in pids:
             try:
-                found = os.statvfs(folder(self._proc, pid))
+                with opened(shm_of(self._proc, pid), FOLDER) as folder:
+                    found = os.fstatvfs(folder)
             except OSError:
                 continue
             used = (found.f_blocks - found.f_bfree) * found.f_frsize
@@ -58,6 +54,15 @@ class FileSystems:
         return None
 
 
-def folder(proc: Proc, pid: int) -> str:
+def shm_of(proc: Proc, pid: int) -> Place:
     """/dev/shm as a process sees it."""
-    return proc.path(pid, "root", "dev", "shm")
+    return seen_by(proc, pid, "/dev/shm")
+
+
+def shm_device(proc: Proc, pid: int) -> int | None:
+    """The one that a process sees; `None` where that may not be asked."""
+    try:
+        with opened(shm_of(proc, pid), FOLDER) as folder:
+            return os.fstat(folder).st_dev
+    except OSError:
+        return None
