@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from mpmon.errors import UsageError
 
@@ -11,18 +12,29 @@ from mpmon.errors import UsageError
 def run(arguments: list[str]) -> int:
     """Remove and tell."""
     given = parser().parse_args(arguments)
-    from mpmon.probes.shim import clean, usual_folders
+    from mpmon.probes.shim import clean, refusal, usual_folders
     from mpmon.shim.places import VARIABLE
 
     if lacking := [folder for folder in given.folders if not os.path.isdir(folder)]:
         raise UsageError(f"there is no folder {lacking[0]}.", "Give the one MPMON_RUN_DIR of the job pointed to.")
     named = [folder for folder in (os.environ.get(VARIABLE), *given.folders) if folder]
+    for folder in dict.fromkeys([*usual_folders(), *named]):
+        if why := refusal(folder):
+            _leave_alone(folder, why, was_named=folder in named)
     removed = clean([*usual_folders(), *named], keep_newest=not given.all)
     for file in removed:
         print(f"{file.path}  {file.bytes >> 10} KiB, of pid {file.pid}")
     total = sum(file.bytes for file in removed)
     print(f"{len(removed)} file{'' if len(removed) == 1 else 's'} removed, {total >> 10} KiB")
     return 0
+
+
+def _leave_alone(folder: str, why: str, *, was_named: bool) -> None:
+    if was_named:
+        raise UsageError(
+            f"{folder} is not cleaned up: {why}.", "Give a folder of one user, to which nobody else may write."
+        )
+    print(f"mpmon: {folder} is not cleaned up: {why}", file=sys.stderr)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -3,8 +3,10 @@
 Guidelines: read only, in bounds, without stopping, writing or waking anybody; every path below a movable /proc; a
 failure is a row (`Unknown`, `ProbeReport`), never an exception that reaches the loop; what is not known is `None`.
 
-`files`, `stat`, `status`, `maps`, `fdinfo` and `memory` read; `machine` finds jobs, `tree` tells who belongs to one, and
-`glance` sees it for the first picture; `processes`, `cgroups`, `kernel`, `sockets`, `file_locks`, `outsiders`, `stacks`,
-`semaphores`, `interpreter`, `ipc`, `flight_recorder` and `nvml` ask; `environment` asks when a user does; `identity` tells
-whether a pid still is who it was, and `pidfds` how it ended; `rights` explains a refusal; `syscalls` and `users` are tables.
+`files`, `stat`, `status`, `maps`, `fdinfo` and `memory` read what the kernel tells; `door` alone opens, looks at and lists
+what a job, or a neighbour of it, could have put there; `libc` makes the system calls that Python lacks; `machine` finds
+jobs, `tree` tells who belongs to one, and `glance` sees it for the first picture; `processes`, `cgroups`, `kernel`,
+`sockets`, `file_locks`, `outsiders`, `stacks`, `semaphores`, `interpreter`, `ipc`, `flight_recorder` and `nvml` ask;
+`environment` asks when a user does; `identity` tells whether a pid still is who it was, and `pidfds` how it ended; `rights`
+explains a refusal; `syscalls` and `users` are tables.
 """

@@ -35,6 +35,7 @@ import msgspec
 
 from mpmon.model import NOT_PYTHON, Frame, Stack, Unknown
 from mpmon.probes.aside import Unanswered
+from mpmon.probes.door import Refused
 from mpmon.probes.files import Proc
 from mpmon.probes.memory import may_be_read, word_at
 from mpmon.probes.rights import why_unreadable
@@ -181,7 +182,7 @@ class StackProbe:
                 pass  # py-spy's own words tell more
         taken_at, status, output, words = self._ask(pid, now)
         if status != 0:
-            return ask(self._proc, pid, now) or self._refused(pid, words)
+            return self._ask_itself(pid, now, self._refused(pid, words))
         try:
             ids, numbers = ThreadIds(self._proc, pid, before), self._numbers.setdefault(pid, Numbers())
             stacks = parse_dump(output, pid, taken_at, ids, numbers)
@@ -226,6 +227,16 @@ class StackProbe:
         finally:
             self._running.discard(process)
         return process.returncode, output[:OUTPUT_LIMIT], words.decode("utf-8", "replace")
+
+    def _ask_itself(self, pid: int, now: Callable[[], float], refusal: Unknown) -> tuple[Stack, ...] | Unknown:
+        """What a process writes down where py-spy has refused."""
+        try:
+            return ask(self._proc, pid, now) or refusal
+        except Refused as problem:
+            if refusal.gone or refusal.reason == NOT_PYTHON:
+                return refusal
+            more = f"what it would write itself is not believed: {problem.filename} {problem.strerror}"
+            return msgspec.structs.replace(refusal, reason=f"{refusal.reason}; {more}")
 
     def _refused(self, pid: int, words: str) -> Unknown:
         """Facts of /proc explain more than py-spy's text, whose advice (sudo !!) means nothing in a container."""

@@ -14,6 +14,7 @@ from typing import NamedTuple, final
 
 from mpmon.launch import STARTUP
 from mpmon.model import Snapshot
+from mpmon.probes.door import Place
 from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
 from mpmon.probes.shim import ShimProbe
@@ -99,7 +100,9 @@ def files(folder: Path) -> dict[int, ShimFile]:
     for path in sorted(folder.iterdir()):
         name = Name.parse(path.name, RECORDS)
         if name is not None:
-            file = found[name.pid] = ShimFile(str(path), name, Owner(name.pid, time.time() - time.monotonic()))
+            file = found[name.pid] = ShimFile(
+                Place(str(path)), name, Owner(name.pid, (os.geteuid(),), time.time() - time.monotonic())
+            )
             file.read()
             file.close()
     return found

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpmon.probes.door import Place
 from mpmon.probes.shim.file import BadFile, Owner, ShimFile
 from mpmon.shim import layout
 from mpmon.shim.places import RECORDS, Name
@@ -40,7 +41,7 @@ def read(folder: Path, content: bytes, name: str | None = None) -> ShimFile:
     path.write_bytes(content)
     parsed = Name.parse(file_name, RECORDS)
     assert parsed is not None
-    file = ShimFile(str(path), parsed, Owner(parsed.pid, 1e9))
+    file = ShimFile(Place(str(path)), parsed, Owner(parsed.pid, (os.geteuid(),), 1e9))
     try:
         file.read()
         file.read()
@@ -160,7 +161,7 @@ def test_what_is_no_file(kind: str, tmp_path: Path) -> None:
             listening.bind(f"/proc/self/fd/{here}/{name}")
         os.close(here)
     with pytest.raises((BadFile, OSError)):
-        ShimFile(str(path), parsed, Owner(parsed.pid, 1e9)).read()
+        ShimFile(Place(str(path)), parsed, Owner(parsed.pid, (os.geteuid(),), 1e9)).read()
 
 
 def test_a_damaged_file_of_a_living_process_is_a_fact_and_no_failure(tmp_path: Path) -> None:

@@ -235,3 +235,20 @@ def test_what_is_removed_is_named(tmp_path: Path) -> None:
     assert len([line for line in all_gone if str(tmp_path) in line]) == 2
     assert total.startswith(f"{len(all_gone)} files removed, ")
     assert files(tmp_path) == {}
+
+
+def test_a_folder_that_others_may_write_to_is_not_cleaned_up(tmp_path: Path) -> None:
+    (open_to_all := tmp_path / "open").mkdir()
+    open_to_all.chmod(0o777)
+    refused = mpmon(tmp_path, "gc", str(open_to_all))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert f"{open_to_all} is not cleaned up: it may be written by others than " in refused.stderr
+    runtime = tmp_path / "runtime"
+    (runtime / "mpmon").mkdir(parents=True)
+    (runtime / "mpmon").chmod(0o777)
+    variables_of_it = {**variables(tmp_path), "XDG_RUNTIME_DIR": str(runtime)}
+    told = subprocess.run(
+        [*MPMON, "gc"], env=variables_of_it, capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert told.returncode == 0
+    assert told.stderr.startswith(f"mpmon: {runtime / 'mpmon'} is not cleaned up: it may be written by others than ")

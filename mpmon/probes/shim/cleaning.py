@@ -1,13 +1,22 @@
-"""Removing the files of dead jobs: `mpmon gc`, and `mpmon run` when its job has ended."""
+"""Removing the files of dead jobs: `mpmon gc`, and `mpmon run` when its job has ended.
+
+A name alone removes nothing: it has to be a regular file that the shim has written, of the user who cleans up, or, when that
+is root, of the one whose folder it is; and a moment later still that very file.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from typing import NamedTuple
 
+from mpmon.probes.door import FILE, FOLDER, Place, Refused, names, opened, status, words
+from mpmon.probes.shim.stacks import is_stacks
 from mpmon.shim import layout
 from mpmon.shim.places import RECORDS, STACKS, Name, default_folders
+
+_ROOT = 0
 
 HEADER_BYTES = layout.HEADER_WORDS * layout.WORD
 
@@ -23,13 +32,23 @@ class Removed(NamedTuple):
 
 
 class _Leftover(NamedTuple):
-    path: str
+    folder: str
+    descriptor: int
+    """Of that folder, which is open."""
+    file: str
+    identity: tuple[int, int]
+    """Device and inode."""
+    bytes: int
     pid: int
     dead: bool
     job: int
     """The process group, which the processes of a job share; in a file that does not say, a number of its own."""
     opened_at: int
-    bytes: int
+
+    @property
+    def path(self) -> str:
+        """Of the file."""
+        return os.path.join(self.folder, self.file)
 
 
 def usual_folders() -> tuple[str, ...]:
@@ -37,54 +56,91 @@ def usual_folders() -> tuple[str, ...]:
     return default_folders(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
 
 
+def refusal(folder: str) -> str:
+    """Why nothing is removed from a folder; empty where something may be, or there is no such folder."""
+    try:
+        with ExitStack() as held:
+            _open(folder, held)
+    except FileNotFoundError:
+        return ""
+    except Refused as problem:
+        return f"it {words(problem)}"
+    except OSError as problem:
+        return words(problem)
+    return ""
+
+
 def clean(folders: Iterable[str], *, keep_newest: bool = True) -> tuple[Removed, ...]:
     """Remove the files of jobs of which no process lives, but for the job that began last; what was removed.
 
     Files of processes of another pid namespace, and whatever is not the shim's, are left alone.
     """
-    left = [leftover for folder in dict.fromkeys(folders) for leftover in _leftovers(folder)]
-    alive = {leftover.job for leftover in left if not leftover.dead}
-    dead = [leftover for leftover in left if leftover.dead and leftover.job not in alive]
-    newest = max(dead, key=lambda leftover: leftover.opened_at, default=None)
-    kept = newest.job if newest and keep_newest else None
-    return tuple(removed for leftover in dead if leftover.job != kept and (removed := _remove(leftover)))
+    with ExitStack() as held:
+        left = [leftover for folder in dict.fromkeys(folders) for leftover in _leftovers(folder, held)]
+        alive = {leftover.job for leftover in left if not leftover.dead}
+        dead = [leftover for leftover in left if leftover.dead and leftover.job not in alive]
+        newest = max(dead, key=lambda leftover: leftover.opened_at, default=None)
+        kept = newest.job if newest and keep_newest else None
+        return tuple(removed for leftover in dead if leftover.job != kept and (removed := _remove(leftover)))
 
 
-def _leftovers(folder: str) -> Iterator[_Leftover]:
+def _open(folder: str, held: ExitStack) -> int:
+    """
+    Raises:
+        OSError: it may not be listed.
+        Refused: it is somebody else's, or others may write to it.
+    """
+    me = os.geteuid()
+    place = Place(os.path.abspath(folder))
+    if me != _ROOT:
+        return held.enter_context(opened(place, FOLDER.by(me)))
+    # Root cleans up after anybody, but nobody else may have put there what is found.
+    owner = os.fstat(held.enter_context(opened(place, FOLDER))).st_uid
+    return held.enter_context(opened(place, FOLDER.by(owner)))
+
+
+def _leftovers(folder: str, held: ExitStack) -> Iterator[_Leftover]:
     try:
-        files = os.listdir(folder)
+        descriptor = _open(folder, held)
+        files = names(descriptor)
     except OSError:
         return
     for file in files:
         name = Name.parse(file, RECORDS, STACKS)
-        leftover = _examine(os.path.join(folder, file), name) if name else None
+        leftover = _examine(folder, descriptor, file, name) if name else None
         if leftover is not None:
             yield leftover
 
 
-def _examine(path: str, name: Name) -> _Leftover | None:
+def _examine(folder: str, descriptor: int, file: str, name: Name) -> _Leftover | None:
+    """What a file says; `None` for one that is not the shim's, or not to be removed by whoever cleans up."""
     # Asked before its file is read: a process that ends in between is dead the next time.
     dead = name.is_dead()
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with opened(Place(file, descriptor), FILE.by(os.fstat(descriptor).st_uid)) as found:
+            content, info = os.pread(found, HEADER_BYTES, 0), os.fstat(found)
     except OSError:
         return None
-    try:
-        content = os.pread(descriptor, HEADER_BYTES, 0)
-        size = os.fstat(descriptor).st_blocks * 512
-    except OSError:
+    header = memoryview(content.ljust(HEADER_BYTES, b"\0")).cast("Q")
+    if not (is_stacks(content) if file.endswith(STACKS) else _is_records(header)):
         return None
-    finally:
-        os.close(descriptor)
-    words = memoryview(content.ljust(HEADER_BYTES, b"\0")).cast("Q")
-    if words[0] != layout.MAGIC:
-        return _Leftover(path, name.pid, dead, job=-name.pid, opened_at=0, bytes=size)
-    return _Leftover(path, name.pid, dead, words[layout.PGID], words[layout.OPENED_AT], size)
+    whole = header[0] == layout.MAGIC and layout.seal(header[1 : layout.IDENTITY_SEAL]) == header[layout.IDENTITY_SEAL]
+    job, opened_at = (header[layout.PGID], header[layout.OPENED_AT]) if whole else (-name.pid, 0)
+    identity = (info.st_dev, info.st_ino)
+    return _Leftover(folder, descriptor, file, identity, info.st_blocks * 512, name.pid, dead, job, opened_at)
+
+
+def _is_records(header: memoryview) -> bool:
+    """Of any version; one without a beginning was just being made when its process ended."""
+    return header[0] >> 8 == layout.MAGIC >> 8 or not any(header)
 
 
 def _remove(leftover: _Leftover) -> Removed | None:
     try:
-        os.unlink(leftover.path)
+        info = status(leftover.descriptor, leftover.file)
+        if (info.st_dev, info.st_ino) != leftover.identity:
+            return None
+        os.unlink(leftover.file, dir_fd=leftover.descriptor)
     except OSError:
         return None
     return Removed(leftover.path, leftover.pid, leftover.bytes)

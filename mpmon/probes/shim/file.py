@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from mpmon.model import ExportRecord, ImportRecord, QueueRecord
+from mpmon.probes.door import FILE, Place, take
 from mpmon.shim import layout
 from mpmon.shim.layout import Region
 from mpmon.shim.places import Name
@@ -25,6 +25,8 @@ class Owner(NamedTuple):
     """Whose file it is, as mpmon knows that process, and how to read its moments."""
 
     pid: int
+    users: tuple[int, ...]
+    """Those who may have written it, besides root."""
     clock_zero: float
     """When CLOCK_MONOTONIC was 0, seconds since the epoch."""
 
@@ -36,8 +38,8 @@ class Owner(NamedTuple):
 class ShimFile:
     """Reads a file again and again; rows that did not change are the very same objects."""
 
-    def __init__(self, path: str, name: Name, owner: Owner) -> None:
-        self.path = path
+    def __init__(self, place: Place, name: Name, owner: Owner) -> None:
+        self.place = place
         self.name = name
         self.owner = owner
         self.bytes_read = 0
@@ -45,6 +47,8 @@ class ShimFile:
         self.dropped = 0
         self.collected_at: float | None = None
         self.received = 0
+        self.usable = False
+        """It was read, and is what it should be."""
         self._descriptor: int | None = None
         self.forget()
 
@@ -72,7 +76,7 @@ class ShimFile:
         """Bring the rows up to date.
 
         Raises:
-            OSError: as open(2) and pread(2).
+            OSError: as `mpmon.probes.door.opened`, and pread(2).
             BadFile: it is not the file of that process.
         """
         self.bytes_read = 0
@@ -82,6 +86,7 @@ class ShimFile:
             # It is being made.
             return
         self._check(header)
+        self.usable = True
         self.dropped = header[layout.DROPPED]
         self.collected_at = self.owner.moment(header[layout.COLLECTED_AT])
         self.received = layout.written(header[layout.IMPORTS.generation_at])
@@ -101,6 +106,7 @@ class ShimFile:
 
     def forget(self) -> None:
         """Have no rows: what was read before is not true any more."""
+        self.usable = False
         self._texts = Texts()
         self._queues = Table(layout.QUEUES, layout.QUEUE_SEAL, self._texts, self._queue)
         self._exports = Table(layout.EXPORTS, layout.TRANSFER_SEAL, self._texts, self._export)
@@ -112,11 +118,7 @@ class ShimFile:
             self.close()
             self.forget()
         if self._descriptor is None:
-            # Not to be led elsewhere, nor to wait for the other end of a named pipe.
-            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-            if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
-                self.close()
-                raise BadFile("it is no regular file")
+            self._descriptor = take(self.place, FILE.by(*self.owner.users))
         return self._descriptor
 
     def _header(self, descriptor: int) -> memoryview:

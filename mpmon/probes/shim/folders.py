@@ -1,4 +1,4 @@
-"""In which folders the shim's files of a job may lie."""
+"""In which folders the shim's files of a job may lie, and whose they have to be: only its user, or root, writes for a process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mpmon.model import Process
+from mpmon.probes.door import Place, seen_by
 from mpmon.probes.files import Proc
 from mpmon.shim.places import VARIABLE, default_folders
 
@@ -18,28 +19,44 @@ class Home(NamedTuple):
 
     key: tuple[int, int]
     """Its pid in its own pid namespace, and its start in clock ticks: the beginning of a file's name."""
-    folders: tuple[str, ...]
-    """As mpmon opens them."""
+    user: int
+    """Who makes them."""
+    view: str
+    """The same for all who see the same files at the same paths; empty where mpmon sees them too."""
+    folders: tuple[Place, ...]
 
 
 def home_of(proc: Proc, process: Process, start_ticks: int) -> Home:
     """Where a process writes: by its environment, else in the default places; seen through its own root when it has another."""
-    uid = os.geteuid() if process.uid is None else process.uid
-    folders = folders_of(proc, process.pid, uid, process.environment or {})
-    return Home(key=(process.namespace_pid or process.pid, start_ticks), folders=folders)
+    user, view = user_of(process), _view(proc, process.pid)
+    folders = _places(proc, process.pid, view, _paths(user, process.environment or {}))
+    return Home(key=(process.namespace_pid or process.pid, start_ticks), user=user, view=view, folders=folders)
 
 
-def folders_of(proc: Proc, pid: int, uid: int, environment: Mapping[str, str]) -> tuple[str, ...]:
+def user_of(process: Process) -> int:
+    """Who makes the files of a process."""
+    return os.geteuid() if process.uid is None else process.uid
+
+
+def folders_of(proc: Proc, pid: int, uid: int, environment: Mapping[str, str]) -> tuple[Place, ...]:
     """The folders alone."""
+    return _places(proc, pid, _view(proc, pid), _paths(uid, environment))
+
+
+def _paths(uid: int, environment: Mapping[str, str]) -> tuple[str, ...]:
     named = environment.get(VARIABLE)
     folders = (named,) if named else default_folders(uid, environment.get(RUNTIME_FOLDER))
-    root = proc.path(pid, "root") if _sees_other_files(proc, pid) else ""
-    return tuple(root + folder for folder in folders if os.path.isabs(folder))
+    return tuple(filter(os.path.isabs, folders))
 
 
-def _sees_other_files(proc: Proc, pid: int) -> bool:
-    """It lives in another mount namespace, a container's; false where that may not be known."""
+def _places(proc: Proc, pid: int, view: str, paths: tuple[str, ...]) -> tuple[Place, ...]:
+    return tuple(seen_by(proc, pid, path) if view else Place(path) for path in paths)
+
+
+def _view(proc: Proc, pid: int) -> str:
+    """Not empty for one that lives in another mount namespace, a container's; empty where that may not be known."""
     try:
-        return proc.link(pid, "ns", "mnt") != proc.link("self", "ns", "mnt")
+        namespace = proc.link(pid, "ns", "mnt")
+        return f"{namespace} {proc.link(pid, 'root')}" if namespace != proc.link("self", "ns", "mnt") else ""
     except OSError:
-        return False
+        return ""

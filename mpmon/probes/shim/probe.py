@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
 from mpmon.model import ProbeReport, Process, ShimProcess, Snapshot, Unknown
+from mpmon.probes.door import FOLDER, Place, Refused, names, opened, words
 from mpmon.probes.files import Proc
 from mpmon.probes.shim.file import BadFile, Owner, ShimFile
-from mpmon.probes.shim.folders import Home, home_of
+from mpmon.probes.shim.folders import Home, home_of, user_of
 from mpmon.probes.stat import Stat, boot_time
 from mpmon.shim.places import RECORDS, Name
 
@@ -28,6 +30,16 @@ Key = tuple[int, int]
 """Pid in its own namespace and start in clock ticks, as in a file's name."""
 
 Environment = dict[str, str] | None
+
+
+class Found(NamedTuple):
+    """A file in one of the folders."""
+
+    place: Place
+    name: Name
+    users: tuple[int, ...]
+    """Those of the job who write into that folder."""
+
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -57,7 +69,8 @@ class ShimProbe:
         """The snapshot with the tables of the shim; the same one when no process of the job has it."""
         started = time.monotonic()
         self._note_members(snapshot.processes)
-        problem = self._find_files() or self._read_files()
+        trouble = self._find_files(), self._read_files()
+        problem = trouble[0] or trouble[1]
         shown = self._shown()
         if not shown and problem is None:
             return snapshot
@@ -110,39 +123,53 @@ class ShimProbe:
 
     def _find_files(self) -> str | None:
         """Take up new files and let go of those that were removed; why a folder could not be listed."""
-        listed: dict[str, Name] = {}
+        listed: dict[str, Found] = {}
         problem: str | None = None
-        for folder in _distinct({folder: None for _, home in self._homes.values() for folder in home.folders}):
+        seen: set[tuple[int, int]] = set()
+        for folder, users in self._folders():
             try:
-                names = os.listdir(folder)
+                listed.update((str(file.place), file) for file in _files_in(folder, users, seen))
             except FileNotFoundError:
                 continue
+            except Refused as refusal:
+                problem = problem or f"{folder} {words(refusal)}, so no record is read there"
             except OSError as refusal:
-                problem = f"{folder}: {(refusal.strerror or 'unreadable').lower()}"
-                continue
-            found = ((file, Name.parse(file, RECORDS)) for file in names)
-            listed.update((os.path.join(folder, file), name) for file, name in found if name)
+                problem = problem or f"{folder}: {words(refusal)}"
         for path in self._files.keys() - listed.keys():
             self._drop(path)
-        unknown = {path: name for path, name in listed.items() if path not in self._files}
-        for path, name in unknown.items():
-            if (name.pid, name.start_ticks) in self._members:
-                self._take_up(path, name)
-        self._take_up_dead({path: name for path, name in unknown.items() if path not in self._files})
+        unknown = {path: file for path, file in listed.items() if path not in self._files}
+        for path, file in unknown.items():
+            if (file.name.pid, file.name.start_ticks) in self._members:
+                self._take_up(path, file)
+        self._take_up_dead({path: file for path, file in unknown.items() if path not in self._files})
         return problem
 
-    def _take_up(self, path: str, name: Name) -> None:
-        member = self._members.get((name.pid, name.start_ticks))
-        if len(self._files) < MOST_FILES:
-            owner = Owner(member.pid if member else name.pid, self._clock_zero)
-            self._files[path] = ShimFile(path, name, owner)
+    def _folders(self) -> Iterator[tuple[Place, tuple[int, ...]]]:
+        """Where processes of the job write, and which users of it; through the root of one of those who see the same."""
+        places: dict[tuple[str, str], Place] = {}
+        users: dict[tuple[str, str], set[int]] = {}
+        for _, home in self._homes.values():
+            if home.view and self._members[home.key].ended:
+                # Nothing can be seen through its root any more.
+                continue
+            for folder in home.folders:
+                places.setdefault((home.view, folder.path), folder)
+                users.setdefault((home.view, folder.path), set()).add(home.user)
+        for what, place in places.items():
+            yield place, tuple(sorted(users[what]))
 
-    def _take_up_dead(self, strangers: dict[str, Name]) -> None:
+    def _take_up(self, path: str, file: Found) -> None:
+        member = self._members.get((file.name.pid, file.name.start_ticks))
+        if len(self._files) < MOST_FILES:
+            pid, users = (member.pid, (user_of(member),)) if member else (file.name.pid, file.users)
+            self._files[path] = ShimFile(file.place, file.name, Owner(pid, users, self._clock_zero))
+
+    def _take_up_dead(self, strangers: dict[str, Found]) -> None:
         paths = sorted(strangers)
         begin = self._strangers_turn % len(paths) if paths else 0
         self._strangers_turn = begin + MOST_STRANGERS
         for path in (*paths[begin:], *paths[:begin])[:MOST_STRANGERS]:
-            if strangers[path].is_dead():
+            if strangers[path].name.is_dead():
                 self._take_up(path, strangers[path])
 
     def _drop(self, path: str) -> None:
@@ -183,8 +210,9 @@ class ShimProbe:
 
     def _shown(self) -> list[ShimFile]:
         """Files of members, and of the dead that had to do with what a member has."""
-        members = [file for file in self._files.values() if file.key in self._members]
-        dead = [file for file in self._files.values() if file.key not in self._members]
+        usable = [file for file in self._files.values() if file.usable]
+        members = [file for file in usable if file.key in self._members]
+        dead = [file for file in usable if file.key not in self._members]
         shared = set(_things(members)) if dead else set[str]()
         left_behind = [file for file in dead if not shared.isdisjoint(_things([file]))]
         return sorted((*members, *left_behind), key=lambda file: (file.owner.pid, file.name.start_ticks))
@@ -199,30 +227,30 @@ class ShimProbe:
             collected_at=file.collected_at,
             received=file.received,
         )
-        before = self._shims.get(file.path)
-        self._shims[file.path] = row if before is None or before != row else before
-        return self._shims[file.path]
+        path = str(file.place)
+        before = self._shims.get(path)
+        self._shims[path] = row if before is None or before != row else before
+        return self._shims[path]
 
 
 def _is_same_program(before: Process, now: Process) -> bool:
     return before.key == now.key and before.environment is now.environment
 
 
-def _distinct(folders: Collection[str]) -> Iterator[str]:
-    """Each once: processes of one container see the same folder, each through its own root."""
-    seen: set[tuple[int, int]] = set()
-    for folder in folders:
-        if len(folders) > 1:
-            try:
-                info = os.stat(folder)
-            except OSError:
-                # Whoever lists it tells why not.
-                yield folder
-                continue
-            if (info.st_dev, info.st_ino) in seen:
-                continue
-            seen.add((info.st_dev, info.st_ino))
-        yield folder
+def _files_in(folder: Place, users: tuple[int, ...], seen: set[tuple[int, int]]) -> list[Found]:
+    """Those of the shim; none of a folder that was seen: containers may share one.
+
+    Raises:
+        OSError: it is not there, or may not be listed.
+        Refused: others than these users may write there.
+    """
+    with opened(folder, FOLDER.by(*users)) as descriptor:
+        info = os.fstat(descriptor)
+        if (info.st_dev, info.st_ino) in seen:
+            return []
+        seen.add((info.st_dev, info.st_ino))
+        parsed = ((file, Name.parse(file, RECORDS)) for file in names(descriptor))
+        return [Found(folder.below(file), name, users) for file, name in parsed if name]
 
 
 def _try_to_read(file: ShimFile) -> str:
@@ -234,8 +262,11 @@ def _try_to_read(file: ShimFile) -> str:
     except BadFile as problem:
         file.forget()
         return f"its shim's file cannot be used: {problem}"
+    except Refused as refusal:
+        file.forget()
+        return f"its shim's file is not believed: it {words(refusal)}"
     except OSError as problem:
-        return f"its shim's file cannot be read: {(problem.strerror or 'unreadable').lower()}"
+        return f"its shim's file cannot be read: {words(problem)}"
     return ""
 
 

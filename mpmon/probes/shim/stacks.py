@@ -1,6 +1,8 @@
 """Stacks that a process writes down itself when it is asked: `mpmon.shim.dumps`, for where py-spy may not look.
 
-Asking is a signal, so it is done only where the job was started so that it answers.
+Asking is a signal, so it is done only where the process was started so that it answers (`MPMON_DUMP_STACKS` in its
+environment, a handler of SIGURG, a file for the answer), and the signal goes through a pidfd, by which it reaches that
+process or none.  The answer is read from the file that was there, and was the process's own, before the signal was sent.
 What faulthandler writes names threads by their pthread id and functions without their class. The main thread comes last;
 the others are told apart only when the process has no thread but Python's.
 """
@@ -12,10 +14,16 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from mpmon.model import Frame, Stack
+from mpmon.probes.door import FILE, Refused, take
 from mpmon.probes.files import Proc
+from mpmon.probes.libc import PIDFD_OPEN, PIDFD_SEND_SIGNAL, call
 from mpmon.probes.shim.folders import RUNTIME_FOLDER, folders_of
+from mpmon.probes.stat import Stat
+from mpmon.probes.status import has_signal, status_fields
+from mpmon.shim.boot import DUMPS
 from mpmon.shim.places import STACKS, VARIABLE, Name
 
 DEADLINE_S = 0.5
@@ -29,16 +37,30 @@ _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 
 
 def ask(proc: Proc, pid: int, now: Callable[[], float]) -> tuple[Stack, ...]:
-    """Stacks of the threads that can be told apart; none of a process that was not started so, or does not answer."""
+    """Stacks of the threads that can be told apart; none of a process that was not started so, or does not answer.
+
+    Raises:
+        Refused: others than its user could have written the answer; nothing was asked.
+    """
     try:
-        path = _file_of(proc, pid)
-        if path is None or not _catches(proc, pid, signal.SIGURG):
-            return ()
-        taken_at, length = now(), os.stat(path).st_size
-        os.kill(pid, signal.SIGURG)
-        return parse(_answer(path, length), pid, proc.tids(pid), taken_at)
-    except (OSError, ValueError, IndexError):
+        # Before all else: what is found out below is of the process that this holds, or the signal reaches nobody.
+        pidfd = call(PIDFD_OPEN, pid, 0)
+    except OSError:
         return ()
+    try:
+        file = _take_file(proc, pid)
+        try:
+            taken_at, length = now(), os.fstat(file).st_size
+            call(PIDFD_SEND_SIGNAL, pidfd, signal.SIGURG, 0, 0)
+            return parse(_answer(file, length), pid, proc.tids(pid), taken_at)
+        finally:
+            os.close(file)
+    except Refused:
+        raise
+    except (OSError, ValueError, LookupError):
+        return ()
+    finally:
+        os.close(pidfd)
 
 
 def parse(answer: str, pid: int, tids: list[int], taken_at: float) -> tuple[Stack, ...]:
@@ -60,44 +82,49 @@ def parse(answer: str, pid: int, tids: list[int], taken_at: float) -> tuple[Stac
     )  # fmt: skip
 
 
-def _file_of(proc: Proc, pid: int) -> str | None:
-    inside = int(_status(proc, pid, "NSpid").split()[-1])
-    start_ticks = int(proc.text(pid, "stat").rpartition(")")[2].split()[19])
-    for folder in folders_of(proc, pid, os.stat(proc.path(pid)).st_uid, _environment(proc, pid)):
-        for file in os.listdir(folder) if os.path.isdir(folder) else ():
-            name = Name.parse(file, STACKS)
-            if name and (name.pid, name.start_ticks) == (inside, start_ticks):
-                return os.path.join(folder, file)
-    return None
+def is_stacks(beginning: bytes) -> bool:
+    """Whether a file begins as one of these; one of a process that was never asked is empty."""
+    return not beginning or beginning.startswith((b"Thread 0x", b"Current thread 0x"))
+
+
+def _take_file(proc: Proc, pid: int) -> int:
+    """A descriptor of the file into which a process writes its stacks when it is asked.
+
+    Raises:
+        OSError: it was not started so.
+        Refused: others could have written it.
+    """
+    status, environment = status_fields(proc.text(pid, "status")), _environment(proc, pid)
+    if not environment.get(DUMPS) or not has_signal(status.get("SigCgt"), signal.SIGURG):
+        raise FileNotFoundError
+    user = int(status["Uid"].split()[1])
+    name = Name(int(status["NSpid"].split()[-1]), Stat(proc.read(pid, "stat")).start_ticks, _namespace(proc, pid))
+    for folder in folders_of(proc, pid, user, environment):
+        with suppress(FileNotFoundError):
+            return take(folder.below(name.file(STACKS)), FILE.by(user))
+    raise FileNotFoundError
 
 
 def _environment(proc: Proc, pid: int) -> dict[str, str]:
-    """The two variables that tell where its files lie."""
+    """What it was started with of the variables that tell where its files lie, and whether it answers."""
     entries = proc.text(pid, "environ", limit=ENVIRONMENT_LIMIT).split("\0")
     pairs = (entry.partition("=") for entry in entries)
-    return {name: value for name, _, value in pairs if name in (VARIABLE, RUNTIME_FOLDER)}
+    return {name: value for name, _, value in pairs if name in (VARIABLE, RUNTIME_FOLDER, DUMPS)}
 
 
-def _catches(proc: Proc, pid: int, number: int) -> bool:
-    return bool(int(_status(proc, pid, "SigCgt"), 16) >> (number - 1) & 1)
+def _namespace(proc: Proc, pid: int) -> int:
+    """The inode of its pid namespace, as in `pid:[4026531836]`."""
+    return int(proc.link(pid, "ns", "pid").partition("[")[2].rstrip("]"))
 
 
-def _status(proc: Proc, pid: int, field: str) -> str:
-    """A field of proc_pid_status(5); `0` where there is none."""
-    lines = (line.partition(":") for line in proc.text(pid, "status").splitlines())
-    return next((value.strip() for name, _, value in lines if name == field), "0")
-
-
-def _answer(path: str, length: int) -> str:
+def _answer(file: int, length: int) -> str:
     """What was added to the file; a process that is stopped adds nothing."""
     deadline = time.monotonic() + DEADLINE_S
     seen = length
     while time.monotonic() < deadline:
         time.sleep(QUIET_S)
-        size = os.stat(path).st_size
+        size = os.fstat(file).st_size
         if size == seen and size > length:
             break
         seen = size
-    with open(path, "rb") as file:
-        file.seek(length)
-        return file.read(ANSWER_LIMIT).decode("utf-8", "replace")
+    return os.pread(file, ANSWER_LIMIT, length).decode("utf-8", "replace")
