@@ -92,3 +92,73 @@ def test_no_file_names_a_folder_of_the_machine_it_was_made_on() -> None:
             content = gzip.decompress(content)
         found += [f"{path.relative_to(HOUSE)} names {name}" for name in PRIVATE if name.encode() in content]
     assert found == []
+
+
+# The door
+
+
+LOOKS = frozenset({
+    "open", "lstat", "stat", "statvfs", "listdir", "scandir", "walk", "fwalk", "readlink", "access",
+    "path.exists", "path.lexists", "path.isdir", "path.isfile", "path.islink", "path.ismount", "path.getsize",
+    "path.getmtime", "path.realpath", "path.samefile",
+})  # fmt: skip
+"""Of `os`: what asks for a file by its path."""
+
+WAYS_ROUND = frozenset({"pathlib", "glob", "shutil", "io", "fileinput"})
+"""Modules that do so too."""
+
+WITHOUT_THE_DOOR = {
+    "door.py": "it is the door",
+    "files.py": "the kernel's /proc",
+    "machine.py": "the kernel's /proc",
+    "rights.py": "the kernel's /proc",
+    "outsiders.py": "the kernel's /proc",
+    "cgroups.py": "the kernel's control groups",
+    "nvml/suspended.py": "the kernel's /sys",
+    "nvml/helper.py": "/dev/null, and whether the driver has devices",
+    "users.py": "/etc/passwd",
+    "stacks.py": "the py-spy that came with mpmon",
+    "memory.py": "the kernel's /proc: memory by address",
+    "kernel/holdings.py": "descriptors of other processes, which have no path",
+    "kernel/waited.py": "descriptors of other processes, which have no path",
+    "ipc/pipes.py": "descriptors of other processes, which have no path",
+    "flight_recorder/__init__.py": "what the user has named on the command line",
+    "flight_recorder/files.py": "what the user has named on the command line",
+    "flight_recorder/servers.py": "the kernel's /proc",
+}
+"""Files below `mpmon/probes` that ask for others by path, and which."""
+
+
+def looks_of(text: str) -> Iterator[str]:
+    """Where some code asks for a file by its path."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and ast.unparse(node).removeprefix("os.") in LOOKS:
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield "open"
+        elif isinstance(node, ast.ImportFrom) and (node.module == "os" or node.module in WAYS_ROUND):
+            yield f"from {node.module}"
+        elif isinstance(node, ast.Import):
+            yield from (f"import {name.name}" for name in node.names if name.name in WAYS_ROUND)
+
+
+def test_probes_go_through_the_door() -> None:
+    """Files that a job may have put there are asked for in `mpmon.probes.door` only, which does not trust them."""
+    probes = HOUSE / "mpmon" / "probes"
+    found = {
+        f"{name}: {look}"
+        for path in sorted(probes.rglob("*.py"))
+        if (name := str(path.relative_to(probes))) not in WITHOUT_THE_DOOR
+        for look in looks_of(path.read_text(encoding="utf-8"))
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["open(x)", "with open(x) as f: pass", "os.open(x, 0)", "os.path.isdir(x)", "map(os.stat, xs)", "from os import stat",
+     "import pathlib", "from pathlib import Path", "os.listdir(x)"],
+)  # fmt: skip
+def test_what_goes_past_the_door_is_noticed(code: str) -> None:
+    assert list(looks_of(code))
+    assert not list(looks_of("os.fstat(x); os.pread(x, 1, 0); os.close(x); os.stat_result; opened(x); self.stat(x)"))
