@@ -137,8 +137,8 @@ def _screen(given: Namespace, watch: Watch) -> int:
     send, environment = _reach() if watch.live else (None, None)
     options = Options(
         ascii_only=given.ascii, color=_color(given.color), theme=given.theme, readonly=given.readonly,
-        interval=given.interval, export=text.render, document=document.render_pretty, send=send,
-        environment=environment,
+        guest=given.readonly and in_browser(), interval=given.interval, export=text.render,
+        document=document.render_pretty, send=send, environment=environment,
     )  # fmt: skip
     return run(watch, options)
 

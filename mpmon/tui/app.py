@@ -17,9 +17,9 @@ from mpmon.tui.clipboard import for_clipboard, said
 from mpmon.tui.export import file_stem, write_new
 from mpmon.tui.feed import Feed
 from mpmon.tui.format import age
-from mpmon.tui.keys import APP_KEYS, bindings
+from mpmon.tui.keys import APP_KEYS, bindings, offered
 from mpmon.tui.messages import Attend, Ended, Observed, OpenEnvironment, OpenPage, OpenSignals
-from mpmon.tui.options import Options
+from mpmon.tui.options import ONLY_LOOKS, Options
 from mpmon.tui.player import Player
 from mpmon.tui.scene import Scene
 from mpmon.tui.screens.framed import Display, Framed
@@ -68,7 +68,7 @@ class MonitorApp(App[int]):
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen lies at the bottom."""
-        return MainScreen(replay=not self._watch.live)
+        return MainScreen(replay=not self._watch.live, withheld=self._options.withheld)
 
     def get_driver_class(self) -> type[Driver]:
         """Ours in place of Textual's for Linux; another one may be named in the environment."""
@@ -127,24 +127,27 @@ class MonitorApp(App[int]):
 
     def on_open_page(self, message: OpenPage) -> None:
         """Lays a page on top; one that is already open is not opened again."""
-        from mpmon.tui.screens.pages import PAGES, Page
+        from mpmon.tui.screens.pages import Page, subject
 
-        subject = PAGES[message.name]
-        if not (isinstance(self.screen, Page) and self.screen.subject is subject):
-            self._lay(Page(subject, message.pid))
+        wanted = subject(message.name, self._options.withheld)
+        if not (isinstance(self.screen, Page) and self.screen.subject.title == wanted.title):
+            self._lay(Page(wanted, message.pid, self._options.withheld))
 
     def on_open_environment(self, message: OpenEnvironment) -> None:
         """Lays the page on top that asks a live process for its variables."""
         from mpmon.tui.screens.environment import EnvironmentPage
 
-        self._lay(EnvironmentPage(message.pid, self._options.environment if self._watch.live else None))
+        source = self._options.environment if self._watch.live else None
+        self._lay(EnvironmentPage(message.pid, source, self._options.withheld))
 
     def on_open_signals(self, message: OpenSignals) -> None:
         """Lays the dialog on top, or says why there is none."""
         scene, send = self._scene, self._options.send
         rows = [scene.processes[pid] for pid in message.pids if pid in scene.processes] if scene else []
         living = [row for row in rows if not row.ended]
-        if self._options.readonly:
+        if self._options.guest:
+            self._say(f"no signals: {ONLY_LOOKS}")
+        elif self._options.readonly:
             self._say("no signals: mpmon was started with --readonly")
         elif not self._watch.live:
             self._say("no signals: this is a recording, its processes may be gone or be others by now")
@@ -242,6 +245,9 @@ class MonitorApp(App[int]):
 
     def action_export(self) -> None:
         """Writes the report and a picture of the screen into the current directory."""
+        if self._options.guest:
+            self._say(f"no files: {ONLY_LOOKS}")
+            return
         if self._scene is None:
             self._say("nothing to export yet")
             return
@@ -269,9 +275,10 @@ class MonitorApp(App[int]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every key of the screen by name, without those for the same thing from everywhere."""
-        for key in (key for key in APP_KEYS if not key.always):
+        withheld = self._options.withheld
+        for key in (key for key in offered(APP_KEYS, withheld) if not key.always):
             yield SystemCommand(key.help, f"key {key.shown}", partial(self.run_action, key.action))
-        for key in screen.table if isinstance(screen, Framed) else ():
+        for key in offered(screen.table, withheld) if isinstance(screen, Framed) else ():
             yield SystemCommand(key.help, f"key {key.shown}", partial(self.run_action, f"screen.{key.action}"))
         yield SystemCommand("theme: other colours", "choose one", self.action_change_theme)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from textual.binding import Binding
@@ -28,6 +29,9 @@ class Key(NamedTuple):
     """Works whatever has the keyboard, also a text field."""
 
 
+SIGNALS, EXPORT, UNMASK = "signals", "export", "unmask"
+"""Actions that do more than look at the job."""
+
 # fmt: off
 
 TMUX_NEEDS = "in tmux this needs `set -g set-clipboard on`"
@@ -43,7 +47,7 @@ APP_KEYS: tuple[Key, ...] = (
     Key("right_square_bracket", "]", "speed(2.0)", "of a recording: play twice as fast"),
     Key("left_square_bracket", "[", "speed(0.5)", "of a recording: play half as fast"),
     Key("r", "r", "look", "look at everything now"),
-    Key("x", "x", "export", "write what is on the screen to files here: text, JSON and SVG", "save"),
+    Key("x", "x", EXPORT, "write what is on the screen to files here: text, JSON and SVG", "save"),
     Key("y", "y", "copy", f"copy the report, or the text of the page, to the terminal's clipboard; {TMUX_NEEDS}",
         "copy", place=9),
 )
@@ -62,7 +66,7 @@ MAIN_KEYS: tuple[Key, ...] = (
     Key("n", "n", "match(1)", "next process that matches"),
     Key("N", "N", "match(-1)", "previous process that matches"),
     Key("t,f5", "t F5", "tree", "tree or list", "tree", place=6),
-    Key("k,f9", "k F9", "signals", "signal to the tagged processes, or the selected one; asks first",
+    Key("k,f9", "k F9", SIGNALS, "signal to the tagged processes, or the selected one; asks first",
         "signal", replay=False),
     Key("space", "Space", "tag", "tag or untag the selected process"),
     Key("c", "c", "tag_branch", "tag it with all that works for it"),
@@ -83,7 +87,7 @@ MAIN_KEYS: tuple[Key, ...] = (
 PAGE_KEYS: tuple[Key, ...] = (Key("escape,backspace", "Esc", "close", "back to the main screen", "back", place=0),)
 """Work on a page of text."""
 
-ENVIRONMENT_KEYS: tuple[Key, ...] = (Key("v", "v", "unmask", "show masked values, or hide them again", "values"),)
+ENVIRONMENT_KEYS: tuple[Key, ...] = (Key("v", "v", UNMASK, "show masked values, or hide them again", "values"),)
 """Work on the page of an environment."""
 
 SIGNAL_KEYS: tuple[Key, ...] = (
@@ -115,6 +119,11 @@ class Label(NamedTuple):
     word: str
     action: str
     """What a click does, as Textual names it."""
+
+
+def offered(table: tuple[Key, ...], withheld: Collection[str]) -> tuple[Key, ...]:
+    """The keys of a table without those whose action is withheld."""
+    return tuple(k for k in table if k.action not in withheld)
 
 
 def labels(table: tuple[Key, ...], *, replay: bool) -> tuple[Label, ...]:

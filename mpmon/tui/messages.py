@@ -37,7 +37,7 @@ class OpenPage(Message):
     def __init__(self, name: str, pid: int | None = None) -> None:
         super().__init__()
         self.name = name
-        """A key of `mpmon.tui.screens.pages.PAGES`."""
+        """As `mpmon.tui.screens.pages.subject` takes it."""
         self.pid = pid
         """The process it is about."""
 

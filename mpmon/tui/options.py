@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mpmon.tui.keys import EXPORT, SIGNALS, UNMASK
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mpmon.diagnosis.findings import Observation
     from mpmon.model import Process
     from mpmon.signals import Outcome
+
+ONLY_LOOKS = "a window of mpmon serve may only look, unless that was started with --no-readonly"
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Options:
     """A name of one of Textual's themes; this one has the colours of the user's terminal."""
     readonly: bool = False
     """Offer no signals."""
+    guest: bool = False
+    """Whoever looks did not start mpmon: offer nothing but looks, so neither files nor secrets."""
     interval: float = 1.0
     """Seconds between rounds, to tell a slow look from a silent one."""
     export: Callable[[Observation], str] | None = None
@@ -38,3 +44,10 @@ class Options:
     """Sends a signal to processes, and tells what became of them; without it there are no signals."""
     environment: Callable[[Process], tuple[Mapping[str, str], str]] | None = None
     """Reads the variables of a process, and says what is wrong with them; without it only the recorded ones are shown."""
+
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Actions, by their names in `mpmon.tui.keys`, that are not offered."""
+        if self.guest:
+            return frozenset({SIGNALS, EXPORT, UNMASK})
+        return frozenset({SIGNALS} if self.readonly else ())

@@ -76,11 +76,11 @@ def kept(scene: Scene, pid: int, width: int, why: str) -> list[Line]:
     return [*lines, *(line for name in sorted(variables) for line in _pair(name, variables[name], width, masked=True))]
 
 
-def note(own: Mapping[str, str], *, masked: bool) -> str:
-    """How many variables there are, and how many are hidden."""
+def note(own: Mapping[str, str], *, masked: bool, key: bool = True) -> str:
+    """How many variables there are, and how many are hidden; by which `key` that is changed."""
     secret = sum(shown(name, value) != value for name, value in own.items())
     how = "masked" if masked else "secret, shown"
-    return fmt.plural(len(own), "variable") + (f" · {secret} {how} (v)" if secret else "")
+    return fmt.plural(len(own), "variable") + (f" · {secret} {how}{' (v)' if key else ''}" if secret else "")
 
 
 # Differences

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from mpmon.tui.keys import APP_KEYS, BUILT_IN, ENVIRONMENT_KEYS, MAIN_KEYS, PAGE_KEYS, SIGNAL_KEYS
+from collections.abc import Collection
+
+from mpmon.tui.keys import APP_KEYS, BUILT_IN, ENVIRONMENT_KEYS, MAIN_KEYS, PAGE_KEYS, SIGNAL_KEYS, SIGNALS, offered
 from mpmon.tui.line import BLANK, Line, fit, plain, wrap
 
 KEYS_WIDTH = 26
 
 
-def help_lines(width: int) -> list[Line]:
+def help_lines(width: int, withheld: Collection[str] = ()) -> list[Line]:
     """Every key that works now, in groups."""
-    groups = (
-        ("everywhere", [(k.shown, k.help) for k in APP_KEYS]),
-        ("moving", list(BUILT_IN)),
-        ("main screen", [(k.shown, k.help) for k in MAIN_KEYS]),
-        ("pages", [(k.shown, k.help) for k in PAGE_KEYS]),
-        ("environment", [(k.shown, k.help) for k in ENVIRONMENT_KEYS]),
-        ("signals", [(k.shown, k.help) for k in SIGNAL_KEYS]),
+    tables = (
+        ("everywhere", APP_KEYS),
+        ("main screen", MAIN_KEYS),
+        ("pages", PAGE_KEYS),
+        ("environment", ENVIRONMENT_KEYS),
+        ("signals", () if SIGNALS in withheld else SIGNAL_KEYS),
     )
+    groups = [(title, [(k.shown, k.help) for k in offered(table, withheld)]) for title, table in tables]
+    groups.insert(1, ("moving", list(BUILT_IN)))
     lines: list[Line] = []
-    for title, keys in groups:
+    for title, keys in (group for group in groups if group[1]):
         lines += [plain(title, "title"), *(line for shown, does in keys for line in _key(shown, does, width)), BLANK]
     return lines[:-1]
 

@@ -9,12 +9,13 @@ from textual.message import Message
 from mpmon.tui.background import in_background
 from mpmon.tui.describe import environment as describe
 from mpmon.tui.describe.environment import Answer
-from mpmon.tui.keys import ENVIRONMENT_KEYS, PAGE_KEYS, bindings
+from mpmon.tui.keys import ENVIRONMENT_KEYS, PAGE_KEYS, UNMASK, bindings
 from mpmon.tui.line import Line, plain, wrap
+from mpmon.tui.options import ONLY_LOOKS
 from mpmon.tui.screens.pages import Page, Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from textual.binding import BindingType
 
@@ -46,10 +47,16 @@ class EnvironmentPage(Page):
             self.pid = pid
             self.answer = answer
 
-    def __init__(self, pid: int, source: Callable[[Process], tuple[Mapping[str, str], str]] | None) -> None:
+    def __init__(
+        self,
+        pid: int,
+        source: Callable[[Process], tuple[Mapping[str, str], str]] | None,
+        withheld: Collection[str],
+    ) -> None:
         """`source` reads the variables of a process, and says what is wrong with them; without it there are the kept ones."""
         subject = Subject("environment", self._lines, of_process=True, note=self._note)
-        super().__init__(subject, pid, ENVIRONMENT_KEYS)
+        super().__init__(subject, pid, withheld, ENVIRONMENT_KEYS)
+        self._may_unmask = UNMASK not in withheld
         self._pid = pid
         self._source = source
         self._answers: dict[int, Answer] = {}
@@ -90,6 +97,9 @@ class EnvironmentPage(Page):
 
     def action_unmask(self) -> None:
         """Shows secrets, or hides them again."""
+        if not self._may_unmask:
+            self.notice(f"no secrets: {ONLY_LOOKS}")
+            return
         self._masked = not self._masked
         self.text.repaint()
 
@@ -103,4 +113,4 @@ class EnvironmentPage(Page):
 
     def _note(self) -> str:
         own = self._answers.get(self._pid)
-        return describe.note(own.variables, masked=self._masked) if own and own.variables else ""
+        return describe.note(own.variables, masked=self._masked, key=self._may_unmask) if own and own.variables else ""

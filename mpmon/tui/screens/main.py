@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding
 
-from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, bindings, labels
+from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, bindings, labels, offered
 from mpmon.tui.messages import Attend, OpenEnvironment, OpenPage, OpenSignals, Selected
 from mpmon.tui.panels import PANELS
 from mpmon.tui.panels.finding import FindingPanel
@@ -16,6 +16,8 @@ from mpmon.tui.screens.framed import Framed
 from mpmon.tui.screens.layout import Panels
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.widgets import Input
@@ -38,8 +40,8 @@ class MainScreen(Framed):
         Binding("shift+tab", "next_panel(-1)", show=False),
     ]
 
-    def __init__(self, *, replay: bool) -> None:
-        super().__init__(labels((*APP_KEYS, *MAIN_KEYS), replay=replay))
+    def __init__(self, *, replay: bool, withheld: Collection[str]) -> None:
+        super().__init__(labels(offered((*APP_KEYS, *MAIN_KEYS), withheld), replay=replay))
         self.finding = FindingPanel()
         self.panels = tuple(panel() for panel in PANELS)
         self.selected: int | None = None

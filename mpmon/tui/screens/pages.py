@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mpmon.tui.describe import details, events, finding, groups, ipc, stack
 from mpmon.tui.describe.help import help_lines
-from mpmon.tui.keys import APP_KEYS, PAGE_KEYS, Key, bindings, labels
+from mpmon.tui.keys import APP_KEYS, PAGE_KEYS, Key, bindings, labels, offered
 from mpmon.tui.line import Line, plain, text_of_lines
 from mpmon.tui.screens.framed import Framed
 from mpmon.tui.widgets.panel import TextPanel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -43,8 +43,12 @@ PAGES: dict[str, Subject] = {
     "why": Subject("why", lambda scene, _, width: finding.in_full(scene, width)),
     "ipc": Subject("queues and IPC", lambda scene, _, width: ipc.everything(scene, width)),
     "events": Subject("events", lambda scene, _, width: events.events(scene, width), follows=True),
-    "help": Subject("keys", lambda _, __, width: help_lines(width)),
 }
+
+
+def subject(name: str, withheld: Collection[str]) -> Subject:
+    """One of `PAGES`, or "help": the keys without those of actions that are withheld."""
+    return PAGES.get(name) or Subject("keys", lambda _, __, width: help_lines(width, withheld))
 
 
 class Text(TextPanel):
@@ -76,8 +80,10 @@ class Page(Framed):
     table: ClassVar[tuple[Key, ...]] = PAGE_KEYS
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(PAGE_KEYS)]
 
-    def __init__(self, subject: Subject, pid: int | None, own_keys: tuple[Key, ...] = ()) -> None:
-        super().__init__(labels((*PAGE_KEYS, *own_keys, *APP_KEYS), replay=False))
+    def __init__(
+        self, subject: Subject, pid: int | None, withheld: Collection[str], own_keys: tuple[Key, ...] = ()
+    ) -> None:
+        super().__init__(labels(offered((*PAGE_KEYS, *own_keys, *APP_KEYS), withheld), replay=False))
         self.subject = subject
         self.text = Text(subject, pid)
 
