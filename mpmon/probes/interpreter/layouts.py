@@ -57,6 +57,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """PyCodeObject to its first instruction."""
     text: int
     """Characters of a compact ASCII string."""
+    wide_text: int
+    """Those of any other compact string; of a string of a subclass, a pointer to them."""
     tuple_items: int = 24
     cached_keys: int
     """`PyHeapTypeObject.ht_cached_keys`"""
@@ -70,31 +72,31 @@ TABLE: dict[tuple[int, int], Layout] = {
         Layout(
             version=(3, 10), interpreters=32, threads=8, modules=856, ident=176, native_id=None, frame=24,
             previous=24, code=32, instruction=96, local_variables=352, global_variables=48, blocks=112, value_stack=64,
-            variables=28, stack_size=32, name=112, file=104, names=64, text=48, cached_keys=872,
+            variables=28, stack_size=32, name=112, file=104, names=64, text=48, wide_text=72, cached_keys=872,
         ),
         Layout(
             version=(3, 11), interpreters=40, threads=16, modules=888, ident=152, native_id=160, frame=56, frame_through=8,
             previous=48, code=32, instruction=56, local_variables=72, global_variables=8,
             variables=76, stack_size=68, name=120, file=112, exceptions=40, instructions=184,
-            text=48, cached_keys=872,
+            text=48, wide_text=72, cached_keys=872,
         ),
         Layout(
             version=(3, 12), interpreters=40, threads=72, modules=944, ident=136, native_id=144, frame=56, frame_through=0,
             previous=8, code=0, instruction=56, local_variables=72, global_variables=24, owner=70,
             variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=192,
-            text=40, cached_keys=880,
+            text=40, wide_text=56, cached_keys=880,
         ),
         Layout(
             version=(3, 13), interpreters=632, threads=7344, ident=152, native_id=160, frame=72,
             previous=8, code=0, instruction=56, local_variables=72, global_variables=24, owner=70,
             variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=200,
-            text=40, cached_keys=880,
+            text=40, wide_text=56, cached_keys=880,
         ),
         Layout(
             version=(3, 14), interpreters=808, threads=7344, ident=152, native_id=160, frame=72,
             previous=8, code=0, instruction=56, local_variables=80, global_variables=24, owner=74, stack_pointer=64,
             variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=208,
-            text=40, cached_keys=880, lock_word=False, tuple_items=32,
+            text=40, wide_text=56, cached_keys=880, lock_word=False, tuple_items=32,
         ),
     )
 }  # fmt: skip

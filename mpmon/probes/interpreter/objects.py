@@ -19,7 +19,7 @@ READS = 60_000
 TYPE, TYPE_NAME, BASIC_SIZE, TYPE_FLAGS, DICT_OFFSET = 8, 24, 32, 168, 288
 """PyObject.ob_type; PyTypeObject's tp_name, tp_basicsize, tp_flags, tp_dictoffset: the same since Python 3.8."""
 
-INLINE_VALUES, MANAGED_DICT, HEAP_TYPE = 1 << 2, 1 << 4, 1 << 9
+INLINE_VALUES, MANAGED_DICT, HEAP_TYPE, TEXT = 1 << 2, 1 << 4, 1 << 9, 1 << 28
 """Py_TPFLAGS_… of Include/object.h."""
 
 TAGS = 7
@@ -33,6 +33,9 @@ NEXT, CLASS_DICT = 224, 264
 
 NEGATIVE = 2
 """The lowest bits of `lv_tag` of a negative number, from 3.12 on."""
+
+ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+"""By the bytes of a character, `PyASCIIObject.state.kind` (Include/cpython/unicodeobject.h)."""
 
 MOST_BASES = 12
 
@@ -143,9 +146,17 @@ class Objects:
         return self.read(address, min(_LONGEST_NAME, page_left)).partition(b"\0")[0]
 
     def text(self, thing: int, limit: int = 400) -> str:
-        """A string, if it is ASCII; others become nonsense of the same length. Raises `Torn`."""
-        length = self.word(thing + 16)
-        return self.read(thing + self._layout.text, min(length, limit)).decode("latin-1") if length else ""
+        """A string, at most so many characters of it; what is no character is U+FFFD. Raises `Torn`."""
+        length, _, state = self.words("QqI", thing + 16)
+        # Two bits tell whether it is interned, three its kind, then one each: compact, ASCII.
+        kind, compact, ascii_only = state >> 2 & 7, state >> 5 & 1, state >> 6 & 1
+        if kind not in ENCODINGS:
+            raise Torn
+        if not length:
+            return ""
+        start = thing + (self._layout.text if ascii_only else self._layout.wide_text)
+        start = start if compact else self.word(thing + self._layout.wide_text)
+        return self.read(start, min(length, limit) * kind).decode(ENCODINGS[kind], "replace")
 
     def integer(self, thing: int) -> int:
         """An `int` below 2**90: up to three digits of 30 bits (cpython/longintrepr.h). Raises `Torn`."""
@@ -213,17 +224,21 @@ class Objects:
         return tuple(value for _, value in self._attribute_pairs(thing))
 
     def _name(self, key: int) -> bytes:
-        """A name, cut when it is long; the instances of a class share theirs."""
+        """A name, cut when it is long; the instances of a class share theirs. Empty for a key that is no string."""
         if key not in self._names:
-            self._names[key] = self.read(key + self._layout.text, min(self.word(key + 16), _LONGEST_NAME) or 1)
+            is_text = self._flags_of(self.word(key + TYPE)) & TEXT
+            self._names[key] = self.text(key, _LONGEST_NAME).encode() if is_text else b""
         return self._names[key]
+
+    def _flags_of(self, kind: int) -> int:
+        if kind not in self._flags:
+            self._flags[kind] = self.word(kind + TYPE_FLAGS)
+        return self._flags[kind]
 
     def _attribute_pairs(self, thing: int) -> Iterator[tuple[int, int]]:
         """(name, value) of every attribute of an instance."""
         kind = self.word(thing + TYPE)
-        if kind not in self._flags:
-            self._flags[kind] = self.word(kind + TYPE_FLAGS)
-        flags = self._flags[kind]
+        flags = self._flags_of(kind)
         if self._layout.version < (3, 11):
             offset = self.word(kind + DICT_OFFSET)
             dictionary, values = (self.word(thing + offset) if 0 < offset < 1 << 16 else 0), 0
@@ -254,7 +269,7 @@ class Objects:
 
     def bound(self, dictionary: int, names: Collection[str]) -> tuple[int, ...]:
         """The values of those of these names that a dictionary has. Raises `Torn`."""
-        wanted = frozenset(name.encode() for name in names)
+        wanted = frozenset(name[:_LONGEST_NAME].encode() for name in names)
         return tuple(value for key, value in self.pairs(dictionary) if self._name(key) in wanted)
 
     def _spells(self, key: int, name: bytes) -> bool:
