@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -8,6 +9,11 @@ pytest_plugins = ("tests.nvml.fixture",)
 
 # Nobody's own settings are to change what is tested.
 os.environ["XDG_CONFIG_HOME"] = "/dev/null"
+
+# A shell that puts the tests into the background has them ignore these, and so would every program they start.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 # The same examples on every run, and no judgement of how fast a shared machine is.
 settings.register_profile("tests", deadline=None, derandomize=True, database=None)

@@ -121,8 +121,10 @@ WITHOUT_THE_DOOR = {
     "memory.py": "the kernel's /proc: memory by address",
     "kernel/holdings.py": "descriptors of other processes, which have no path",
     "kernel/waited.py": "descriptors of other processes, which have no path",
+    "aside/client.py": "the kernel's /proc",
+    "aside/helper.py": "/dev/null",
+    "file_servers.py": "descriptors of other processes, and mount points in their roots: their server is asked on purpose",
     "ipc/pipes.py": "descriptors of other processes, which have no path",
-    "flight_recorder/__init__.py": "what the user has named on the command line",
     "flight_recorder/files.py": "what the user has named on the command line",
     "flight_recorder/servers.py": "the kernel's /proc",
 }

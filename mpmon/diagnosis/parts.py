@@ -74,7 +74,8 @@ def waiter_for_lock(knot: Knot) -> ThreadKey | None:
 
 def part(knot: Knot) -> Part | None:
     """Of a chain that ends in one who stands by itself, and of whom nothing else tells what is wrong; `None` of any other."""
-    if knot.standing().kind in _TOLD_BY_WAIT or waiter_for_lock(knot):
+    silent = knot.root is not None and knot.case.silent_mount(knot.root) is not None
+    if silent or knot.standing().kind in _TOLD_BY_WAIT or waiter_for_lock(knot):
         return None
     if waiting_for_rank(knot):
         return Part.RANK

@@ -39,7 +39,7 @@ from mpmon.probes.door import Refused
 from mpmon.probes.files import Proc
 from mpmon.probes.memory import may_be_read, word_at
 from mpmon.probes.rights import why_unreadable
-from mpmon.probes.shim.stacks import ask
+from mpmon.probes.shim.stacks import ask_at
 
 DEADLINE_S = 5.0
 """A dump that takes longer is given up."""
@@ -231,7 +231,9 @@ class StackProbe:
     def _ask_itself(self, pid: int, now: Callable[[], float], refusal: Unknown) -> tuple[Stack, ...] | Unknown:
         """What a process writes down where py-spy has refused."""
         try:
-            return ask(self._proc, pid, now) or refusal
+            return ask_at(self._proc, pid, now()) or refusal
+        except Unanswered:
+            return refusal
         except Refused as problem:
             if refusal.gone or refusal.reason == NOT_PYTHON:
                 return refusal

@@ -20,7 +20,7 @@ from tests.hangs.expected import cases
 CASES = cases()
 NUMBERS = {"pid", "tid", "ppid", "pgid", "sid", "owner_tid", "tracer_pid", "by_tid", "child"}
 FURTHER = 1_000_000
-_OF_A_PROCESS = re.compile(r"(?!pipe|socket|semaphore|file|device|terminal)(\w+):(\d+)(?=$|:)")
+_OF_A_PROCESS = re.compile(r"(?!pipe|socket|semaphore|file|mount|device|terminal)(\w+):(\d+)(?=$|:)")
 
 Change = Callable[[Snapshot], Snapshot]
 
@@ -45,7 +45,7 @@ class Renumbered:
     def _value(self, name: str, value: object) -> object:
         if name in NUMBERS and isinstance(value, int) and value > 0:
             return value + FURTHER
-        if name in ("holders", "putters", "getters") and isinstance(value, tuple):
+        if name in ("holders", "putters", "getters", "pids") and isinstance(value, tuple):
             return tuple(pid + FURTHER for pid in value)
         if name in ("ledgers", "undone") and isinstance(value, tuple):
             return tuple((pid + FURTHER, count) for pid, count in value)

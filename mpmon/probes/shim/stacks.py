@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mpmon.model import Frame, Stack
+from mpmon.probes.aside import may_hang
 from mpmon.probes.door import FILE, Refused, take
 from mpmon.probes.files import Proc
 from mpmon.probes.libc import PIDFD_OPEN, PIDFD_SEND_SIGNAL, call
@@ -34,6 +35,12 @@ ANSWER_LIMIT, ENVIRONMENT_LIMIT = 1 << 20, 1 << 18
 
 _THREAD = re.compile(r"^(?:Current thread|Thread) (0x[0-9a-f]+)(?: \[.*\])? \(most recent call first\):$")
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
+
+
+@may_hang
+def ask_at(proc: Proc, pid: int, now: float) -> tuple[Stack, ...]:
+    """The same where the files of the process may lie on a file system that does not answer."""
+    return ask(proc, pid, lambda: now)
 
 
 def ask(proc: Proc, pid: int, now: Callable[[], float]) -> tuple[Stack, ...]:
