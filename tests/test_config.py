@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def test_bytes_that_are_no_text(file: Path) -> None:
 def test_a_file_that_may_not_be_read_is_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As under sudo, when it is the file of somebody else."""
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)
@@ -91,6 +92,32 @@ def test_a_file_that_may_not_be_read_is_none(file: Path, monkeypatch: pytest.Mon
 def test_a_folder_in_its_place(file: Path) -> None:
     file.mkdir()
     assert "cannot be read: Is a directory" in one_sentence(mpmon("7", env=environment(file)), 2)
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(file: Path) -> None:
+    os.mkfifo(file)
+    assert "cannot be read: it is no file" in one_sentence(mpmon("7", env=environment(file)), 2)
+
+
+def test_a_file_without_an_end(file: Path) -> None:
+    file.write_bytes(b"#" * (settings.LONGEST + 1))
+    assert "is too long" in one_sentence(mpmon("7", env=environment(file)), 2)
+
+
+@pytest.mark.parametrize("bracket", ["[", "{a="])
+def test_a_file_of_nothing_but_brackets(file: Path, bracket: str) -> None:
+    file.write_text(f"a = {bracket * 10000}")
+    assert "too many brackets" in one_sentence(mpmon("7", env=environment(file)), 2)
+
+
+def test_without_a_home_there_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python leaves `~` where nobody knows whose home it is; the present folder may hold one of that name."""
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / settings.location()).parent.mkdir(parents=True)
+    (tmp_path / settings.location()).write_text("interval = 2")
+    assert settings.read() == {}
 
 
 def test_help_works_whatever_is_in_the_file(file: Path) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
+from errno import EINVAL, ENOENT
 
 from mpmon.commands import options
 from mpmon.errors import UsageError
@@ -16,6 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+LONGEST = 1 << 16
+"""Bytes of the file."""
 
 
 def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
@@ -69,15 +74,30 @@ def read() -> dict[str, Any]:
     """
     path = location()
     try:
-        with open(path, "rb") as file:
-            text = file.read()
+        text = _text(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         # Under sudo it may be the file of somebody else; `mpmon config` tells.
         return {}
     except OSError as problem:
         raise UsageError(f"{path} cannot be read: {problem.strerror}.", "Make it readable, or remove it.") from problem
+    if len(text) > LONGEST:
+        raise UsageError(f"{path} is too long for settings.", "Correct it, or remove it.")
     known = settable()
     return {_known(known, name, path).dest: _value(known[name], name, value, path) for name, value in _toml(text, path)}
+
+
+def _text(path: str) -> bytes:
+    """What a file holds, of a long one the beginning; a pipe or a device is not waited for.
+
+    Raises:
+        OSError: as open(2) and read(2); it is no regular file.
+    """
+    if not os.path.isabs(path):  # there is neither HOME nor a home of this user
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), path)
+    with open(path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(EINVAL, "it is no file")
+        return file.read(LONGEST + 1)
 
 
 def _toml(text: bytes, path: str) -> list[tuple[str, object]]:
@@ -91,6 +111,8 @@ def _toml(text: bytes, path: str) -> list[tuple[str, object]]:
         found: Mapping[str, object] = toml.loads(text.decode())
     except ValueError as problem:
         raise UsageError(f"{path} is not TOML: {problem}.", "Correct it, or remove it.") from problem
+    except RecursionError as problem:
+        raise UsageError(f"{path} has too many brackets in one another.", "Correct it, or remove it.") from problem
     return list(found.items())
 
 
