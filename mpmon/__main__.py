@@ -5,45 +5,56 @@ from __future__ import annotations
 import os
 import sys
 
+from mpmon import console
+
 ENDED_BY_SIGINT, ENDED_BY_SIGPIPE = 128 + 2, 128 + 13
 """What a shell reports for these signals; numbers of signal(7), so that `--version` need not import `signal`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The program; returns its exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if given in (["--version"], ["-V"]):
+    console.prepare()
+    try:
+        status = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone (| head): nothing to say.
+        console.give_up_output()
+        return ENDED_BY_SIGPIPE
+    except KeyboardInterrupt:
+        return ENDED_BY_SIGINT
+    except Exception as problem:
+        return _failed(problem)
+    return status
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments in (["--version"], ["-V"]):
         from mpmon import __version__
 
         print(f"mpmon {__version__}")
         return 0
     from mpmon.cli import run
-    from mpmon.errors import MpmonError
 
     try:
-        return run(given)
-    except MpmonError as problem:
-        print(f"mpmon: {_sentences(str(problem), problem.remedy)}", file=sys.stderr)
-        return problem.exit_status
-    except BrokenPipeError:
-        # The reader has gone (| head): nothing to say, and nothing to flush at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ENDED_BY_SIGPIPE
-    except KeyboardInterrupt:
-        return ENDED_BY_SIGINT
-    except Exception as defect:
-        # A defect of mpmon itself: nobody is helped by a traceback at night, unless it is asked for.
-        if os.environ.get("MPMON_DEBUG"):
-            raise
-        said = f"{type(defect).__name__}: {defect}"
-        print(f"mpmon: this is a defect of mpmon ({said}). Set MPMON_DEBUG=1 to see where.", file=sys.stderr)
-        return 1
+        return run(arguments)
+    except SystemExit as left:  # argparse, which has said why
+        return left.code if isinstance(left.code, int) else 1
 
 
-def _sentences(message: str, remedy: str) -> str:
-    """Both as sentences, the second with a capital."""
-    said = [message, remedy[:1].upper() + remedy[1:]]
-    return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in said if part)
+def _failed(problem: Exception) -> int:
+    """Say so; the exit status."""
+    from mpmon.errors import MpmonError, in_words, refusal
+
+    if isinstance(problem, console.CannotWrite):
+        console.give_up_output()
+    known = problem if isinstance(problem, MpmonError) else refusal(problem)
+    # A defect of mpmon itself: nobody is helped by a traceback at night, unless it is asked for.
+    if known is None and os.environ.get("MPMON_DEBUG"):
+        raise problem
+    remedy = "" if known else " Set MPMON_DEBUG=1 to see where."
+    print(f"mpmon: {in_words(problem)}{remedy}", file=sys.stderr)
+    return known.exit_status if known else 1
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class MpmonError(Exception):
     """A failure to tell the user about.
@@ -16,6 +18,15 @@ class MpmonError(Exception):
         self.remedy = remedy
 
 
+REFUSALS = {
+    errno.EMFILE: ("no more files may be opened here.", "Raise the limit: ulimit -n 1024"),
+    errno.ENFILE: ("the machine can open no more files.", "End what has so many open; lsof shows it."),
+    errno.ENOMEM: ("there is not enough memory.", "Free some, or raise the limit: ulimit -v"),
+    errno.EAGAIN: ("no more processes and threads may be started here.", "Raise the limit: ulimit -u"),
+}
+"""What the machine or a limit refuses, by the number of the error (errno(3)): of fork(2) and clone(2) the last one."""
+
+
 class UsageError(MpmonError):
     """The command line does not make sense."""
 
@@ -26,3 +37,22 @@ class CannotTell(MpmonError):
     """Nothing can be said about this process: it is gone, or not ours to read."""
 
     exit_status = 4
+
+
+def refusal(problem: Exception) -> MpmonError | None:
+    """The failure that a refusal of the machine is, of an exception that nobody expected; `None` for a defect of mpmon."""
+    number = problem.errno if isinstance(problem, OSError) else None
+    if isinstance(problem, MemoryError):
+        number = errno.ENOMEM
+    if isinstance(problem, RuntimeError) and str(problem) == "can't start new thread":
+        number = errno.EAGAIN
+    return MpmonError(*REFUSALS[number]) if number in REFUSALS else None
+
+
+def in_words(problem: Exception) -> str:
+    """What went wrong, in sentences: a failure with its remedy, or a defect by its name."""
+    known = problem if isinstance(problem, MpmonError) else refusal(problem)
+    if known is None:
+        return f"this is a defect of mpmon ({type(problem).__name__}: {problem})."
+    said = [str(known), known.remedy[:1].upper() + known.remedy[1:]]
+    return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in said if part)

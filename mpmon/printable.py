@@ -1,7 +1,8 @@
-"""Text of the watched job on its way to a terminal.
+r"""Text of the watched job on its way to a terminal.
 
 A process may call itself, its threads and its files anything: escape codes, line breaks, marks that turn the direction of
 writing, bytes that are no text.  None of it may act on the terminal of whoever looks, and one line must stay one.
+The terminal may not know all glyphs either: those that mpmon draws with have one in ASCII that stands for them.
 """
 
 from __future__ import annotations
@@ -14,12 +15,22 @@ if TYPE_CHECKING:
 
 _NOT_PLAIN = re.compile("[^ -~]+")
 
+ASCII = dict(zip("→←↑↓▶›–·…─│├└┌┐┘┤┬┴┼━╸┃▔▏▕▁▂▃▄▅▆▇█×°µ", "><^v>>--~-|+`++'++++==|-||_.:-=+*#xou", strict=True))
+"""What mpmon draws with, and what stands for it, of the same width."""
+
 
 def written_out(text: str) -> str:
     r"""For text that may grow: what does not print as Python writes it, `\x1b`, `\n`, `\u202e`."""
     if text.isprintable():
         return text
     return "".join(glyph if glyph.isprintable() else glyph.encode("unicode_escape").decode("ascii") for glyph in text)
+
+
+def in_ascii(text: str) -> str:
+    r"""For text that may grow: drawn with ASCII, and other glyphs as Python writes them, `\xe9`, `\u4e2d`."""
+    if text.isascii():
+        return text
+    return "".join(ASCII.get(glyph, glyph) for glyph in text).encode("ascii", "backslashreplace").decode("ascii")
 
 
 def command_line(words: Sequence[str]) -> str:

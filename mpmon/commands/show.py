@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import contextmanager
 
+from mpmon import console
 from mpmon.commands.options import DEFAULT_THEME
 from mpmon.errors import CannotTell, UsageError
 
@@ -78,7 +79,7 @@ def first_frame(given: Namespace, pid: int) -> Generator[None, None, None]:
         yield
         return
     size = os.get_terminal_size(sys.stdout.fileno())
-    _send(first_frame.first_frame(job, size.columns, size.lines, ascii_only=given.ascii))
+    _send(first_frame.first_frame(job, size.columns, size.lines, ascii_only=_draws_ascii(given)))
     try:
         yield
     except BaseException:
@@ -89,6 +90,12 @@ def first_frame(given: Namespace, pid: int) -> Generator[None, None, None]:
 
 def _send(text: str) -> None:
     sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _print_document(text: str) -> None:
+    """JSON is UTF-8 (RFC 8259), whatever the terminal's encoding is."""
+    sys.stdout.buffer.write(f"{text}\n".encode())
     sys.stdout.flush()
 
 
@@ -106,8 +113,10 @@ def _report(given: Namespace, watch: Watch) -> int:
             watch.stop()
     if last is None:
         raise CannotTell("nothing could be read.", "Is the recording empty?")
-    print(document.render_pretty(last) if given.json else text.render(last, ascii_only=given.ascii))
-    sys.stdout.flush()
+    if given.json:
+        _print_document(document.render_pretty(last))
+    else:
+        print(text.render(last, ascii_only=given.ascii), flush=True)
     return EXIT_STATUS[last.diagnosis.verdict.value]
 
 
@@ -116,7 +125,7 @@ def _documents(given: Namespace, watch: Watch) -> int:
     from mpmon.reports import document
 
     for observation in watch:
-        print(document.render(observation), flush=True)
+        _print_document(document.render(observation))
     return 0
 
 
@@ -136,7 +145,7 @@ def _screen(given: Namespace, watch: Watch) -> int:
 
     send, environment = _reach() if watch.live else (None, None)
     options = Options(
-        ascii_only=given.ascii, color=_color(given.color), theme=given.theme, readonly=given.readonly,
+        ascii_only=_draws_ascii(given), color=_color(given.color), theme=given.theme, readonly=given.readonly,
         guest=given.readonly and in_browser(), interval=given.interval, export=text.render,
         document=document.render_pretty, send=send, environment=environment,
     )  # fmt: skip
@@ -153,6 +162,11 @@ def _reach() -> tuple[SignalSender, EnvironmentReader]:
     proc = Proc()
     identity = Identity(proc)
     return SignalSender(identity), EnvironmentReader(proc, identity)
+
+
+def _draws_ascii(given: Namespace) -> bool:
+    """Of a terminal; in a browser all glyphs are known."""
+    return given.ascii or not (in_browser() or console.can_draw())
 
 
 def _color(when: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from mpmon.diagnosis.findings import Event, Finding, Observation, Suspect
-from mpmon.printable import written_out
+from mpmon.printable import in_ascii, written_out
 
 BEGAN, ENDED = "hang-began", "hang-ended"
 
@@ -14,7 +14,7 @@ BEGAN, ENDED = "hang-began", "hang-ended"
 def lines(observation: Observation, *, ascii_only: bool = False) -> list[str]:
     """What to say about this observation: the finding when a hang begins, a line when it ends, else nothing."""
     said = [written_out(line) for event in new(observation) for line in _event(event, observation)]
-    return [line.encode("ascii", "replace").decode() for line in said] if ascii_only else said
+    return list(map(in_ascii, said)) if ascii_only else said
 
 
 def new(observation: Observation) -> list[Event]:

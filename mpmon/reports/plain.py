@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from mpmon.diagnosis.findings import Event, Observation
-from mpmon.printable import written_out
+from mpmon.printable import in_ascii, written_out
 
 
 def lines(observation: Observation, *, ascii_only: bool = False) -> list[str]:
@@ -18,4 +18,4 @@ def _line(event: Event, *, ascii_only: bool) -> str:
     """`2026-01-01 12:04:31 rank 2 (pid 4102) was killed by SIGKILL (9)`, in the time of where mpmon runs."""
     moment = datetime.fromtimestamp(event.at).strftime("%Y-%m-%d %H:%M:%S")
     said = written_out(event.summary)
-    return f"{moment} {said.encode('ascii', 'replace').decode() if ascii_only else said}"
+    return f"{moment} {in_ascii(said) if ascii_only else said}"

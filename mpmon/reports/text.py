@@ -12,7 +12,7 @@ from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessVie
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.words import age
 from mpmon.model import Frame, Process, Snapshot
-from mpmon.printable import command_line, written_out
+from mpmon.printable import command_line, in_ascii, written_out
 from mpmon.reports import sharing
 
 MOST_FRAMES = 12
@@ -26,13 +26,11 @@ MOST_DEPTH = 20
 STANDING = frozenset({"suspect", "waiting", "stopped"})
 """Moods of processes whose age is shown."""
 
-_PLAIN = str.maketrans({"▶": ">", "└": "`", "─": "-", "…": "~", "→": ">", "–": "-"})
-
 
 def render(observation: Observation, *, ascii_only: bool = False) -> str:
     """The whole report as text, without a newline at the end."""
     text = "\n".join(map(written_out, _lines(observation)))
-    return text.translate(_PLAIN).encode("ascii", "replace").decode() if ascii_only else text
+    return in_ascii(text) if ascii_only else text
 
 
 def _lines(observation: Observation) -> Iterator[str]:

@@ -11,10 +11,10 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.filter import LineFilter
 
+from mpmon.printable import ASCII
+
 if TYPE_CHECKING:
     from textual.color import Color
-
-_PAIRS = dict(zip("→←↑↓▶›–·…─│├└┌┐┘┤┬┴┼━╸┃▔▏▕▁▂▃▄▅▆▇█×°", "><^v>>--.-|+`++'++++==|-||_.:-=+*#xo", strict=True))
 
 
 class _Glyphs(dict[int, str]):
@@ -22,7 +22,7 @@ class _Glyphs(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         glyph = chr(code)
-        known = _PAIRS.get(glyph, "?" * cell_len(glyph))
+        known = ASCII.get(glyph, "?" * cell_len(glyph))
         self[code] = glyph if code < 0x80 else known
         return self[code]
 

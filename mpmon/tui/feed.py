@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from mpmon.errors import MpmonError
+from mpmon.errors import in_words
 from mpmon.tui.messages import Ended, Observed
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ class Feed(Thread):
                     return
                 self._tell(Observed(observation))
             self._tell(Ended())
-        except MpmonError as error:
-            self._tell(Ended(" ".join(filter(None, (str(error), error.remedy)))))
         except Exception as error:
-            self._tell(Ended(f"mpmon failed: {type(error).__name__}: {error}"))
+            self._tell(Ended(in_words(error)))
 
     def stop(self) -> None:
         """Asks the watch to end and does not insist."""

@@ -5,7 +5,7 @@ It shows its processes.  Textual's own first frame takes its place.
 
 from __future__ import annotations
 
-from mpmon.printable import in_place
+from mpmon.printable import ASCII, in_place
 from mpmon.tui import format as fmt
 
 TYPE_CHECKING = False
@@ -18,13 +18,11 @@ ALTERNATE_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J"
 LEAVE = "\x1b[?1049l\x1b[?25h"
 """Back to the normal screen, cursor shown."""
 
-_PLAIN = str.maketrans({"·": "-", "├": "|", "└": "`", "─": "-", "…": "~", "–": "-"})
-
 
 def first_frame(job: Glance, width: int, height: int, *, ascii_only: bool = False) -> str:
     """What to send to the terminal."""
     text = "\r\n".join(_lines(job, width, height))
-    return ALTERNATE_SCREEN + (text.translate(_PLAIN) if ascii_only else text)
+    return ALTERNATE_SCREEN + (text.translate(str.maketrans(ASCII)) if ascii_only else text)
 
 
 def _lines(job: Glance, width: int, height: int) -> list[str]:

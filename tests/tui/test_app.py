@@ -119,7 +119,7 @@ def test_a_defect_is_a_line_and_no_traceback() -> None:
     watch.feed(ZeroDivisionError("oops"))  # pyright: ignore[reportArgumentType]
 
     async def script(pilot: Pilot[int]) -> None:
-        await settle(pilot, lambda: shows(pilot, "mpmon failed: ZeroDivisionError: oops"))
+        await settle(pilot, lambda: shows(pilot, "this is a defect of mpmon (ZeroDivisionError: oops)"))
 
     play(watch, script)
 

@@ -134,6 +134,13 @@ def test_without_colours_no_colour_is_sent(option: str | None, environment: dict
         assert not [code for code in ("\x1b[31m", "\x1b[91m", "\x1b[32m", "[38;", "[48;") if code in coloured]
 
 
+def test_a_terminal_that_knows_ascii_only() -> None:
+    with Terminal("--replay", RECORDING, size=(80, 24), PYTHONIOENCODING="ascii") as terminal:
+        terminal.shows("[")
+        terminal.press("b")
+        assert terminal.shows("cause: worker-stuck", "- processes").isascii()
+
+
 def test_a_defect_of_the_screen_is_a_sentence_and_no_traceback(tmp_path: Path) -> None:
     # Python imports the file by this name when it starts.
     (tmp_path / "sitecustomize.py").write_text("from mpmon.tui.describe import headline\nheadline.verdict = None\n")
