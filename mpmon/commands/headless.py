@@ -11,7 +11,8 @@ import threading
 from contextlib import contextmanager
 
 from mpmon.commands import live
-from mpmon.errors import MpmonError
+from mpmon.console import GLYPHS
+from mpmon.errors import in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ HOOK_S = 60.0
 
 
 @contextmanager
-def watched(given: Namespace, job: Launched) -> Generator[None, None, None]:
+def watched(given: Namespace, job: Launched, found: live.Extras) -> Generator[None, None, None]:
     """Watch a job for as long as the block lasts."""
-    watcher = _Watcher(given, job)
+    watcher = _Watcher(given, job, found)
     watcher.start()
     try:
         yield
@@ -41,10 +42,11 @@ def watched(given: Namespace, job: Launched) -> Generator[None, None, None]:
 
 
 class _Watcher(threading.Thread):
-    def __init__(self, given: Namespace, job: Launched) -> None:
+    def __init__(self, given: Namespace, job: Launched, found: live.Extras) -> None:
         super().__init__(name="mpmon watcher", daemon=True)
         self._given = given
         self._job = job
+        self._found = found
         self._watch: Watch | None = None
         self._job_ended = threading.Event()
         self._hooks: list[threading.Thread] = []
@@ -52,17 +54,14 @@ class _Watcher(threading.Thread):
     def run(self) -> None:
         """Watch until told to leave, or until nothing of the job lives."""
         try:
-            with live.opened(self._given, self._job.pid, "lines") as watch:
-                self._watch = watch
-                for observation in watch:
-                    if self._job_ended.is_set():
-                        return
-                    self._see(observation)
-        except MpmonError as problem:
+            self._watch = live.looks(self._given, self._job.pid, self._found, "lines")
+            for observation in self._watch:
+                if self._job_ended.is_set():
+                    return
+                self._see(observation)
+        except Exception as problem:
             if not self._job_ended.is_set():
-                _say(f"the job is not watched: {problem}")
-        except Exception as defect:
-            _say(f"the job is no longer watched: this is a defect of mpmon ({type(defect).__name__}: {defect})")
+                _say(f"the job is not watched: {in_words(problem)}")
 
     def end(self) -> None:
         """The job has ended."""
@@ -90,7 +89,7 @@ def _call(command: list[str], report: str) -> None:
     """Run the user's command; what it writes goes to standard error, as the job's output is not mpmon's to touch."""
     try:
         called = subprocess.run(
-            command, input=report + "\n", text=True, errors="replace", stdout=sys.stderr,
+            command, input=report + "\n", text=True, errors=GLYPHS, stdout=sys.stderr,
             start_new_session=True, timeout=HOOK_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

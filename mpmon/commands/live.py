@@ -21,22 +21,28 @@ if TYPE_CHECKING:
     from mpmon.session.watch import LiveWatch
 
 
-def watch(given: Namespace, pid: int) -> int:
-    """Watch the job under a pid as the options say; the exit status."""
-    sink = show.sink(given)
-    on_terminal = sink == "screen" and not show.in_browser()
-    with show.first_frame(given, pid) if on_terminal else nullcontext(), opened(given, pid, sink) as source:
-        return show.show(given, source, sink)
+class Extras:
+    """What is kept of the looks at a job, who is asked, and what else."""
+
+    def __init__(self, proc: Proc, recorder: Recorder | None, flight_recorder: FlightRecorder | None) -> None:
+        self.proc = proc
+        self.recorder = recorder
+        self.flight_recorder = flight_recorder
 
 
 @contextmanager
-def opened(given: Namespace, pid: int, sink: show.Sink) -> Generator[LiveWatch, None, None]:
-    """The looks at the job under a pid, recorded when the options say so."""
+def extras(given: Namespace) -> Generator[Extras, None, None]:
+    """As the options say, which may be wrong: a command that starts a job asks first, so that no job is started in vain.
+
+    Raises:
+        UsageError: there is no such file, it cannot be made, or it is not what it should be.
+    """
     proc = _proc()
-    flight_recorder = _flight_recorder(given.flight_recorder, proc) if given.flight_recorder else None
-    recorder = _recorder(given.record) if given.record else None
+    recorder: Recorder | None = None
     try:
-        yield _source(given, pid, proc, recorder, flight_recorder, sink=sink)
+        flight_recorder = _flight_recorder(given.flight_recorder, proc) if given.flight_recorder else None
+        recorder = _recorder(given.record) if given.record is not None else None
+        yield Extras(proc, recorder, flight_recorder)
     finally:
         if proc.aside:
             proc.aside.close()
@@ -53,6 +59,20 @@ def _proc() -> Proc:
     return Proc(aside=aside if aside.start() else None)
 
 
+def watch(given: Namespace, pid: int) -> int:
+    """Watch the job under a pid as the options say; the exit status."""
+    with extras(given) as found:
+        return watch_with(given, pid, found)
+
+
+def watch_with(given: Namespace, pid: int, found: Extras) -> int:
+    """The same with extras that are there already."""
+    sink = show.sink(given)
+    on_terminal = sink == "screen" and not show.in_browser()
+    with show.first_frame(given, pid) if on_terminal else nullcontext():
+        return show.show(given, looks(given, pid, found, sink), sink)
+
+
 def _flight_recorder(sources: list[str], proc: Proc) -> FlightRecorder:
     from mpmon.probes import flight_recorder
 
@@ -67,36 +87,21 @@ def _recorder(name: str) -> Recorder:
     return Recorder(Path(name))
 
 
-def _source(
-    given: Namespace,
-    pid: int,
-    proc: Proc,
-    recorder: Recorder | None,
-    flight_recorder: FlightRecorder | None,
-    *,
-    sink: show.Sink,
-) -> LiveWatch:
+def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink) -> LiveWatch:
+    """The looks at the job under a pid."""
     if not sys.platform.startswith("linux"):
         raise CannotTell("a live job can be read on Linux only.", "Recordings open anywhere: mpmon --replay FILE")
     from mpmon.reel import Reel
     from mpmon.session.watch import LiveWatch
 
     def make_sampler(now: Callable[[], float]) -> Sampler:
-        return _sampler(given, pid, proc, now, flight_recorder, eager=sink == "report")
+        return _sampler(given, pid, found, now, eager=sink == "report")
 
     reel = Reel() if sink == "screen" else None
-    return LiveWatch(make_sampler, interval=given.interval, recorder=recorder, reel=reel)
+    return LiveWatch(make_sampler, interval=given.interval, recorder=found.recorder, reel=reel)
 
 
-def _sampler(
-    given: Namespace,
-    pid: int,
-    proc: Proc,
-    now: Callable[[], float],
-    flight_recorder: FlightRecorder | None,
-    *,
-    eager: bool,
-) -> Sampler:
+def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float], *, eager: bool) -> Sampler:
     """The one place where it is decided which probes look at a job."""
     from mpmon.probes.aside.hosted import hosted
     from mpmon.probes.ipc import IpcProbe
@@ -104,6 +109,7 @@ def _sampler(
     from mpmon.probes.shim import ShimProbe
     from mpmon.session.sampler import Sampler
 
+    proc = found.proc
     side_probes = (
         NvmlProbe(proc, eager=eager),
         hosted(proc, IpcProbe, "shared memory", eager=eager, settings={"eager": eager}),
@@ -111,5 +117,5 @@ def _sampler(
     )
     return Sampler(
         proc, pid, now=now, host=os.uname().nodename, stacks=given.stacks, eager=eager,
-        flight_recorder=flight_recorder, side_probes=side_probes,
+        flight_recorder=found.flight_recorder, side_probes=side_probes,
     )  # fmt: skip

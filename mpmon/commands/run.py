@@ -8,16 +8,18 @@ Else CMD has the standard streams to itself, and mpmon writes only when a hang b
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 
 from mpmon.commands import options, settings
-from mpmon.errors import UsageError
+from mpmon.errors import MpmonError, UsageError, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from mpmon.commands.live import Extras
     from mpmon.launch import Launched
 
 FOLLOW_S = 0.2
@@ -34,7 +36,11 @@ def run(arguments: list[str]) -> int:
     command = given.command[1:] if given.command[:1] == ["--"] else given.command
     if not command:
         raise UsageError("there is no command to run.", "For example: mpmon run -- python train.py")
-    status = _headless(given, command) if given.headless or not _has_terminal() else _on_screen(given, command)
+    from mpmon.commands import live
+
+    run_it = _headless if given.headless or not _has_terminal() else _on_screen
+    with live.extras(given) as found:
+        status = run_it(given, command, found)
     _clean()
     return status
 
@@ -76,17 +82,17 @@ def _environment(given: Namespace) -> dict[str, str]:
         return dict(os.environ)
 
 
-def _headless(given: Namespace, command: list[str]) -> int:
+def _headless(given: Namespace, command: list[str], found: Extras) -> int:
     from mpmon.commands import headless
     from mpmon.launch import Launched
 
     job = Launched(command, _environment(given), None)
-    with headless.watched(given, job):
+    with headless.watched(given, job, found):
         status = job.wait()
     return status or 0
 
 
-def _on_screen(given: Namespace, command: list[str]) -> int:
+def _on_screen(given: Namespace, command: list[str], found: Extras) -> int:
     from mpmon.commands import live, show
     from mpmon.launch import Launched
 
@@ -100,7 +106,10 @@ def _on_screen(given: Namespace, command: list[str]) -> int:
     with output:
         job = Launched(command, _environment(given), output)
     _say(f"what {command[0]} writes goes to {name}")
-    live.watch(given, job.pid)
+    try:
+        live.watch_with(given, job.pid, found)
+    except Exception as problem:
+        _say(f"the job is not watched: {in_words(problem)}")
     return _follow(name, job)
 
 
@@ -116,8 +125,10 @@ def _follow(name: str, job: Launched) -> int:
             return status
         while status is None:
             status = job.wait(FOLLOW_S)
-            sys.stdout.buffer.write(output.read())
-            sys.stdout.flush()
+            # The terminal may be gone.
+            with contextlib.suppress(OSError, MpmonError):
+                sys.stdout.buffer.write(output.read())
+                sys.stdout.flush()
     return status
 
 

@@ -28,7 +28,7 @@ def run(arguments: list[str]) -> int:
     except ModuleNotFoundError as problem:
         raise UsageError("serving needs the package textual-serve.", "Run: pip install 'mpmon[serve]'") from problem
     watch.check(given)
-    title, what, is_there = _recording(given) if given.replay else _job(given)
+    title, what, is_there = _recording(given) if given.replay is not None else _job(given)
     command = start.command("mpmon", *what, *settings.arguments(given))
     server = LocalServer(command, f"mpmon {title}", is_there=is_there)
     with _listening(given.port) as door:

@@ -16,7 +16,7 @@ def run(arguments: list[str]) -> int:
     """Watch a live job or a recording."""
     given = settings.parse(options.program(), arguments)
     check(given)
-    if given.replay:
+    if given.replay is not None:
         return _replay(given)
     return live.watch(given, root_pid(given))
 
@@ -26,9 +26,9 @@ def check(given: Namespace) -> None:
     Raises:
         UsageError: what is to be watched cannot be two things.
     """
-    if given.replay and given.pid is not None:
+    if given.replay is not None and given.pid is not None:
         raise UsageError("a PID and --replay do not go together.", "Give one of them.")
-    if given.replay and given.flight_recorder:
+    if given.replay is not None and given.flight_recorder:
         raise UsageError(
             "--flight-recorder and --replay do not go together.", "A recording made with --flight-recorder holds it."
         )
@@ -69,7 +69,7 @@ def _replay(given: Namespace) -> int:
 
     from mpmon.session.watch import ReplayWatch
 
-    if given.record:
+    if given.record is not None:
         raise UsageError("--record and --replay do not go together.", "Copy the file.")
     sink = show.sink(given)
     return show.show(given, ReplayWatch(Path(given.replay), at_once=sink != "screen"), sink)

@@ -60,6 +60,7 @@ class Recorder:
             ) from problem
         except OSError as problem:
             raise UsageError(f"cannot write {path}: {problem.strerror}.", "Give a path you may write to.") from problem
+        self._path = path
         self._raw = raw
         self._file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if path.suffix == ".gz" else raw
         self._before: Snapshot | None = None
@@ -86,7 +87,10 @@ class Recorder:
             ) from problem
 
     def close(self) -> None:
-        """Finish the file."""
+        """Finish the file; one into which nothing was written is not left."""
+        if self._before is None:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
         for file in (self._file, self._raw):
             # A full disk has been told about already.
             with contextlib.suppress(OSError):

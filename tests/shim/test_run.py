@@ -124,12 +124,13 @@ def test_a_hang_is_told_and_its_hook_is_called(tmp_path: Path) -> None:
 
 
 def test_control_c_is_for_the_command(tmp_path: Path) -> None:
-    code = "import time\ntry:\n print('u' + 'p', flush=True)\n time.sleep(1000)\nexcept KeyboardInterrupt:\n raise SystemExit(4)"
-    with terminal([*MPMON, "run", "--headless", "--", sys.executable, "-c", code], tmp_path) as screen:
+    waits = "print('u' + 'p', flush=True); signal.sigwait([2]); raise SystemExit(4)"
+    job = [sys.executable, "-c", f"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [2]); {waits}"]
+    with terminal([*MPMON, "run", "--headless", "--", *job], tmp_path) as screen:
         screen.until(b"up")
         screen.press(b"\x03")
         assert screen.end() == 4
-        assert screen.shown == b"^C"
+        assert screen.shown.strip() == b"^C"
 
 
 # On a terminal
@@ -210,6 +211,35 @@ def test_the_screen_stays_when_the_job_has_ended_and_its_status_is_told(tmp_path
     (log,) = tmp_path.glob("mpmon-*.out")
     assert log.read_text(encoding="utf-8") == "all done\n"
     assert log.name.encode() in screen.shown
+
+
+@pytest.mark.parametrize("wrong", [("--record", "log"), ("--flight-recorder", "/nowhere")], ids=" ".join)
+@pytest.mark.parametrize("headless", [("--headless",), ()], ids=["lines", "screen"])
+def test_no_job_is_started_with_options_that_are_wrong(
+    wrong: tuple[str, ...], headless: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text("precious", encoding="utf-8")
+    with terminal([*MPMON, "run", *headless, *wrong, "--", "touch", "started"], tmp_path) as screen:
+        assert screen.end() == 2
+        assert b"log exists already" in screen.shown or b"'/nowhere' cannot be read" in screen.shown
+    assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".mpmon")] == ["log"]
+
+
+def test_a_job_that_cannot_be_started_leaves_no_recording(tmp_path: Path) -> None:
+    assert mpmon(tmp_path, "run", "--record", "facts", "--", "no-such-program").returncode == 127
+    assert not (tmp_path / "facts").exists()
+
+
+def test_a_job_is_waited_for_when_the_screen_fails(tmp_path: Path) -> None:
+    # Python imports the file by this name when it starts; the job's is another one.
+    (tmp_path / "sitecustomize.py").write_text("from mpmon.tui.describe import headline\nheadline.verdict = None\n")
+    code = "import sys; print('said', flush=True); sys.stdin.read(); raise SystemExit(7)"
+    mpmon_with_a_defect = ["/usr/bin/env", f"PYTHONPATH={tmp_path}{os.pathsep}{HOME}", *MPMON]
+    job = ["/usr/bin/env", "PYTHONPATH=", sys.executable, "-c", code]
+    with terminal([*mpmon_with_a_defect, "run", "--output", "log", "--", *job], tmp_path) as screen:
+        assert screen.end() == 7
+        assert b"the job is not watched: this is a defect of mpmon (TypeError: " in screen.shown
+    assert (tmp_path / "log").read_text(encoding="utf-8") == "said\n"
 
 
 def test_an_output_that_is_there_already_is_not_written_over(tmp_path: Path) -> None:
