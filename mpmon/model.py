@@ -571,9 +571,9 @@ class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
     read_locked: bool | None = None
     write_locked: bool | None = None
     putters: tuple[int, ...] = ()
-    """Processes that were seen to have put more than they got."""
+    """Processes that were seen to have put more than they got; of those that have ended the youngest."""
     getters: tuple[int, ...] = ()
-    """Processes that were seen to have got more than they put."""
+    """Processes that were seen to have got more than they put; of those that have ended the youngest."""
     taken: int | None = None
     """Items the getters have taken so far, less what they have put; `None` while not all of them are known to say."""
     ledgers: tuple[tuple[int, int], ...] = ()

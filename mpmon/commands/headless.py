@@ -82,7 +82,7 @@ class _Watcher(threading.Thread):
             command = self._job.with_signals_of_before(["/bin/sh", "-c", self._given.on_hang])
             hook = threading.Thread(target=_call, args=(command, report), daemon=True)
             hook.start()
-            self._hooks.append(hook)
+            self._hooks = [*(other for other in self._hooks if other.is_alive()), hook]
 
 
 def _call(command: list[str], report: str) -> None:

@@ -28,6 +28,7 @@ import sysconfig
 import zlib
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
 
@@ -161,6 +162,10 @@ class StackProbe:
                 raise
         return stacks, unknowns
 
+    def forget(self, pid: int) -> None:
+        """This process has ended."""
+        self._numbers.pop(pid, None)
+
     def close(self) -> None:
         """End every py-spy that still runs."""
         self._closed = True
@@ -170,7 +175,6 @@ class StackProbe:
     def _dump_one(self, pid: int, now: Callable[[], float]) -> tuple[Stack, ...] | Unknown:
         before = run_counters(self._proc, pid)
         if not before:
-            self._numbers.pop(pid, None)
             return Unknown(table="stacks", pid=pid, reason="ended", gone=True)
         if self._proc.aside:
             try:
@@ -369,8 +373,8 @@ def _frames(frames: list[_DumpFrame], tid: int, numbers: Numbers) -> tuple[Frame
 def _frame(frame: _DumpFrame, place: tuple[int, int], numbers: Numbers) -> Frame:
     plain = _plain(frame)
     return Frame(
-        function=sys.intern(frame.name),
-        file=sys.intern(frame.filename or ""),
+        function=_once(frame.name),
+        file=_once(frame.filename or ""),
         line=frame.line,
         arguments_digest=_digest(frame.locals, arguments=True),
         locals_digest=_digest(frame.locals, arguments=False),
@@ -378,6 +382,16 @@ def _frame(frame: _DumpFrame, place: tuple[int, int], numbers: Numbers) -> Frame
         trend=numbers.trend((*place, frame.name), plain) or None,
         known=_known(frame) or None,
     )
+
+
+def _once(text: str) -> str:
+    """The same object for what many frames say. What `sys.intern` is given, Python 3.12 never lets go of."""
+    return _kept(text) if len(text) <= LONGEST_WORD else text
+
+
+@lru_cache(maxsize=4096)
+def _kept(text: str) -> str:
+    return text
 
 
 def _plain(frame: _DumpFrame) -> list[_Local]:

@@ -75,6 +75,8 @@ class ThoroughLooks:
         """Drop the looks at processes that are gone."""
         for pid in self.last.keys() - self._table.pids:
             del self.last[pid]
+            if self._stack_probe:
+                self._stack_probe.forget(pid)
 
     def close(self) -> None:
         """End every py-spy that still runs."""

@@ -192,3 +192,4 @@ class Trends:
         if len(self._cpu) > 2 * self._width:
             for old in sorted(self._cpu)[: -self._width]:
                 del self._cpu[old]
+            self._ran = {pid for _, used in self._cpu.values() for pid in used}

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis import Chronicle
-from mpmon.diagnosis.chronicle import LASTS_S, LONGEST
+from mpmon.diagnosis.chronicle import LASTS_S, LONGEST, lives
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Event, Finding, ProcessView, Remark, Suspect, Verdict
 from mpmon.model import NOT_PYTHON, Cgroup, Exit, Gpu, ProbeReport, Process, Remembered, Snapshot, Unknown, Xid
 from tests.builders import ROOT, START, process, snapshot
@@ -97,6 +97,15 @@ def test_a_rank_that_takes_the_place_of_one_that_ended_has_started_again() -> No
 def test_ranks_that_started_again_and_others_that_came_with_them() -> None:
     rounds = [job(rank(0, 4101)), job(), job(rank(0, 4201), rank(1, 4202))]
     assert told(*rounds)[1:] == [
+        ("born", "rank 1 started (pid 4202)"),
+        ("restarted", "rank 0 started again (pid 4201)"),
+    ]
+
+
+def test_of_ranks_that_ended_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lives, "MOST_RANKS", 1)
+    rounds = [job(rank(0, 4101)), job(rank(1, 4102)), job(), job(rank(0, 4201), rank(1, 4202))]
+    assert told(*rounds)[-2:] == [
         ("born", "rank 1 started (pid 4202)"),
         ("restarted", "rank 0 started again (pid 4201)"),
     ]

@@ -17,10 +17,12 @@ from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import queues
 from mpmon.probes.interpreter.layouts import TABLE, Layout
 from mpmon.probes.interpreter.objects import READS, Objects
+from mpmon.probes.interpreter.queues import QueueObject
 from mpmon.probes.interpreter.runtime import Runtime
 from mpmon.probes.ipc import IpcProbe, looks, probe
 from mpmon.probes.ipc.creators import Creators
 from mpmon.probes.ipc.looks import look_at
+from mpmon.probes.ipc.queues import KEPT_ENDED, Place, Queue
 from mpmon.probes.ipc.storages import HEAD, REFCOUNTER, counts
 from tests.builders import process, snapshot
 from tests.probes.garbage import GarbageMemory
@@ -269,6 +271,18 @@ def test_the_creator_of_a_file_by_what_a_container_has_for_a_proc(kind: str, tre
     shutil.rmtree(inside / "1")
     creators.renew({})
     assert creators.alive(7, first, 1.8e9) is None, "it is the /proc of another namespace"
+
+
+def test_of_those_who_put_or_got_and_have_ended_the_youngest_are_remembered(tree: Tree, proc: Proc) -> None:
+    root = born(tree, 10)
+    parts = QueueObject("Queue", (3, 4), readers=None, writers=None, room=None, most=None)
+    queue = Queue("pipe:5", root.pid, Place(3, parts), {})
+    queue.putters = {root.key, *((pid, root.start_time + pid) for pid in range(100, 200))}
+    queue.getters = {(pid, root.start_time + pid) for pid in (7, 8, 9)}
+    queue.forget({root.key})
+    queue.renew()
+    assert queue.row.putters == (10, *range(200 - KEPT_ENDED, 200))
+    assert queue.row.getters == (7, 8, 9)
 
 
 # Nonsense

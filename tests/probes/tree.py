@@ -88,6 +88,7 @@ class Tree:
     def end(self, pid: int) -> None:
         """It is gone."""
         shutil.rmtree(self.root / str(pid))
+        del self._stat[pid], self._runs[pid]
 
     def _write_stat(self, pid: int) -> None:
         _overwrite(self.root / str(pid) / "stat", stat_line(pid, **self._stat[pid]))

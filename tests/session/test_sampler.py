@@ -36,6 +36,7 @@ class Dumps:
         self.lines: dict[int, int] = {}
         self.refuses: dict[int, str] = {}
         self.closed = False
+        self.forgotten: list[int] = []
 
     def dump(
         self, pids: Iterable[int], now: Callable[[], float]
@@ -51,6 +52,9 @@ class Dumps:
             if pid not in unknowns
         }
         return stacks, unknowns
+
+    def forget(self, pid: int) -> None:
+        self.forgotten.append(pid)
 
     def close(self) -> None:
         self.closed = True

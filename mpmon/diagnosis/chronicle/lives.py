@@ -25,6 +25,9 @@ VAGUE = ("rank ?", "subprocess", "other", "main")
 
 NOT_SEEN = "ended; how was not seen"
 
+MOST_RANKS = 4096
+"""Roles of ranks that ended which are remembered."""
+
 Key = tuple[int, float]
 """(pid, start time)."""
 
@@ -61,8 +64,8 @@ class Lives:
         """Processes and what was said of them in the last round."""
         self._is_settled = False
         """Everybody was told."""
-        self._last_ranks: dict[str, int] = {}
-        """Pid of the process that last had the role of a rank and ended."""
+        self._last_ranks: frozenset[str] = frozenset()
+        """Roles of ranks that had a process which ended."""
 
     def add(self, snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[Lives, list[Event]]:
         """With one more round, and what happened in it."""
@@ -80,7 +83,8 @@ class Lives:
             for row in snapshot.processes
         }
         ends = [*_zombies(snapshot, new._known), *_vanished(snapshot, before, new._known)]
-        new._last_ranks = self._last_ranks | {e.who.role: e.who.pid for e in ends if e.who.role.startswith("rank ")}
+        ranks = {end.who.role for end in ends if end.who.role.startswith("rank ")}
+        new._last_ranks = self._last_ranks | ranks if len(self._last_ranks) < MOST_RANKS else self._last_ranks
         born = [who for who in new._known.values() if _is_news(who, snapshot.taken_at)]
         for key, who in new._known.items() if born or ends else ():
             new._known[key] = _told(who, {w.pid for w in born}, {e.who.pid for e in ends})
@@ -156,7 +160,7 @@ def _end(who: Known, code: int | None) -> End:
 # Words
 
 
-def _births(born: list[Known], last_ranks: dict[str, int], at: float) -> Iterator[Event]:
+def _births(born: list[Known], last_ranks: frozenset[str], at: float) -> Iterator[Event]:
     for again in (False, True):
         those = [who for who in born if (who.role in last_ranks) == again]
         for group in _groups(those, lambda who: (_kind(who.role), who.parent)):

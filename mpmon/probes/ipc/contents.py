@@ -76,6 +76,7 @@ class Contents:
         self._names = frozenset(known)
         last = self._ledgers_at
         users = [processes[pid] for pid in looks if pid in processes] if known else []
+        last = self._ledgers_at = {user.key: last[user.key] for user in users if user.key in last}
         due = [user for user in users if now - last.get(user.key, -self._ledgers_again_s) >= self._ledgers_again_s]
         due.sort(key=lambda user: last.get(user.key, 0.0))
         chosen = due[: self._ledgers_per_round]

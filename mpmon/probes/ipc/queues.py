@@ -6,7 +6,7 @@ that nobody has explained yet; one that was sent a queue (spawn, forkserver) is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -22,6 +22,11 @@ TRIES = (0.0, 5.0, 30.0, 120.0)
 """Seconds after the first time at which a process is asked again while it has a semaphore nobody knows."""
 
 MOST_QUEUES = 2048
+
+KEPT_ENDED = 16
+"""Of those who put into a queue, or got from it, and have ended: the youngest are remembered. A pool that is renewed for ever
+leaves one after the other.
+"""
 
 Key = tuple[int, float]
 """Pid and start time."""
@@ -71,6 +76,12 @@ class Queue:
     def users(self) -> set[Key]:
         """Processes of which it is known what they do with it."""
         return self.putters | self.getters
+
+    def forget(self, alive: Collection[Key]) -> None:
+        """All others have ended."""
+        self.places = {key: place for key, place in self.places.items() if key in alive}
+        self.putters = _without_long_ended(self.putters, alive)
+        self.getters = _without_long_ended(self.getters, alive)
 
     def renew(self) -> None:
         """Build the row anew."""
@@ -173,7 +184,7 @@ class Queues:
         alive = {process.key for process in processes.values()}
         self._asked = {key: asked for key, asked in self._asked.items() if key in alive}
         for queue in self.known.values():
-            queue.places = {key: place for key, place in queue.places.items() if key in alive}
+            queue.forget(alive)
 
     def _was_sent(self, process: Process, names: frozenset[str], processes: Mapping[int, Process]) -> bool:
         """It has queues that another process made, and not by a fork: what a fork server forks has nothing of the job."""
@@ -244,6 +255,11 @@ def _is_heir(process: Process, queue: Queue, processes: Mapping[int, Process]) -
             return False
         process = parent
     return True
+
+
+def _without_long_ended(keys: set[Key], alive: Collection[Key]) -> set[Key]:
+    ended = sorted((key for key in keys if key not in alive), key=lambda key: (key[1], key[0]))
+    return keys.difference(ended[:-KEPT_ENDED])
 
 
 def _pids(keys: set[Key]) -> tuple[int, ...]:
