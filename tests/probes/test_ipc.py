@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpmon.codec import encode
 from mpmon.model import Process, Snapshot
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import queues
@@ -286,6 +287,17 @@ def test_of_those_who_put_or_got_and_have_ended_the_youngest_are_remembered(tree
 
 
 # Nonsense
+
+
+def test_a_name_that_is_no_text_can_be_written_down(tree: Tree, proc: Proc) -> None:
+    first = born(tree, 10)
+    folder = os.fsencode(tree.root) + b"/\xff\xed\xa0\x80"
+    os.mkdir(folder)
+    with open(folder + b"/torch_10_1_0", "wb"):
+        os.symlink(folder + b"/torch_10_1_0", os.fsencode(tree.root) + b"/10/fd/3")
+    (row,) = look(IpcProbe(proc, eager=True), first).shared_files
+    assert row.path.endswith("/\ufffd\ufffd\ufffd\ufffd/torch_10_1_0")
+    assert encode(row)
 
 
 @given(st.binary(max_size=300), st.integers(0, REFCOUNTER))
