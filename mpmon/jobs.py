@@ -16,6 +16,7 @@ from mpmon.errors import CannotTell
 from mpmon.printable import command_line
 from mpmon.probes.machine import CLOCK_TICKS, PROC, Candidate, Machine
 from mpmon.probes.rights import user_name
+from mpmon.probes.standstill import persistently
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,10 @@ class Job:
 
 def running_jobs(proc: str = PROC) -> tuple[Job, ...]:
     """The jobs of this machine, the newest first; never mpmon itself nor what it was started from."""
-    machine = Machine(proc)
+    return persistently(lambda: _running_jobs(Machine(proc)))
+
+
+def _running_jobs(machine: Machine) -> tuple[Job, ...]:
     ours = machine.ancestors(os.getpid())
     why: dict[int, list[str]] = {}
     for process in machine.processes():

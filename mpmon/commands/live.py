@@ -39,6 +39,7 @@ def extras(given: Namespace) -> Generator[Extras, None, None]:
     """
     proc = _proc()
     recorder: Recorder | None = None
+    flight_recorder: FlightRecorder | None = None
     try:
         flight_recorder = _flight_recorder(given.flight_recorder, proc) if given.flight_recorder else None
         recorder = _recorder(given.record) if given.record is not None else None
@@ -46,6 +47,8 @@ def extras(given: Namespace) -> Generator[Extras, None, None]:
     finally:
         if proc.aside:
             proc.aside.close()
+        if flight_recorder:
+            flight_recorder.close()
         if recorder:
             recorder.close()
 
@@ -104,12 +107,14 @@ def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink) -> LiveWat
 def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float], *, eager: bool) -> Sampler:
     """The one place where it is decided which probes look at a job."""
     from mpmon.probes.aside.hosted import hosted
+    from mpmon.probes.files import Proc
     from mpmon.probes.ipc import IpcProbe
     from mpmon.probes.nvml.client import NvmlProbe
     from mpmon.probes.shim import ShimProbe
     from mpmon.session.sampler import Sampler
 
-    proc = found.proc
+    # Of its own, as a sampler may be left behind.
+    proc = Proc(aside=found.proc.aside)
     side_probes = (
         NvmlProbe(proc, eager=eager),
         hosted(proc, IpcProbe, "shared memory", eager=eager, settings={"eager": eager}),

@@ -72,14 +72,21 @@ def first_frame(given: Namespace, pid: int) -> Generator[None, None, None]:
     """Show the processes before anything else is imported or read; the screen takes the place of that."""
     from mpmon.probes.files import Proc
     from mpmon.probes.glance import Glance
+    from mpmon.probes.standstill import persistently
     from mpmon.tui import first_frame
 
-    job = Glance(Proc(), pid)
-    if not job.processes:
+    size = os.get_terminal_size(sys.stdout.fileno())
+
+    def frame() -> str:
+        job = Glance(Proc(), pid)
+        ascii_only = _draws_ascii(given)
+        return first_frame.first_frame(job, size.columns, size.lines, ascii_only=ascii_only) if job.processes else ""
+
+    text = persistently(frame)
+    if not text:
         yield
         return
-    size = os.get_terminal_size(sys.stdout.fileno())
-    _send(first_frame.first_frame(job, size.columns, size.lines, ascii_only=_draws_ascii(given)))
+    _send(text)
     try:
         yield
     except BaseException:

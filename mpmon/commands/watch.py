@@ -52,16 +52,23 @@ def root_pid(given: Namespace) -> int:
 
 
 def _named_root(given: Namespace) -> int:
-    from mpmon.probes.machine import Machine
+    from mpmon.probes.standstill import persistently
 
-    machine = Machine()
-    if machine.process(given.pid) is None:
-        raise CannotTell(f"there is no process {given.pid}.", "List the running jobs with: mpmon")
-    top = machine.top(given.pid)
+    top = persistently(lambda: _top(given.pid))
     if given.up or top == given.pid:
         return top
     print(f"mpmon: pid {given.pid} is a part of the job under pid {top}; --up shows it all.", file=sys.stderr)
     return given.pid
+
+
+def _top(pid: int) -> int:
+    from mpmon.probes import standstill
+    from mpmon.probes.machine import Machine
+
+    machine = Machine()
+    if machine.process(pid) is None and pid not in standstill.silent:
+        raise CannotTell(f"there is no process {pid}.", "List the running jobs with: mpmon")
+    return machine.top(pid)
 
 
 def _replay(given: Namespace) -> int:

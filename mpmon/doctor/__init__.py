@@ -18,13 +18,22 @@ from mpmon.doctor.rights import checks_of_rights
 from mpmon.doctor.stacks import STACKS
 from mpmon.doctor.tools import checks_of_tools
 from mpmon.printable import written_out
+from mpmon.probes.standstill import LeftBehind, patiently
 
 __all__ = ["Check", "checkup", "exit_status", "render"]
 
 
 def checkup(pid: int | None, proc: Path = PROC) -> tuple[Check, ...]:
     """All checks of this machine and, with a pid, of that process."""
-    return (*checks_of_tools(), *checks_of_rights(proc), *checks_of_process(pid, proc), *checks_of_machine(proc))
+    return (*checks_of_tools(), *checks_of_rights(proc), *_of_process(pid, proc), *checks_of_machine(proc))
+
+
+def _of_process(pid: int | None, proc: Path) -> tuple[Check, ...]:
+    try:
+        return patiently(lambda: tuple(checks_of_process(pid, proc)))
+    except LeftBehind as problem:
+        remedy = "it is in execve(2) and waits for a file system: look at its parent"
+        return (Check(f"{STACKS} of pid {pid}", ok=False, because=problem.strerror or "", do_this=remedy),)
 
 
 def exit_status(checks: Sequence[Check]) -> int:

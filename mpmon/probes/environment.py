@@ -11,6 +11,7 @@ from typing import NamedTuple
 from mpmon.model import Process
 from mpmon.probes.files import Proc
 from mpmon.probes.identity import Identity
+from mpmon.probes.standstill import patiently
 
 LIMIT = 2 << 20
 """Bytes that are read. The arguments and the environment of a process share a quarter of its stack limit, 2 MiB of the usual
@@ -33,9 +34,9 @@ class EnvironmentReader:
         self._identity = identity
 
     def __call__(self, process: Process) -> Environment:
-        """The variables of this very process. May block while its memory map is locked, so ask in a thread of its own."""
+        """The variables of this very process. Takes seconds while its memory map is locked: ask in a thread of its own."""
         try:
-            text = self._proc.read(process.pid, "environ", limit=LIMIT)
+            text = patiently(lambda: self._proc.read(process.pid, "environ", limit=LIMIT))
         except PermissionError:
             return Environment({}, "may not be read: it belongs to another user or is not dumpable")
         except OSError as problem:

@@ -13,6 +13,8 @@ import resource
 import time
 from functools import lru_cache
 
+from mpmon.probes import standstill
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -71,7 +73,7 @@ class Proc:
         Raises:
             OSError: as readlink(2).
         """
-        target = os.readlink(self.path(*parts))
+        target = link(self.path(*parts))
         return target if target.isascii() else os.fsencode(target).decode("utf-8", "replace")
 
     def reread(self, path: str) -> bytes:
@@ -80,6 +82,8 @@ class Proc:
         Raises:
             OSError: as open(2) and pread(2); ESRCH or ENOENT when its process ended.
         """
+        if standstill.silent:
+            standstill.check(path)
         descriptor = self._kept.get(path)
         if descriptor is None:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -163,7 +167,7 @@ def sleeps_in_kernel(folder: str) -> bool:
     """A thread of the process with this folder in /proc is in state D.
 
     It may wait for a file system, and keep the lock of the process's mappings meanwhile.  Then whoever reads `cmdline`,
-    `environ` or memory waits as well, while `stat` and `wchan` never wait.
+    `environ` or memory waits as well, while `stat` and `wchan` answer.
     """
     try:
         stats = (read(f"{folder}/task/{tid}/stat", SHORT) for tid in os.listdir(f"{folder}/task"))
@@ -183,11 +187,24 @@ def read(path: str, limit: int = CHUNK) -> bytes:
     Raises:
         OSError: as open(2) and read(2).
     """
+    if standstill.silent:
+        standstill.check(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _read_all(descriptor, limit)
     finally:
         os.close(descriptor)
+
+
+def link(path: str) -> str:
+    """Where a link points.
+
+    Raises:
+        OSError: as readlink(2).
+    """
+    if standstill.silent:
+        standstill.check(path)
+    return os.readlink(path)
 
 
 def _clock(pid: int) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mpmon.model import Process
 from mpmon.probes.files import Proc
+from mpmon.probes.standstill import persistently
 from mpmon.probes.stat import Stat, boot_time
 
 
@@ -20,5 +21,5 @@ class Identity:
 
     def stat(self, process: Process) -> Stat | None:
         """The state of this very process now; `None` when it is gone, whoever may have its pid."""
-        stat = Stat.read(self._proc, process.pid)
+        stat = persistently(lambda: Stat.read(self._proc, process.pid))
         return stat if stat and stat.started_at(self._boot) == process.start_time else None

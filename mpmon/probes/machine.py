@@ -9,7 +9,7 @@ import os
 from functools import cached_property
 
 from mpmon import start
-from mpmon.probes.files import CHUNK, read, sleeps_in_kernel
+from mpmon.probes.files import CHUNK, link, read, sleeps_in_kernel
 from mpmon.probes.maps import MAPS_LIMIT
 
 PROC = "/proc"
@@ -124,7 +124,7 @@ def _text(path: str, limit: int = CHUNK) -> str:
 
 def _link(path: str) -> str:
     try:
-        return os.readlink(path)
+        return link(path)
     except OSError:
         return ""
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
+
+from mpmon.probes.standstill import Standstill, silent
+from mpmon.probes.status import status_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,8 +49,32 @@ class Stat:
         """The process's fields, `None` when it is gone or the file is cut."""
         try:
             return cls(proc.read(pid, "stat"))
+        except Standstill:
+            return cls._told_otherwise(proc, pid)
         except (OSError, ValueError, IndexError):
             return None
+
+    @classmethod
+    def _told_otherwise(cls, proc: Proc, pid: int) -> Stat | None:
+        """The same of a process that is `silent`, from proc_pid_status(5), statm and schedstat.
+
+        When it began is told by `stat` alone.  If that was never read, it began before now.
+        """
+        try:
+            fields = status_fields(proc.text(pid, "status"))
+            pages, spent = proc.text(pid, "statm").split(), proc.text(pid, "schedstat").split()
+            stat = cls.__new__(cls)
+            stat.name, stat.state = fields["Name"], fields["State"][0]
+            stat.ppid, stat.threads = int(fields["PPid"]), int(fields["Threads"])
+            stat.pgid, stat.sid = (int(fields[name].split()[0]) for name in ("NSpgid", "NSsid"))
+            stat.rss_bytes, stat.cpu_s = int(pages[1]) * _PAGE, int(spent[0]) / 1e9
+        except (OSError, ValueError, KeyError, IndexError):
+            return None
+        stat.forked, stat.exit_code = False, None
+        known = silent.get(pid)
+        stat.start_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS) if known is None else known
+        silent[pid] = stat.start_ticks
+        return stat
 
 
 def boot_time(proc: Proc) -> float:

@@ -77,6 +77,10 @@ class Sampler:
         """Pid and start time of the job's root."""
         return self._table.root_pid, self._table.root_start_time
 
+    def start_ticks(self, pid: int) -> int | None:
+        """When a process of the job began, clock ticks since boot; `None` where that was not read."""
+        return self._table.start_ticks(pid)
+
     @property
     def pending(self) -> bool:
         """More processes are due than one round may look at: the next round should follow at once."""
@@ -107,10 +111,8 @@ class Sampler:
         return snapshot if self._flight_recorder is None else self._with_collectives(snapshot, self._flight_recorder)
 
     def close(self) -> None:
-        """End what runs and give all descriptors back."""
+        """End what runs and give all descriptors back; the flight recorder belongs to whoever made it."""
         self._looks.close()
-        if self._flight_recorder:
-            self._flight_recorder.close()
         for probe in self._side_probes:
             probe.close()
         self._table.close()

@@ -11,6 +11,7 @@ from mpmon.diagnosis import Chronicle, History, Memory, diagnose
 from mpmon.diagnosis.findings import Observation
 from mpmon.errors import CannotTell, MpmonError
 from mpmon.model import Snapshot
+from mpmon.probes.standstill import LeftBehind, patiently, persistently, remember_start
 from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
 
@@ -69,8 +70,9 @@ class LiveWatch:
             CannotTell: there is no such process.
         """
         self._clock = LiveClock()
+        self._make_sampler = lambda: persistently(lambda: make_sampler(self._clock.now))
         try:
-            self._sampler = make_sampler(self._clock.now)
+            self._sampler = self._make_sampler()
         except ProcessLookupError as problem:
             raise CannotTell(
                 f"there is no process {problem.filename}.", "List the running jobs with: mpmon"
@@ -84,7 +86,7 @@ class LiveWatch:
     def __iter__(self) -> Iterator[Observation]:
         observer = Observer()
         try:
-            snapshot = self._sampler.round()
+            snapshot = self._round()
             while not self._stopped.is_set():
                 if self._recorder:
                     self._recorder.write(snapshot)
@@ -94,9 +96,19 @@ class LiveWatch:
                 if not any(not process.ended for process in snapshot.processes):
                     return
                 self._clock.wait(0.0 if self._sampler.pending else self._until_next(snapshot))
-                snapshot = self._sampler.round()
+                snapshot = self._round()
         finally:
             self._sampler.close()
+
+    def _round(self) -> Snapshot:
+        """The next snapshot; where a sampler stands still about a process, that of a new one, which leaves it alone."""
+        while True:
+            try:
+                return patiently(self._sampler.round)
+            except LeftBehind as problem:
+                remember_start(problem.pid, self._sampler.start_ticks(problem.pid))
+                self._sampler.close()
+                self._sampler = self._make_sampler()
 
     def _until_next(self, snapshot: Snapshot) -> float:
         """After a round that took longer than the interval, wait for the moment after next: two rounds nearly an interval

@@ -59,6 +59,13 @@ class Mount:
 
     def be(self, mood: str) -> None:
         """From when this returns it is `silent`, it swallows, or it answers, also what it had swallowed."""
+        self._tell(mood)
+
+    def swallow_one(self) -> None:
+        """From when this returns at least one request is swallowed: whoever waits for it cannot be killed."""
+        self._tell("swallowed")
+
+    def _tell(self, mood: str) -> None:
         assert self.server.stdin
         self.server.stdin.write(f"{mood}\n".encode())
         self.server.stdin.flush()

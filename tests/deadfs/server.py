@@ -1,6 +1,7 @@
 """The server: `python -m tests.deadfs.server PLACE SOURCE KIND [PID]` mounts, says READY, and does as it is told.
 
-A line on standard input is an order, and the same line on standard output says that it is done: `silent`, `swallow`, `answer`.
+A line on standard input is an order, and the same line on standard output says that it is done: `silent`, `swallow`, `answer`;
+`swallowed` is said as soon as a request has been.
 At the end of standard input it unmounts and ends, so nothing stays when whoever started it is gone.
 With the pid of a process it mounts in the mount namespace of that process.
 
@@ -64,6 +65,12 @@ class Server:
                 return
 
     def _obey(self, order: str) -> None:
+        if order == "swallowed":
+            while not self._swallowed:
+                select.select([self._device], [], [])
+                self._take()
+            os.write(1, b"swallowed\n")
+            return
         self._mood = order
         if order == "answer":
             late, self._swallowed = self._swallowed, []

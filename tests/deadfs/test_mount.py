@@ -82,6 +82,7 @@ def test_who_asks_a_silent_one_can_be_killed(mount: Mount) -> None:
 def test_who_asks_one_that_swallows_cannot_be_killed_until_it_answers(mount: Mount) -> None:
     mount.be("swallow")
     with reader(mount) as child:
+        mount.swallow_one()
         child.kill()
         while psutil.Process(child.pid).status() != psutil.STATUS_DISK_SLEEP:
             assert child.poll() is None

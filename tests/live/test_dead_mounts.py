@@ -368,3 +368,60 @@ def test_a_folder_that_the_user_names_ends_in_an_answer(mount: Mount, mood: str)
     with dead(mount, mood, "idle.py", "nothing") as program, looking(mount, str(program.pid), *options) as look:
         answer = look.answer()
         assert answer.status is not None, answer.words
+
+
+# A child that becomes another program
+
+
+def become(mount: Mount, program: Program) -> None:
+    """Its child stands in execve(2) now, where it keeps the lock that a reader of its `stat` takes.
+
+    Short-lived: until the mount answers everybody waits who reads that, `ps` too.
+    """
+    mount.be("silent")
+    program.tell()
+    # Its arguments are those of the new program, which there are none of yet.
+    while Path(f"/proc/{program.pids['child']}/cmdline").read_bytes():
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def becoming(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    """By command."""
+    with Mount(tmp_path_factory.mktemp("dead")) as mount, job(mount, "execs.py") as program:
+        parent, child = program.pid, program.hear("child").pids["child"]
+        become(mount, program)
+        commands = {
+            "once": (str(parent), "--once", "--json"), "child": (str(child), "--once", "--json"), "list": (),
+            "doctor": ("doctor", str(child)),
+        }  # fmt: skip
+        with asked(mount, commands) as answers:
+            return {name: Case(mount, program, answer, got_on=False) for name, answer in answers.items()}
+
+
+@pytest.mark.parametrize("command", ["once", "child", "list", "doctor"])
+def test_it_answers_beside_a_process_in_execve(becoming: dict[str, Case], command: str) -> None:
+    answer = becoming[command].answer
+    assert answer.status is not None, answer.words
+    assert "Traceback" not in answer.words
+    assert "defect" not in answer.words
+
+
+def test_a_process_in_execve_is_not_taken_for_one_that_ended(becoming: dict[str, Case]) -> None:
+    case = becoming["once"]
+    rows = {row["pid"]: row for row in case.answer.report["processes"]}
+    assert rows[case.program.pids["child"]]["state"] == "S"
+    assert "the kernel does not answer" in json.dumps(case.answer.report)
+
+
+@needs_tmux
+def test_the_screen_can_be_left_beside_a_process_in_execve(mount: Mount) -> None:
+    with job(mount, "execs.py") as program, Terminal(str(program.hear("child").pid), size=(160, 40)) as terminal:
+        try:
+            terminal.shows(str(program.pids["child"]), "HUNG")
+            become(mount, program)
+            terminal.shows("the kernel does not answer")
+            terminal.press("q")
+            assert terminal.exit_status() == 0
+        finally:
+            mount.be("answer")

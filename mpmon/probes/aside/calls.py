@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import functools
 
+from mpmon.probes.standstill import silent
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +37,9 @@ def may_hang(function: Callable[Concatenate[Proc, Given], Result]) -> Callable[C
 
     @functools.wraps(function)
     def call(proc: Proc, *given: Given.args, **named: Given.kwargs) -> Result:
+        about = given[0] if given else None
+        if silent and isinstance(about, int) and about in silent:
+            raise Unanswered(f"the kernel does not answer about process {about}")
         if proc.aside is None:
             return function(proc, *given, **named)
         return proc.aside.call(call, proc, *given, **named)

@@ -12,6 +12,7 @@ from mpmon.probes.aside import Unanswered, may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.processes.threads import Threads
 from mpmon.probes.processes.traits import Traits
+from mpmon.probes.standstill import Standstill, silent
 from mpmon.probes.stat import Stat
 
 
@@ -23,7 +24,10 @@ class Member:
         self._proc = proc
         self.pid = pid
         self.threads = Threads(proc, pid)
-        self._start_ticks = stat.start_ticks
+        self._boot = boot
+        self.start_ticks = stat.start_ticks
+        """When it began, clock ticks since boot; before it could be read, when it was seen first."""
+        self._silent = pid in silent
         self._stat_path = proc.path(pid, "stat")
         self._io_path = proc.path(pid, "io")
         self._stat_text = b""
@@ -44,22 +48,37 @@ class Member:
         """Read again what changes, its threads only if they `ran`; False when the process is gone."""
         try:
             text = self._proc.reread(self._stat_path)
+        except Standstill:
+            return self._refresh_silent()
         except OSError:
             return False
         threads_changed = (ran or text != self._stat_text) and self._refresh_threads()
         if text == self._stat_text and not threads_changed:
             return True
         stat = Stat(text)
-        if stat.start_ticks != self._start_ticks:
+        answers_again, self._silent = self._silent, False
+        if answers_again:
+            self.start_ticks = stat.start_ticks
+        if stat.start_ticks != self.start_ticks:
             return False
-        if self._may_have_new_traits(stat):
+        if answers_again or self._may_have_new_traits(stat):
             self._fixed = {**self._fixed, **self._traits.read()}
         self._read_io()
         self._stat_text = text
-        row = self._build(stat, self.row.start_time)
+        row = self._build(stat, stat.started_at(self._boot))
         self.row = row if row != self.row else self.row
         if len(self.threads) != stat.threads or stat.state in "ZX":
             self._refresh_threads()
+        return True
+
+    def _refresh_silent(self) -> bool:
+        """What the kernel tells of one of which it does not answer most."""
+        stat = Stat.read(self._proc, self.pid)
+        if stat is None:
+            return False
+        row = self._build(stat, self.row.start_time)
+        self.row = row if row != self.row else self.row
+        self._refresh_threads()
         return True
 
     def _may_have_new_traits(self, stat: Stat) -> bool:

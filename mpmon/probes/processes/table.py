@@ -89,6 +89,11 @@ class ProcessTable:
         """The kernel's parent of each, by pid."""
         return {pid: member.row.ppid for pid, member in self._members.items()}
 
+    def start_ticks(self, pid: int) -> int | None:
+        """When one of them began, clock ticks since boot."""
+        member = self._members.get(pid)
+        return member.start_ticks if member else None
+
     def main_call(self, pid: int) -> bytes:
         """The system call of the main thread as the kernel prints it; empty where it may not be read."""
         try:

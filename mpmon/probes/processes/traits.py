@@ -8,6 +8,7 @@ from typing import Any
 
 from mpmon.probes.aside import Unanswered, may_hang
 from mpmon.probes.files import Proc, sleeps_in_kernel
+from mpmon.probes.standstill import Standstill
 from mpmon.probes.status import count_of_mask, first_int, has_signal, status_fields
 
 KEPT_ENVIRONMENT = frozenset(
@@ -105,6 +106,9 @@ class Traits:
             return self._proc.read(self._pid, name, limit=limit)
         except PermissionError:
             self.unreadable = "belongs to another user or is not dumpable: command line and counters only"
+            return None
+        except Standstill as problem:
+            self.unreadable = problem.strerror or ""
             return None
         except OSError:
             return None

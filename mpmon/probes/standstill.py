@@ -1,0 +1,183 @@
+"""Processes of which the kernel itself does not answer, and how not to stand still with them.
+
+A process in execve(2) keeps a lock until its descriptors that close on exec are closed, and the close of a file on a server
+that is gone does not return.  As long as that lasts, whoever reads `stat`, `io`, `maps`, `environ`, `wchan`, `syscall` or
+the links of that process stands in state D: `ps` does, and so would mpmon.  Only SIGKILL ends such a wait, so a handler for
+Ctrl-C never runs.  Nothing tells beforehand that the lock is taken.
+
+So all reading of /proc is done in a thread that may be left behind: `patiently` waits for it and, when it stands in the kernel
+about some process, notes that process as silent.  From then on `check` refuses everything about it but what takes no lock
+(`WITHOUT_LOCK`, measured on Linux 6.18), until the thread that was left behind comes back.  The reading begins anew then.
+What such threads keep is little, and they end with mpmon.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
+
+PATIENCE_S = 1.0
+"""How long a thread may stand in the kernel without having run."""
+
+LOOK_S = 0.25
+"""Between two looks at it."""
+
+WITHOUT_LOCK = frozenset({"status", "statm", "comm", "schedstat", "sched", "cgroup", "limits", "mountinfo", "task"})
+"""Files of /proc/PID that answer all the same."""
+
+BY_DESCRIPTOR = {"read", "pread64", "getdents64", "fstat"}
+BY_FIRST = {"open", "readlink", "stat", "lstat"}
+BY_SECOND = {"openat", "openat2", "readlinkat", "newfstatat"}
+"""System calls by which argument names the file."""
+
+LONGEST_PATH = 128
+"""Bytes: more than a path that begins with /proc/PID takes to name the process."""
+
+silent: dict[int, int | None] = {}
+"""Processes that do not answer, with their start time as far as it was read before, clock ticks since boot."""
+
+_ABOUT = re.compile(r"/proc/(\d+)/(.*)")
+
+
+class Standstill(TimeoutError):
+    """The kernel does not answer about a process."""
+
+    def __init__(self, pid: int, path: str) -> None:
+        super().__init__(errno.ETIMEDOUT, f"the kernel does not answer: whoever reads {path} waits without end", path)
+        self.pid = pid
+
+
+class LeftBehind(Standstill):
+    """So just now, and a thread of ours stays where it asked."""
+
+
+def check(path: str) -> None:
+    """
+    Raises:
+        Standstill: this file belongs to a process that does not answer.
+    """
+    about = _ABOUT.match(path)
+    if about and int(about[1]) in silent and about[2].rpartition("/")[2] not in WITHOUT_LOCK:
+        raise Standstill(int(about[1]), path)
+
+
+def remember_start(pid: int, start_ticks: int | None) -> None:
+    """Note what was known of a process before it was silent."""
+    if pid in silent:
+        silent[pid] = start_ticks
+
+
+def patiently(work: Callable[[], Result]) -> Result:
+    """What this work returns, which reads /proc in a thread of its own.
+
+    Raises:
+        LeftBehind: it stands still about a process that is `silent` now. Should that end, the work goes on in its thread, and
+            what it returns is lost.
+        Exception: what the work raised.
+    """
+    results: list[Result] = []
+    task = _Task(lambda: results.append(work()))
+    threading.Thread(target=task.run, name="mpmon reads", daemon=True).start()
+    task.wait()
+    return results[0]
+
+
+def persistently(work: Callable[[], Result]) -> Result:
+    """What this work returns, begun anew for each process about which it stood still."""
+    while True:
+        try:
+            return patiently(work)
+        except LeftBehind:
+            continue
+
+
+class _Task:
+    """Work in a thread of its own."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._done = threading.Event()
+        self._guard = threading.Lock()
+        self._tid = 0
+        self._raised: BaseException | None = None
+        self._stood: int | None = None
+        """The process about which it was left behind."""
+
+    def run(self) -> None:
+        self._tid = threading.get_native_id()
+        try:
+            self._work()
+        except BaseException as problem:
+            self._raised = problem
+        with self._guard:
+            self._done.set()
+            if self._stood is not None:
+                silent.pop(self._stood, None)
+
+    def wait(self) -> None:
+        """Until it is done or stands still.
+
+        Raises:
+            LeftBehind: it stands still.
+            Exception: what the work raised.
+        """
+        before, stands_s = b"", 0.0
+        while not self._done.wait(LOOK_S):
+            now = _counters(self._tid)
+            stands_s = stands_s + LOOK_S if now and now == before else 0.0
+            before = now
+            if stands_s >= PATIENCE_S:
+                self._leave()
+        if self._raised is not None:
+            raise self._raised
+
+    def _leave(self) -> None:
+        """Leave the thread behind, if a process is why it stands; else it is slow for another reason."""
+        found = _ABOUT.match(path := _asked(self._tid))
+        with self._guard:
+            if found and not self._done.is_set():
+                self._stood = int(found[1])
+                silent[self._stood] = None
+                raise LeftBehind(self._stood, path)
+
+
+def _counters(tid: int) -> bytes:
+    """How much a thread of ours has run, while it is in state D; else empty."""
+    try:
+        with open(f"/proc/self/task/{tid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        with open(f"/proc/self/task/{tid}/schedstat", "rb") as file:
+            return file.read() if fields[0] == b"D" else b""
+    except (OSError, IndexError):
+        return b""
+
+
+def _asked(tid: int) -> str:
+    """The file that a thread of ours waits for in a system call; empty where that cannot be told."""
+    from mpmon.probes.syscalls import SYSCALLS
+
+    try:
+        with open(f"/proc/self/task/{tid}/syscall", encoding="ascii") as file:
+            number, *arguments = file.read().split()
+        name, first, second = SYSCALLS.get(int(number)), int(arguments[0], 16), int(arguments[1], 16)
+        if name in BY_DESCRIPTOR:
+            return os.readlink(f"/proc/self/fd/{first}")
+        return _own_text(first if name in BY_FIRST else second) if name in BY_FIRST | BY_SECOND else ""
+    except (OSError, ValueError, IndexError):
+        return ""
+
+
+def _own_text(address: int) -> str:
+    """A string of ours. By the kernel, as the thread may return and free it meanwhile."""
+    with open("/proc/self/mem", "rb", buffering=0) as memory:
+        memory.seek(address)
+        return memory.read(LONGEST_PATH).partition(b"\0")[0].decode("utf-8", "replace")
