@@ -2,6 +2,7 @@
 
 `History.add` folds snapshots, `diagnose` says what they mean.  From the ground up:
 
+- `libraries`: what is known of libraries, and of any library by the shape of a stack;
 - `frames`, `waits`: what one thread waits in (a table of frames, refined by the kernel's facts);
 - `history`, `motion`: since when it has not changed, and whether running means getting anywhere; `variables` tells it of
   loops that only sleep;

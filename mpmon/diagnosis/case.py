@@ -9,10 +9,11 @@ from mpmon.diagnosis.frames import bare, inner_machinery, innermost_user, place
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.history import History, Look, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
+from mpmon.diagnosis.libraries.tasks import Shape, shape
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion, till_now
 from mpmon.diagnosis.numbers import Numbers
-from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Standing, Wait, in_own_code, standing
@@ -70,6 +71,8 @@ class Case(Tables):
                 found = Standing(Wait.REMOTE_CALL, "an answer of another process", found.frame)
             elif found.kind is Wait.SLEEP and self.polled_locks(key):
                 found = Standing(Wait.FILE_LOCK, "a file lock", found.frame)
+            elif found.kind is Wait.DEBUGGER and self._is_interactive(key[0]):
+                found = Standing(Wait.SERVICE, "somebody to type", found.frame)
             elif self._waits_for_signal(key, found):
                 found = Standing(Wait.SIGNAL, "a signal", found.frame)
             self._standings[key] = found
@@ -104,15 +107,22 @@ class Case(Tables):
 
     def _waits_for_signal(self, key: ThreadKey, found: Standing) -> bool:
         """The root, having started others that work by themselves, is in `signal.pause()`, or in an event that a handler of
-        SIGTERM may set.
+        SIGTERM may set, with or without a look at the others from time to time.
         """
         blocked, root = self.blocked.get(key), self.snapshot.root_pid
-        if key != (root, root) or blocked is None or blocked.wakes_at is not None or blocked.timeout_s is not None:
+        if key != (root, root) or blocked is None:
             return False
         in_event = (
             found.kind is Wait.CONDITION and self.processes[root].catches_term and _in_event(self.stacks.get(key))
         )
-        return (in_event or blocked.syscall in _SIGNAL_CALLS) and bool(self.helpmates(root))
+        timed = blocked.wakes_at is not None or blocked.timeout_s is not None
+        in_call = blocked.syscall in _SIGNAL_CALLS and not timed
+        return (in_event or in_call) and bool(self.helpmates(root))
+
+    def _is_interactive(self, pid: int) -> bool:
+        """A Python that was given no program: the prompt is what it is there for."""
+        _, *words = self.processes[pid].cmdline or ("", "?")
+        return is_python(self.processes[pid]) and all(word.startswith("-") and word[1:2] not in "cm" for word in words)
 
     def silent_mount(self, key: ThreadKey) -> Mount | None:
         """The file system that a thread waits for and that does not answer.
@@ -242,6 +252,31 @@ class Case(Tables):
             pid for pid in alive if self.motion((pid, pid)) in (Motion.MOVING, Motion.SPINNING)
             and self.standing((pid, pid)).kind not in _LOOKS_IN and not self.standing((pid, pid)).idle
         )  # fmt: skip
+
+    def ended_at(self, pid: int) -> float | None:
+        """When a process was first seen to have ended, of one that was seen alive; `None` of all others."""
+        process = self.processes.get(pid)
+        life = self.history.life(process) if process else None
+        seen = next((row.seen_at for row in reversed(self.snapshot.exits) if row.pid == pid), None)
+        return life.ended_at if life and life.ended_at is not None else seen
+
+    # Code that libraries run
+
+    def shape(self, key: ThreadKey) -> Shape:
+        """Whose code a thread is in."""
+        stack = self.stacks.get(key)
+        return self.memory.same(("shape", key), shape, stack) if stack else Shape()
+
+    @cached_property
+    def tasks(self) -> tuple[ThreadKey, ...]:
+        """Threads in the user's code that a library has called."""
+        return tuple(key for key in self.stacks if self.is_alive(key[0]) and self.shape(key).runs)
+
+    @cached_property
+    def is_on_one_machine(self) -> bool:
+        """No connection that was seen leads to another one."""
+        sockets = (item for item in self.snapshot.objects if item.kind == "socket" and not item.listens)
+        return all(item.peer or not (item.path or "").startswith("tcp") for item in sockets)
 
     # As a person is told
 

@@ -60,14 +60,14 @@ def operations(knot: Knot) -> dict[str, list[ThreadKey]]:
 def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> list[ThreadKey]:
     """The ranks that do something else than most.
 
-    Where it is a draw: not those in a backward pass, which every rank does in its turn; else the lowest rank, since code
-    behind `if rank == 0` is what goes astray.
+    Where it is a draw: not those in a backward pass, which every rank does in its turn; those in a barrier, to which one comes
+    that has left the loop early; else the lowest rank, since code behind `if rank == 0` is what goes astray.
     """
 
-    def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, int]:
+    def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, int]:
         name, keys = item
         rank = min((knot.case.role(key[0]).rank or 0 for key in keys), default=0)
-        return len(keys), name == BACKWARD, rank
+        return len(keys), name == BACKWARD, name not in BARRIERS, rank
 
     return min(groups.items(), key=oddness)[1]
 
@@ -87,6 +87,9 @@ def _waits_in_vain(other: ThreadKey, one: ThreadKey, case: Case) -> bool:
     numbers = case.role(other[0]).rank, case.role(one[0]).rank
     return case.place(other) == case.place(one) and bool(stands) and numbers[1] in waits and numbers[0] not in stands
 
+
+BARRIERS = frozenset({"barrier", "monitored_barrier"})
+"""Operations that carry nothing."""
 
 ROOTS = ("src", "dst", "group_src", "group_dst")
 """Arguments of torch/distributed/distributed_c10d.py that name the rank which sends to all, or receives from all."""

@@ -47,6 +47,9 @@ SETTLED_S = 8.0
 GOAL_WAITS_S = 1.5
 """The goal itself must have stood at two looks; how long it matters less than how long the suspects have."""
 
+NOTICED_AFTER_S = 1.5
+"""Whoever waits for one that ended has noticed it by then, if it ever does."""
+
 MIN_WATCH_S = 1.9
 """Two looks, at least a second apart."""
 
@@ -302,7 +305,11 @@ def _is_ripe(knot: Knot) -> bool:
     patience = PATIENCE_S if knot.is_frozen else RUNNING_PATIENCE_S
     if case.history.watched_s < MIN_WATCH_S or knot.stood_s < patience:
         return False
-    if knot.is_goal or case.standing(knot.goal).kind in _ENDS:
+    ends = [at for gone in knot.gone if (at := case.ended_at(gone.pid)) is not None]
+    if any(case.now - at < NOTICED_AFTER_S for at in ends):
+        return False
+    need = knot.graph.node(knot.goal).need
+    if knot.is_goal or case.standing(knot.goal).kind in _ENDS or (need and need.polled):
         return True
     return case.now - stands_since(case, knot.goal) >= GOAL_WAITS_S
 

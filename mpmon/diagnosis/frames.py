@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from mpmon.diagnosis.findings import Place
+from mpmon.diagnosis.libraries.copies import known_as
 from mpmon.model import Frame, Stack
 
 _STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-packages/)")
@@ -28,12 +29,12 @@ scenes of the demo.
 
 @lru_cache(maxsize=4096)
 def is_machinery(file: str) -> bool:
-    """Standard library, torch, filelock, parts of mpmon in the job, or code without a file."""
+    """Standard library and its copies, torch, filelock, parts of mpmon in the job, or code without a file."""
     if file.startswith("<") or not file or _OURS.search(file):
         return True
     if _DEMO in file:
         return False
-    return bool(_STANDARD.search(file)) or (
+    return bool(_STANDARD.search(known_as(file))) or (
         bool(_PACKAGES.search(file)) and bool(_UNDERSTOOD.search(_after_packages(file)))
     )
 
@@ -53,7 +54,7 @@ def bare(function: str) -> str:
 
 def calls(frame: Frame, file_end: str, functions: Iterable[str]) -> bool:
     """Whether the frame is one of these functions in a file that ends like this."""
-    return frame.file.endswith(file_end) and bare(frame.function) in functions
+    return known_as(frame.file).endswith(file_end) and bare(frame.function) in functions
 
 
 def place(frame: Frame) -> Place:

@@ -102,6 +102,8 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     """The kernel or the interpreter named the targets."""
     held: bool = False
     """The targets have what is waited for: a lock, or permits of a semaphore."""
+    polled: bool = False
+    """It asks again and again: that it runs says nothing, and it waits for as long as its targets stand."""
     words: str = ""
     """`batch from dataloader worker 1`."""
     evidence: str = ""
@@ -246,12 +248,24 @@ class Graph:
             return list(dict.fromkeys(found)), False
         if outside := [end for end in ends if isinstance(end, Outside)]:
             return list(dict.fromkeys(outside)), False
+        if asked := self._asked(members):
+            return asked, False
         if cycle := self._cycle(members, able, exact=False):
             return list(cycle), True
         waiting = [(key, need) for key in members if (need := self.node(key).need)]
         # Whoever waits for one that is known moves when that one does; the others wait for somebody.
         vague: list[Target] = [key for key, need in waiting if not need.exact and not need.every]
         return vague or [key for key, _ in waiting], False
+
+    def _asked(self, members: list[ThreadKey]) -> list[Target]:
+        """Who runs code that a library called for another member: between the two there is nothing but the library."""
+        needs = [need for key in members if (need := self.node(key).need) and need.polled]
+        found = dict.fromkeys(target for need in needs for target in need.targets)
+        return [target for target in found if not self._asks(target)]
+
+    def _asks(self, target: Target) -> bool:
+        need = self.node(target).need if isinstance(target, tuple) else None
+        return need is not None and need.polled
 
     def _holders(self, members: list[ThreadKey]) -> set[Target]:
         """Who has what another member waits for: one that idles meanwhile keeps it for ever."""

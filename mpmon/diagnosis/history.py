@@ -71,6 +71,10 @@ class Past(msgspec.Struct, frozen=True, gc=False):
     looks: tuple[Look, ...] = ()
 
 
+GROWTH_BYTES = 256 << 10
+"""More than what caches and stacks make a process vary by from round to round."""
+
+
 class Life(msgspec.Struct, frozen=True, gc=False):
     """Signs of life of one process: moments at which something irreversible was seen."""
 
@@ -85,6 +89,14 @@ class Life(msgspec.Struct, frozen=True, gc=False):
     """When the counter of what it writes last grew."""
     rate: float | None = None
     """Share of one CPU it used since the round before; `None` in its first round."""
+    most_bytes: int = 0
+    """The most resident memory it had."""
+    grew_rounds: int = 0
+    """Rounds in which it had clearly more than ever before."""
+    grew_at: float | None = None
+    """When it last had."""
+    ended_at: float | None = None
+    """When it was first seen to have ended, of one that was seen alive before."""
 
 
 class History:
@@ -322,7 +334,13 @@ def _with_look(past: Past, at: float, stack: Stack | None, blocked: Blocked | No
 
 def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> Life:
     before = life.process
+    if process.ended and not before.ended:
+        life = msgspec.structs.replace(life, ended_at=now)
     rate = max(0.0, process.cpu_s - before.cpu_s) / elapsed
+    if process.rss_bytes >= max(life.most_bytes, life.first.rss_bytes) + GROWTH_BYTES:
+        life = msgspec.structs.replace(
+            life, most_bytes=process.rss_bytes, grew_rounds=life.grew_rounds + 1, grew_at=now
+        )
     if (process.read_bytes, process.written_bytes) == (before.read_bytes, before.written_bytes):
         return msgspec.structs.replace(life, process=process, rate=rate)
     wrote_at = life.wrote_at if process.written_bytes == before.written_bytes else now

@@ -2,8 +2,9 @@
 
 A trainer that naps in a polling loop may be waiting for its own progress.  It is alive when, while mpmon watched, its
 children came or went, a servant that is idle now had been given work, a process that it has started got on, another one
-works, which may be what it waits for, or its I/O counters kept growing.  To read a file again and again and to find the
-same in it is to ask, not to work; and so is to write the same again and again while the interpreter wants to end.
+works, which may be what it waits for, or its I/O counters or what it has in memory kept growing.  To read a file again and
+again and to find the same in it is to ask, not to work; and so is to write the same again and again while the interpreter
+wants to end.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from mpmon.model import Handle
 IO_ROUNDS = 3
 """Rounds with growing I/O that count as work; once or twice is a log line."""
 
+GROWTH_ROUNDS, GROWTH_S = 3, 5.0
+"""Rounds with more memory than ever before that count as work, the last of them so long ago at most."""
+
 SOON_S = 120.0
 """A sleep that ends within this time is a pause, not a hang."""
 
@@ -34,6 +38,8 @@ def signs_of_life(case: Case, key: ThreadKey) -> str | None:
     life = case.history.life(case.processes[pid])
     if life and life.io_rounds >= IO_ROUNDS and not (_only_asks(case, key, life) or _only_repeats(case, key, life)):
         return "it keeps reading or writing"
+    if life and _keeps_growing(life, case.now):
+        return "what it has in memory keeps growing"
     if any(parent_of(case, child) == pid for _, child in case.history.births):
         return "it keeps starting processes"
     if any(row.process.ppid == pid and row.seen_at > case.now - WINDOW_S for row in case.snapshot.exits):
@@ -49,6 +55,11 @@ def signs_of_life(case: Case, key: ThreadKey) -> str | None:
     if any(case.motion(other) is Motion.MOVING for other in others):
         return "another of its threads gets on"
     return None
+
+
+def _keeps_growing(life: Life, now: float) -> bool:
+    """It has more in memory than ever before, again and again: it makes something. What goes round in circles does not."""
+    return life.grew_rounds >= GROWTH_ROUNDS and life.grew_at is not None and now - life.grew_at <= GROWTH_S
 
 
 def _only_asks(case: Case, key: ThreadKey, life: Life) -> bool:

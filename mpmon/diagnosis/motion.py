@@ -123,7 +123,7 @@ def till_now(found: Motion, past: Past, now: float) -> Motion:
     """What the looks tell, corrected by how much the thread has run since the last of them."""
     since_s = now - past.looks[-1].at if past.looks else 0.0
     if since_s >= STALE_AFTER_S:
-        before = 0.0 if found is Motion.UNSEEN else _share(past.looks)
+        before = 0.0 if found is Motion.UNSEEN else share(past.looks)
         if found in (Motion.UNSEEN, Motion.NAPPING) and _share_since(past, since_s) >= before + BUSY:
             return Motion.MOVING
         if found is Motion.MOVING and _polled_again(past, since_s):
@@ -131,8 +131,10 @@ def till_now(found: Motion, past: Past, now: float) -> Motion:
     return found
 
 
-def _share(looks: tuple[Look, ...]) -> float:
+def share(looks: tuple[Look, ...]) -> float:
     """Of a CPU, while it was looked at."""
+    if not looks:
+        return 0.0
     return (looks[-1].run_ns - looks[0].run_ns) / 1e9 / max(looks[-1].at - looks[0].at, 1.0)
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
+from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.waits import Context, Wait
 
 
@@ -29,6 +30,9 @@ TOGETHER = frozenset({Wait.COLLECTIVE, Wait.REMOTE_END})
 
 _OWN_WAITS = frozenset({Wait.PIPE_WRITE, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL, Wait.FILE})
 """Waits in its own code, for somebody who is no part of the job."""
+
+_FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOOP, Wait.FILE})
+"""Waits that somebody outside of the job may end."""
 
 _WORKERS = frozenset({"dataloader worker", "pool worker"})
 
@@ -80,12 +84,28 @@ def part(knot: Knot) -> Part | None:
     if waiting_for_rank(knot):
         return Part.RANK
     lonely = knot.nobody is not None and knot.nobody.reason is Absent.THREAD_ENDED and knot.context() in SERVED
-    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE) and not lonely:
+    if knot.ending not in (Ending.LEAF, Ending.OUTSIDE) and not lonely and not is_asked(knot):
+        return None
+    if is_outside(knot):
         return None
     child = knot.kind() == "process" and not knot.is_goal
-    if knot.context() in SERVED or knot.kind() in _WORKERS or child:
+    if knot.context() in SERVED or knot.kind() in _WORKERS or child or is_asked(knot):
         return Part.WORKER
     return Part.PROGRAM
+
+
+def is_outside(knot: Knot) -> bool:
+    """The root stands in a wait for somebody who is no part of the job, or for a file."""
+    return knot.ending is Ending.OUTSIDE and knot.motion() is Motion.FROZEN and knot.standing().kind in _FOR_OUTSIDE
+
+
+def is_asked(knot: Knot) -> bool:
+    """The root runs code that a library has called for another member of the set, and does not itself ask that library."""
+    own = knot.graph.node(knot.root).need if knot.root else None
+    if own and own.polled:
+        return False
+    needs = (knot.graph.node(key).need for key in knot.closed.members if key != knot.root)
+    return any(need and need.polled and knot.root in need.targets for need in needs)
 
 
 def waiting_for_rank(knot: Knot) -> list[ThreadKey]:

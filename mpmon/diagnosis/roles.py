@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from mpmon.diagnosis.frames import bare, calls, is_machinery, own_frames
 from mpmon.model import Frame, Process, Remembered, Row, Stack
 from mpmon.numerals import numeral
@@ -102,7 +104,27 @@ def roles(
         role = _role(process, by_pid, rows, main, found, names=names, given=given, starters=starters)
         before = known.get(process.pid)
         found[process.pid] = before if before and _holds(before, role) else role
-    return found
+    return {**found, **_numbered_ranks([row for row in processes if not row.ended], found)}
+
+
+def _numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role]) -> dict[int, Role]:
+    """Ranks that do not say their number, where all ranks of the job run here: by LOCAL_RANK, and who is left has the number
+    that is left.  Lightning starts the others from rank 0 itself, which has no variables.
+    """
+    ranks = {row.pid: found[row.pid] for row in alive if found[row.pid].kind == "rank"}
+    size = max((role.world_size or 0 for role in ranks.values()), default=0)
+    numbers = {
+        pid: number for pid, role in ranks.items()
+        if (number := role.local_rank if role.rank is None else role.rank) is not None
+    }  # fmt: skip
+    free = set(range(size)) - set(numbers.values())
+    if len(ranks) != size or len(set(numbers.values())) < len(numbers) or len(free) > 1:
+        return {}
+    numbers.update((pid, min(free)) for pid in ranks.keys() - numbers.keys())
+    return {
+        pid: msgspec.structs.replace(role, name=f"rank {numbers[pid]}", rank=numbers[pid], world_size=size)
+        for pid, role in ranks.items() if role.rank is None
+    }  # fmt: skip
 
 
 def still_hold(

@@ -17,7 +17,8 @@ from enum import Enum, auto
 
 import msgspec
 
-from mpmon.diagnosis.frames import bare, inner_machinery, is_machinery, is_user, own_frames
+from mpmon.diagnosis.frames import bare, calls, inner_machinery, is_machinery, is_user, own_frames
+from mpmon.diagnosis.libraries.copies import known_as
 from mpmon.model import Blocked, Frame, Stack
 
 
@@ -118,15 +119,20 @@ class Pattern(msgspec.Struct, frozen=True):
     """What to call it; else the function's name."""
     called: str | None = None
     """The frame it must have called last; empty: it must be the innermost frame itself."""
+    encloses: bool = False
+    """It calls others that wait: what one of them is called says more."""
 
 
-def _row(kind: Wait, file: str, functions: str, words: str = "", called: str | None = None) -> Pattern:
-    return Pattern(kind, file, frozenset(functions.split()), words, called)
+def _row(
+    kind: Wait, file: str, functions: str, words: str = "", called: str | None = None, *, encloses: bool = False
+) -> Pattern:
+    return Pattern(kind, file, frozenset(functions.split()), words, called, encloses)
 
 
 _COLLECTIVES = (
-    "all_reduce all_reduce_coalesced broadcast reduce all_gather all_gather_into_tensor all_gather_coalesced "
-    "gather scatter reduce_scatter reduce_scatter_tensor all_to_all all_to_all_single barrier monitored_barrier "
+    "all_reduce all_reduce_coalesced broadcast reduce all_gather all_gather_into_tensor all_gather_single "
+    "all_gather_coalesced gather scatter reduce_scatter reduce_scatter_tensor reduce_scatter_single all_to_all "
+    "all_to_all_single barrier monitored_barrier "
     "all_gather_object gather_object broadcast_object_list scatter_object_list send recv isend irecv "
     "send_object_list recv_object_list batch_isend_irecv wait _sync_buffers"
 )
@@ -182,7 +188,7 @@ PATTERNS: tuple[Pattern, ...] = (
     _row(Wait.REMOTE_END, "torch/distributed/rpc/api.py", "shutdown _wait_all_workers _barrier", "rpc.shutdown"),
     _row(Wait.REMOTE_CALL, "torch/distributed/rpc/api.py", "rpc_sync", "an answer of another process"),
     _row(Wait.EVENT_LOOP, "asyncio/base_events.py", "_run_once run_forever", "events of its loop"),
-    _row(Wait.COLLECTIVE, "torch/autograd/graph.py", "_engine_run_backward", BACKWARD),
+    _row(Wait.COLLECTIVE, "torch/autograd/graph.py", "_engine_run_backward", BACKWARD, encloses=True),
     _row(Wait.QUEUE_PUT, "multiprocessing/queues.py", "put", "room in a queue"),
     _row(Wait.QUEUE_GET, "multiprocessing/queues.py", "get", "an item of a queue"),
     _row(Wait.PROCESS_EVENT, "multiprocessing/queues.py", "join", "tasks of a queue to be done"),
@@ -257,9 +263,12 @@ def _from_frames(stack: Stack) -> Standing | None:
     for frame in inner_machinery(stack):
         function = bare(frame.function)
         for pattern in _BY_FUNCTION.get(function, ()):
-            if frame.file.endswith(pattern.file) and pattern.called in (None, called):
+            if known_as(frame.file).endswith(pattern.file) and pattern.called in (None, called):
                 found = Standing(pattern.kind, pattern.words or function, frame)
-                best = best if best and (best.kind, found.kind) in _INNER_WINS else found
+                inner_wins = best and (
+                    (pattern.encloses and best.kind is found.kind) or (best.kind, found.kind) in _INNER_WINS
+                )
+                best = best if inner_wins else found
                 break
         called = function
     return best
@@ -364,7 +373,7 @@ def context(stack: Stack | None) -> tuple[Context, int] | None:
     """The innermost enclosing call of the table, with its position in `stack.frames`."""
     for position, frame in enumerate(own_frames(stack) if stack else ()):
         for kind, file_end, functions in _CONTEXTS:
-            if bare(frame.function) in functions and frame.file.endswith(file_end):
+            if calls(frame, file_end, functions):
                 return kind, position
     return None
 

@@ -6,7 +6,7 @@ help), too few make it wrong, so a set is only narrowed by facts: who holds the 
 Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
 socket, a manager's clients), `threads` (inside one process), `ends` (joins, exit), `output` (of a subprocess), `ranks`
 (collectives, rendezvous, keys of the store), `file_servers` (file systems that do not answer),
-`remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
+`tasks` (what any library runs), `remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from mpmon.diagnosis.needs.output import end_or_output
 from mpmon.diagnosis.needs.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.needs.remote import remote_call, remote_end
 from mpmon.diagnosis.needs.servants import event_loop, future_result, loader_batch, pool_result
+from mpmon.diagnosis.needs.tasks import asked_tasks
 from mpmon.diagnosis.needs.threads import (
     gil_need,
     gil_owner,
@@ -62,6 +63,8 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.LEAF)
     if standing.idle:
         return Node(key, Status.IDLE)
+    if need := asked_tasks(case, key):
+        return Node(key, Status.WAITS, need)
     if standing.kind not in _ALWAYS_WAITS and motion is Motion.MOVING:
         return Node(key, Status.LIVE)
     if mount := case.silent_mount(key):

@@ -191,21 +191,26 @@ class Replaced(msgspec.Struct, frozen=True, gc=False):
     successor: int
     first: int
     """Pid of the oldest of its siblings."""
-    apart_s: float
-    """Between their starts, seconds."""
+    apart_s: float | None
+    """Between their starts, seconds; `None` where the numbers in their names say that one is missing."""
     dead: tuple[int, ...]
     """Pids that are missing between the siblings', empty where that does not tell."""
 
 
 def replaced(case: Case, pids: Iterable[int]) -> Replaced | None:
-    """Pools start a new worker for one that died: it is much younger than the others, and a pid is missing among them."""
+    """Pools start a new worker for one that died: the numbers in their names say that there was one more, or it is much younger
+    than the others and a pid is missing among them.
+    """
     workers = sorted((case.processes[pid].start_time, pid) for pid in pids if pid in case.processes)
     late = _latecomer([at for at, _ in workers])
-    if late is None:
+    youngest = len(workers) - 1 if late is None else late
+    told = bool(workers) and _missing_number(case, workers[youngest][1], _POOL_NUMBERED) is not None
+    if late is None and not told:
         return None
-    (begin, first), (at, successor) = workers[0], workers[late]
-    if (gone := forgotten_child(case, successor, _POOL_NUMBERED)) is not None:
-        return Replaced(successor, first, at - begin, (gone,))
+    (begin, first), (at, successor) = workers[0], workers[youngest]
+    gone = forgotten_child(case, successor, _POOL_NUMBERED)
+    if late is None or gone is not None:
+        return Replaced(successor, first, None if told else at - begin, () if gone is None else (gone,))
     together = [pid for _, pid in workers[:late]]
     # Processes forked one after the other get pids in a row.
     gaps = sorted(set(range(min(together), max(together))) - set(together))
@@ -236,33 +241,29 @@ _POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:[0-9]+:)*([0-9]{1,18})")
 
 
 def forgotten_child(case: Case, pid: int, numbered: re.Pattern[str] = _NUMBERED) -> int | None:
-    """The pid of a sibling that has ended and left no trace: the numbers in their names say that there was one more.
-
-    Processes forked one after the other get pids in a row, so it is the one before its successor's, or after its predecessor's
-    where the successor came long after, or the only one that is missing between them.
+    """The pid of a sibling that has ended and left no trace: the numbers in their names say that there was one more, and
+    between the pids of those before and after it only one is nobody's.
     """
+    number = _missing_number(case, pid, numbered)
+    if number is None:
+        return None
+    parent = case.processes[pid].ppid
+    numbers = _numbers((row for row in case.snapshot.remembered if row.pid == parent), numbered)
+    taken = {*case.processes, *(thread.tid for thread in case.snapshot.threads)}
+    between = range(numbers.get(number - 1, parent) + 1, numbers[number + 1])
+    free = [candidate for candidate in between[-MOST_BETWEEN:] if candidate not in taken]
+    return free[0] if len(free) == 1 else None
+
+
+def _missing_number(case: Case, pid: int, numbered: re.Pattern[str]) -> int | None:
+    """The number of a sibling of which nothing but its number is left."""
     family = [row for row in case.snapshot.remembered if row.pid == case.processes[pid].ppid]
     numbers = _numbers(family, numbered)
     highest = max(numbers, default=0)
     # A name may have any number in it, and more than one is missing below a high one.
-    missing = set(range(1, highest)) - set(numbers) if highest <= len(numbers) + 1 else ()
-    if len(missing) != 1 or len(numbers) < len(family) or pid not in numbers.values():
-        return None
-    (number,) = missing
-    before, after = numbers.get(number - 1), numbers[number + 1]
-    taken = {*case.processes, *(thread.tid for thread in case.snapshot.threads)}
-    between = range((before or case.processes[pid].ppid) + 1, after)
-    free = [candidate for candidate in between[-MOST_BETWEEN:] if candidate not in taken]
-    if len(free) == 1:
-        return free[0]
-    beside = before + 1 if before and _came_late(case, before, after) else after - 1
-    return beside if beside in free else None
-
-
-def _came_late(case: Case, before: int, after: int) -> bool:
-    """The one was started long after the other."""
-    ones = [case.processes[pid].start_time for pid in (before, after) if pid in case.processes]
-    return len(ones) == 2 and ones[1] - ones[0] > STARTED_TOGETHER_S
+    missing = set(range(1, highest)) - set(numbers) if highest <= len(numbers) + 1 else set[int]()
+    known = len(missing) == 1 and len(numbers) == len(family) and pid in numbers.values()
+    return missing.pop() if known else None
 
 
 def _numbers(family: Iterable[Remembered], numbered: re.Pattern[str] = _NUMBERED) -> dict[int, int]:

@@ -9,7 +9,7 @@ from mpmon.diagnosis.frames import bare, has
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
-from mpmon.diagnosis.needs.dead import gone_children
+from mpmon.diagnosis.needs.dead import gone_children, replaced
 from mpmon.diagnosis.needs.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.needs.objects import has_mail, other_ends
 from mpmon.diagnosis.needs.threads import other_threads
@@ -69,7 +69,7 @@ def future_result(case: Case, key: ThreadKey) -> Need | None:
     if runner := case.awaited(key):
         return Need((runner,), exact=True, words=f"the result of a task that thread {case.thread_name(runner)} runs")
     stack = case.stacks.get(key)
-    if _pool_workers(case, key[0]) or _executor_threads(case, key) or context(stack):
+    if pool_workers(case, key[0]) or _executor_threads(case, key) or context(stack):
         return pool_result(case, key)
     if stack and has(stack, *EVENT_LOOP_TURN):
         return Need((key,), every=True, words="a result that only its own event loop could bring")
@@ -80,7 +80,7 @@ EVENT_LOOP_TURN = ("asyncio/base_events.py", ("_run_once",))
 """Below this frame a callback or a coroutine runs, and the loop does nothing else until it returns."""
 
 
-def _pool_workers(case: Case, pid: int) -> list[int]:
+def pool_workers(case: Case, pid: int) -> list[int]:
     """Workers of its pools by their frames; where none is known, any child may be one."""
     children = case.clients.get(pid, ())
     workers = [child for child in children if case.role(child).kind == "pool worker"]
@@ -118,7 +118,7 @@ def pool_result(case: Case, key: ThreadKey) -> Need | None:
     """Busy workers of the pool, or busy threads of an executor in this process."""
     if need := _delivered(case, key):
         return need
-    workers = _pool_workers(case, key[0])
+    workers = pool_workers(case, key[0])
     busy = [*busy_threads(case, workers), *_executor_threads(case, key)]
     if busy:
         return Need(tuple(busy), words="result of a pool task", evidence=_idle_words(case, workers))
@@ -126,8 +126,9 @@ def pool_result(case: Case, key: ThreadKey) -> Need | None:
         return Need(tuple(gone), words="result from a pool worker that ended")
     if _service_busy(case, key[0]):
         return None
-    why = "all pool workers wait for work: the task's result was lost"
-    return Need((Nobody(why, tuple(workers), why_no_result(case, key, workers)),), words="pool result")
+    why, reason = "all pool workers wait for work: the task's result was lost", why_no_result(case, key, workers)
+    died = replaced(case, workers) if reason is Absent.WORKER_REPLACED else None
+    return Need((Nobody(why, died.dead if died else tuple(workers), reason),), words="pool result")
 
 
 def event_loop(case: Case, key: ThreadKey) -> Need | None:

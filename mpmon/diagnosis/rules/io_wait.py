@@ -14,6 +14,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.file_servers import ADVICE
+from mpmon.diagnosis.parts import is_outside
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import mount_words
 from mpmon.model import Blocked, Mount
@@ -27,19 +28,12 @@ def claim(knot: Knot) -> Claim | None:
     blocked = knot.blocked()
     if knot.motion() is not Motion.FROZEN or blocked is None:
         return None
-    outside = knot.ending is Ending.OUTSIDE and knot.standing().kind in (
-        Wait.SOCKET,
-        Wait.POLL,
-        Wait.QUEUE_GET,
-        Wait.EVENT_LOOP,
-        Wait.FILE,
-    )
     uninterruptible = knot.ending is Ending.LEAF and blocked.state == "D"
     # What Python code does with a file the rules about its role tell; another program has nothing else to show.
     in_file = knot.ending is Ending.LEAF and knot.standing().kind is Wait.FILE
     device = _device(knot) if in_file else None
     alone = in_file and knot.root not in knot.case.stacks
-    if not (outside or uninterruptible or device or alone):
+    if not (is_outside(knot) or uninterruptible or device or alone):
         return None
     silent = knot.case.silent_mount(knot.root) if knot.root else None
     if silent:

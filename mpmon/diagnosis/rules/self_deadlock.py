@@ -41,6 +41,13 @@ def claim(knot: Knot) -> Claim | None:
             advice=("Do not wait for a pool's results inside of its tasks; give the inner tasks a pool of their own.",),
         )
     alone = knot.ending is Ending.CYCLE and len(set(knot.closed.roots)) == 1
+    need = knot.graph.node(knot.root).need
+    if alone and need and need.polled:
+        return Claim(
+            summary=f"{knot.role()} waits{at} for {need.words}",
+            evidence=knot.edge_evidence(),
+            advice=("Do not wait for a task inside of a task: return what it would give, or have more workers.",),
+        )
     stack = knot.case.stacks.get(knot.root)
     if kind in _FROM_LOOP and stack and has(stack, "asyncio/base_events.py", ("_run_once",)):
         return Claim(

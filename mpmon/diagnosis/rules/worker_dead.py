@@ -15,6 +15,7 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, death, did, evidence_of, replaced
+from mpmon.diagnosis.needs.servants import pool_workers
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -87,15 +88,16 @@ def _replaced(knot: Knot) -> Claim | None:
     """A pool starts a new worker for one that died; the task of the dead one is lost, and its pid forgotten."""
     if knot.nobody is None or knot.nobody.reason is not Absent.WORKER_REPLACED:
         return None
-    found = replaced(knot.case, knot.nobody.blame)
+    found = replaced(knot.case, pool_workers(knot.case, knot.root[0])) if knot.root else None
     if found is None:
         return None
-    apart = f"{found.apart_s:.1f} s"
+    by_number = f"by the number in its name there was one more before pid {found.successor}"
+    by_start = f"pid {found.successor} was started {found.apart_s or 0.0:.1f} s after pid {found.first}"
     return Claim(
         summary=f"{knot.role()} waits for {knot.standing().words}, but a worker of its pool died: pid {found.successor} was "
-        f"started {apart} after the others in its place, and the task is lost",
+        "started in its place, and the task is lost",
         evidence=(
-            f"pid {found.successor} started {apart} after pid {found.first}, and all pool workers wait for work",
+            f"{by_number if found.apart_s is None else by_start}, and all pool workers wait for work",
             *(f"pid {gone} is missing between its siblings' pids: probably the dead worker's" for gone in found.dead),
         ),
         advice=(
@@ -103,5 +105,6 @@ def _replaced(knot: Knot) -> Claim | None:
             "Use ProcessPoolExecutor, which notices such a death and raises BrokenProcessPool.",
         ),
         certainty=Certainty.POSSIBLE,
-        suspects=tuple(map(knot.case.dead_suspect, found.dead)),
+        # Where nothing tells which process it was, nobody else is to blame for it.
+        suspects=None if found.dead else (),
     )
