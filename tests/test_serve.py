@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import os
@@ -10,51 +9,18 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from mpmon import __version__, start
+from tests.serving import Served, aiohttp, hear, run, session, status, until, upgrade
 from tests.session.hanging import record
 from tests.test_cli import ENVIRONMENT, mpmon, one_sentence
-
-pytest.importorskip("textual_serve", reason="needs textual-serve")
-aiohttp = pytest.importorskip("aiohttp")
-
-
-class Served:
-    """A running `mpmon serve`."""
-
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "mpmon", "serve", *arguments]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
-        )
-        assert self.process.stdout
-        self.address = self.process.stdout.readline().strip()
-        found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/([\w-]{43})/", self.address)
-        assert found, self.address
-        self.port, self.secret = int(found[1]), found[2]
-        self.origin = f"http://127.0.0.1:{self.port}"
-        self.socket = f"ws://127.0.0.1:{self.port}/{self.secret}/ws?width=80&height=24"
-
-    def screens(self) -> list[psutil.Process]:
-        """The processes behind the windows that are open."""
-        return psutil.Process(self.process.pid).children()
-
-    def end(self) -> tuple[int, str]:
-        """Ctrl-C; exit status and what was said on standard error."""
-        children = self.screens()
-        self.process.send_signal(signal.SIGINT)
-        _, said = self.process.communicate(timeout=60)
-        _, left = psutil.wait_procs(children, timeout=10)
-        assert left == []
-        return self.process.returncode, said
 
 
 @pytest.fixture(scope="module")
@@ -65,48 +31,6 @@ def served() -> Iterator[Served]:
         status, said = running.end()
         assert status == 0
         assert "Traceback" not in said
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(asyncio.wait_for(work, 120))
-
-
-@contextlib.asynccontextmanager
-async def session() -> AsyncIterator[Any]:
-    async with aiohttp.ClientSession() as made:
-        yield made
-
-
-async def status(address: str, **headers: str) -> int:
-    async with session() as made, made.get(address, headers=headers) as answer:
-        return answer.status
-
-
-async def upgrade(address: str, **headers: str) -> int:
-    """The status with which a websocket is answered; 101 for one that is opened."""
-    async with session() as made:
-        try:
-            async with made.ws_connect(address, headers=headers):
-                return 101
-        except aiohttp.WSServerHandshakeError as refused:
-            return refused.status
-
-
-async def hear(socket: Any, words: str) -> str:
-    """What was drawn until these words were."""
-    drawn = ""
-    while words not in drawn:
-        message = await socket.receive(timeout=60)
-        assert message.type is aiohttp.WSMsgType.BINARY, message
-        drawn += message.data.decode()
-    return drawn
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
 
 
 # Who is let in
@@ -203,13 +127,65 @@ def test_so_many_windows_and_no_more(served: Served) -> None:
     run(look())
 
 
-def test_signals_are_off_unless_asked_for(served: Served) -> None:
+SECRET = "hf_0123456789"
+
+
+@pytest.fixture
+def job() -> Iterator[int]:
+    """A process with a secret in its environment."""
+    with subprocess.Popen(["sleep", "1000"], env={"SECRET_TOKEN": SECRET}) as sleeps:
+        yield sleeps.pid
+        sleeps.kill()
+
+
+@pytest.mark.parametrize("settings", ["", "readonly = false\n"])
+def test_a_window_may_only_look(job: int, tmp_path: Path, settings: str) -> None:
+    """Whatever the file of settings says."""
+    (tmp_path / "config" / "mpmon").mkdir(parents=True)
+    (tmp_path / "config" / "mpmon" / "config.toml").write_text(settings)
+    (tmp_path / "here").mkdir()
+    environment = {**ENVIRONMENT, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    served = Served(str(job), cwd=tmp_path / "here", env=environment)
+
     async def look() -> None:
         async with session() as made, made.ws_connect(served.socket, origin=served.origin) as socket:
-            await hear(socket, "read-only")
-        await until(lambda: served.screens() == [])
+            first = await hear(socket, "read-only")
+            drawn = first + await hear(socket, f"pid {job}") if f"pid {job}" not in first else first
+            for key, said in (
+                ("x", "no files: "),
+                ("k", "no signals: "),
+                ("e", "SECRET_TOKEN="),
+                ("v", "no secrets: "),
+            ):
+                await socket.send_json(["stdin", key])
+                drawn += await hear(socket, said)
+        assert SECRET not in drawn
 
-    run(look())
+    try:
+        run(look())
+    finally:
+        served.end()
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_unless_it_was_started_so(job: int, tmp_path: Path) -> None:
+    served = Served(str(job), "--no-readonly", cwd=tmp_path)
+
+    async def look() -> None:
+        async with session() as made, made.ws_connect(served.socket, origin=served.origin) as socket:
+            await hear(socket, f"pid {job}")
+            for key, said in (("x", "written: mpmon-"), ("e", "SECRET_TOKEN="), ("v", SECRET)):
+                await socket.send_json(["stdin", key])
+                await hear(socket, said)
+
+    try:
+        run(look())
+    finally:
+        served.end()
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".svg", ".txt"]
+
+
+# The end
 
 
 def test_a_server_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
@@ -226,6 +202,44 @@ def test_a_server_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
 
     run(look())
     served.process.communicate()
+
+
+def test_not_even_one_that_hangs(tmp_path: Path) -> None:
+    """It is stopped, so that it notices nothing by itself."""
+    served = Served("--replay", str(record(tmp_path / "hang.jsonl.gz")))
+
+    async def look() -> None:
+        async with session() as made, made.ws_connect(served.socket, origin=served.origin) as socket:
+            await hear(socket, "hang.jsonl.gz")
+            (screen,) = served.screens()
+            screen.suspend()
+            await until(lambda: screen.status() == psutil.STATUS_STOPPED)
+            served.process.kill()
+            served.process.wait()
+            await until(lambda: not screen.is_running())
+
+    run(look())
+    served.process.communicate()
+
+
+def test_nor_one_that_has_only_begun() -> None:
+    """Its parent was another one when it was started."""
+    for parent, said in ((os.getpid(), f"mpmon {__version__}\n"), (os.getpid() + 1, "")):
+        words = start.command("mpmon.serve.screen", str(parent), "--version")
+        told = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (told.returncode, told.stdout, told.stderr) == (0, said, "")
+
+
+def test_a_screen_that_is_killed_closes_its_window(served: Served) -> None:
+    async def look() -> None:
+        async with session() as made, made.ws_connect(served.socket, origin=served.origin) as socket:
+            await hear(socket, "hang.jsonl.gz")
+            (screen,) = served.screens()
+            screen.kill()
+            while (await socket.receive(timeout=60)).type is aiohttp.WSMsgType.BINARY:
+                pass
+
+    run(look())
 
 
 def test_a_job_that_has_ended_is_not_looked_at_under_its_old_pid() -> None:
@@ -248,7 +262,19 @@ def test_two_things_at_once() -> None:
 
 
 def test_a_recording_that_is_not_there() -> None:
-    assert "there is no file nothing" in one_sentence(mpmon("serve", "--replay", "nothing"), 2)
+    assert "there is no file" in one_sentence(mpmon("serve", "--replay", "nothing"), 2)
+
+
+def test_a_recording_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("hello")
+    os.mkfifo(tmp_path / "fifo")
+    for name, words in (("notes", "is not a recording"), ("fifo", "is no regular file"), ("", "is no regular file")):
+        assert words in one_sentence(mpmon("serve", "--replay", str(tmp_path / name)), 2)
+
+
+def test_what_no_window_could_use(job: int) -> None:
+    assert "theme" in one_sentence(mpmon("serve", str(job), "--theme", "none"), 2)
+    assert "is no address" in one_sentence(mpmon("serve", str(job), "--flight-recorder", "http://x"), 2)
 
 
 def test_a_port_that_is_taken(served: Served, tmp_path: Path) -> None:

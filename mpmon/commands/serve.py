@@ -9,7 +9,7 @@ import socket
 import sys
 
 from mpmon import start
-from mpmon.commands import options, settings, watch
+from mpmon.commands import options, settings, show, watch
 from mpmon.errors import UsageError
 
 TYPE_CHECKING = False
@@ -22,14 +22,15 @@ def run(arguments: list[str]) -> int:
     """Serve until Ctrl-C."""
     given = settings.parse(parser(), arguments)
     try:
-        from aiohttp import web
-
         from mpmon.serve.server import LocalServer
     except ModuleNotFoundError as problem:
         raise UsageError("serving needs the package textual-serve.", "Run: pip install 'mpmon[serve]'") from problem
+    # A file of settings does not open it: whoever sits at a browser is not asked for it here.
+    given.readonly = parser().parse_args(arguments).readonly
     watch.check(given)
+    show.check_theme(given.theme)
     title, what, is_there = _recording(given) if given.replay is not None else _job(given)
-    command = start.command("mpmon", *what, *settings.arguments(given))
+    command = start.command("mpmon.serve.screen", str(os.getpid()), *what, *settings.arguments(given))
     server = LocalServer(command, f"mpmon {title}", is_there=is_there)
     with _listening(given.port) as door:
         port = door.getsockname()[1]
@@ -41,7 +42,7 @@ def run(arguments: list[str]) -> int:
         )
         # textual-serve prints what its processes complain of.
         with contextlib.redirect_stdout(sys.stderr):
-            web.run_app(server.application(), sock=door, print=None, access_log=None, shutdown_timeout=2.0)
+            server.answer(door)
     return 0
 
 
@@ -50,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="mpmon serve", allow_abbrev=False,
         description="Show the screen in a browser, to this machine only, to whoever knows the address it prints. "
-        "Signals can be sent to the job only with --no-readonly.",
+        "Signals can be sent to the job, secrets of its environment shown and files written only with --no-readonly.",
     )  # fmt: skip
     options.add_subject(made)
     made.add_argument("--port", type=_port, default=0, metavar="N", help="port to listen on (default: any free one)")
@@ -68,22 +69,34 @@ def _job(given: Namespace) -> tuple[str, list[str], Callable[[], bool]]:
         job = psutil.Process(pid)
     except psutil.NoSuchProcess as problem:
         raise UsageError(f"there is no process {pid}.", "List the running jobs with: mpmon") from problem
+    if given.flight_recorder:
+        from mpmon.probes import flight_recorder
+
+        flight_recorder.sources(given.flight_recorder)
     sources = [word for source in given.flight_recorder for word in ("--flight-recorder", source)]
     return f"pid {pid}", [str(pid), *sources], job.is_running
 
 
 def _recording(given: Namespace) -> tuple[str, list[str], Callable[[], bool]]:
+    from pathlib import Path
+
+    from mpmon.session.recording import read_recording
+
     file = os.path.abspath(given.replay)
-    if not os.path.isfile(file):
-        raise UsageError(f"there is no file {given.replay}.", "Give the path of a recording.")
+    if os.path.exists(file) and not os.path.isfile(file):
+        raise UsageError(f"{given.replay} is no regular file, and each window reads it anew.", "Give a recording.")
+    # Its header is read; what is wrong further on is told in the windows.
+    read_recording(Path(file))
     return os.path.basename(file), ["--replay", file], lambda: True
 
 
 def _listening(port: int) -> socket.socket:
     try:
-        return socket.create_server(("127.0.0.1", port))
+        door = socket.create_server(("127.0.0.1", port))
     except OSError as problem:
         raise UsageError(f"cannot listen on port {port}: {problem.strerror}.", "Give another --port.") from problem
+    door.setblocking(False)
+    return door
 
 
 def _port(text: str) -> int:

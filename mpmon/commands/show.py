@@ -44,13 +44,17 @@ def sink(given: Namespace) -> Sink:
     if given.json:
         return "documents"
     if in_browser() or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb"):
-        _check_theme(given.theme)
+        check_theme(given.theme)
         return "screen"
     return "report"
 
 
-def _check_theme(name: str) -> None:
-    """Textual is imported for it only where the theme is not the usual one."""
+def check_theme(name: str) -> None:
+    """Textual is imported for it only where the theme is not the usual one.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
     if name != DEFAULT_THEME:
         from mpmon.tui import themes
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import hmac
 import html
+import logging
+import os
 import secrets
 import shlex
+import signal
+import sys
+from functools import partial
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from aiohttp import web
-from textual_serve.server import Server
+from aiohttp import WSCloseCode, WSMsgType, web
+from textual_serve.server import Server, to_int
+
+from mpmon.serve.connections import Connections
+from mpmon.serve.viewer import Viewer
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
 
     from aiohttp.typedefs import Handler
@@ -26,6 +36,15 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 MOST_VIEWERS = 4
 """Windows at a time: each has an mpmon of its own that looks at the job."""
+
+MOST_MESSAGE = 1 << 16
+"""Bytes of what a browser says at once: a key, or what was pasted."""
+
+USUAL_SIZE = {"width": 80, "height": 24}
+"""Columns and rows of a window that does not say its own."""
+
+HEARTBEAT_S, GOODBYE_S = 15.0, 2.0
+"""How often a browser is asked whether it is there, and how long it may take to say goodbye."""
 
 PAGE = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
 
@@ -38,11 +57,40 @@ class LocalServer(Server):
         super().__init__(f"exec {shlex.join(command)}", title=title)
         self.secret = secrets.token_urlsafe(32)
         self._is_there = is_there
-        self._viewers = 0
+        self._viewers: set[Viewer] = set()
+        self._connections = Connections()
 
-    async def application(self) -> web.Application:
-        """For aiohttp to run; every path below `/SECRET/`."""
+    def answer(self, door: socket.socket) -> None:
+        """Whoever comes to this door, until Ctrl-C or SIGTERM."""
+        asyncio.run(self._answer(door))
+
+    async def _answer(self, door: socket.socket) -> None:
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, ended.set)
+        loop.set_exception_handler(_tell_trouble)
+        # A window that its browser has left is not waited for: it may be one whose process takes no more keys.
+        runner = web.AppRunner(
+            self._application(),
+            access_log=None,
+            logger=_logger(),
+            shutdown_timeout=GOODBYE_S,
+            handler_cancellation=True,
+        )
+        await runner.setup()
+        protocol = cast("Callable[[], asyncio.Protocol]", runner.server)
+        accepting = asyncio.create_task(self._connections.accept(door, protocol))
+        accepting.add_done_callback(lambda _: ended.set())
+        await ended.wait()
+        accepting.cancel()
+        await runner.cleanup()
+        with contextlib.suppress(asyncio.CancelledError):
+            await accepting
+
+    def _application(self) -> web.Application:
+        """Every path below `/SECRET/`."""
         app = web.Application(middlewares=[self._door])
+        app.on_shutdown.append(self._end_viewers)
         app.on_cleanup.append(_close_what_is_left)
         app.add_routes(
             [
@@ -67,7 +115,12 @@ class LocalServer(Server):
             raise web.HTTPForbidden(text="mpmon answers to 127.0.0.1 and localhost only.\n")
         if request.headers.get("Origin", _own_origin(request)) != _own_origin(request):
             raise web.HTTPForbidden(text="mpmon answers to its own page only.\n")
-        response = await handler(request)
+        try:
+            response = await handler(request)
+        except ConnectionError:
+            raise
+        except OSError as problem:
+            raise web.HTTPServiceUnavailable(text=f"mpmon cannot answer now: {problem.strerror}.\n") from problem
         if not response.prepared:
             response.headers.update(_headers(request))
         return response
@@ -81,19 +134,85 @@ class LocalServer(Server):
         """One window, as long as it is open."""
         if not self._is_there():
             raise web.HTTPGone(text="The job has ended.\n")
-        if self._viewers >= MOST_VIEWERS:
+        if len(self._viewers) >= MOST_VIEWERS:
             raise web.HTTPServiceUnavailable(text=f"{MOST_VIEWERS} windows are open: close one.\n")
-        self._viewers += 1
-        try:
-            return await super().handle_websocket(request)
-        finally:
-            self._viewers -= 1
+        transport = request.transport
+        if transport is None:
+            raise ConnectionResetError
+        websocket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, timeout=GOODBYE_S, max_msg_size=MOST_MESSAGE)
+        viewer = Viewer(self.command, websocket, partial(_close, websocket, transport), self.download_manager)
+        self._viewers.add(viewer)
+        with self._connections.lasting(transport):
+            try:
+                await websocket.prepare(request)
+                await _close(websocket, transport, await _carry(request, websocket, viewer))
+            finally:
+                await viewer.stop()
+                self._viewers.discard(viewer)
+        return websocket
+
+    async def _end_viewers(self, _app: web.Application) -> None:
+        await asyncio.gather(*(viewer.stop() for viewer in self._viewers))
+
+
+async def _carry(request: web.Request, websocket: web.WebSocketResponse, viewer: Viewer) -> WSCloseCode:
+    """What is said and drawn, until either side ends; with which words."""
+    try:
+        await viewer.start(*(to_int(request.query.get(name, ""), usual) for name, usual in USUAL_SIZE.items()))
+    except OSError as problem:
+        print(f"mpmon: a window cannot be opened: {problem.strerror}.", file=sys.stderr)
+        return WSCloseCode.TRY_AGAIN_LATER
+    try:
+        async for message in websocket:
+            if message.type is WSMsgType.TEXT:
+                await viewer.hear(message.data)
+    except ValueError:
+        # No page of ours speaks like this.
+        return WSCloseCode.UNSUPPORTED_DATA
+    except ConnectionError:
+        # The browser left while it was answered.
+        pass
+    return WSCloseCode.OK
+
+
+async def _close(websocket: web.WebSocketResponse, transport: asyncio.Transport, code: int = WSCloseCode.OK) -> None:
+    """With a goodbye, if the browser reads it."""
+    try:
+        await asyncio.wait_for(websocket.close(code=code), 2 * GOODBYE_S)
+    except asyncio.TimeoutError:
+        transport.abort()
 
 
 async def _close_what_is_left(_app: web.Application) -> None:
     """The pipes of windows that were just closed: asyncio closes them when they are collected, which needs its loop."""
     gc.collect()
     await asyncio.sleep(0)
+
+
+def _logger() -> logging.Logger:
+    """What aiohttp has to say of a request that failed, as a line."""
+    logger = logging.getLogger("mpmon.serve")
+    logger.propagate = False
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines("mpmon: %(message)s"))
+    logger.addHandler(handler)
+    return logger
+
+
+class _Lines(logging.Formatter):
+    """Without tracebacks, unless they are asked for."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  logging calls it by that name
+        """The exception in words."""
+        return super().formatException(ei) if os.environ.get("MPMON_DEBUG") else f"{ei[0].__name__}: {ei[1]}"
+
+
+def _tell_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Of what failed beside all requests."""
+    if os.environ.get("MPMON_DEBUG"):
+        loop.default_exception_handler(context)
+    else:
+        print(f"mpmon: {context['message']}: {context.get('exception')!r}", file=sys.stderr)
 
 
 def _own_origin(request: web.Request) -> str:

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
+from textual.events import Resize
 from textual.messages import ExitApp
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.message import Message
 
 TICK_MS = 100
 """How often the parser is asked whether a key is complete."""
@@ -52,7 +54,15 @@ class _Bell(Event):
 
 
 class BrowserDriver(WebDriver):
-    """Ends when nobody is left at the other end, as a terminal's program does when the terminal goes."""
+    """Ends when nobody is left at the other end, as a terminal's program does when the terminal goes.
+
+    How large the window is says `mpmon serve`, which bounds it.
+    """
+
+    def process_message(self, message: Message) -> None:
+        """What keys have turned into; a size among them (`CSI 48 ; rows ; columns ; … t`) would be one without a bound."""
+        if not isinstance(message, Resize):
+            super().process_message(message)
 
     def run_input_thread(self) -> None:
         """Turns input into messages until told to end, or until there can be no more."""
