@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import signal
 import socket
@@ -53,16 +54,13 @@ class Drawn:
 
     def __init__(self) -> None:
         self.text = ""
-        self.began, self.closed = asyncio.Event(), asyncio.Event()
+        self.began = asyncio.Event()
 
     async def send_bytes(self, letters: bytes) -> None:
         self.text += letters.decode()
         self.began.set()
 
     send_str = send_bytes
-
-    async def close(self) -> None:
-        self.closed.set()
 
 
 @pytest.mark.parametrize("at", ["first", "later"])
@@ -114,9 +112,8 @@ def test_a_window_of_an_odd_size_is_opened(served: Served, size: tuple[str, str]
 def test_a_size_is_the_nearest_that_a_window_may_have(size: tuple[int, int], nearest: tuple[int, int]) -> None:
     async def look() -> None:
         drawn = Drawn()
-        told = viewer.Viewer(SAYS_ITS_SIZE, drawn, drawn.close, downloads.DownloadManager())
-        await told.start(*size)
-        await drawn.closed.wait()
+        told = viewer.Viewer(SAYS_ITS_SIZE, drawn, downloads.DownloadManager())
+        await (await told.begin(*size))
         assert drawn.text == "{}x{}".format(*nearest).rjust(8)
         await told.stop()
 
@@ -250,15 +247,20 @@ def test_without_files_it_waits_and_says_so_once(tmp_path: Path) -> None:
     assert len(said.splitlines()) < 10
 
 
-def test_a_screen_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("full", [False, True])
+def test_a_screen_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch, full: bool) -> None:
+    """Also where the pipe to it takes no more."""
     monkeypatch.setattr(viewer, "END_S", 0.2)
 
     async def look() -> None:
         drawn = Drawn()
-        deaf = viewer.Viewer(f"{SAYS_ITS_SIZE}; exec sleep 1000", drawn, drawn.close, downloads.DownloadManager())
-        await deaf.start(80, 24)
+        deaf = viewer.Viewer(f"{SAYS_ITS_SIZE}; exec sleep 1000", drawn, downloads.DownloadManager())
+        await deaf.begin(80, 24)
         await drawn.began.wait()
+        typing = [asyncio.create_task(deaf.hear(json.dumps(["stdin", "j" * 60_000]))) for _ in range(4 * full)]
+        await until(lambda: full is (deaf.stdin.transport.get_write_buffer_size() > 1 << 16))
         await asyncio.gather(deaf.stop(), deaf.stop())
         assert deaf._process.returncode == -signal.SIGKILL
+        await asyncio.gather(*typing)
 
     run(look())

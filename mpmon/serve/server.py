@@ -13,7 +13,6 @@ import secrets
 import shlex
 import signal
 import sys
-from functools import partial
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, cast
@@ -140,7 +139,7 @@ class LocalServer(Server):
         if transport is None:
             raise ConnectionResetError
         websocket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, timeout=GOODBYE_S, max_msg_size=MOST_MESSAGE)
-        viewer = Viewer(self.command, websocket, partial(_close, websocket, transport), self.download_manager)
+        viewer = Viewer(self.command, websocket, self.download_manager)
         self._viewers.add(viewer)
         with self._connections.lasting(transport):
             try:
@@ -156,26 +155,39 @@ class LocalServer(Server):
 
 
 async def _carry(request: web.Request, websocket: web.WebSocketResponse, viewer: Viewer) -> WSCloseCode:
-    """What is said and drawn, until either side ends; with which words."""
+    """What is said and drawn, until either side ends; why it ends."""
     try:
-        await viewer.start(*(to_int(request.query.get(name, ""), usual) for name, usual in USUAL_SIZE.items()))
+        drawing = await viewer.begin(
+            *(to_int(request.query.get(name, ""), usual) for name, usual in USUAL_SIZE.items())
+        )
     except OSError as problem:
         print(f"mpmon: a window cannot be opened: {problem.strerror}.", file=sys.stderr)
         return WSCloseCode.TRY_AGAIN_LATER
+    listening = asyncio.create_task(_listen(websocket, viewer))
+    try:
+        await asyncio.wait({listening, drawing}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        listening.cancel()
+        await asyncio.wait({listening})
+    return WSCloseCode.OK if listening.cancelled() else listening.result()
+
+
+async def _listen(websocket: web.WebSocketResponse, viewer: Viewer) -> WSCloseCode:
+    """To the browser, until it leaves."""
     try:
         async for message in websocket:
             if message.type is WSMsgType.TEXT:
                 await viewer.hear(message.data)
+    except ConnectionError:
+        # It left while it was answered.
+        pass
     except ValueError:
         # No page of ours speaks like this.
         return WSCloseCode.UNSUPPORTED_DATA
-    except ConnectionError:
-        # The browser left while it was answered.
-        pass
     return WSCloseCode.OK
 
 
-async def _close(websocket: web.WebSocketResponse, transport: asyncio.Transport, code: int = WSCloseCode.OK) -> None:
+async def _close(websocket: web.WebSocketResponse, transport: asyncio.Transport, code: WSCloseCode) -> None:
     """With a goodbye, if the browser reads it."""
     try:
         await asyncio.wait_for(websocket.close(code=code), 2 * GOODBYE_S)

@@ -11,7 +11,6 @@ from textual_serve.app_service import AppService
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from collections.abc import Awaitable, Callable
 
     from aiohttp import web
     from textual_serve.download_manager import DownloadManager
@@ -26,30 +25,22 @@ END_S = 5.0
 class Viewer(AppService):
     """Draws for one window as long as that is open, and never longer."""
 
-    def __init__(
-        self,
-        command: str,
-        websocket: web.WebSocketResponse,
-        close: Callable[[], Awaitable[None]],
-        downloads: DownloadManager,
-    ) -> None:
-        """`close` closes the window."""
+    def __init__(self, command: str, websocket: web.WebSocketResponse, downloads: DownloadManager) -> None:
         super().__init__(
-            command,
-            write_bytes=websocket.send_bytes,
-            write_str=websocket.send_str,
-            close=close,
+            command, write_bytes=websocket.send_bytes, write_str=websocket.send_str, close=_nothing,
             download_manager=downloads,
-        )
+        )  # fmt: skip
         self._ending: asyncio.Task[None] | None = None
 
-    async def start(self, width: int, height: int) -> None:
-        """Begin to draw for a window of this size.
+    async def begin(self, columns: int, rows: int) -> asyncio.Task[None]:
+        """Start the process for a window of this size; what is over when it ends, or when nobody is left to draw for.
 
         Raises:
             OSError: no process can be started now.
         """
-        await super().start(*_bounded(width, height))
+        await self._open_app_process(*_bounded(columns, rows))
+        self._task = asyncio.create_task(self.run())
+        return self._task
 
     async def hear(self, text: str) -> None:
         """One message of the browser, as textual.js of textual-serve makes them.
@@ -72,13 +63,10 @@ class Viewer(AppService):
                 raise ValueError("no message of a window")
 
     async def run(self) -> None:
-        """Carry what it draws, until it ends; then there is nothing more to see."""
-        try:
-            # `stop` cancels it; so does textual-serve itself, by mistake, where all is over before it has begun to read.
-            with contextlib.suppress(asyncio.CancelledError):
-                await super().run()
-        finally:
-            await self.remote_close()
+        """Carry what it draws."""
+        # `stop` cancels it; so does textual-serve itself, by mistake, where all is over before it has begun to read.
+        with contextlib.suppress(asyncio.CancelledError):
+            await super().run()
 
     async def stop(self) -> None:
         """End the process: by its own way, and by force where it does not take that, as when nobody reads what it draws.
@@ -90,17 +78,24 @@ class Viewer(AppService):
         await asyncio.shield(self._ending)
 
     async def _end(self) -> None:
-        process = self._process
-        if process is None:
+        process, drawing = self._process, self._task
+        if process is None or drawing is None:
             return
         try:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(super().stop(), END_S)
         finally:
+            # It may have been waiting to tell the process, and a pipe has one reader.
+            drawing.cancel()
+            await asyncio.wait({drawing})
             if not await _has_ended(process):
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await _has_ended(process)
+
+
+async def _nothing() -> None:
+    """A process that says it ends does end."""
 
 
 async def _has_ended(process: Process) -> bool:
