@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp.http_exceptions import HttpProcessingError
 from textual_serve.server import Server, to_int
 
 from mpmon.serve.connections import Connections
@@ -207,8 +208,14 @@ def _logger() -> logging.Logger:
     logger.propagate = False
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines("mpmon: %(message)s"))
+    handler.addFilter(_is_ours)
     logger.addHandler(handler)
     return logger
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether it failed here. Of requests that are none anybody on this machine could fill the terminal with lines."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 class _Lines(logging.Formatter):
