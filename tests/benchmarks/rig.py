@@ -22,6 +22,8 @@ class Rig:
     sizes: Sequence[int]
     """Processes of the jobs, for parts that are measured on more than one."""
     hung: bool
+    minutes: float
+    """How long the one program of the part soak is watched."""
 
     @property
     def state(self) -> str:

@@ -27,7 +27,7 @@ class Table:
 
     def __str__(self) -> str:
         """Render as Markdown."""
-        lines = [_line(self.columns), _line(["---"] * len(self.columns)), *(_line(row) for row in self.rows)]
+        lines = [line(self.columns), line(["---"] * len(self.columns)), *(line(row) for row in self.rows)]
         return f"## {self.title}\n\n{self.what}\n\n" + "\n".join(lines) + "\n"
 
 
@@ -43,5 +43,6 @@ def ratio(values: Sequence[float | None], base: Sequence[float | None], digits: 
     return f"{median(known):.{digits}f}" if known else UNKNOWN
 
 
-def _line(cells: Sequence[str]) -> str:
+def line(cells: Sequence[str]) -> str:
+    """Render one row."""
     return "| " + " | ".join(cells) + " |"

@@ -54,14 +54,16 @@ class Cost:
 class Screen:
     """A program on a terminal of its own, as a context; killed at exit, and its children with it."""
 
-    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
-        """Start the program; `environment` replaces this process's."""
+    def __init__(
+        self, command: list[str], environment: Mapping[str, str], size: tuple[int, int] = (ROWS, COLUMNS)
+    ) -> None:
+        """Start the program; `environment` replaces this process's, `size` is rows and columns."""
         self.output = b""
         """Everything the program wrote so far."""
         self.cpu_s = 0.0
         """After exit: CPU of the whole run, children that were waited for included (wait4)."""
         self._master, slave = os.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
         self._arrived: float | None = None
         self._started = time.monotonic()
         self._process = subprocess.Popen(
