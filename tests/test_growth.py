@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from mpmon.diagnosis.findings import Moment
+from mpmon.model import Exit, Process, QueueState, Snapshot
 from mpmon.probes import syscalls
 from mpmon.probes.interpreter.queues import QueueObject
 from mpmon.probes.ipc import IpcProbe
@@ -27,9 +28,12 @@ from mpmon.probes.kernel import threads
 from mpmon.probes.processes.table import KEPT_EXITS
 from mpmon.probes.shim import ShimProbe
 from mpmon.probes.stacks import StackProbe
+from mpmon.reel import Reel
+from mpmon.reel.pictures import TREE
 from mpmon.session.sampler import Sampler
+from mpmon.session.watch import Observer
 from mpmon.tui.trends import Trends
-from tests.builders import ROOT, START, process
+from tests.builders import ROOT, START, blocked, holds, kernel_object, process, snapshot, stack
 from tests.probes.tree import BOOTED_AT, Tree, TreeProc
 
 KIB = 1 << 10
@@ -51,6 +55,50 @@ def measured() -> Iterator[Callable[[], int]]:
 
 
 RESULTS = "pipe:500"
+
+
+def renewed(workers: int = 5, kept_exits: int = 40) -> Iterator[Snapshot]:
+    """A trainer that waits for its workers, of which two end each second and two others come."""
+    pids = itertools.count(ROOT + 100)
+    alive = deque[Process]()
+    ended = deque[Exit](maxlen=kept_exits)
+    for second in itertools.count():
+        at = float(second)
+        for _ in range(2 if alive else 0):
+            last = alive.popleft()
+            ended.append(Exit(pid=last.pid, start_time=last.start_time, seen_at=START + at, process=last))
+        while len(alive) < workers:
+            pid = next(pids)
+            alive.append(process(pid, parent=ROOT, name="pt_data_worker", start_time=START + at))
+        rows = [
+            row for each in alive for row in (
+                stack("main", f"data.py:{second % 50 + 1} __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop",
+                      pid=each.pid, at=at),
+                blocked("openat", pid=each.pid), holds(each.pid, RESULTS, reads=False),
+            )
+        ]  # fmt: skip
+        main = (
+            process(cpu_s=1.0 + at / 10), stack("main", "multiprocessing/queues.py:113 Queue.get", "train.py:7 main", at=at),
+            blocked("read", RESULTS), kernel_object(RESULTS, fill=0, capacity=65536), holds(ROOT, RESULTS, writes=False),
+            QueueState(object=RESULTS, pid=ROOT, putters=tuple(each.pid for each in alive), getters=(ROOT,)),
+        )  # fmt: skip
+        yield snapshot(*main, *alive, *ended, *rows, at=at)
+
+
+def test_the_history_of_a_job_that_is_renewed_for_ever_stays_as_large_as_it_may_be() -> None:
+    most_bytes = 256 * KIB
+    rounds, observer, reel = renewed(), Observer(), Reel(most_bytes)
+    with measured() as memory:
+        sizes: list[int] = []
+        # Whole trees: while one is made, some of its pictures are there as they are.
+        for trees in (4, 2, 2):
+            for now in itertools.islice(rounds, trees * TREE):
+                reel.add(observer.see(now))
+                assert reel.bytes <= most_bytes
+            sizes.append(memory())
+    assert reel.bytes > most_bytes / 2
+    assert reel.hang() is None
+    assert sizes[2] - sizes[1] < 64 * KIB, sizes
 
 
 @pytest.fixture

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import random
+import threading
+import tracemalloc
+from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mpmon.diagnosis.findings import Diagnosis, Observation, Verdict
-from mpmon.reel import ROW_BYTES, Reel
+from mpmon.model import Process, Snapshot
+from mpmon.reel import KEPT_BYTES, TOGETHER, Reel
+from mpmon.reel.differences import less, whole
+from mpmon.session.recording import read_recording
+from mpmon.session.watch import Observer
 from tests.builders import START, after, process, snapshot
+from tests.session.hanging import hanging
 
 QUIET = snapshot(process())
 
+REPOSITORY = Path(__file__).parents[1]
+
 
 def picture(number: int, verdict: Verdict = Verdict.HEALTHY, *, fresh: int = 0) -> Observation:
-    """One a second; `fresh` rows are new in it."""
-    rows = tuple(process(5000 + n) for n in range(fresh))
+    """One a second; `fresh` rows are new in it, and say what none before said."""
+    chance = random.Random(number)
+    rows = tuple(process(5000 + n, rss_bytes=chance.getrandbits(60)) for n in range(fresh))
     shown = msgspec.structs.replace(QUIET, taken_at=START + number, processes=rows or QUIET.processes)
     since = START + 5 if verdict is Verdict.HUNG else None
     return Observation(
@@ -24,7 +40,7 @@ def picture(number: int, verdict: Verdict = Verdict.HEALTHY, *, fresh: int = 0) 
     )
 
 
-def filled(*pictures: Observation, most_bytes: int = 1 << 30) -> Reel:
+def filled(*pictures: Observation, most_bytes: int = KEPT_BYTES) -> Reel:
     reel = Reel(most_bytes)
     for each in pictures:
         reel.add(each)
@@ -39,6 +55,17 @@ def numbers(reel: Reel) -> list[int]:
         found.append(at.number)
         at = reel.before(at.number)
     return found[::-1]
+
+
+def each(count: int, fresh: int) -> int:
+    """Bytes that a picture takes among so many."""
+    return filled(*(picture(n, fresh=fresh) for n in range(1, count + 1))).bytes // count
+
+
+def facts(observation: Observation) -> dict[str, object]:
+    """Snapshots and diagnoses are compared by identity, so here by their tables."""
+    tables = (("snapshot", observation.snapshot), ("diagnosis", observation.diagnosis))
+    return msgspec.structs.asdict(observation) | {name: msgspec.structs.asdict(row) for name, row in tables}
 
 
 def number(found: Observation | None) -> int | None:
@@ -87,38 +114,146 @@ def test_with_no_bytes_only_the_newest_is_kept() -> None:
     assert numbers(reel) == [3]
 
 
+# What is kept
+
+
 def test_older_pictures_become_fewer_and_the_newest_stay() -> None:
-    reel = filled(*(picture(n, fresh=10) for n in range(1, 201)), most_bytes=64 * 11 * ROW_BYTES)
+    reel = filled(*(picture(n, fresh=10) for n in range(1, 1001)), most_bytes=200 * each(200, 10))
     kept = numbers(reel)
     gaps = [late - early for early, late in itertools.pairwise(kept)]
-    assert 16 <= len(kept) <= 64
-    assert kept[-8:] == list(range(193, 201))
-    assert gaps[0] > 1
+    assert 100 <= len(kept) <= 200 + TOGETHER
+    assert kept[-50:] == list(range(951, 1001))
+    assert gaps[0] >= 4
+    assert max(gaps[-50:]) == 1
 
 
 def test_the_turn_of_the_verdict_is_kept_longest() -> None:
     before = [picture(n, fresh=10) for n in range(1, 20)]
-    hung = [picture(n, Verdict.HUNG, fresh=10) for n in range(20, 200)]
-    kept = numbers(filled(*before, *hung, most_bytes=40 * 11 * ROW_BYTES))
+    hung = [picture(n, Verdict.HUNG, fresh=10) for n in range(20, 400)]
+    kept = numbers(filled(*before, *hung, most_bytes=60 * each(60, 10)))
     assert {19, 20} <= set(kept)
-    assert len(kept) < 50
+    assert len(kept) <= 60 + TOGETHER
 
 
 def test_turns_alone_do_not_grow_without_bound() -> None:
-    flapping = [picture(n, (Verdict.SLOW, Verdict.HEALTHY)[n % 2], fresh=10) for n in range(1, 300)]
-    kept = numbers(filled(*flapping, most_bytes=20 * 11 * ROW_BYTES))
-    assert kept[-1] == 299
-    assert len(kept) <= 21
+    flapping = [picture(n, (Verdict.SLOW, Verdict.HEALTHY)[n % 2], fresh=10) for n in range(1, 400)]
+    kept = numbers(filled(*flapping, most_bytes=60 * each(60, 10)))
+    assert kept[-40:] == list(range(360, 400))
+    assert len(kept) <= 60 + TOGETHER
 
 
 @pytest.mark.parametrize("runs", [False, True])
 def test_a_job_in_which_nothing_changes_costs_little(runs: bool) -> None:
-    """Rows that are the same objects are counted once."""
-    pids = range(5000, 5020)
+    """Rows that are the same objects are kept once."""
+    pids = range(5000, 5200)
     now = snapshot(process(), *map(process, pids))
-    reel = Reel(400 * ROW_BYTES)
+    reel = Reel()
     for n in range(1, 201):
         now = after(now, 1.0, ran=pids if runs else ())
-        diagnosis = Diagnosis(verdict=Verdict.HEALTHY)
-        reel.add(Observation(snapshot=now, diagnosis=diagnosis, watched_s=1.0, number=n))
-    assert len(numbers(reel)) <= 20 if runs else len(numbers(reel)) == 200
+        reel.add(Observation(snapshot=now, diagnosis=Diagnosis(verdict=Verdict.HEALTHY), watched_s=float(n), number=n))
+    assert len(numbers(reel)) == 200
+    assert reel.bytes / 200 < (3000 if runs else 700)
+
+
+# What it says
+
+
+def watched(snapshots: Iterable[Snapshot]) -> list[Observation]:
+    return list(map(Observer().see, snapshots))
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        "screenshots/recordings/ddp.jsonl.gz",
+        "screenshots/recordings/weights.jsonl.gz",
+        "tests/hangs/dl-worker-stopped/recording.jsonl.gz",
+        "tests/hangs/ok-torchrun/recording.jsonl.gz",
+    ],
+)
+def test_a_past_picture_says_what_it_said(recording: str) -> None:
+    """With GPUs, with the shim, of a hang, of a job that works."""
+    pictures = watched(read_recording(REPOSITORY / recording))
+    reel = filled(*pictures)
+    shown: list[Observation] = []
+    at = reel.after(0)
+    while at is not None:
+        shown.append(at)
+        at = reel.after(at.number)
+    assert list(map(facts, shown)) == list(map(facts, pictures))
+
+
+def test_the_beginning_of_a_hang_that_was_packed_says_what_it_said() -> None:
+    pictures = watched(hanging())
+    began = filled(*pictures).hang()
+    assert began is not None
+    assert facts(began) == facts(pictures[began.number - 1])
+    assert began is not pictures[began.number - 1]
+
+
+def test_a_picture_that_is_left_after_most_were_dropped_says_what_it_said() -> None:
+    pictures = [picture(n, fresh=n % 7) for n in range(1, 700)]
+    reel = filled(*pictures, most_bytes=20 * each(100, 6))
+    kept = numbers(reel)
+    assert len(kept) < 100
+    for one in kept:
+        shown = reel.before(one + 1)
+        assert shown is not None
+        assert facts(shown) == facts(pictures[one - 1])
+
+
+def test_one_may_look_while_others_come() -> None:
+    pictures = [picture(n, fresh=3) for n in range(1, 600)]
+    reel = Reel(30 * each(100, 3))
+    adding = threading.Thread(target=lambda: [reel.add(one) for one in pictures])
+    adding.start()
+    looks = 0
+    while adding.is_alive() or not looks:
+        for one in numbers(reel):
+            shown = reel.before(one + 1)
+            assert shown is None or facts(shown) == facts(pictures[shown.number - 1])
+        looks += 1
+    adding.join()
+
+
+ROWS = [process(5000 + n) for n in range(12)]
+"""Compared by identity: a table may have some of them, in any order."""
+
+TABLES = st.lists(st.sampled_from(ROWS), max_size=12, unique_by=id).map(tuple)
+
+
+@given(TABLES, TABLES, st.booleans())
+def test_a_table_is_made_of_what_is_new_and_of_the_other_one(
+    before: tuple[Process, ...], other: tuple[Process, ...], same: bool
+) -> None:
+    base = msgspec.structs.replace(QUIET, processes=before)
+    row = msgspec.structs.replace(QUIET, processes=before if same else other)
+    new, places = less(row, base, ("processes", "threads"))
+    assert set(map(id, new.processes)) >= set(map(id, row.processes)) - set(map(id, before))
+    again = whole(new, base, ("processes", "threads"), places)
+    assert list(map(id, again.processes)) == list(map(id, row.processes))
+    assert again.threads is QUIET.threads
+
+
+# What it takes
+
+
+OURS = [tracemalloc.Filter(True, f"{REPOSITORY}/mpmon/{place}") for place in ("reel/*", "codec.py")]
+"""Where what is kept is allocated, but for the pictures themselves."""
+
+
+def test_what_it_says_it_takes_is_what_it_takes() -> None:
+    most_bytes = 256 << 10
+    tracemalloc.start()
+    try:
+        reel = Reel(most_bytes)
+        for number in range(1, 1001):
+            reel.add(picture(number, fresh=10))
+        gc.collect()
+        traces = tracemalloc.take_snapshot().filter_traces(OURS)
+    finally:
+        tracemalloc.stop()
+    taken = sum(trace.size for trace in traces.traces)
+    assert len(numbers(reel)) < 900
+    assert most_bytes / 2 < reel.bytes <= most_bytes
+    assert abs(taken - reel.bytes) < 0.1 * most_bytes

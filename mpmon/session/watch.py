@@ -217,13 +217,13 @@ class ReplayWatch:
 
     def _is_due(self, coming: Observation | None, place: int) -> bool:
         """Wait for the moment of the coming one; false when there is none, or when a view wished for another."""
-        shown = self.reel.before(place + 1)
+        shown_at = self.reel.moment(place)
         with self._wishes:
             if coming is None:
                 self._wishes.wait_for(lambda: self._elsewhere(place))
                 return False
-            if shown is not None:
-                gap = coming.snapshot.taken_at - shown.snapshot.taken_at
+            if shown_at is not None:
+                gap = coming.snapshot.taken_at - shown_at
                 wait_s = min(gap / self.speed, threading.TIMEOUT_MAX)
                 self._wishes.wait_for(lambda: self._elsewhere(place) or not self._playing, wait_s)
             self._wishes.wait_for(lambda: self._elsewhere(place) or self._playing or self._steps > 0)
