@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -9,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from hypothesis import strategies as st
 
-from mpmon.model import Moment, Row, Snapshot, Turn
+from mpmon.model import Moment, Snapshot, Turn
 
 _PLAIN: dict[object, st.SearchStrategy[Any]] = {
     int: st.integers(-(2**63), 2**63 - 1),
@@ -28,6 +29,8 @@ def of(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a type."""
     if hint in _PLAIN:
         return _PLAIN[hint]
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return st.sampled_from(hint)
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return st.one_of(*map(of, inner))
@@ -41,7 +44,7 @@ def of(hint: Any) -> st.SearchStrategy[Any]:
 
 
 @cache
-def rows(kind: type[Row]) -> st.SearchStrategy[Any]:
+def rows(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
     """Rows of a table, with any fields set that may be left out."""
     hints = get_type_hints(kind, include_extras=True)
     return st.builds(kind, **{name: of(hints[name]) for name in kind.__struct_fields__})

@@ -5,22 +5,26 @@ from __future__ import annotations
 import gc
 import itertools
 import random
+import sys
 import threading
 import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mpmon.diagnosis.findings import Diagnosis, Observation, Verdict
+from mpmon.codec import TABLES
+from mpmon.diagnosis.findings import Diagnosis, Moment, Observation, Verdict
 from mpmon.model import Process, Snapshot
 from mpmon.reel import KEPT_BYTES, TOGETHER, Reel
 from mpmon.reel.differences import less, whole
 from mpmon.session.recording import read_recording
 from mpmon.session.watch import Observer
+from tests import strategies
 from tests.builders import START, after, process, snapshot
 from tests.session.hanging import hanging
 
@@ -216,13 +220,81 @@ def test_one_may_look_while_others_come() -> None:
     adding.join()
 
 
+def mixed(chance: random.Random, before: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A table that is the same, or has some of its rows and some others, in any order."""
+    if chance.random() < 0.6:
+        return before
+    rows = [row for row in (*before, *others) if chance.random() < 0.7]
+    chance.shuffle(rows)
+    return tuple(rows[:6])
+
+
+def next_to(before: Observation, other: Observation, chance: random.Random) -> Observation:
+    """A picture after this one that has something of the other one."""
+    number = before.number + 1
+    told = {table: mixed(chance, getattr(before.snapshot, table), getattr(other.snapshot, table)) for table in TABLES}
+    said = {
+        table: mixed(chance, getattr(before.diagnosis, table), getattr(other.diagnosis, table))
+        for table in ("findings", "remarks", "unchecked", "processes")
+    }
+    verdict = other.diagnosis.verdict if chance.random() < 0.1 else before.diagnosis.verdict
+    moments = [msgspec.structs.replace(row, taken_at=START + number) for row in other.trend[:1]]
+    events = [msgspec.structs.replace(row, at=START + number) for row in other.events[: chance.randrange(3)]]
+    return msgspec.structs.replace(
+        before, number=number,
+        snapshot=msgspec.structs.replace(other.snapshot, taken_at=START + number, **told),
+        diagnosis=msgspec.structs.replace(other.diagnosis, verdict=verdict, **said),
+        trend=(*before.trend[-70:], *moments), events=(*before.events[-9:], *events),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kinds() -> list[Observation]:
+    """Pictures of real jobs that have little in common."""
+    recordings = ("screenshots/recordings/ddp.jsonl.gz", "tests/hangs/dl-worker-stopped/recording.jsonl.gz")
+    return [one for recording in recordings for one in watched(read_recording(REPOSITORY / recording))[::20]]
+
+
+@given(seed=st.integers(0), count=st.integers(1, 300), most_kib=st.sampled_from([4, 16, 64, 1 << 20]))
+@settings(max_examples=30)
+def test_whatever_is_kept_says_what_it_said(kinds: list[Observation], seed: int, count: int, most_kib: int) -> None:
+    chance = random.Random(seed)
+    pictures = [next_to(msgspec.structs.replace(kinds[0], number=0, trend=(), events=()), kinds[1], chance)]
+    while len(pictures) < count:
+        pictures.append(next_to(pictures[-1], chance.choice(kinds), chance))
+    reel = Reel(most_kib << 10)
+    for one in pictures:
+        reel.add(one)
+        assert reel.bytes <= most_kib << 10
+    kept = numbers(reel)
+    assert kept[-1] == count
+    assert kept == list(range(1, count + 1)) or most_kib < 1 << 20
+    for place, one in enumerate(kept):
+        picture = pictures[one - 1]
+        again = reel.at(picture.snapshot.taken_at)
+        assert again is not None
+        assert facts(again) == facts(picture)
+        assert reel.moment(one) == picture.snapshot.taken_at
+        assert number(reel.after(one)) == (kept[place + 1] if place + 1 < len(kept) else None)
+
+
+@given(strategies.of(Observation), strategies.of(Observation))
+@settings(max_examples=5, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+def test_whatever_is_in_a_picture_comes_back(one: Observation, other: Observation) -> None:
+    reel = filled(
+        msgspec.structs.replace(one, number=1), msgspec.structs.replace(other, number=2), *map(picture, range(3, 30))
+    )
+    shown = [reel.before(2), reel.before(3)]
+    assert [facts(row) | {"number": 0} for row in shown if row] == [facts(row) | {"number": 0} for row in (one, other)]
+
+
 ROWS = [process(5000 + n) for n in range(12)]
 """Compared by identity: a table may have some of them, in any order."""
 
-TABLES = st.lists(st.sampled_from(ROWS), max_size=12, unique_by=id).map(tuple)
+SOME_ROWS = st.lists(st.sampled_from(ROWS), max_size=12, unique_by=id).map(tuple)
 
 
-@given(TABLES, TABLES, st.booleans())
+@given(SOME_ROWS, SOME_ROWS, st.booleans())
 def test_a_table_is_made_of_what_is_new_and_of_the_other_one(
     before: tuple[Process, ...], other: tuple[Process, ...], same: bool
 ) -> None:
@@ -236,6 +308,15 @@ def test_a_table_is_made_of_what_is_new_and_of_the_other_one(
 
 
 # What it takes
+
+
+def test_moments_of_packed_pictures_are_kept_as_bytes_only() -> None:
+    moments = [Moment(START + second, (), (), {}) for second in range(100)]
+    reel = Reel()
+    for second in range(100):
+        trend = tuple(moments[max(0, second - 9) : second + 1])
+        reel.add(msgspec.structs.replace(picture(second), trend=trend))
+    assert sys.getrefcount(moments[0]) == sys.getrefcount(Moment(START, (), (), {})) + 1
 
 
 OURS = [tracemalloc.Filter(True, f"{REPOSITORY}/mpmon/{place}") for place in ("reel/*", "codec.py")]

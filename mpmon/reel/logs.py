@@ -7,28 +7,17 @@ shows one of its rows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Generic, TypeVar
 
 import msgspec
 
-from mpmon.codec import decode, encode
 from mpmon.reel.blocks import Block
-from mpmon.reel.differences import Places, less, whole
 
 TOGETHER = 64
 """Rows that are packed together."""
 
 R = TypeVar("R", bound=msgspec.Struct)
-
-
-class _Line(msgspec.Struct, Generic[R], frozen=True, omit_defaults=True):
-    """One row of a block."""
-
-    row: R
-    """With only what is new in its tables since the first row of the block."""
-    places: dict[str, Places] = {}
 
 
 class Stretch(msgspec.Struct, frozen=True, gc=False):
@@ -48,14 +37,10 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
 class Log(Generic[R]):
     """Rows of one kind, in the order in which they came."""
 
-    def __init__(self, kind: type[R], tables: tuple[str, ...] = ()) -> None:
-        """Rows that have `tables` share most of the rows in these."""
-        self._line = _Line[kind]
-        self._tables = tables
+    def __init__(self, kind: type[R]) -> None:
+        self._kind = kind
         self._blocks: list[Block] = []
-        """The last ones."""
-        self._base: R | None = None
-        """The first row of the very last one, as long as that is not complete."""
+        """The last ones; the very last one takes more unless it is complete."""
         self._seen: tuple[R, ...] = ()
         self._stretch = Stretch((), 0, 0)
         self.bytes = 0
@@ -72,7 +57,7 @@ class Log(Generic[R]):
 
     def rows(self, stretch: Stretch) -> tuple[R, ...]:
         """Rows of the log made anew; asked by any thread."""
-        rows = chain.from_iterable(map(self._unpacked, stretch.blocks))
+        rows = chain.from_iterable(block.rows(self._kind) for block in stretch.blocks)
         return tuple(islice(rows, stretch.first, stretch.first + stretch.count))
 
     def _unseen(self, rows: tuple[R, ...]) -> list[R]:
@@ -85,18 +70,13 @@ class Log(Generic[R]):
         return new[::-1]
 
     def _add(self, row: R) -> None:
-        before = self._blocks[-1].size if self._base else 0
-        if self._base is None:
-            self._base = row
+        if not self._blocks or self._blocks[-1].count == TOGETHER:
             self._blocks.append(Block())
-            line = _Line(row)
-        else:
-            line = _Line(*less(row, self._base, self._tables))
         block = self._blocks[-1]
-        block.add(encode(line))
+        before = block.size if block.count else 0
+        block.add(row)
         if block.count == TOGETHER:
             block.pack()
-            self._base = None
         self.bytes += block.size - before
 
     def _last(self, count: int) -> Stretch:
@@ -107,10 +87,3 @@ class Log(Generic[R]):
             have += self._blocks[-needed].count
         self._blocks = self._blocks[-max(needed, 1) :]
         return Stretch(tuple(self._blocks), have - count, count)
-
-    def _unpacked(self, block: Block) -> Iterator[R]:
-        base: R | None = None
-        for line in block.lines():
-            read = decode(line, self._line)
-            base = read.row if base is None else base
-            yield whole(read.row, base, self._tables, read.places)

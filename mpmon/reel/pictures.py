@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from mpmon.codec import TABLES, decode, encode
+from mpmon.codec import TABLES
 from mpmon.diagnosis.findings import Event, Moment, Observation
 from mpmon.reel.blocks import Block
 from mpmon.reel.differences import Places, less, whole
@@ -52,14 +52,14 @@ class Page(msgspec.Struct, frozen=True, gc=False):
     place: int
     """Of the picture."""
     block: Block
-    line: int
+    row: int
     """Its place in the block."""
     base: Page | None
 
     @property
     def size(self) -> int:
         """Bytes it takes without its block."""
-        return sys.getsizeof(self) + sys.getsizeof(self.line)
+        return sys.getsizeof(self) + sys.getsizeof(self.row)
 
 
 Part = Page | Block | Stretch
@@ -119,7 +119,7 @@ class Packer:
     """Packs pictures in the order in which they were made. One thread packs, any may look."""
 
     def __init__(self) -> None:
-        self._trend = Log(Moment, OF_MOMENTS)
+        self._trend = Log(Moment)
         self._events = Log(Event)
         self._branch: list[tuple[Page, Observation]] = []
         """The last picture that was packed, before it the one beside which it is told, and so on."""
@@ -161,8 +161,9 @@ class Packer:
         while self._branch and not _is_above(self._branch[-1][0].place, place):
             self._branch.pop()
         base, known = self._branch[-1] if self._branch else (None, None)
-        page = Page(place, block, block.add(encode(_new(observation, known))), base)
-        self._branch.append((page, observation))
+        page = Page(place, block, block.add(_new(observation, known)), base)
+        # Without its logs: what is still to come is not told beside old moments.
+        self._branch.append((page, msgspec.structs.replace(observation, trend=(), events=())))
         return page
 
 
@@ -190,7 +191,7 @@ def _has_moment(picture: Observation) -> bool:
 
 def _read(page: Page) -> _New:
     """What a page and those before it tell."""
-    new = decode(page.block.lines()[page.line], _New)
+    new = page.block.row(page.row, _New)
     if page.base is None:
         return new
     base, picture = _read(page.base).picture, new.picture
