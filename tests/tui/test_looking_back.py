@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from mpmon.reel import TOGETHER
 from mpmon.session.watch import ReplayWatch
 from tests.session.hanging import HANGS, WORKS, record
 from tests.tui.fakes import NOW, FakeWatch, hung
@@ -45,6 +46,21 @@ def test_a_recording_that_has_ended_can_be_gone_back_in(replay: ReplayWatch) -> 
         await settle(pilot, lambda: shows(pilot, "30 of 30, the end"))
 
     play(replay, script)
+
+
+def test_pictures_that_became_bytes_are_looked_at_as_they_were() -> None:
+    watch = FakeWatch(*(msgspec.structs.replace(hung(now=NOW + 60 * n), number=n + 1) for n in range(2 * TOGETHER + 2)))
+
+    async def script(pilot: Pilot[int]) -> None:
+        await settle(pilot, lambda: shows(pilot, f"HUNG {4 + 2 * TOGETHER + 1} min 12 s"))
+        await pilot.press(*["comma"] * (2 * TOGETHER + 1))
+        await settle(pilot, lambda: shows(pilot, "HUNG 4 min 12 s", f"1 of {2 * TOGETHER + 2}"))
+        await pilot.press("full_stop")
+        await settle(pilot, lambda: shows(pilot, "HUNG 5 min 12 s", f"2 of {2 * TOGETHER + 2}"))
+        await pilot.press("b")
+        await settle(pilot, lambda: shows(pilot, "HUNG 4 min 12 s", f"1 of {2 * TOGETHER + 2}"))
+
+    play(watch, script, first="HUNG")
 
 
 def test_the_past_of_a_live_job_is_a_key_away_and_p_returns_to_now() -> None:
