@@ -17,7 +17,8 @@ from mpmon.diagnosis.findings import Place
 from mpmon.diagnosis.libraries.copies import known_as
 from mpmon.model import Frame, Stack
 
-_STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-packages/)")
+_STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-packages/|test/)")
+"""The tests of the standard library lie in it, and are programs like others."""
 _PACKAGES = re.compile(r"/(site|dist)-packages/")
 _UNDERSTOOD = re.compile(r"(^|/)(torch|filelock)/(?!.*/mpmon/)")
 _DEMO = "/mpmon/demo/scenes/"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 from collections.abc import Iterator
 
@@ -196,6 +197,21 @@ def test_a_thread_may_come_and_go(tree: Tree, proc: Proc) -> None:
     tree.thread(4100, 4105, name="pt_autograd_0")
     tree.change(4100, threads=2)
     assert [row.tid for row in table.look(NOW)[1]] == [4100, 4105]
+
+
+def test_a_thread_that_ended_keeps_none_of_the_others_from_being_read(tree: Tree, proc: Proc) -> None:
+    """Pids have begun anew from the lowest since the process was started, so its threads come before its main thread."""
+    tree.add(4100)
+    tree.thread(4100, 4050)
+    tree.change(4100, threads=2)
+    table = job(proc)
+    before = {row.tid: row for row in table.look(NOW)[1]}
+    shutil.rmtree(tree.root / "4100/task/4050")
+    tree.thread(4100, 4051)
+    tree.run(4100)
+    after = {row.tid: row for row in table.look(NOW)[1]}
+    assert after.keys() == {4051, 4100}
+    assert after[4100].slices > before[4100].slices
 
 
 def test_a_thread_gets_its_name_late(tree: Tree, proc: Proc) -> None:

@@ -24,13 +24,11 @@ class Threads:
     def refresh(self, expected: int) -> bool:
         """Read all again; whether any ran, began or ended. They are listed anew when there are not as many as `expected`."""
         changed = len(self._counters) != expected and self._list()
-        for counters in self._counters.values():
-            outcome = counters.refresh()
-            if outcome is None:
-                self._list()
-                changed = True
-                break
-            changed |= outcome
+        # All of them: with one that has ended others may have run.
+        outcomes = [counters.refresh() for counters in self._counters.values()]
+        if None in outcomes:
+            self._list()
+        changed |= any(outcome is not False for outcome in outcomes)
         if changed:
             self._join()
         return changed
