@@ -24,9 +24,9 @@ from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs import node
-from mpmon.diagnosis.needs.connections import serves_one
 from mpmon.diagnosis.needs.dead import death, did
 from mpmon.diagnosis.remarks import remarks
+from mpmon.diagnosis.requests import is_server, lost_requests, own_requests
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.roles import HELPERS, is_python, topmost_python
 from mpmon.diagnosis.rules import RULES
@@ -77,7 +77,8 @@ def _judged(case: Case) -> Diagnosis:
     goals = _goals(case, graph)
     asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
     stuck = [closed for goal in asked if (closed := graph.closed(goal)) and not _only_serves(case, graph, closed)]
-    stuck += _lost_requests(case, graph, goals)
+    stuck += lost_requests(case, graph, goals)
+    stuck += own_requests(case, graph, goals)
     knots = [Knot(case, graph, closed) for closed in stuck]
     ripe = [knot for knot in knots if _is_ripe(knot)]
     ranked = _ranked(ripe)
@@ -89,46 +90,14 @@ def _judged(case: Case) -> Diagnosis:
 def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
     """Servers that nobody asks, and those who wait for their end, while nobody else of the job is stuck: idle by right."""
     rest = [key for key in closed.members if case.standing(key).kind not in _ENDS]
-    if not rest or not all(_is_server(case, key) for key in rest):
+    if not rest or not all(is_server(case, key) for key in rest):
         return False
     if any(isinstance(root, (Gone, Nobody)) for root in closed.roots):
         return False
     others = [(pid, pid) for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
-    strangers = [key for key in others if key not in closed.members and not _is_server(case, key)]
+    strangers = [key for key in others if key not in closed.members and not is_server(case, key)]
     busy = [key for key in strangers if case.standing(key).kind not in _ENDS and not case.standing(key).idle]
     return all(graph.closed(key) is None for key in busy)
-
-
-def _lost_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
-    """Below a server that idles by right: requests that it gave a process of their own and that nothing can bring to an end,
-    and those of the job who wait for their answers.
-
-    Requests in threads of the server are not looked at: the next request may wake one that waits.
-    """
-    idle = [goal for goal in goals if graph.node(goal).status is Status.IDLE]
-    helpers = [(pid, pid) for goal in idle for pid in case.helpmates(goal[0])]
-    requests = [key for key in helpers if serves_one(case, key) and _is_lost(graph, graph.closed(key))]
-    asking = [
-        key for key in helpers
-        if (need := graph.node(key).need) and any(target in requests for target in need.targets)
-    ]  # fmt: skip
-    found = [graph.closed(key) for key in (*requests, *asking)]
-    return [closed for closed in found if closed is not None and _is_lost(graph, closed)]
-
-
-def _is_lost(graph: Graph, closed: Closed | None) -> bool:
-    """It ends in something that nobody can do, or in threads of which the kernel says that they wait for each other, and
-    nobody whom the next request may wake is among those who could help.
-    """
-    if closed is None or any(graph.node(key).status is Status.IDLE for key in closed.members):
-        return False
-    return (closed.cycle and closed.exact) or any(isinstance(root, Nobody) for root in closed.roots)
-
-
-def _is_server(case: Case, key: ThreadKey) -> bool:
-    """A main thread that waits for requests, or for connections."""
-    waits = case.standing(key).kind is Wait.SERVICE or any(item.listens for item in case.waits_on(key))
-    return key[0] == key[1] and waits
 
 
 def _unknown(case: Case, graph: Graph, why: str) -> Diagnosis:
@@ -219,7 +188,7 @@ def _hides_its_wait(case: Case, goals: list[ThreadKey]) -> str:
 def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
     """It has waited for a while for one that gets on. Waiting for an end is no slowness: ends take their time."""
     waits_for_end = case.standing(goal).kind in (*_ENDS, Wait.SIGNAL)
-    if waits_for_end or _is_server(case, goal) or graph.node(goal).status is not Status.WAITS:
+    if waits_for_end or is_server(case, goal) or graph.node(goal).status is not Status.WAITS:
         return False
     stands = case.motion(goal) not in (Motion.MOVING, Motion.UNSEEN)
     return stands and case.now - stands_since(case, goal) >= SLOW_AFTER_S
