@@ -250,7 +250,8 @@ class Case(Tables):
         alive = [pid for pid in self.processes if self.is_alive(pid) and self.role(pid).kind not in HELPERS]
         return frozenset(
             pid for pid in alive if self.motion((pid, pid)) in (Motion.MOVING, Motion.SPINNING)
-            and self.standing((pid, pid)).kind not in _LOOKS_IN and not self.standing((pid, pid)).idle
+            and (self.standing((pid, pid)).kind not in _LOOKS_IN or self._works_between_naps(pid))
+            and not self.standing((pid, pid)).idle
         )  # fmt: skip
 
     def ended_at(self, pid: int) -> float | None:
@@ -277,6 +278,14 @@ class Case(Tables):
         """No connection that was seen leads to another one."""
         sockets = (item for item in self.snapshot.objects if item.kind == "socket" and not item.listens)
         return all(item.peer or not (item.path or "").startswith("tcp") for item in sockets)
+
+    def _works_between_naps(self, pid: int) -> bool:
+        """A rank whose own code gets on, also where each look finds it in a sleep: what ranks do is the work."""
+        return (
+            pid in self.ranks
+            and self.standing((pid, pid)).kind is Wait.SLEEP
+            and self.motion((pid, pid)) is Motion.MOVING
+        )
 
     # As a person is told
 

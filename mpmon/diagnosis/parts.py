@@ -89,7 +89,8 @@ def part(knot: Knot) -> Part | None:
     if is_outside(knot):
         return None
     child = knot.kind() == "process" and not knot.is_goal
-    if knot.context() in SERVED or knot.kind() in _WORKERS or child or is_asked(knot):
+    for_worker = any(knot.case.role(key[0]).kind in _WORKERS for key in knot.closed.path)
+    if knot.context() in SERVED or for_worker or child or is_asked(knot):
         return Part.WORKER
     return Part.PROGRAM
 

@@ -14,13 +14,16 @@ from __future__ import annotations
 from mpmon.diagnosis.balances import put_by_ended
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Suspect
-from mpmon.diagnosis.graph import Nobody
+from mpmon.diagnosis.graph import Absent, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.needs.dead import crashed_relatives
 from mpmon.diagnosis.waits import Wait
 
 _LOCKS = frozenset({Wait.LOCK, Wait.THREAD_LOCK, Wait.FILE_LOCK})
+
+
+_WITHOUT_TRACE = frozenset({Absent.RANK_ENDED, Absent.WORKER_REPLACED})
 
 
 def responsible(knot: Knot) -> tuple[Suspect, ...]:
@@ -30,6 +33,9 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(case.dead_suspect(gone.pid) for gone in knot.gone)
     if blamed := dict.fromkeys(pid for end in knot.closed.roots if isinstance(end, Nobody) for pid in end.blame):
         return tuple(case.suspect((pid, pid)) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed)
+    if knot.nobody and knot.nobody.reason in _WITHOUT_TRACE:
+        # Nothing tells which process it was, and nobody else is to blame for it.
+        return ()
     if knot.ending not in (Ending.CYCLE, Ending.OPEN):
         return tuple(map(case.suspect, knot.roots))
     if lost := _lost_producers(knot):

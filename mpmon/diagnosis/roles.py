@@ -104,27 +104,52 @@ def roles(
         role = _role(process, by_pid, rows, main, found, names=names, given=given, starters=starters)
         before = known.get(process.pid)
         found[process.pid] = before if before and _holds(before, role) else role
-    return {**found, **_numbered_ranks([row for row in processes if not row.ended], found)}
+    return {**found, **_numbered_ranks([row for row in processes if not row.ended], found, known)}
 
 
-def _numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role]) -> dict[int, Role]:
+def _numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role], known: Mapping[int, Role]) -> dict[int, Role]:
     """Ranks that do not say their number, where all ranks of the job run here: by LOCAL_RANK, and who is left has the number
-    that is left.  Lightning starts the others from rank 0 itself, which has no variables.
+    that is left (Lightning starts the others from rank 0 itself, which has no variables); else by their place among the ranks
+    that one process has started, which is a guess.
     """
     ranks = {row.pid: found[row.pid] for row in alive if found[row.pid].kind == "rank"}
     size = max((role.world_size or 0 for role in ranks.values()), default=0)
     numbers = {
         pid: number for pid, role in ranks.items()
-        if (number := role.local_rank if role.rank is None else role.rank) is not None
+        if (number := role.local_rank if role.rank is None else role.rank) is not None and not role.guessed
     }  # fmt: skip
-    free = set(range(size)) - set(numbers.values())
-    if len(ranks) != size or len(set(numbers.values())) < len(numbers) or len(free) > 1:
+    missing = [pid for pid in ranks if pid not in numbers]
+    if len(set(numbers.values())) < len(numbers):
         return {}
-    numbers.update((pid, min(free)) for pid in ranks.keys() - numbers.keys())
+    left = set(range(size)) - set(numbers.values())
+    if len(ranks) == size and len(missing) == len(left) == 1:
+        numbers.update(zip(missing, left, strict=True))
+        missing = []
+    told = {pid: role for pid, role in ranks.items() if role.rank is None and pid in numbers}
     return {
-        pid: msgspec.structs.replace(role, name=f"rank {numbers[pid]}", rank=numbers[pid], world_size=size)
-        for pid, role in ranks.items() if role.rank is None
-    }  # fmt: skip
+        **{pid: _with_number(role, numbers[pid], size) for pid, role in told.items()},
+        **(_guessed_ranks(missing, alive, ranks, known) if len(missing) == len(ranks) and size <= len(ranks) else {}),
+    }
+
+
+def _guessed_ranks(
+    pids: Sequence[int], alive: Sequence[Process], ranks: Mapping[int, Role], known: Mapping[int, Role]
+) -> dict[int, Role]:
+    """By place among the ranks of one parent; as before where none has come since."""
+    before = {pid: role for pid in pids if (role := known.get(pid)) and role.guessed and role.kind == "rank"}
+    if len(before) == len(pids):
+        return before
+    if len({ranks[pid].parent for pid in pids}) > 1:
+        return {}
+    eldest = sorted((row.start_time, row.pid) for row in alive if row.pid in ranks)
+    return {
+        pid: msgspec.structs.replace(_with_number(ranks[pid], place, ranks[pid].world_size), guessed=True)
+        for place, (_, pid) in enumerate(eldest)
+    }
+
+
+def _with_number(role: Role, number: int, size: int | None) -> Role:
+    return msgspec.structs.replace(role, name=f"rank {number}", rank=number, world_size=size or role.world_size)
 
 
 def still_hold(

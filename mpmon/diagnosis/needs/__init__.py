@@ -30,10 +30,9 @@ from mpmon.diagnosis.needs.ends import (
 from mpmon.diagnosis.needs.file_servers import file_server
 from mpmon.diagnosis.needs.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
-from mpmon.diagnosis.needs.output import end_or_output
 from mpmon.diagnosis.needs.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.needs.remote import remote_call, remote_end
-from mpmon.diagnosis.needs.servants import event_loop, future_result, loader_batch, pool_result
+from mpmon.diagnosis.needs.servants import end_or_callback, event_loop, future_result, loader_batch, pool_result
 from mpmon.diagnosis.needs.tasks import asked_tasks
 from mpmon.diagnosis.needs.threads import (
     gil_need,
@@ -169,7 +168,7 @@ NEEDS: dict[Wait, Callable[[Case, ThreadKey], Need | None]] = {
     Wait.LOADER_BATCH: loader_batch,
     Wait.POOL_RESULT: pool_result,
     Wait.FUTURE_RESULT: future_result,
-    Wait.JOIN_PROCESS: end_or_output,
+    Wait.JOIN_PROCESS: end_or_callback,
     Wait.CHILD: end_of_process,
     Wait.JOIN_THREAD: end_of_thread,
     Wait.EXIT: end_of_interpreter,

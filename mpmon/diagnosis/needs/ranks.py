@@ -6,7 +6,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.needs.dead import dead_relatives
+from mpmon.diagnosis.needs.dead import dead_relatives, forgotten_child
 from mpmon.diagnosis.needs.threads import native_mutex
 from mpmon.diagnosis.roles import HELPERS, target_of
 from mpmon.diagnosis.waits import ASYNCHRONOUS, POINT_TO_POINT, Wait
@@ -222,7 +222,12 @@ def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> Need | None
         return None
     names = several([f"rank {number}" for number in gone])
     why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, and it does not run here"
-    return Need((Nobody(why, reason=Absent.RANK_ENDED),), words=f"{words} with {names}, which ended", evidence=why)
+    forgotten = forgotten_child(case, key[0]) if len(gone) == 1 else None
+    return Need(
+        (Nobody(why, (forgotten,) if forgotten else (), Absent.RANK_ENDED),),
+        words=f"{words} with {names}, which ended",
+        evidence=why,
+    )
 
 
 def store_key(case: Case, key: ThreadKey) -> Need | None:

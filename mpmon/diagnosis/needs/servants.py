@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.frames import bare, has
+from mpmon.diagnosis.frames import bare, calls, has
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import gone_children, replaced
 from mpmon.diagnosis.needs.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.needs.objects import has_mail, other_ends
+from mpmon.diagnosis.needs.output import end_or_output
 from mpmon.diagnosis.needs.threads import other_threads
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Context, Wait, context
@@ -62,6 +63,14 @@ def _awaited_worker(case: Case, key: ThreadKey, workers: list[int]) -> int | Non
     number = (frame.known or {}).get("worker_id") if frame else None
     named = [pid for pid in workers if case.role(pid).name == f"dataloader worker {number}"]
     return named[-1] if named else None
+
+
+def end_or_callback(case: Case, key: ThreadKey) -> Need | None:
+    """The end of a process; of a pool, first of all the callback that keeps its results from being handed over."""
+    frame = case.standing(key).frame
+    of_pool = frame is not None and calls(frame, "multiprocessing/pool.py", ("join",))
+    busy = [other for other in case.threads(key[0]) if is_deliverer(case, other) and not case.standing(other).idle]
+    return _delivered(case, key) if of_pool and busy else end_or_output(case, key)
 
 
 def future_result(case: Case, key: ThreadKey) -> Need | None:

@@ -14,8 +14,6 @@ from mpmon.diagnosis.waits import Wait, in_own_code
 CAUSE = "debugger"
 NEEDS = frozenset({"stacks", "blocked"})
 
-_ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
-
 
 def claim(knot: Knot) -> Claim | None:
     """The root stands in a debugger's prompt."""
@@ -29,12 +27,12 @@ def claim(knot: Knot) -> Claim | None:
 
 
 def _unanswered(knot: Knot) -> Claim | None:
-    """`input()` from a pipe, whose only writers wait for the end of the one that asks."""
+    """`input()` from a pipe, whose only writers are stuck themselves: they wait for the end or output of the one that asks."""
     if knot.ending not in (Ending.CYCLE, Ending.OPEN):
         return None
     asks = next((key for key in knot.closed.members if _reads_input(knot, key)), None)
     targets = knot.targets(asks) if asks else ()
-    writers = [key for key in targets if isinstance(key, tuple) and knot.standing(key).kind in _ENDS]
+    writers = [key for key in targets if isinstance(key, tuple) and key in knot.closed.members]
     if asks is None or not writers or len(writers) < len(targets):
         return None
     name, parent = (knot.case.role(key[0]).name for key in (asks, writers[0]))

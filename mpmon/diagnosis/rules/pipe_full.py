@@ -28,12 +28,14 @@ def claim(knot: Knot) -> Claim | None:
             continue
         names = _name(knot, reader), knot.case.role(writer[0]).name
         what = "socket" if knot.standing(writer).kind is Wait.SOCKET else "pipe"
+        alone = {target[0] for target in need.targets if isinstance(target, tuple)} == {reader[0]}
+        could = f"{names[0]} alone could read it" if alone else f"{names[0]}, which could read it, does not"
         return Claim(
             summary=f"{names[0]} waits for {knot.waits_for(reader)}{knot.at(reader)}, but {names[1]} (pid "
-            f"{writer[0]}) cannot write its output: the {what} is full, and {names[0]} alone could read it",
+            f"{writer[0]}) cannot write its output: the {what} is full, and {could}",
             evidence=(need.evidence or f"pid {writer[0]} is blocked in write",),
             advice=("Use communicate(), or read the output while the process runs, or send it to a file.",),
-            certainty=Certainty.PROVED,
+            certainty=Certainty.PROVED if alone else Certainty.LIKELY,
         )
     return None
 

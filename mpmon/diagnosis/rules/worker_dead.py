@@ -105,6 +105,4 @@ def _replaced(knot: Knot) -> Claim | None:
             "Use ProcessPoolExecutor, which notices such a death and raises BrokenProcessPool.",
         ),
         certainty=Certainty.POSSIBLE,
-        # Where nothing tells which process it was, nobody else is to blame for it.
-        suspects=None if found.dead else (),
     )
