@@ -59,9 +59,15 @@ def _is_elsewhere(knot: Knot, key: ThreadKey) -> bool:
 
 
 def _left(knot: Knot, groups: dict[str, list[ThreadKey]], absent: list[ThreadKey]) -> Claim:
-    """Ranks that wait for something else, which only those in the collective could bring."""
+    """Ranks that wait for something else, which only those in the collective could bring.
+
+    Where most wait for a key of the store, whoever does not was to set it.
+    """
+    there = [key for keys in groups.values() for key in keys]
+    if len(absent) > len(there) and all(knot.standing(key).kind is Wait.STORE_KEY for key in absent):
+        return _left_without_key(knot, there, absent)
     names = several([knot.case.role(key[0]).name for key in absent])
-    others = several([knot.case.role(key[0]).name for keys in groups.values() for key in keys])
+    others = several([knot.case.role(key[0]).name for key in there])
     does = several(
         [f"{knot.case.role(key[0]).name} waits for {knot.waits_for(key)} at {knot.case.place(key)}" for key in absent]
     )
@@ -71,4 +77,18 @@ def _left(knot: Knot, groups: dict[str, list[ThreadKey]], absent: list[ThreadKey
         advice=("Let all ranks leave the loop in the same step: agree on it by a collective before the others go on.",),
         certainty=Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, absent)),
+    )
+
+
+def _left_without_key(knot: Knot, there: list[ThreadKey], absent: list[ThreadKey]) -> Claim:
+    """Those in a collective have gone past the place at which they were to set a key for all others."""
+    names = several([knot.case.role(key[0]).name for key in there])
+    others = several([knot.case.role(key[0]).name for key in absent])
+    return Claim(
+        summary=f"{others} wait for a key of the store{knot.at(absent[0])}, and {names}, which alone could set it, "
+        f"{'has' if len(there) == 1 else 'have'} gone on to {knot.standing(there[0]).words}{knot.at(there[0])}",
+        evidence=knot.edge_evidence(),
+        advice=("Set the key on every path of the rank that the others wait for, also after an error.",),
+        certainty=Certainty.LIKELY,
+        suspects=tuple(map(knot.case.suspect, there)),
     )

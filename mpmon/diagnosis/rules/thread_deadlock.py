@@ -24,7 +24,7 @@ def claim(knot: Knot) -> Claim | None:
     """A closed set of threads of one process."""
     if knot.ending not in (Ending.OPEN, Ending.CYCLE):
         return None
-    waiting = [key for key in knot.closed.members if knot.standing(key).kind in _BETWEEN_THREADS]
+    waiting = [key for key in knot.closed.members if _waits_for_thread(knot, key)]
     pids = {key[0] for key in waiting}
     if len(waiting) < 2 or len(pids) != 1:
         return None
@@ -40,6 +40,13 @@ def claim(knot: Knot) -> Claim | None:
         certainty=Certainty.PROVED if in_cycle else Certainty.LIKELY,
         suspects=tuple(map(knot.case.suspect, roots)),
     )
+
+
+def _waits_for_thread(knot: Knot, key: ThreadKey) -> bool:
+    """In what only threads wait in; or in the end of a pool, for a thread of its own process."""
+    kind, targets = knot.standing(key).kind, knot.targets(key)
+    of_pool = kind is Wait.JOIN_PROCESS and all(isinstance(row, tuple) and row[0] == key[0] for row in targets)
+    return kind in _BETWEEN_THREADS or of_pool
 
 
 def _evidence(knot: Knot, keys: list[ThreadKey]) -> tuple[str, ...]:
