@@ -1,4 +1,4 @@
-"""mpmon tells why a multi-process Python job hangs: who must move first, on which line, and the proof.
+"""mpmon tells why a multi-process Python job hangs: which process blocks the others, on which line, and the proof.
 
 The map of the house, from the ground up; nothing below knows what is above (checked by import contracts):
 

@@ -7,7 +7,9 @@ import argparse
 from mpmon import __version__
 from mpmon.commands import COMMANDS
 
-DESCRIPTION = "Tells why a multi-process PyTorch job hangs: who must move first, on which line, and the proof."
+DESCRIPTION = (
+    "Tells why a multi-process PyTorch job hangs: which process blocks the others, on which line, and the proof."
+)
 
 DEFAULT_THEME = "ansi-dark"
 """The colours of the user's terminal."""

@@ -159,7 +159,7 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot
     if case.history.watched_s < MIN_WATCH_S:
         verdict, because = (
             Verdict.UNKNOWN,
-            f"looked for {case.history.watched_s:.1f} s only, which is too short to tell",
+            f"observed for {case.history.watched_s:.1f} s only, which is too short to tell",
         )
     elif hidden := _hides_its_wait(case, goals):
         verdict, because = Verdict.UNKNOWN, hidden
@@ -218,7 +218,7 @@ def _claim(knot: Knot) -> tuple[str, Claim]:
         claim = rule.claim(knot)
         if claim:
             return rule.CAUSE, claim
-    words = f"{knot.role()} is {knot.doing()}, and nobody who could help can move"
+    words = f"{knot.role()} is {knot.doing()}, and everyone who could unblock it is blocked too"
     return _nearest_cause(knot), Claim(summary=words, evidence=knot.edge_evidence(), certainty=Certainty.POSSIBLE)
 
 
@@ -366,9 +366,9 @@ def _healthy_words(case: Case, goals: list[ThreadKey]) -> str:
     goal = next((goal for goal in goals if case.standing(goal).kind not in _ENDS), goals[0])
     name = case.role(goal[0]).name
     if case.standing(goal).idle:
-        return f"{name} is idle by right: it waits for {case.standing(goal).words}"
+        return f"{name} is idle, as expected: it waits for {case.standing(goal).words}"
     moves = case.motion(goal) is Motion.MOVING
-    said = f"{name} gets on: {doing(case, goal)}" if moves else f"{name} is {doing(case, goal)}"
+    said = f"{name} is making progress: {doing(case, goal)}" if moves else f"{name} is {doing(case, goal)}"
     return f"{said}{_above(case)}"
 
 
@@ -387,4 +387,4 @@ def _slow_words(case: Case, graph: Graph, goal: ThreadKey) -> str:
         return words
     thread = f"thread {case.thread_name(helper)}"
     other = f"its {thread}" if helper[0] == goal[0] else case.role(helper[0]).name
-    return f"{words} for {other}, which gets on: {doing(case, helper)}"
+    return f"{words} for {other}, which is making progress: {doing(case, helper)}"

@@ -208,9 +208,9 @@ class Knot:
     def burning(self) -> str:
         """How the root computes and gets nowhere: what every look found."""
         if self.context():
-            return f"{self.role()} burns CPU inside one call: every look finds the same arguments"
+            return f"{self.role()} is busy-looping in one call: every look finds the same arguments"
         return (
-            f"{self.role()} burns CPU inside one call: no loop variable and no counter in it gets on, and it has read and "
+            f"{self.role()} is busy-looping in one call: no loop variable or counter in it changes, and it has read and "
             "written nothing meanwhile"
         )
 
@@ -299,18 +299,16 @@ def doing(case: Case, key: ThreadKey, since: str = "") -> str:
     if standing.kind is Wait.STOPPED:
         return standing.words + at
     if motion is Motion.SPINNING:
-        return f"running without getting anywhere{at}"
+        return f"busy-looping{at}"
     if standing.kind is Wait.SLEEP:
-        return ("asleep" if motion is not Motion.NAPPING else "sleeping again and again") + at + until(case, key)
+        return ("asleep" if motion is not Motion.NAPPING else "polling with short sleeps") + at + until(case, key)
     if standing.kind is Wait.RUNNING:
         return f"running{at}"
     if standing.kind is Wait.FILE:
         return standing.words + at
     if standing.kind is Wait.UNKNOWN:
         hidden = key in case.blocked and case.blocked[key].syscall is None
-        return (
-            "not to be read" if hidden else f"in {standing.words}{at}" if key in case.blocked else "not looked at yet"
-        )
+        return "unreadable" if hidden else f"in {standing.words}{at}" if key in case.blocked else "not looked at yet"
     return f"waiting for {standing.words}{at}"
 
 

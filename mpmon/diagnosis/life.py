@@ -47,13 +47,13 @@ def signs_of_life(case: Case, key: ThreadKey) -> str | None:
     if any(was_fed(case, child) for child in case.clients.get(pid, ())):
         return "its workers were given work"
     if any(_gets_on(case, helper) for helper in _helpers(case, pid)):
-        return "a process that it has started gets on"
+        return "a process that it has started makes progress"
     polls = key == (pid, pid) and case.motion(key) is Motion.NAPPING and context(case.stacks.get(key)) is None
     if polls and case.at_work - {pid}:
-        return "another process of the job gets on"
+        return "another process of the job makes progress"
     others = [other for other in case.threads(pid) if other != key]
     if any(case.motion(other) is Motion.MOVING for other in others):
-        return "another of its threads gets on"
+        return "another of its threads makes progress"
     return None
 
 

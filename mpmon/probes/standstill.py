@@ -17,6 +17,7 @@ import errno
 import os
 import re
 import threading
+from queue import SimpleQueue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,28 +77,66 @@ def remember_start(pid: int, start_ticks: int | None) -> None:
         silent[pid] = start_ticks
 
 
-def patiently(work: Callable[[], Result]) -> Result:
-    """What this work returns, which reads /proc in a thread of its own.
+class Reader:
+    """A thread that reads /proc, and another one when that is left behind.
 
-    Raises:
-        LeftBehind: it stands still about a process that is `silent` now. Should that end, the work goes on in its thread, and
-            what it returns is lost.
-        Exception: what the work raised.
+    One thread does all, and does not end before it is told to: a helper that a thread has started ends with that thread
+    (PR_SET_PDEATHSIG(2const)).
     """
-    results: list[Result] = []
-    task = _Task(lambda: results.append(work()))
-    threading.Thread(target=task.run, name="mpmon reads", daemon=True).start()
-    task.wait()
-    return results[0]
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[_Task | None] | None = None
+
+    def do(self, work: Callable[[], Result]) -> Result:
+        """What this work returns.
+
+        Raises:
+            LeftBehind: it stands still about a process that is `silent` now. Should that end, the work goes on in its thread,
+                and what it returns is lost.
+            Exception: what the work raised.
+        """
+        if self._tasks is None:
+            self._tasks = SimpleQueue()
+            threading.Thread(target=_serve, args=(self._tasks,), name="mpmon reads", daemon=True).start()
+        results: list[Result] = []
+        task = _Task(lambda: results.append(work()))
+        self._tasks.put(task)
+        try:
+            task.wait()
+        except LeftBehind:
+            self._tasks = None
+            raise
+        return results[0]
+
+    def close(self) -> None:
+        """Let the thread end."""
+        if self._tasks is not None:
+            self._tasks.put(None)
+            self._tasks = None
 
 
-def persistently(work: Callable[[], Result]) -> Result:
+def patiently(work: Callable[[], Result]) -> Result:
+    """As `Reader.do`, once."""
+    reader = Reader()
+    try:
+        return reader.do(work)
+    finally:
+        reader.close()
+
+
+def persistently(work: Callable[[], Result], reader: Reader | None = None) -> Result:
     """What this work returns, begun anew for each process about which it stood still."""
+    do = reader.do if reader else patiently
     while True:
         try:
-            return patiently(work)
+            return do(work)
         except LeftBehind:
             continue
+
+
+def _serve(tasks: SimpleQueue[_Task | None]) -> None:
+    while (task := tasks.get()) is not None:
+        task.run()
 
 
 class _Task:

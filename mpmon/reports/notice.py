@@ -33,7 +33,7 @@ def _event(event: Event, observation: Observation) -> Iterator[str]:
 def _finding(finding: Finding) -> Iterator[str]:
     yield f"  {finding.summary}."
     yield f"  cause: {finding.cause} ({finding.certainty.value})"
-    yield from (f"  must move first: {_suspect(suspect)}" for suspect in finding.suspects[:2])
+    yield from (f"  blocked by: {_suspect(suspect)}" for suspect in finding.suspects[:2])
     yield from (f"  - {line}" for line in finding.advice)
 
 

@@ -46,7 +46,7 @@ def _lines(observation: Observation) -> Iterator[str]:
     yield from sharing.lines(observation)
     yield from _not_known(diagnosis)
     yield ""
-    yield f"looked for {observation.watched_s:.1f} s"
+    yield f"observed for {observation.watched_s:.1f} s"
 
 
 def _headline(snapshot: Snapshot, diagnosis: Diagnosis) -> str:
@@ -101,7 +101,7 @@ def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
         yield f"  {suspect.role} (pid {suspect.pid}) is dead: {suspect.end or 'ended'}"
         return
     stack = next((row for row in snapshot.stacks if (row.pid, row.tid) == (suspect.pid, suspect.tid)), None)
-    yield f"  {suspect.role} (pid {suspect.pid}) must move first, in {suspect.thread}{':' if stack else ''}"
+    yield f"  {suspect.role} (pid {suspect.pid}) blocks the others, in {suspect.thread}{':' if stack else ''}"
     if stack:
         frames, notes = tuple(own_frames(stack)), holding.by_frame(snapshot, stack)
         for at, frame in enumerate(frames[:MOST_FRAMES]):

@@ -11,7 +11,7 @@ from mpmon.diagnosis import Chronicle, History, Memory, diagnose
 from mpmon.diagnosis.findings import Observation
 from mpmon.errors import CannotTell, MpmonError
 from mpmon.model import Snapshot
-from mpmon.probes.standstill import LeftBehind, patiently, persistently, remember_start
+from mpmon.probes.standstill import LeftBehind, Reader, persistently, remember_start
 from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
 
@@ -70,7 +70,8 @@ class LiveWatch:
             CannotTell: there is no such process.
         """
         self._clock = LiveClock()
-        self._make_sampler = lambda: persistently(lambda: make_sampler(self._clock.now))
+        self._reader = Reader()
+        self._make_sampler = lambda: persistently(lambda: make_sampler(self._clock.now), self._reader)
         try:
             self._sampler = self._make_sampler()
         except ProcessLookupError as problem:
@@ -99,12 +100,13 @@ class LiveWatch:
                 snapshot = self._round()
         finally:
             self._sampler.close()
+            self._reader.close()
 
     def _round(self) -> Snapshot:
         """The next snapshot; where a sampler stands still about a process, that of a new one, which leaves it alone."""
         while True:
             try:
-                return patiently(self._sampler.round)
+                return self._reader.do(self._sampler.round)
             except LeftBehind as problem:
                 remember_start(problem.pid, self._sampler.start_ticks(problem.pid))
                 self._sampler.close()

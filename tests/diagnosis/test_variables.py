@@ -29,7 +29,7 @@ def naps(contents: Callable[[int], int], *frames: str) -> Diagnosis:
 def test_a_loop_of_a_module_that_counts_gets_on() -> None:
     found = naps(lambda second: second)
     assert found.verdict is Verdict.HEALTHY
-    assert found.because.startswith("main gets on")
+    assert found.because.startswith("main is making progress")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_thread_that_another_one_waits_for_is_named() -> None:
 
     found = diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)])
     assert found.verdict is Verdict.SLOW
-    assert "for its thread Thread-1, which gets on" in found.because
+    assert "for its thread Thread-1, which is making progress" in found.because
 
 
 def test_counting_inside_of_a_task_that_does_not_end_is_no_progress() -> None:

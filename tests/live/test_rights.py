@@ -60,7 +60,7 @@ def check_stopped(report: dict[str, Any], text: str, program: Program) -> None:
     assert [row["pid"] for row in finding["suspects"]] == [child]
     assert {row["pid"]: row["state"] for row in report["processes"]} == {program.pid: "S", child: "T"}
     check_undecided(report, text)
-    assert "not to be read (for " in text
+    assert "unreadable (for " in text
 
 
 def check_undecided(report: dict[str, Any], text: str) -> None:

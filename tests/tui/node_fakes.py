@@ -52,7 +52,10 @@ def node(*, hung: bool) -> Observation:
         return observe(
             snapshot,
             Diagnosis(
-                verdict=Verdict.HEALTHY, since=NOW - 60, because="rank 0 gets on: running", processes=_views(hung=False)
+                verdict=Verdict.HEALTHY,
+                since=NOW - 60,
+                because="rank 0 is making progress: running",
+                processes=_views(hung=False),
             ),
         )
     finding = _finding()

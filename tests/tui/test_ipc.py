@@ -451,7 +451,7 @@ def test_the_page_begins_with_what_a_suspect_does_not_read() -> None:
 
     assert first.split(" · ")[0].strip() == "loader index queue 1"
     assert "2 items" in second
-    assert third.strip() == "to be read by dataloader worker 1 (4121), who must move first"
+    assert third.strip() == "to be read by dataloader worker 1 (4121), who blocks the others"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])

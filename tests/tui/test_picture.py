@@ -39,7 +39,7 @@ def test_many_that_wait_for_one_are_one_box() -> None:
         "   ┌─↓ rank 6 (6070) ───────────────────────────────────────────┐",
         "   │ next batch  train.py:40 in step                            │",
         "   └─┬──────────────────────────────────────────────────────────┘",
-        "   ┌─↓ dataloader worker 1 of rank 6 (6072) ── must move first ─┐",
+        "   ┌─↓ dataloader worker 1 of rank 6 (6072) ── blocks the rest ─┐",
         "   │ time.sleep  dataset.py:88 in download                      │",
         "   └────────────────────────────────────────────────────────────┘",
     ]
@@ -48,10 +48,10 @@ def test_many_that_wait_for_one_are_one_box() -> None:
 
 def test_two_that_wait_for_each_other_are_a_cycle() -> None:
     assert drawn(*last_finding("mp-lock-abba")) == [
-        "   ┌── process reindex (31505) ── must move first ──────┐←─┐",
+        "   ┌── process reindex (31505) ── blocks the rest ──────┐←─┐",
         "   │ a lock held by process evict  job.py:18 in reindex │  │",
         "   └─┬──────────────────────────────────────────────────┘  │",
-        "   ┌─↓ process evict (31506) ── must move first ────────┐  │",
+        "   ┌─↓ process evict (31506) ── blocks the rest ────────┐  │",
         "   │ a lock held by process reindex  job.py:27 in evict │──┘",
         "   └────────────────────────────────────────────────────┘",
     ]
@@ -59,7 +59,7 @@ def test_two_that_wait_for_each_other_are_a_cycle() -> None:
 
 def test_one_that_waits_for_itself_is_a_cycle_of_one() -> None:
     *_, top, text, bottom = drawn(*last_finding("thread-lock-twice"))
-    assert "must move first" in top
+    assert "blocks the rest" in top
     assert top.endswith("┐←─┐")
     assert text.endswith("│──┘")
     assert bottom.endswith("┘")
@@ -67,7 +67,7 @@ def test_one_that_waits_for_itself_is_a_cycle_of_one() -> None:
 
 def test_the_others_of_a_collective_share_a_box_in_the_cycle() -> None:
     assert drawn(*last_finding("uneven-batches")) == [
-        "   ┌── rank 2 (8369) ── must move first ─┐←─┐",
+        "   ┌── rank 2 (8369) ── blocks the rest ─┐←─┐",
         "   │ barrier  job.py:62 in train         │  │",
         "   └─┬───────────────────────────────────┘  │",
         "   ┌─↓ rank 0–1 (8367, 8368) ────────────┐  │",

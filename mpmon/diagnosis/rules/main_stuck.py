@@ -1,4 +1,4 @@
-"""The process that everybody serves does not return from its own code; its workers idle by right.
+"""The process that everybody serves does not return from its own code; its workers are idle.
 
 What it looks like: workers wait for work, nobody waits for them; the main thread spins or sleeps in the user's code, for
 a DataLoader often in the sampler.

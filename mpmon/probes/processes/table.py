@@ -12,6 +12,7 @@ from mpmon.model import Exit, Process, Thread, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.pidfds import Pidfds
 from mpmon.probes.processes.member import Member
+from mpmon.probes.standstill import persistently
 from mpmon.probes.stat import Stat, boot_time
 from mpmon.probes.tree import Tree
 from mpmon.probes.users import user_names
@@ -150,10 +151,14 @@ class ProcessTable:
         names = set(self._proc.names())
         self._known &= names
         unseen = sorted(int(name) for name in names - self._known if name.isdigit())
-        stats = {pid: stat for pid in unseen if (stat := Stat.read(self._proc, pid))}
+        # Any process of the machine may be one that does not answer; what is known of the job is not lost over it.
+        stats = persistently(lambda: self._stats(unseen)) if unseen else {}
         self._known |= names.difference(str(pid) for pid in unseen if pid not in stats)
         for pid in self._tree.joining(stats, self._members):
             self._adopt(pid, stats[pid])
+
+    def _stats(self, pids: Iterable[int]) -> dict[int, Stat]:
+        return {pid: stat for pid in pids if (stat := Stat.read(self._proc, pid))}
 
     def _adopt(self, pid: int, stat: Stat) -> None:
         member = Member(self._proc, pid, stat, self._boot, self._users)

@@ -185,7 +185,7 @@ def _one_in_full(scene: Scene, finding: Finding, number: int, width: int) -> lis
     drawn = drawn_pids(scene, finding)
     for suspect in finding.suspects:
         if suspect.pid not in drawn:
-            lines += wrap(_suspect_words(suspect), width, first="   must move first: ", then="     ", style="bad")
+            lines += wrap(_suspect_words(suspect), width, first="   blocked by: ", then="     ", style="bad")
     lines += _listed("also wait" if drawn else "wait", _waiting(scene, finding, drawn), width)
     lines += _listed("before", throughput_before(scene, FLOWS) if finding is scene.finding else [], width)
     lines += _listed("evidence", finding.evidence, width)

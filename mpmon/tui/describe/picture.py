@@ -3,7 +3,7 @@
     ┌─ rank 0–6 ─────────────────────────────┐
     │ all_reduce  train.py:41 in step        │
     └─┬──────────────────────────────────────┘
-    ┌─↓ rank 7 (4108) ─── must move first ───┐←─┐
+    ┌─↓ rank 7 (4108) ─── blocks the rest ───┐←─┐
     │ barrier  train.py:44 in step           │──┘
     └────────────────────────────────────────┘
 
@@ -32,7 +32,7 @@ MOST_BOXES = 9
 """A longer chain loses its middle."""
 
 NARROWEST = 24
-FIRST = "must move first"
+FIRST = "blocks the rest"
 WAITS_FOR_ITSELF = "self-deadlock"
 """The cause of a cycle of one."""
 

@@ -58,7 +58,7 @@ def in_full(scene: Scene, view: QueueView, width: int) -> list[Line]:
     lines += indented([f"{_content(view)} · {_flow(scene, view)}"], width)
     if is_unread_by_suspect(scene, view):
         readers = names_of(scene, sorted(scene.suspects.intersection(view.consumers)))
-        lines += indented([f"to be read by {readers}, who must move first"], width, style="bad")
+        lines += indented([f"to be read by {readers}, who blocks the others"], width, style="bad")
     lines += indented(_waiting(scene, view, to_put=True), width, style="warn")
     lines += indented(_waiting(scene, view, to_put=False), width)
     for name, lock, waiting in (("get", view.read_lock, view.blocked_get), ("put", view.write_lock, view.blocked_put)):
