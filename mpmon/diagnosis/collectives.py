@@ -1,8 +1,13 @@
-"""Which rank is in which collective, from frames and Flight Recorders: the ground the rules about ranks share."""
+"""Which rank is in which collective, from frames and Flight Recorders, and how the odd ones differ from the others.
+
+Every rank waits for every other one, so the chain of waiters says nothing: what they are in has to.  `split` asks from what
+tells most to what tells least, and the first answer is the only one; rules only put it into words.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from enum import Enum
 
 import msgspec
 
@@ -10,7 +15,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
-from mpmon.diagnosis.waits import BACKWARD, Wait, user_lines
+from mpmon.diagnosis.waits import ASYNCHRONOUS, BACKWARD, POINT_TO_POINT, Wait, user_lines
 
 
 class Numbered(msgspec.Struct, frozen=True):
@@ -57,7 +62,130 @@ def operations(knot: Knot) -> dict[str, list[ThreadKey]]:
     return groups
 
 
-def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> list[ThreadKey]:
+class Differs(Enum):
+    """How some ranks differ from the others."""
+
+    GONE_ON = "it is in a collective, and most others wait for it point to point"
+    DIRECTION = "all of them send, or all receive"
+    KEY = "they have passed the place at which they were to set a key for most"
+    ELSEWHERE = "they wait for what only those in the collective could bring"
+    LEFT_BACKWARD = "they do not reduce gradients as the others do"
+    OPERATION = "they are in another operation"
+    NUMBER = "their numbers, sizes or types show that it is another operation of the same name"
+    ROOT = "they name another root"
+    GROUP = "they came with another group"
+    ARGUMENT = "they have another value at hand"
+    LINE = "they came there from another line"
+
+
+class Split(msgspec.Struct, frozen=True):
+    """Those of a set of ranks that do something else than the others."""
+
+    how: Differs
+    odd: tuple[ThreadKey, ...]
+    groups: dict[str, list[ThreadKey]]
+    """By operation; for LINE by place."""
+    name: str = ""
+    """Of the argument or the variable, for ROOT and ARGUMENT; of the operation that all are in."""
+    others: tuple[ThreadKey, ...] = ()
+    """Who waits for those."""
+    numbers: Numbered = Numbered()
+
+
+def split(knot: Knot) -> Split | None:
+    """How ranks that wait for each other differ; `None` of sets without collectives, and where nothing tells."""
+    groups = operations(knot)
+    if not groups:
+        return None
+    return _point_to_point(knot, groups) or _absent(knot, groups) or _different(knot, groups)
+
+
+def _point_to_point(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | None:
+    if (end := _gone_on(knot, groups)) is not None:
+        waiting = [key for name, keys in groups.items() if name in _ONE_SIDED for key in keys]
+        return Split(Differs.GONE_ON, (end,), groups, others=tuple(waiting))
+    if knot.ending is Ending.CYCLE and all(len(knot.targets(key)) == 1 for key in knot.roots):
+        groups = {name: found for name, keys in groups.items() if (found := [key for key in keys if key in knot.roots])}
+    if groups and (set(groups) <= _SENDS or set(groups) <= _RECEIVES):
+        return Split(Differs.DIRECTION, tuple(key for keys in groups.values() for key in keys), groups)
+    return None
+
+
+_ONE_SIDED = POINT_TO_POINT | {ASYNCHRONOUS}
+_SENDS = frozenset({"send", "isend", "send_object_list"})
+_RECEIVES = frozenset({"recv", "irecv", "recv_object_list"})
+
+
+def _gone_on(knot: Knot, groups: dict[str, list[ThreadKey]]) -> ThreadKey | None:
+    """One rank in a collective, for which more ranks wait point to point than are in that collective."""
+    waiting = [key for name, keys in groups.items() if name in _ONE_SIDED for key in keys]
+    others = [key for name, keys in groups.items() if name not in _ONE_SIDED for key in keys]
+    ends = {_leads_to(knot, key, waiting) for key in waiting}
+    end = next(iter(ends), None)
+    return end if len(ends) == 1 and end in others and len(waiting) > len(others) else None
+
+
+def _leads_to(knot: Knot, key: ThreadKey, waiting: list[ThreadKey]) -> ThreadKey | None:
+    """The first that waits for nobody point to point, from one to the only one it waits for; `None` where there is none."""
+    seen: list[ThreadKey] = []
+    while key in waiting:
+        target = knot.targets(key)[0] if len(knot.targets(key)) == 1 else None
+        if not isinstance(target, tuple) or target in seen:
+            return None
+        seen.append(key)
+        key = target
+    return key
+
+
+_FOR_OTHERS = frozenset({Wait.STORE_KEY, Wait.RENDEZVOUS, Wait.SOCKET, Wait.QUEUE_GET, Wait.PROCESS_EVENT})
+"""What a rank may wait for that only other processes bring."""
+
+
+def _absent(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | None:
+    """Ranks that are in no collective any more."""
+    mains = [key for key in sorted(knot.closed.members) if key[0] == key[1] and knot.case.role(key[0]).kind == "rank"]
+    absent = tuple(key for key in mains if knot.standing(key).kind in _FOR_OTHERS)
+    there = tuple(key for keys in groups.values() for key in keys)
+    if not absent:
+        return None
+    if len(absent) > len(there) and all(knot.standing(key).kind is Wait.STORE_KEY for key in absent):
+        return Split(Differs.KEY, there, groups, others=absent)
+    return Split(Differs.ELSEWHERE, absent, groups, others=there)
+
+
+def _different(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | None:
+    numbers = numbered(knot)
+    if len(groups) == 1:
+        return _same_name(knot, groups, numbers)
+    if BACKWARD in groups:
+        return Split(Differs.LEFT_BACKWARD, numbers.odd or odd_ones_out(knot, groups), groups, numbers=numbers)
+    # Whoever only gives to the root, or is the root that only gives, may have gone on.
+    for keys in groups.values() if not numbers.odd else ():
+        if len(keys) > 1 and (found := with_another_root(keys, knot.case)):
+            return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
+    return Split(Differs.OPERATION, numbers.odd or odd_ones_out(knot, groups), groups, numbers=numbers)
+
+
+def _same_name(knot: Knot, groups: dict[str, list[ThreadKey]], numbers: Numbered) -> Split | None:
+    ((name, keys),) = groups.items()
+    if numbers.evidence:
+        return Split(Differs.NUMBER, numbers.odd, groups, numbers=numbers)
+    if found := with_another_root(keys, knot.case):
+        return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
+    odd, waiting = astray(keys, knot.case)
+    if odd:
+        return Split(Differs.GROUP, tuple(odd), groups, others=tuple(waiting))
+    if found := differing(keys, knot.case):
+        return Split(Differs.ARGUMENT, tuple(found[0]), groups, found[1])
+    places: dict[str, list[ThreadKey]] = {}
+    for key in keys:
+        places.setdefault(str(knot.case.place(key)), []).append(key)
+    if len(places) < 2 or name == BACKWARD:
+        return None
+    return Split(Differs.LINE, odd_ones_out(knot, places), places, name)
+
+
+def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> tuple[ThreadKey, ...]:
     """The ranks that do something else than most.
 
     Where it is a draw: not those in a backward pass, which every rank does in its turn; those in a barrier, to which one comes
@@ -69,7 +197,7 @@ def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> list[ThreadK
         rank = min((knot.case.role(key[0]).rank or 0 for key in keys), default=0)
         return len(keys), name == BACKWARD, name not in BARRIERS, rank
 
-    return min(groups.items(), key=oddness)[1]
+    return tuple(min(groups.items(), key=oddness)[1])
 
 
 def astray(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], list[ThreadKey]]:

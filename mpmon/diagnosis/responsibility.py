@@ -6,6 +6,7 @@ members wait for one another, the kinds of their waits tell:
 - one waits for *room*, another, who alone could make it, for anything else: who could make room does not, and is responsible;
 - one waits for an *item*, and a producer has ended: that one is;
 - one waits for a *lock*, its holder for anything else: the holder keeps what others need, and is responsible;
+- ranks wait for each other in collectives: those that differ from the others are, see `collectives.split`;
 - all wait for the same kind of thing: all of them are.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.balances import put_by_ended
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.collectives import split
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, Nobody
 from mpmon.diagnosis.history import ThreadKey
@@ -38,6 +40,8 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return ()
     if knot.ending not in (Ending.CYCLE, Ending.OPEN):
         return tuple(map(case.suspect, knot.roots))
+    if (found := split(knot)) and found.odd:
+        return tuple(map(case.suspect, found.odd))
     if lost := _lost_producers(knot):
         return tuple(map(case.dead_suspect, lost))
     found = _makers_of_room(knot) or _holders_of_locks(knot)
