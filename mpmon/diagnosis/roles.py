@@ -228,6 +228,28 @@ def program(process: Process) -> str:
     return (process.exe or command[0]).rpartition("/")[2].removeprefix("-")
 
 
+def called(process: Process) -> str:
+    """What a person calls a program: the script or module that a Python runs, the file of any other one; empty where its command
+    line does not tell.
+    """
+    first, *words = process.cmdline or (process.name,)
+    if not is_python(process):
+        return printable(first.rpartition("/")[2] or program(process))
+    for at, word in enumerate(words):
+        if word == "-m":
+            return printable("".join(words[at + 1 : at + 2]))
+        if word == "-c" or not word.startswith("-"):
+            return "" if word == "-c" else printable(word.rpartition("/")[2])
+    return ""
+
+
+def printable(name: str) -> str:
+    """A name that somebody gave, short enough for a line; empty where it is no plain text."""
+    if not (name.isascii() and name.isprintable()):
+        return ""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
 def is_python(process: Process) -> bool:
     """It runs a Python, by the name of that."""
     return "python" in program(process)
@@ -369,7 +391,8 @@ class _Reader:
             return Role(name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent)
         if self._has_process_object() or self._spawned() or self._ended_fork() or self._forked():
             return named_process(self.given, self.parent, self._rank_of_parent())
-        return Role(name="subprocess", kind="subprocess", rank=self._rank_of_parent(), parent=self.parent)
+        name = f"subprocess {called(self.process)}".rstrip()
+        return Role(name=name, kind="subprocess", rank=self._rank_of_parent(), parent=self.parent)
 
     def _has_process_object(self) -> bool:
         """Whatever its command line says by now; one that runs another program since is no process of multiprocessing."""
@@ -415,10 +438,7 @@ def given_name(row: Remembered) -> str | None:
 
     Names that are not ASCII cannot be read from memory: they come as nonsense.
     """
-    name = row.name.strip()
-    if not (name and name.isascii() and name.isprintable()):
-        return None
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    return printable(row.name.strip()) or None
 
 
 def target_of(frames: Iterable[Frame]) -> str | None:

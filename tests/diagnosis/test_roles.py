@@ -79,7 +79,7 @@ def test_a_loader_worker_inherits_the_rank_and_is_none() -> None:
         13, parent=11, name="ffmpeg", cmdline=("ffmpeg",), exe="/usr/bin/ffmpeg", environment={"RANK": "5"}
     )
     assert names(process(), rank, worker, helper)[12] == "dataloader worker 0"
-    assert names(process(), rank, worker, helper)[13] == "subprocess"
+    assert names(process(), rank, worker, helper)[13] == "subprocess ffmpeg"
 
 
 def test_mp_spawn_has_the_rank_in_its_wrapper() -> None:
@@ -128,7 +128,7 @@ def test_a_manager_is_known_by_its_loop() -> None:
 
 
 def test_what_is_no_python() -> None:
-    assert names(process(), process(9, parent=ROOT, name="ffmpeg", cmdline=("ffmpeg",)))[9] == "subprocess"
+    assert names(process(), process(9, parent=ROOT, name="ffmpeg", cmdline=("ffmpeg",)))[9] == "subprocess ffmpeg"
 
 
 def test_a_role_once_seen_is_kept() -> None:
@@ -220,7 +220,7 @@ def test_one_that_changed_its_command_line_is_still_a_process_of_multiprocessing
     ffmpeg = process(9, parent=ROOT, cmdline=("ffmpeg",), exe="/usr/bin/ffmpeg")
     assert names(process(), retitled)[9] == "subprocess"
     assert names(process(), retitled, called("gauge"))[9] == "process gauge"
-    assert names(process(), ffmpeg, called("gauge"))[9] == "subprocess"
+    assert names(process(), ffmpeg, called("gauge"))[9] == "subprocess ffmpeg"
 
 
 @pytest.mark.parametrize("nonsense", ["", "  ", "two\nlines", "\x1b[2J", "\x00\x00\xe9\x7f", "Wörker"])

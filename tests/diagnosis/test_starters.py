@@ -65,7 +65,7 @@ def test_all_between_the_root_and_the_program_only_start_it() -> None:
 def test_the_eldest_of_several_is_the_main_program_and_a_command_beside_it_is_none() -> None:
     copy = process(4119, parent=ROOT, name="cp", cmdline=("cp", "a", "b"), exe="/usr/bin/cp")
     found = named(shell(), copy, process(PROGRAM, parent=ROOT), process(SECOND, parent=ROOT))
-    assert found == {ROOT: "shell", 4119: "subprocess", PROGRAM: "main", SECOND: "subprocess"}
+    assert found == {ROOT: "shell", 4119: "subprocess cp", PROGRAM: "main", SECOND: "subprocess train.py"}
 
 
 def test_ranks_below_a_shell_keep_their_names() -> None:
@@ -75,7 +75,7 @@ def test_ranks_below_a_shell_keep_their_names() -> None:
 
 def test_a_shell_that_python_starts_is_a_subprocess() -> None:
     found = named(process(), shell(CHILD, parent=ROOT), process(4140, parent=CHILD))
-    assert found == {ROOT: "main", CHILD: "subprocess", 4140: "subprocess"}
+    assert found == {ROOT: "main", CHILD: "subprocess bash", 4140: "subprocess train.py"}
 
 
 def test_a_program_with_python_inside_is_no_launcher_once_its_frames_were_read() -> None:
@@ -83,7 +83,7 @@ def test_a_program_with_python_inside_is_no_launcher_once_its_frames_were_read()
     before = roles(rows, {}, ROOT, {}, {}, given={})
     found = roles(rows, {ROOT: [stack("main", "scene.py:3 render")]}, ROOT, before, {}, given={})
     assert found[ROOT] == Role(name="main", kind="main")
-    assert found[PROGRAM].name == "subprocess"
+    assert found[PROGRAM].name == "subprocess train.py"
 
 
 # Verdicts
