@@ -263,7 +263,8 @@ def _missing_number(case: Case, pid: int, numbered: re.Pattern[str]) -> int | No
     # A name may have any number in it, and more than one is missing below a high one.
     missing = set(range(1, highest)) - set(numbers) if highest <= len(numbers) + 1 else set[int]()
     known = len(missing) == 1 and len(numbers) == len(family) and pid in numbers.values()
-    return missing.pop() if known else None
+    # All children of one parent are counted together, those of which the name is not known as well.
+    return missing.pop() if known and not _unnamed(case, case.processes[pid].ppid, family) else None
 
 
 def _numbers(family: Iterable[Remembered], numbered: re.Pattern[str] = _NUMBERED) -> dict[int, int]:
@@ -284,10 +285,15 @@ def ended_relatives(case: Case, pid: int) -> list[int]:
 def _has_forgotten_one(case: Case, parent: int) -> bool:
     """Its children have higher numbers than there are names and children of unknown names."""
     family = [row for row in case.snapshot.remembered if row.pid == parent]
-    numbers, named = _numbers(family), {row.child for row in family}
-    unnamed = [child for child in case.children.get(parent, ()) if child not in named]
-    processes = [child for child in unnamed if case.role(child).kind not in (*HELPERS, "subprocess")]
-    return max(numbers, default=0) - len(numbers) > len(processes)
+    numbers = _numbers(family)
+    return max(numbers, default=0) - len(numbers) > len(_unnamed(case, parent, family))
+
+
+def _unnamed(case: Case, parent: int, family: Iterable[Remembered]) -> list[int]:
+    """Children that multiprocessing has made and of which the name is not known."""
+    named = {row.child for row in family}
+    children = (child for child in case.children.get(parent, ()) if child not in named)
+    return [child for child in children if case.role(child).kind not in (*HELPERS, "subprocess")]
 
 
 MOST_BETWEEN = 1000

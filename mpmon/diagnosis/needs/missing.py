@@ -68,7 +68,13 @@ def left_in_parent(case: Case, key: ThreadKey) -> bool:
         return True
     parent = case.role(key[0]).parent
     others = [other for other in case.threads(parent or 0) if other[0] != other[1]]
-    return not all(case.standing(other).kind is Wait.SERVICE for other in others)
+    return not all(case.standing(other).kind is Wait.SERVICE or _is_of_pool(case, other) for other in others)
+
+
+def _is_of_pool(case: Case, key: ThreadKey) -> bool:
+    """It hands tasks out, also while it takes them from the program, and answers nobody."""
+    stack = case.stacks.get(key)
+    return stack is not None and has(stack, "multiprocessing/pool.py", ("_handle_tasks", "_handle_workers"))
 
 
 def deliverer_in_parent(case: Case, key: ThreadKey) -> ThreadKey | None:

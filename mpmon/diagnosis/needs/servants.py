@@ -123,12 +123,23 @@ def _delivered(case: Case, key: ThreadKey) -> Need | None:
     return None
 
 
+def _feeding(case: Case, key: ThreadKey) -> tuple[ThreadKey, ...]:
+    """The pool's thread that hands tasks out, held up in the iterable that the program gave it."""
+    threads = (other for other in case.threads(key[0]) if other != key and not case.standing(other).idle)
+    return tuple(other for other in threads if (stack := case.stacks.get(other)) and has(stack, *_HANDS_OUT))
+
+
+_HANDS_OUT = ("multiprocessing/pool.py", ("_handle_tasks",))
+
+
 def pool_result(case: Case, key: ThreadKey) -> Need | None:
     """Busy workers of the pool, or busy threads of an executor in this process."""
     if need := _delivered(case, key):
         return need
     workers = pool_workers(case, key[0])
     busy = [*busy_threads(case, workers), *_executor_threads(case, key)]
+    if not busy and (feeding := _feeding(case, key)):
+        return Need(feeding, words="tasks that the pool takes from the program", evidence=_idle_words(case, workers))
     if busy:
         return Need(tuple(busy), words="result of a pool task", evidence=_idle_words(case, workers))
     if gone := gone_children(case, key[0], "pool worker"):
