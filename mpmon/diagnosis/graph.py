@@ -250,6 +250,8 @@ class Graph:
             return list(dict.fromkeys(outside)), False
         if asked := self._asked(members):
             return asked, False
+        if deserted := [key for key in members if self._is_deserted(self.node(key), able)]:
+            return list[Target](deserted), False
         if cycle := self._cycle(members, able, exact=False):
             return list(cycle), True
         waiting = [(key, need) for key in members if (need := self.node(key).need)]
@@ -262,6 +264,12 @@ class Graph:
         needs = [need for key in members if (need := self.node(key).need) and need.polled]
         found = dict.fromkeys(target for need in needs for target in need.targets)
         return [target for target in found if not self._asks(target)]
+
+    def _is_deserted(self, node: Node, able: set[ThreadKey]) -> bool:
+        """It waits for those only who wait for work themselves, and nobody who could go on will give them any."""
+        targets = list(_threads(node)) if node.status is Status.WAITS else []
+        idle = all(target not in able and self.node(target).status is Status.IDLE for target in targets)
+        return bool(targets) and idle and len(targets) == len(node.need.targets if node.need else ())
 
     def _asks(self, target: Target) -> bool:
         need = self.node(target).need if isinstance(target, tuple) else None

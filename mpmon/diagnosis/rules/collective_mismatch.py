@@ -120,6 +120,21 @@ def _other_argument(knot: Knot, found: Split) -> Claim:
     )
 
 
+def _two_threads(knot: Knot, found: Split) -> Claim:
+    """Each rank uses the group from two threads, and the turns differ."""
+    said = [
+        f"{knot.case.role(key[0]).name}: thread {knot.case.thread_name(key)} in {knot.standing(key).words}{knot.at(key)}"
+        for key in sorted((*found.odd, *found.others))
+    ]
+    return Claim(
+        summary=f"{several([knot.case.role(key[0]).name for key in found.odd])} are in collectives with two threads each, and "
+        f"their turns differ: {several(said)}",
+        evidence=tuple(said),
+        advice=("Give each thread a process group of its own (dist.new_group), or let one thread do all collectives.",),
+        certainty=Certainty.LIKELY,
+    )
+
+
 def _operation(found: Split) -> str:
     return next(iter(found.groups))
 
@@ -130,5 +145,6 @@ _TELLS: dict[Differs, Callable[[Knot, Split], Claim]] = {
     Differs.ROOT: _other_root,
     Differs.GROUP: _other_group,
     Differs.ARGUMENT: _other_argument,
+    Differs.THREADS: _two_threads,
     Differs.LINE: _other_line,
 }
