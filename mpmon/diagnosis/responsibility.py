@@ -19,6 +19,7 @@ from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
+from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.needs.dead import crashed_relatives
 from mpmon.diagnosis.waits import Wait
 
@@ -33,6 +34,8 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
     case = knot.case
     if knot.gone:
         return tuple(case.dead_suspect(gone.pid) for gone in knot.gone)
+    if (met := meeting(knot)) and met.odd:
+        return tuple(map(case.suspect, met.odd))
     if blamed := dict.fromkeys(pid for end in knot.closed.roots if isinstance(end, Nobody) for pid in end.blame):
         return tuple(case.suspect((pid, pid)) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed)
     if knot.nobody and knot.nobody.reason in _WITHOUT_TRACE:
