@@ -19,9 +19,11 @@ from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
+from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.meeting import meeting
+from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import crashed_relatives
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import Wait, in_own_code
 
 _LOCKS = frozenset({Wait.LOCK, Wait.THREAD_LOCK, Wait.FILE_LOCK})
 
@@ -38,6 +40,12 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(map(case.suspect, met.odd))
     if blamed := dict.fromkeys(pid for end in knot.closed.roots if isinstance(end, Nobody) for pid in end.blame):
         return tuple(case.suspect((pid, pid)) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed)
+    if knot.in_handler:
+        return (case.suspect(knot.in_handler[0]),)
+    if asks := unanswered_prompt(knot):
+        return (case.suspect(asks),)
+    if mates := crashed_mates(knot) or polled_for(knot):
+        return tuple(map(case.dead_suspect, mates))
     if knot.nobody and knot.nobody.reason in _WITHOUT_TRACE:
         # Nothing tells which process it was, and nobody else is to blame for it.
         return ()
@@ -49,6 +57,26 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(map(case.dead_suspect, lost))
     found = _makers_of_room(knot) or _holders_of_locks(knot)
     return tuple(map(case.suspect, found or (knot.roots if knot.ending is Ending.CYCLE else knot.roots[:1])))
+
+
+def unanswered_prompt(knot: Knot) -> ThreadKey | None:
+    """Who reads its standard input, a pipe whose only writers are stuck themselves."""
+    if knot.ending not in (Ending.CYCLE, Ending.OPEN):
+        return None
+    asks = next((key for key in knot.closed.members if _reads_input(knot, key)), None)
+    targets = knot.targets(asks) if asks else ()
+    return asks if targets and all(target in knot.closed.members for target in targets) else None
+
+
+def _reads_input(knot: Knot, key: ThreadKey) -> bool:
+    row = knot.case.blocked.get(key)
+    return row is not None and row.syscall == "read" and row.args[:1] == (0,) and in_own_code(knot.case.stacks.get(key))
+
+
+def polled_for(knot: Knot) -> list[int]:
+    """Relatives that crashed, of one who looks again and again for something that they may have had to bring."""
+    polls = knot.ending is Ending.LEAF and knot.root and knot.standing().kind is Wait.SLEEP
+    return crashed_relatives(knot.case, knot.root[0]) if polls and knot.root and knot.motion() is Motion.NAPPING else []
 
 
 def waits_for_room(case: Case, key: ThreadKey) -> bool:

@@ -8,8 +8,9 @@ What to do: take the breakpoint out, or run that part with `num_workers=0` or on
 
 from __future__ import annotations
 
-from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.waits import Wait, in_own_code
+from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.responsibility import unanswered_prompt
+from mpmon.diagnosis.waits import Wait
 
 CAUSE = "debugger"
 NEEDS = frozenset({"stacks", "blocked"})
@@ -28,12 +29,9 @@ def claim(knot: Knot) -> Claim | None:
 
 def _unanswered(knot: Knot) -> Claim | None:
     """`input()` from a pipe, whose only writers are stuck themselves: they wait for the end or output of the one that asks."""
-    if knot.ending not in (Ending.CYCLE, Ending.OPEN):
-        return None
-    asks = next((key for key in knot.closed.members if _reads_input(knot, key)), None)
-    targets = knot.targets(asks) if asks else ()
-    writers = [key for key in targets if isinstance(key, tuple) and key in knot.closed.members]
-    if asks is None or not writers or len(writers) < len(targets):
+    asks = unanswered_prompt(knot)
+    writers = [key for key in knot.targets(asks) if isinstance(key, tuple)] if asks else []
+    if asks is None:
         return None
     name, parent = (knot.case.role(key[0]).name for key in (asks, writers[0]))
     return Claim(
@@ -43,10 +41,4 @@ def _unanswered(knot: Knot) -> Claim | None:
         advice=(
             "Close or redirect its standard input (stdin=subprocess.DEVNULL), or pass the answer with communicate().",
         ),
-        suspects=(knot.case.suspect(asks),),
     )
-
-
-def _reads_input(knot: Knot, key: tuple[int, int]) -> bool:
-    row = knot.case.blocked.get(key)
-    return row is not None and row.syscall == "read" and row.args[:1] == (0,) and in_own_code(knot.case.stacks.get(key))

@@ -55,5 +55,4 @@ def _in_handler(knot: Knot) -> Claim | None:
         ),
         advice=("Never wait in a handler of a signal: os.waitpid(-1, os.WNOHANG) until it returns 0, or set a flag.",),
         certainty=Certainty.LIKELY,
-        suspects=(knot.case.suspect(key),),
     )

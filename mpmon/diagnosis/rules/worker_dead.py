@@ -13,11 +13,10 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.mates import crashed_mates
-from mpmon.diagnosis.motion import Motion
-from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, death, did, evidence_of, replaced
+from mpmon.diagnosis.needs.dead import advice_on, death, did, evidence_of, replaced
 from mpmon.diagnosis.needs.servants import pool_workers
 from mpmon.diagnosis.parts import Loss, loss
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.responsibility import polled_for
 from mpmon.diagnosis.words import several
 
 CAUSE = "worker-dead"
@@ -63,15 +62,12 @@ def _beside_others(knot: Knot) -> Claim | None:
             *advice_on(knot.case, pids),
             "Whoever notices that a worker is gone must give the work it had to another one.",
         ),
-        suspects=tuple(map(knot.case.dead_suspect, pids)),
     )
 
 
 def _polled_for(knot: Knot) -> Claim | None:
     """Somebody looks again and again for a file, a flag, a counter in shared memory, and one that may have brought it crashed."""
-    if knot.root is None or knot.standing().kind is not Wait.SLEEP or knot.motion() is not Motion.NAPPING:
-        return None
-    pids = crashed_relatives(knot.case, knot.root[0])
+    pids = polled_for(knot)
     if not pids:
         return None
     names = several([f"{knot.case.role(pid).name} (pid {pid}) {did(death(knot.case, pid).how)}" for pid in pids])
@@ -80,7 +76,6 @@ def _polled_for(knot: Knot) -> Claim | None:
         evidence=evidence_of(knot.case, pids),
         advice=(*advice_on(knot.case, pids), _NOTICE),
         certainty=Certainty.POSSIBLE,
-        suspects=tuple(map(knot.case.dead_suspect, pids)),
     )
 
 
