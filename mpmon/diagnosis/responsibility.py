@@ -12,6 +12,8 @@ members wait for one another, the kinds of their waits tell:
 
 from __future__ import annotations
 
+import msgspec
+
 from mpmon.diagnosis.balances import put_by_ended
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.collectives import split
@@ -22,7 +24,7 @@ from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.motion import Motion
-from mpmon.diagnosis.needs.dead import crashed_relatives
+from mpmon.diagnosis.needs.dead import crashed_relatives, forgotten_child, replaced
 from mpmon.diagnosis.waits import Wait, in_own_code
 
 _LOCKS = frozenset({Wait.LOCK, Wait.THREAD_LOCK, Wait.FILE_LOCK})
@@ -38,6 +40,8 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(case.dead_suspect(gone.pid) for gone in knot.gone)
     if (met := meeting(knot)) and met.odd:
         return tuple(map(case.suspect, met.odd))
+    if (holder := lost_holder(knot)) is not None:
+        return tuple(map(case.dead_suspect, holder.pids))
     if blamed := dict.fromkeys(pid for end in knot.closed.roots if isinstance(end, Nobody) for pid in end.blame):
         return tuple(case.suspect((pid, pid)) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed)
     if knot.in_handler:
@@ -57,6 +61,34 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(map(case.dead_suspect, lost))
     found = _makers_of_room(knot) or _holders_of_locks(knot)
     return tuple(map(case.suspect, found or (knot.roots if knot.ending is Ending.CYCLE else knot.roots[:1])))
+
+
+class LostHolder(msgspec.Struct, frozen=True):
+    """Who ended with a lock between processes."""
+
+    pids: tuple[int, ...] = ()
+    """Empty where nothing tells."""
+    pool: bool = False
+    """It was replaced by its pool, which tells its pid."""
+    family: bool = False
+    """The names of its siblings tell its pid."""
+
+
+def lost_holder(knot: Knot) -> LostHolder | None:
+    """Of a lock between processes that nobody alive has; `None` of any other chain."""
+    nobody, root, case = knot.nobody, knot.root, knot.case
+    if nobody is None or nobody.reason is not Absent.HOLDER_ENDED or root is None:
+        return None
+    if not any(item.kind == "semaphore" for item in case.waits_on(root)):
+        return None
+    if told := tuple(pid for pid in nobody.blame if pid not in {key[0] for key in knot.roots}):
+        return LostHolder(told)
+    siblings = case.clients.get(case.role(root[0]).parent or 0, ())
+    pool = [pid for pid in siblings if case.role(pid).kind == "pool worker"]
+    if found := replaced(case, pool):
+        return LostHolder(found.dead, pool=True)
+    before = None if pool else forgotten_child(case, root[0])
+    return LostHolder((before,), family=True) if before else LostHolder()
 
 
 def unanswered_prompt(knot: Knot) -> ThreadKey | None:
