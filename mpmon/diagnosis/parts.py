@@ -12,6 +12,8 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.threads import gil_owner
+from mpmon.diagnosis.responsibility import polled_for
 from mpmon.diagnosis.waits import Context, Wait
 
 
@@ -30,6 +32,8 @@ TOGETHER = frozenset({Wait.COLLECTIVE, Wait.REMOTE_END})
 
 _OWN_WAITS = frozenset({Wait.PIPE_WRITE, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL, Wait.FILE})
 """Waits in its own code, for somebody who is no part of the job."""
+
+_RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
 
 _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOOP, Wait.FILE})
 """Waits that somebody outside of the job may end."""
@@ -73,20 +77,22 @@ def waiter_for_lock(knot: Knot) -> ThreadKey | None:
     if not (knot.ending is Ending.LEAF or alone) or len(path) < 2:
         return None
     need = knot.graph.node(path[-2]).need
-    return path[-2] if need is not None and need.held else None
+    held = need is not None and need.held and gil_owner(knot.case, path[-2]) is None
+    return path[-2] if held else None
 
 
 def part(knot: Knot) -> Part | None:
     """Of a chain that ends in one who stands by itself, and of whom nothing else tells what is wrong; `None` of any other."""
     silent = knot.root is not None and knot.case.silent_mount(knot.root) is not None
-    if silent or knot.standing().kind in _TOLD_BY_WAIT or waiter_for_lock(knot):
+    if silent or knot.standing().kind in _TOLD_BY_WAIT or waiter_for_lock(knot) or polled_for(knot):
         return None
     if waiting_for_rank(knot):
         return Part.RANK
     lonely = knot.nobody is not None and knot.nobody.reason is Absent.THREAD_ENDED and knot.context() in SERVED
+    lonely = lonely and knot.standing().kind not in _RESULTS
     if knot.ending not in (Ending.LEAF, Ending.OUTSIDE) and not lonely and not is_asked(knot):
         return None
-    if is_outside(knot):
+    if is_outside(knot) or is_at_exit(knot) or is_other_program(knot):
         return None
     child = knot.kind() == "process" and not knot.is_goal
     for_worker = any(knot.case.role(key[0]).kind in _WORKERS for key in knot.closed.path)
@@ -98,6 +104,17 @@ def part(knot: Knot) -> Part | None:
 def is_outside(knot: Knot) -> bool:
     """The root stands in a wait for somebody who is no part of the job, or for a file."""
     return knot.ending is Ending.OUTSIDE and knot.motion() is Motion.FROZEN and knot.standing().kind in _FOR_OUTSIDE
+
+
+def is_at_exit(knot: Knot) -> bool:
+    """The work is done: an interpreter on the path shuts down."""
+    return any(knot.standing(key).kind is Wait.EXIT for key in knot.closed.path)
+
+
+def is_other_program(knot: Knot) -> bool:
+    """The root is a program of which no frames can be read, in a file: it has nothing else to show."""
+    in_file = knot.ending is Ending.LEAF and knot.standing().kind is Wait.FILE
+    return in_file and knot.root not in knot.case.stacks
 
 
 def is_asked(knot: Knot) -> bool:

@@ -14,7 +14,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.file_servers import ADVICE
-from mpmon.diagnosis.parts import is_outside
+from mpmon.diagnosis.parts import is_at_exit, is_other_program, is_outside
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import mount_words
 from mpmon.model import Blocked, Mount
@@ -32,8 +32,7 @@ def claim(knot: Knot) -> Claim | None:
     # What Python code does with a file the rules about its role tell; another program has nothing else to show.
     in_file = knot.ending is Ending.LEAF and knot.standing().kind is Wait.FILE
     device = _device(knot) if in_file else None
-    alone = in_file and knot.root not in knot.case.stacks
-    if not (is_outside(knot) or uninterruptible or device or alone):
+    if is_at_exit(knot) or not (is_outside(knot) or uninterruptible or device or is_other_program(knot)):
         return None
     silent = knot.case.silent_mount(knot.root) if knot.root else None
     if silent:

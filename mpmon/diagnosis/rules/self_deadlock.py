@@ -34,7 +34,8 @@ def claim(knot: Knot) -> Claim | None:
         return found
     kind = knot.standing().kind
     at = knot.at()
-    if kind in _RESULTS and knot.context() in _POOLS:
+    left = knot.nobody is not None and knot.nobody.reason is Absent.LEFT_IN_PARENT
+    if kind in _RESULTS and knot.context() in _POOLS and not left:
         return Claim(
             summary=f"{knot.role()}: a task waits{at} for tasks of its own pool, whose workers all wait like it",
             evidence=(f"thread {knot.case.thread_name(knot.root)} runs a task and waits for a result",),

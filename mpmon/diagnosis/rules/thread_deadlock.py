@@ -26,7 +26,8 @@ def claim(knot: Knot) -> Claim | None:
         return None
     waiting = [key for key in knot.closed.members if _waits_for_thread(knot, key)]
     pids = {key[0] for key in waiting}
-    if len(waiting) < 2 or len(pids) != 1:
+    waits_for_itself = knot.ending is Ending.CYCLE and len(set(knot.roots)) == 1
+    if len(waiting) < 2 or len(pids) != 1 or waits_for_itself:
         return None
     exact = knot.ending is Ending.CYCLE and all(knot.standing(key).kind is Wait.THREAD_LOCK for key in knot.roots)
     in_cycle = list(knot.roots) if exact else []
