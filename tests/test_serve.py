@@ -174,6 +174,8 @@ def test_unless_it_was_started_so(job: int, tmp_path: Path) -> None:
     async def look() -> None:
         async with session() as made, made.ws_connect(served.socket, origin=served.origin) as socket:
             await hear(socket, f"pid {job}")
+            # A key that comes before the first look at the process finds nothing to write.
+            await hear(socket, "asleep")
             for key, said in (("x", "written: mpmon-"), ("e", "SECRET_TOKEN="), ("v", SECRET)):
                 await socket.send_json(["stdin", key])
                 await hear(socket, said)
