@@ -96,8 +96,8 @@ def test_what_the_dead_leave_behind(own_shm: str) -> None:
         with looking_at(running.pid) as looking:
             running.order("send 2 40000000")
             running.order("forget")
-            case = looking.round()
-            assert (memory(case).in_transit, memory(case).orphans) == (2, ())
+            case = looking.until(lambda case: memory(case).in_transit == 2)
+            assert memory(case).orphans == ()
             kill(child)
             # Who may still receive them is alive, and so is the manager, which would remove them.
             assert memory(looking.round()).orphans == ()
