@@ -26,7 +26,7 @@ import subprocess
 import sys
 import sysconfig
 import zlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import repeat
@@ -39,6 +39,7 @@ from mpmon.probes.aside import Unanswered
 from mpmon.probes.door import Refused
 from mpmon.probes.files import Proc
 from mpmon.probes.memory import may_be_read, word_at
+from mpmon.probes.namespaces import Namespace
 from mpmon.probes.rights import why_unreadable
 from mpmon.probes.shim.stacks import ask_at
 
@@ -188,7 +189,7 @@ class StackProbe:
         if status != 0:
             return self._ask_itself(pid, now, self._refused(pid, words))
         try:
-            ids, numbers = ThreadIds(self._proc, pid, before), self._numbers.setdefault(pid, Numbers())
+            ids, numbers = ThreadIds(self._proc, pid), self._numbers.setdefault(pid, Numbers())
             stacks = parse_dump(output, pid, taken_at, ids, numbers)
         except BadDump as problem:
             return Unknown(table="stacks", pid=pid, reason=f"py-spy's answer could not be used: {problem}")
@@ -258,29 +259,32 @@ class StackProbe:
 
 
 class ThreadIds:
-    """The kernel's id of a Python thread by its pthread id, where py-spy does not know it.
+    """The kernel's id of a Python thread, by what Python knows of it; it counts only if the process has such a thread.
 
     Python keeps `native_thread_id` from 3.11 on.  Before, the id lies in glibc's thread control block, whose address the
-    pthread id is: `tid` of `struct pthread` (nptl/descr.h).  It counts only if the process has such a thread.
+    pthread id is: `tid` of `struct pthread` (nptl/descr.h).  Both are ids of the process's own pid namespace.
     """
 
     TID_AT = 0x2D0
     """Offset of `tid` on x86-64; on other machines only the main thread is found."""
 
-    def __init__(self, proc: Proc, pid: int, tids: Collection[int]) -> None:
-        self._proc, self._pid, self._tids = proc, pid, tids
+    def __init__(self, proc: Proc, pid: int) -> None:
+        self._proc, self._pid = proc, pid
+        self._namespace = Namespace(proc, pid)
 
-    def of(self, name: str, ident: int | None) -> int | None:
+    def of(self, name: str, ident: int | None, native_id: int | None = None) -> int | None:
         """The id, `None` where it cannot be told."""
+        if native_id is not None:
+            return self._namespace.thread(native_id)
         found = self._from_memory(ident) if ident else None
         return found or (self._pid if name == "MainThread" else None)
 
     def _from_memory(self, ident: int) -> int | None:
         try:
             word = word_at(self._proc, self._pid, ident + self.TID_AT)
+            return None if word is None else self._namespace.thread(word)
         except OSError:
             return None
-        return word if word in self._tids else None
 
 
 class Numbers:
@@ -353,9 +357,9 @@ def parse_dump(
 
 
 def _tid(thread: _DumpThread, ids: ThreadIds | None) -> int | None:
-    if thread.os_thread_id is not None or ids is None:
+    if ids is None:
         return thread.os_thread_id
-    return ids.of(thread.thread_name or "", thread.thread_id)
+    return ids.of(thread.thread_name or "", thread.thread_id, thread.os_thread_id)
 
 
 def _bounded(frames: list[_DumpFrame]) -> list[_DumpFrame]:

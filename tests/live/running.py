@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -33,8 +33,10 @@ class Program:
     """One of `programs/`, from ready to gone."""
 
     def __init__(
-        self, name: str, *arguments: str, python: str = sys.executable, environment: Mapping[str, str] | None = None
-    ) -> None:
+        self, name: str, *arguments: str, python: str = sys.executable, environment: Mapping[str, str] | None = None,
+        inside: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """`inside` is a command that starts it, as unshare(1) does."""
         self.file = PROGRAMS / name
         self.pids: dict[str, int] = {}
         self._folder = tempfile.TemporaryDirectory(dir="/tmp")
@@ -45,8 +47,8 @@ class Program:
         self._heard = b""
         own = {"READY": str(pipe), "PYTHONPATH": str(PROGRAMS), "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
-            [python, str(self.file), *arguments], env={**os.environ, **own, **(environment or {})}, stdin=subprocess.PIPE,
-            start_new_session=True, cwd="/",
+            [*inside, python, str(self.file), *arguments], env={**os.environ, **own, **(environment or {})},
+            stdin=subprocess.PIPE, start_new_session=True, cwd="/",
         )  # fmt: skip
         self._seen: dict[tuple[int, float], psutil.Process] = {}
         self._over = False

@@ -186,10 +186,10 @@ def test_a_read_over_the_end_of_an_area_is_none_and_what_there_is_can_be_had() -
 @given(st.sampled_from(["MainThread", "Thread-1"]), addresses)
 def test_no_thread_has_an_ident_that_leads_nowhere(name: str, ident: int) -> None:
     expected = PID if name == "MainThread" else None
-    assert ThreadIds(LyingProc(), PID, {PID}).of(name, ident) == expected
+    assert ThreadIds(LyingProc(), PID).of(name, ident) == expected
     with Memory(Proc(), os.getpid()) as own, pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_module, "Memory", lambda _proc, _pid: contextlib.nullcontext(own))
-        assert ThreadIds(Proc(), PID, frozenset()).of(name, ident) == expected
+        assert ThreadIds(Proc(), PID).of(name, ident) == expected
 
 
 @given(seeds, addresses)
@@ -198,7 +198,8 @@ def test_a_thread_id_from_garbage_counts_only_if_there_is_such_a_thread(seed: in
     memory = GarbageMemory(seed, [(HEAP, HEAP_END)], fails=0.2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_module, "Memory", lambda _proc, _pid: memory)
-        ids = ThreadIds(Proc(), PID, tids)
+        patch.setattr(Proc, "tids", lambda _proc, _pid: sorted(tids))
+        ids = ThreadIds(Proc(), PID)
         found = {ids.of("Thread-1", each) for each in (ident, HEAP + abs(ident) % (HEAP_END - HEAP))}
     assert found <= tids | {None}
 
@@ -398,11 +399,11 @@ def test_a_process_that_ends_before_its_memory_is_opened(nursery: Nursery, step:
     assert rows == ()
     assert unknown is not None
     assert unknown.table == "semaphores"
-    assert ThreadIds(Proc(), child, {child}).of("Thread-1", HEAP) is None
+    assert ThreadIds(Proc(), child).of("Thread-1", HEAP) is None
 
 
 @settings(max_examples=30)
 @given(ident=addresses)
 def test_thread_ids_of_a_process_that_is_gone(nursery: Nursery, ident: int) -> None:
     kill(child := nursery.child())
-    assert ThreadIds(Proc(), child, {child}).of("MainThread", ident) == child
+    assert ThreadIds(Proc(), child).of("MainThread", ident) == child

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
 
@@ -21,6 +21,7 @@ from mpmon.probes.interpreter.things import CALLERS, POSITION_AT
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.maps import areas
 from mpmon.probes.memory import Memory
+from mpmon.probes.namespaces import Namespace
 
 LOCKS = {b"_thread.lock": "Lock", b"_thread.RLock": "RLock", b"_thread.LockType": "Lock"}
 """Types of Modules/_threadmodule.c, and what the standard library calls them."""
@@ -102,12 +103,20 @@ def look_inside(
     return Findings(
         tuple(msgspec.structs.replace(row, exact=False) if row.tid in moved else row for row in inside.locks),
         tuple(inside.awaited),
-        inside.remembered,
+        tuple(_seen_from_here(inside.remembered, Namespace(proc, pid))),
         Unknown(table="locks", pid=pid, reason=inside.problem) if inside.problem else None,
         turns,
         contents,
         turning,
     )
+
+
+def _seen_from_here(rows: Iterable[Remembered], namespace: Namespace) -> Iterator[Remembered]:
+    """Children by their pids here; one that was waited for has none any more, and keeps the number it had."""
+    for row in rows:
+        child = namespace.child(row.child) or (None if row.returncode is None else row.child)
+        if child is not None:
+            yield msgspec.structs.replace(row, child=child)
 
 
 class _Lock(msgspec.Struct):

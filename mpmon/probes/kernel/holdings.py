@@ -17,6 +17,7 @@ from mpmon.probes.fdinfo import fdinfo_fields
 from mpmon.probes.files import Proc
 from mpmon.probes.maps import Area, areas, file_id
 from mpmon.probes.mounts import MountPoint, Mounts, mounts_of
+from mpmon.probes.namespaces import Namespace
 
 AT_FDCWD = -100
 """linux/fcntl.h."""
@@ -39,6 +40,7 @@ class Holdings:
 
     def __init__(self, proc: Proc, pid: int, *, with_mappings: bool = True) -> None:
         self._proc, self.pid = proc, pid
+        self.namespace = Namespace(proc, pid)
         self._with_mappings = with_mappings
         self.paths: dict[int, str] = {}
         """Names of files, by descriptor."""

@@ -44,7 +44,7 @@ class WaitedObjects:
         if call.name == "futex":
             yield from _futex(call, holdings)
         elif call.name in EXITS:
-            yield from _children(call)
+            yield from _children(call, holdings)
         elif call.name in READS or call.name in WRITES or call.name in ("fsync", "fdatasync"):
             yield from self._described(call.descriptor(), holdings)
         elif call.name in POLLS:
@@ -147,15 +147,18 @@ def _futex(call: Call, holdings: Holdings) -> Iterator[KernelObject]:
         value, waiters = words or (None, None)
         yield KernelObject(id=name, kind="semaphore", path=holdings.path_at(address), value=value, waiters=waiters)
         return
-    owner = _mutex_owner(call)
-    yield KernelObject(id=f"futex:{holdings.pid}:{address:#x}", kind="mutex" if owner else "futex", owner_tid=owner)
+    told = _mutex_owner(call)
+    owner = None if told is None else holdings.namespace.anyone(told)
+    yield KernelObject(id=f"futex:{holdings.pid}:{address:#x}", kind="mutex" if told else "futex", owner_tid=owner)
 
 
-def _children(call: Call) -> Iterator[KernelObject]:
+def _children(call: Call, holdings: Holdings) -> Iterator[KernelObject]:
     """wait4(pid) and waitid(P_PID, pid); a pid of -1 or 0 waits for any child."""
     number = signed(call.args[0]) if call.name == "wait4" else signed(call.args[1])
-    any_child = number <= 0 or (call.name == "waitid" and call.args[0] == 0)
-    yield KernelObject(id="process:any" if any_child else f"process:{number}", kind="process")
+    if number <= 0 or (call.name == "waitid" and call.args[0] == 0):
+        yield KernelObject(id="process:any", kind="process")
+    elif (child := holdings.namespace.child(number)) is not None:
+        yield KernelObject(id=f"process:{child}", kind="process")
 
 
 def _pidfd(proc: Proc, pid: int, descriptor: int, name: str) -> Iterator[KernelObject]:

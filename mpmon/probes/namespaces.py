@@ -1,0 +1,76 @@
+"""Numbers that a process was told in its own pid namespace, and what they are from here.
+
+A process in a container calls its threads and children by the numbers of its own namespace (pid_namespaces(7)): so do the
+arguments of its calls, the owner in a mutex, and Python's objects.  /proc and signals here know others, and the same number
+may be somebody else.  `NSpid` of proc_pid_status(5) has the number of every namespace, from this /proc's to the innermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from mpmon.probes.files import Proc
+
+
+class Namespace:
+    """How one process counts at one moment; numbers are looked up once each."""
+
+    def __init__(self, proc: Proc, pid: int) -> None:
+        self._proc, self._pid = proc, pid
+
+    def thread(self, number: int) -> int | None:
+        """One of its own threads by the number it knows; `None` where it has no such thread."""
+        return self._threads.get(number)
+
+    def anyone(self, number: int) -> int | None:
+        """A thread of any process; `None` where that would have to be looked for in its whole namespace."""
+        return self.thread(number) or (None if self._depth else number)
+
+    def child(self, number: int) -> int | None:
+        """One of its children, dead ones that nobody has waited for among them; `None` where it has no such child."""
+        return self._children.get(number) if self._depth else number
+
+    @cached_property
+    def _depth(self) -> int:
+        """Namespaces between the one of this /proc and its own."""
+        return max(len(_numbers(self._proc, self._pid, "status")) - 1, 0)
+
+    @cached_property
+    def _threads(self) -> dict[int, int]:
+        try:
+            tids = self._proc.tids(self._pid)
+        except OSError:
+            return {}
+        if not self._depth:
+            return {tid: tid for tid in tids}
+        return self._told((self._pid, "task", tid, "status") for tid in tids)
+
+    @cached_property
+    def _children(self) -> dict[int, int]:
+        return self._told((child, "status") for tid in self._threads.values() for child in self._children_of(tid))
+
+    def _children_of(self, tid: int) -> list[str]:
+        """Those that this thread started."""
+        try:
+            return self._proc.text(self._pid, "task", tid, "children").split()
+        except OSError:
+            return []
+
+    def _told(self, files: Iterable[tuple[str | int, ...]]) -> dict[int, int]:
+        """By the number in the namespace of this process; who lives deeper has a number in it, too."""
+        found: dict[int, int] = {}
+        for numbers in (_numbers(self._proc, *file) for file in files):
+            if len(numbers) > self._depth:
+                found[numbers[self._depth]] = numbers[0]
+        return found
+
+
+def _numbers(proc: Proc, *file: str | int) -> list[int]:
+    """`NSpid`: empty where the process is gone, or on a kernel before 4.1."""
+    try:
+        lines = proc.text(*file).splitlines()
+    except OSError:
+        return []
+    line = next((line for line in lines if line.startswith("NSpid:")), "")
+    return [int(field) for field in line.split()[1:]]
