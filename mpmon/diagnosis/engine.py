@@ -161,7 +161,7 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot
             Verdict.UNKNOWN,
             f"observed for {case.history.watched_s:.1f} s only, which is too short to tell",
         )
-    elif hidden := _hides_its_wait(case, goals):
+    elif hidden := _hidden_words(case, graph, goals):
         verdict, because = Verdict.UNKNOWN, hidden
     elif knots:
         knot = knots[0]
@@ -175,14 +175,13 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot
     )  # fmt: skip
 
 
-def _hides_its_wait(case: Case, goals: list[ThreadKey]) -> str:
-    """Why it cannot be said of one that stands still in a lock what it waits for: its frames could not be read."""
-    for key in goals:
-        reasons = [row.reason for row in case.snapshot.unknowns if row.table == "stacks" and row.pid == key[0]]
-        still = case.standing(key).kind is Wait.FUTEX and case.motion(key) is Motion.FROZEN
-        if still and reasons and key not in case.stacks and not case.is_foreign(key[0]):
-            return f"{case.role(key[0]).name} stands still in a lock, and its frames could not be read: {reasons[0]}"
-    return ""
+def _hidden_words(case: Case, graph: Graph, goals: list[ThreadKey]) -> str:
+    """Why it cannot be said whether a goal will be reached: those it waits for stand still, and their frames cannot be read."""
+    pid = next((key[0] for goal in goals for key in graph.rests_on(goal)), None)
+    if pid is None:
+        return ""
+    reasons = [f": {row.reason}" for row in case.snapshot.unknowns if row.table == "stacks" and row.pid == pid]
+    return f"{case.role(pid).name} stands still in a lock, and its frames could not be read{''.join(reasons[:1])}"
 
 
 def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:

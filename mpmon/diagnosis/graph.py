@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
 
 import msgspec
@@ -37,6 +37,8 @@ class Status(Enum):
     LEAF = "leaf"
     IDLE = "idle"
     WAITS = "waits"
+    HIDDEN = "hidden"
+    """It stands still, and in what may not be read: perhaps it can move, perhaps it never will."""
 
 
 class Gone(msgspec.Struct, frozen=True, gc=False):
@@ -158,10 +160,18 @@ class Graph:
                     seen.add(target)
                     order.append(target)
 
-    def able(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
-        """Of these, the ones that can still move."""
+    def rests_on(self, goal: ThreadKey) -> tuple[ThreadKey, ...]:
+        """Those of whom nothing is known, where the goal can be reached only if they can move."""
+        keys = list(self.reached(goal))
+        hidden = tuple(key for key in keys if self.node(key).status is Status.HIDDEN)
+        return hidden if hidden and goal not in self.able(keys, (Status.LIVE,)) else ()
+
+    def able(
+        self, keys: Iterable[ThreadKey], statuses: Collection[Status] = (Status.LIVE, Status.HIDDEN)
+    ) -> set[ThreadKey]:
+        """Of these, the ones that can still move; `statuses` are of those who can by themselves."""
         keys = list(keys)
-        able = {key for key in keys if self.node(key).status is Status.LIVE}
+        able = {key for key in keys if self.node(key).status in statuses}
         grown = True
         while grown:
             grown = False

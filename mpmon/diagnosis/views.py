@@ -119,7 +119,13 @@ def _mood(case: Case, graph: Graph, process: Process, suspects: set[int]) -> str
     if key not in case.blocked and key not in case.stacks:
         return "working" if case.motion(key) is Motion.MOVING else ""
     status = graph.node(key).status
-    return {Status.IDLE: "idle", Status.WAITS: "waiting", Status.LEAF: "waiting", Status.LIVE: "working"}[status]
+    return {
+        Status.IDLE: "idle",
+        Status.WAITS: "waiting",
+        Status.LEAF: "waiting",
+        Status.HIDDEN: "waiting",
+        Status.LIVE: "working",
+    }[status]
 
 
 def _does(case: Case, process: Process, mood: str) -> str:

@@ -167,3 +167,20 @@ def test_the_dead_are_not_blamed_where_the_living_may_not_be_read() -> None:
     dead = process(8, parent=ROOT, state="Z", exit_code=9)
     assert [row.pid for row in waits_at_a_pipe(dead).findings[0].suspects] == [8]
     assert [row.pid for row in waits_at_a_pipe(dead, *hidden(7)).findings[0].suspects] == [7]
+
+
+def behind_a_lock(*more: Row) -> Diagnosis:
+    """The main program waits for a child's end, and of the child the kernel tells only that it sleeps in a lock."""
+    return watched(
+        snapshot(
+            process(), stack("main", *JOINS), blocked("wait4", "process:7"),
+            process(7, parent=ROOT), blocked("futex", "futex:7:0x10", pid=7, ran_at=0.0), *more,
+        )
+    )  # fmt: skip
+
+
+def test_one_whose_frames_are_not_known_neither_hangs_nor_gets_on() -> None:
+    found = behind_a_lock()
+    assert (found.verdict, found.findings) == (Verdict.UNKNOWN, ())
+    assert found.because.endswith("stands still in a lock, and its frames could not be read")
+    assert behind_a_lock(Unknown(table="stacks", pid=7, reason="py-spy is tired")).because.endswith(": py-spy is tired")

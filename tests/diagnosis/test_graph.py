@@ -28,6 +28,10 @@ def leaf(pid: int) -> Node:
     return Node(key(pid), Status.LEAF)
 
 
+def hidden(pid: int) -> Node:
+    return Node(key(pid), Status.HIDDEN)
+
+
 def idle(pid: int) -> Node:
     return Node(key(pid), Status.IDLE)
 
@@ -54,6 +58,19 @@ def test_one_who_waits_for_a_sleeper_will_not() -> None:
     assert found is not None
     assert found.roots == (key(2),)
     assert found.path == (key(1), key(2))
+
+
+def test_one_who_waits_for_somebody_of_whom_nothing_is_known_rests_on_that() -> None:
+    table = {
+        node.key: node
+        for node in (waits(1, 2, 3), hidden(2), leaf(3), live(4), waits(5, 2, 4), waits(6, 2, 4, every=True))
+    }
+    graph = Graph(table.__getitem__)
+    assert graph.closed(key(1)) is None
+    assert graph.rests_on(key(1)) == graph.rests_on(key(6)) == (key(2),)
+    assert graph.rests_on(key(5)) == ()
+    assert graph.rests_on(key(2)) == (key(2),)
+    assert graph.rests_on(key(4)) == ()
 
 
 def test_any_one_producer_is_enough() -> None:

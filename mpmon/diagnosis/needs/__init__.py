@@ -85,7 +85,7 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.WAITS, need) if need else Node(key, status)
     if key not in case.stacks and standing.kind in _NEED_FRAMES and not case.is_foreign(key[0]):
         # A bare futex says nothing about who could release it.
-        return Node(key, Status.LIVE)
+        return Node(key, Status.HIDDEN if motion is Motion.FROZEN else Status.LIVE)
     need = need_of(case, key)
     if need is None:
         return Node(key, Status.LIVE)
