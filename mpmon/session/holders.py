@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from mpmon.model import Handle, KernelObject, ProbeReport, Unknown
-from mpmon.probes.aside import Unanswered
+from mpmon.probes.aside import Unanswered, in_turn
 from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
 from mpmon.session.look import Look, is_taken_semaphore
@@ -95,23 +96,36 @@ def ask_interpreters(
     from mpmon.probes.interpreter import Findings, look_inside
 
     started = now()
+    by_parent = _by_parent(parents)
+    children = {look.pid: by_parent.get(look.pid, frozenset[int]()) for look in asked}
+    questions = {
+        look.pid: {
+            "sleepers": look.sleepers(),
+            "runners": look.runners,
+            "circlers": (look.runners if eager else look.circlers) | nappers.get(look.pid, frozenset()),
+            "is_parent": look.pid in having_children and not look.remembers(children[look.pid]),
+        }
+        for look in asked
+    }
+    answers = in_turn(look_inside, proc, questions)
     for look in asked:
-        children = frozenset(child for child, parent in parents.items() if parent == look.pid)
-        keeps = look.remembers(children)
-        is_parent = look.pid in having_children and not keeps
-        circlers = (look.runners if eager else look.circlers) | nappers.get(look.pid, frozenset())
-        try:
-            found = look_inside(
-                proc, look.pid, look.sleepers(), runners=look.runners, circlers=circlers, is_parent=is_parent
-            )
-        except Unanswered as problem:
-            found = Findings(unknown=_unread("locks", look.pid, problem))
+        found = answers[look.pid]
+        if isinstance(found, OSError):
+            found = Findings(unknown=_unread("locks", look.pid, found))
         look.note_inside(found.turns, found.contents, found.turning)
         look.locks, look.awaited, look.locks_problem = found.locks, found.awaited, found.unknown
-        if not keeps:
-            look.remembered, look.children = found.remembered, children
+        if not look.remembers(children[look.pid]):
+            look.remembered, look.children = found.remembered, children[look.pid]
     problem = next((look.locks_problem.reason for look in asked if look.locks_problem), None)
     return [_report("locks", now() - started, problem)]
+
+
+def _by_parent(parents: Mapping[int, int]) -> dict[int, frozenset[int]]:
+    """The children of each."""
+    found: defaultdict[int, set[int]] = defaultdict(set)
+    for child, parent in parents.items():
+        found[parent].add(child)
+    return {parent: frozenset(children) for parent, children in found.items()}
 
 
 def _worth_asking(
@@ -137,7 +151,7 @@ def _nappers(looks: Looks, most: int) -> dict[int, frozenset[int]]:
     return {pid: looks[pid].nappers for pid in sorted(looks)[:most]}
 
 
-def _unread(table: str, pid: int, problem: Unanswered) -> Unknown:
+def _unread(table: str, pid: int, problem: OSError) -> Unknown:
     return Unknown(table=table, pid=pid, reason=f"memory cannot be read: {problem.strerror}")
 
 

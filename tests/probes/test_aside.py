@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mpmon.model import Snapshot
-from mpmon.probes.aside import Aside, Unanswered
+from mpmon.probes.aside import Aside, Unanswered, in_turn, may_hang
 from mpmon.probes.aside.hosted import hosted
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import look_inside
@@ -72,6 +72,44 @@ def test_a_question_may_be_asked_again_when_its_answer_has_come_late(aside: Asid
         with suppress(Unanswered):  # the late answer has not come yet
             opened = aside.call(os.open, os.fspath(fifo), os.O_RDONLY)
     os.close(writer)
+
+
+@may_hang
+def told(_proc: Proc, pid: int, *, fifo: Path | None = None) -> tuple[int, int]:
+    """The pid and who was asked; with a FIFO not before somebody opens it, and nothing of one that is gone."""
+    if fifo:
+        os.close(os.open(fifo, os.O_RDONLY))
+    if pid == GONE:
+        raise ProcessLookupError(errno.ESRCH, "gone")
+    return pid, os.getpid()
+
+
+GONE = 7
+
+
+def answers(aside: Aside, **questions: dict[str, object]) -> dict[int, object]:
+    found = in_turn(told, Proc(aside=aside), {int(pid[1:]): more for pid, more in questions.items()})
+    return {pid: type(answer) if isinstance(answer, OSError) else answer for pid, answer in found.items()}
+
+
+def test_many_questions_are_one_call(aside: Aside) -> None:
+    call, calls = aside.call, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aside, "call", lambda *given: calls.append(given) or call(*given))
+        found = answers(aside, p5={}, p7={}, p9={})
+    assert found == {5: (5, aside.pid), GONE: ProcessLookupError, 9: (9, aside.pid)}
+    assert len(calls) == 1
+
+
+def test_one_of_many_that_has_no_answer_costs_the_others_nothing(aside: Aside, fifo: Path) -> None:
+    for _ in range(2):
+        found = answers(aside, p5={}, p6={"fifo": fifo}, p9={})
+        assert found == {5: (5, aside.pid), 6: Unanswered, 9: (9, aside.pid)}
+    # Both that were left behind go on: the one with all questions, and the one about 6 alone.
+    os.close(os.open(fifo, os.O_WRONLY))
+    while aside.leaves(told, [6]):
+        aside.call(os.getpid)
+    assert answers(aside, p5={}, p6={}) == {5: (5, aside.pid), 6: (6, aside.pid)}
 
 
 def test_a_call_that_takes_long_is_waited_for_as_long_as_it_works(aside: Aside) -> None:

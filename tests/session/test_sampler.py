@@ -392,9 +392,7 @@ def test_the_variables_of_one_that_sleeps_again_and_again_are_read(
 ) -> None:
     """Its frames are the same at each look."""
 
-    def look_inside(
-        _proc: object, pid: int, _sleepers: object, *, circlers: Collection[int], **_more: object
-    ) -> Findings:
+    def look_inside(_proc: object, pid: int, *, circlers: Collection[int], **_more: object) -> Findings:
         return Findings(contents=dict.fromkeys(circlers, ((0, 1, pid),)))
 
     monkeypatch.setattr(interpreter, "look_inside", look_inside)
@@ -412,7 +410,7 @@ def test_the_variables_of_one_that_runs_are_read_where(
     places = itertools.count()
 
     def look_inside(
-        _proc: object, pid: int, _sleepers: object, *, runners: Collection[int], circlers: Collection[int], **_: object
+        _proc: object, pid: int, *, runners: Collection[int], circlers: Collection[int], **_more: object
     ) -> Findings:
         asked.extend(circlers)
         return Findings(turns={tid: ((0x70, next(places) if advances else 5, 0),) for tid in runners})
@@ -430,7 +428,7 @@ def test_a_parent_that_knows_its_children_is_not_searched_for_them_again(
 ) -> None:
     searched: list[bool] = []
 
-    def look_inside(_proc: object, pid: int, _sleepers: object, *, is_parent: bool, **_more: object) -> Findings:
+    def look_inside(_proc: object, pid: int, *, is_parent: bool, **_more: object) -> Findings:
         if pid == ROOT:
             searched.append(is_parent)
         known = tuple(Remembered(pid=ROOT, child=child) for child in children) if is_parent else ()

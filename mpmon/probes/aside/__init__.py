@@ -9,7 +9,7 @@ the same question about the same process is not asked again.  When mpmon ends, t
 
 Headway is what the kernel says of the helper's thread: one that is runnable, or has run since, is slow because the machine is.
 
-- `calls`: the mark, and the failure; what the probes see.
+- `calls`: the mark, many calls at once, and the failure; what the probes see.
 - `client`: the helper as seen from mpmon.
 - `hosted`: whole probes that live there;
 - `helper`: the other side; `wire`: what goes between them.
@@ -18,7 +18,7 @@ Both sides are the same mpmon of the same user, so results are pickled: rows nee
 Where no helper is attached to a `Proc` (tests on recorded trees, a machine without room for a process), calls are made in place.
 """
 
-from mpmon.probes.aside.calls import Unanswered, may_hang
+from mpmon.probes.aside.calls import Unanswered, in_turn, may_hang
 from mpmon.probes.aside.client import Aside
 
-__all__ = ["Aside", "Unanswered", "may_hang"]
+__all__ = ["Aside", "Unanswered", "in_turn", "may_hang"]

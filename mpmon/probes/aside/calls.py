@@ -7,10 +7,13 @@ import functools
 
 from mpmon.probes.standstill import silent
 
+TOGETHER = 32
+"""Calls that are sent at once: so many may be made again one by one when one of them does not return."""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Concatenate, ParamSpec, TypeVar
+    from collections.abc import Callable, Mapping
+    from typing import Any, Concatenate, ParamSpec, TypeVar
 
     from mpmon.probes.files import Proc
 
@@ -45,3 +48,49 @@ def may_hang(function: Callable[Concatenate[Proc, Given], Result]) -> Callable[C
         return proc.aside.call(call, proc, *given, **named)
 
     return call
+
+
+def in_turn(
+    function: Callable[..., Result], proc: Proc, questions: Mapping[int, Mapping[str, Any]]
+) -> dict[int, Result | OSError]:
+    """What a function that may hang returns about each of these processes, or the `OSError` it raised.
+
+    `questions` are its further arguments.  Many are sent in one message, which costs a fraction of as many calls; where one
+    of them does not return, each is made by itself.
+    """
+    found: dict[int, Result | OSError] = {}
+    left = list(questions)
+    while left:
+        pids, left = left[:TOGETHER], left[TOGETHER:]
+        some = {pid: questions[pid] for pid in pids}
+        found.update(_together(function, proc, some) or _each(proc, tuple(some), function, some))
+    return found
+
+
+def _together(
+    function: Callable[..., Result], proc: Proc, questions: Mapping[int, Mapping[str, Any]]
+) -> dict[int, Result | OSError] | None:
+    """`None` where one of these may be without an answer."""
+    if proc.aside is None or len(questions) < 2 or silent.keys() & questions.keys():
+        return None
+    if proc.aside.leaves(function, questions):
+        return None
+    try:
+        return proc.aside.call(_each, proc, tuple(questions), function, questions)
+    except Unanswered:
+        return None
+
+
+def _each(
+    proc: Proc, _about: tuple[int, ...], function: Callable[..., Result], questions: Mapping[int, Mapping[str, Any]]
+) -> dict[int, Result | OSError]:
+    return {pid: _result_or_problem(function, proc, pid, more) for pid, more in questions.items()}
+
+
+def _result_or_problem(
+    function: Callable[..., Result], proc: Proc, pid: int, more: Mapping[str, Any]
+) -> Result | OSError:
+    try:
+        return function(proc, pid, **more)
+    except OSError as problem:
+        return problem

@@ -7,7 +7,7 @@ import select
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mpmon import start
@@ -95,6 +95,10 @@ class Aside:
             if answer.raised is not None:
                 raise answer.raised
             return answer.result
+
+    def leaves(self, function: Callable[..., Any], about: Iterable[object]) -> bool:
+        """A call of this function about one of these has not returned."""
+        return any((function.__qualname__, one) in self._left for one in about)
 
     def post(self, function: Callable[..., Any], *given: Any) -> int:
         """Have this call made; its number, for `posted`.

@@ -9,7 +9,7 @@ from functools import lru_cache
 import msgspec
 
 from mpmon.model import NAMELESS_CALLS, Blocked, Handle, KernelObject, Unknown
-from mpmon.probes.aside import Unanswered, may_hang
+from mpmon.probes.aside import Unanswered, in_turn, may_hang
 from mpmon.probes.files import Proc, sleeps_in_kernel
 from mpmon.probes.kernel.call import Call
 from mpmon.probes.kernel.clocks import Clocks
@@ -55,28 +55,34 @@ class KernelLook:
 
     def look(self, pids: Iterable[int]) -> None:
         """Fill the tables for these processes; one that vanishes meanwhile leaves no rows."""
-        for pid in pids:
+        found = in_turn(look_at, self._proc, {pid: {"now": self._now} for pid in pids})
+        for pid, rows in found.items():
             try:
-                self._take(pid, look_at(self._proc, pid, self._now, self._may_read_memory(pid)))
+                self._take(pid, rows if rows is not None else self._look_with_care(pid))
             except (ProcessLookupError, FileNotFoundError):
                 self.unknowns[pid] = Unknown(table="blocked", pid=pid, reason="ended", gone=True)
             except OSError as problem:
                 reason = problem.strerror or "unreadable"
                 self.unknowns[pid] = Unknown(table="blocked", pid=pid, reason=reason.lower())
 
-    def _may_read_memory(self, pid: int) -> bool:
-        """Not while a thread of it keeps the lock of its mappings, as one does that waits in mmap(2) for a file system."""
-        if self._proc.aside is None or not sleeps_in_kernel(self._proc.path(pid)):
-            return True
+    def _look_with_care(self, pid: int) -> ProcessRows | None:
+        """At one of which a thread sleeps in the kernel: it may keep the lock of the mappings, as one does that waits in mmap(2)
+        for a file system.  Then what lies in memory is left alone.
+        """
+        with_memory = True
         try:
             may_be_read(self._proc, pid)
         except Unanswered:
-            return False
+            with_memory = False
         except OSError:
-            return True  # whoever reads it tells why not
-        return True
+            pass  # whoever reads it tells why not
+        return look_at(self._proc, pid, self._now, with_memory)
 
-    def _take(self, pid: int, rows: ProcessRows) -> None:
+    def _take(self, pid: int, rows: ProcessRows | OSError | None) -> None:
+        if isinstance(rows, OSError):
+            raise rows
+        if rows is None:
+            return
         self.blocked[pid], self.handles[pid] = rows.blocked, rows.handles
         self.locked[pid], self.served[pid] = rows.locked, rows.served
         self.objects.update((item.id, item) for item in rows.objects)
@@ -85,13 +91,17 @@ class KernelLook:
 
 
 @may_hang
-def look_at(proc: Proc, pid: int, now: float, with_memory: bool = True) -> ProcessRows:  # noqa: FBT001, FBT002
+def look_at(proc: Proc, pid: int, now: float, with_memory: bool | None = None) -> ProcessRows | None:  # noqa: FBT001
     """One look at one process, without what lies in its memory where that must not be read.
+
+    `None` where nobody has said whether it may be read, and it may not be possible: a thread sleeps in the kernel.
 
     Raises:
         OSError: it is gone, or may not be read.
     """
-    return _OneProcess(proc, pid, _moment(proc, now), with_memory=with_memory).rows()
+    if with_memory is None and sleeps_in_kernel(proc.path(pid)):
+        return None
+    return _OneProcess(proc, pid, _moment(proc, now), with_memory=with_memory is not False).rows()
 
 
 class _Moment:
