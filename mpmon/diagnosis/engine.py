@@ -76,7 +76,7 @@ def _judged(case: Case) -> Diagnosis:
         return _unknown(case, graph, blind)
     goals = _goals(case, graph)
     asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
-    stuck = [closed for goal in asked if (closed := graph.closed(goal)) and not _only_serves(case, graph, closed)]
+    stuck = [closed for goal in asked if (closed := graph.closed(goal)) and not _is_idle(case, graph, closed)]
     stuck += lost_requests(case, graph, goals)
     stuck += own_requests(case, graph, goals)
     knots = [Knot(case, graph, closed) for closed in stuck]
@@ -85,6 +85,20 @@ def _judged(case: Case) -> Diagnosis:
     if ranked:
         return _hung(case, graph, ripe, ranked)
     return _unknown(case, graph, blind) if blind else _not_hung(case, graph, goals, knots)
+
+
+def _is_idle(case: Case, graph: Graph, closed: Closed) -> bool:
+    """It waits by right for somebody who may never come."""
+    return _only_serves(case, graph, closed) or _only_prompts(case, graph, closed)
+
+
+def _only_prompts(case: Case, graph: Graph, closed: Closed) -> bool:
+    """A console beside the work: nobody but whoever types is waited for, by nobody else, and other processes get on."""
+    if case.standing(closed.goal).kind is not Wait.DEBUGGER or closed.members != (closed.goal,):
+        return False
+    others = [(pid, pid) for pid in case.processes if pid != closed.goal[0] and case.is_alive(pid)]
+    workers = [key for key in others if case.role(key[0]).kind not in HELPERS]
+    return any(graph.node(key).status is Status.LIVE for key in workers)
 
 
 def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
