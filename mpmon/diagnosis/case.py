@@ -86,11 +86,8 @@ class Case(Tables):
         return look.standing if look and same else standing(stack, blocked)
 
     def _asks_store(self, key: ThreadKey) -> bool:
-        """It waits for an answer of the process that serves torch's store, in a call of its own code."""
-        if not in_own_code(self.stacks.get(key)):
-            return False
-        ends = [handle.pid for item in self.waits_on(key) if item.peer for handle in self.holders.get(item.peer, ())]
-        return any(pid in self.store_servers for pid in ends)
+        """It waits for an answer of the thread that serves torch's store, in a call of its own code."""
+        return in_own_code(self.stacks.get(key)) and any(item.peer in self.store_ends for item in self.waits_on(key))
 
     def _waits_for_work(self, key: ThreadKey) -> bool:
         """A rank's main thread in a native wait that is no lock of Python's: `Work.wait()` of torch."""

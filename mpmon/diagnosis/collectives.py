@@ -69,6 +69,7 @@ class Differs(Enum):
     DIRECTION = "all of them send, or all receive"
     KEY = "they have passed the place at which they were to set a key for most"
     ELSEWHERE = "they wait for what only those in the collective could bring"
+    STRANGER = "they wait for a process that is no rank, and waits for those in the collective"
     LEFT_BACKWARD = "they do not reduce gradients as the others do"
     OPERATION = "they are in another operation"
     NUMBER = "their numbers, sizes or types show that it is another operation of the same name"
@@ -151,7 +152,16 @@ def _absent(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | None:
         return None
     if len(absent) > len(there) and all(knot.standing(key).kind is Wait.STORE_KEY for key in absent):
         return Split(Differs.KEY, there, groups, others=absent)
-    return Split(Differs.ELSEWHERE, absent, groups, others=there)
+    through = all(_waits_for_stranger(knot, key) for key in absent)
+    return Split(Differs.STRANGER if through else Differs.ELSEWHERE, absent, groups, others=there)
+
+
+def _waits_for_stranger(knot: Knot, key: ThreadKey) -> bool:
+    """For a process of the set that is no rank, and waits in turn for something that another one brings."""
+    pids = [target[0] for target in knot.targets(key) if isinstance(target, tuple)]
+    return bool(pids) and all(
+        knot.case.role(pid).kind != "rank" and knot.standing((pid, pid)).kind in _FOR_OTHERS for pid in pids
+    )
 
 
 def _different(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | None:

@@ -4,6 +4,7 @@ Where the chain ends, its end is responsible: a leaf, the dead, those whose part
 members wait for one another, the kinds of their waits tell:
 
 - one waits for *room*, another, who alone could make it, for anything else: who could make room does not, and is responsible;
+- one waits in a *stream* that it was given at its start: whoever started it is;
 - one waits for an *item*, and a producer has ended: that one is;
 - one waits for a *lock*, its holder for anything else: the holder keeps what others need, and is responsible;
 - ranks wait for each other in collectives: those that differ from the others are, see `collectives.split`;
@@ -20,7 +21,7 @@ from mpmon.diagnosis.collectives import split
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, Nobody
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.knot import Ending, Knot
+from mpmon.diagnosis.knot import Ending, Knot, crashed
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.motion import Motion
@@ -37,7 +38,7 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
     """The threads, or the processes where these have ended."""
     case = knot.case
     if knot.gone:
-        return tuple(case.dead_suspect(gone.pid) for gone in knot.gone)
+        return tuple(map(case.dead_suspect, those_gone(knot))) or tuple(map(case.suspect, knot.roots))
     if (met := meeting(knot)) and met.odd:
         return tuple(map(case.suspect, met.odd))
     if (holder := lost_holder(knot)) is not None:
@@ -59,8 +60,19 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(map(case.suspect, found.odd))
     if lost := _lost_producers(knot):
         return tuple(map(case.dead_suspect, lost))
-    found = _makers_of_room(knot) or _holders_of_locks(knot)
+    found = _starters(knot) or _makers_of_room(knot) or _holders_of_locks(knot)
     return tuple(map(case.suspect, found or (knot.roots if knot.ending is Ending.CYCLE else knot.roots[:1])))
+
+
+def those_gone(knot: Knot) -> list[int]:
+    """Of those that ended at the end of the chain: the crashed, or the one that can have put what came.
+
+    Of several that ended well each may have done its part: then whoever waits for more than that is responsible.
+    """
+    ended = put_by_ended(knot.case, knot.root) if knot.root else None
+    pids = [gone.pid for gone in knot.gone]
+    pids = [pid for pid in pids if ended and pid in ended.pids] or pids
+    return pids if len(pids) == 1 or any(map(crashed, knot.gone)) else []
 
 
 class LostHolder(msgspec.Struct, frozen=True):
@@ -132,6 +144,20 @@ def _makers_of_room(knot: Knot) -> list[ThreadKey]:
 def _waits_to_write(knot: Knot, key: ThreadKey) -> bool:
     """For room, or for the lock of those who write."""
     return waits_for_room(knot.case, key) or knot.standing(key).kind in _LOCKS
+
+
+def _starters(knot: Knot) -> list[ThreadKey]:
+    """In a cycle, those who started the members that wait in a stream they were given: they decide what is read and closed."""
+    started = [key for key in knot.roots if in_given_stream(knot.case, key)]
+    parents = {knot.case.processes[key[0]].ppid for key in started}
+    found = [key for key in knot.roots if key[0] in parents]
+    return found if knot.ending is Ending.CYCLE and parents == {pid for pid, _ in found} else []
+
+
+def in_given_stream(case: Case, key: ThreadKey) -> bool:
+    """It reads its standard input, or writes to its standard output or error."""
+    row = case.blocked.get(key)
+    return row is not None and row.syscall in ("read", "write") and row.args[:1] in ((0,), (1,), (2,))
 
 
 def _lost_producers(knot: Knot) -> list[int]:

@@ -179,6 +179,13 @@ class Tables:
         """Processes with the thread of a TCPStore's server (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp)."""
         return frozenset(row.pid for row in self.snapshot.threads if row.name == STORE_THREAD)
 
+    @cached_property
+    def store_ends(self) -> frozenset[str]:
+        """Their ends of connections: what these threads listen to."""
+        threads = ((row.pid, row.tid) for row in self.snapshot.threads if row.name == STORE_THREAD)
+        rows = (self.blocked.get(key) for key in threads)
+        return frozenset(name for row in rows if row for name in row.waits_on)
+
     # Kernel objects
 
     @cached_property

@@ -6,11 +6,13 @@ What to do: take locks in one order everywhere; use one lock; never block on bot
 
 from __future__ import annotations
 
-from mpmon.diagnosis.findings import Certainty, Suspect
+from mpmon.diagnosis.collectives import Differs, split
+from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
+from mpmon.diagnosis.responsibility import in_given_stream, waits_for_room
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -36,7 +38,7 @@ def claim(knot: Knot) -> Claim | None:
         # Who answers whom is not all there is to it.
         return None
     has_lock = any(need.held for key in knot.roots if (need := knot.graph.node(key).need))
-    if not has_lock and not all(knot.standing(key).kind in _HELD for key in knot.roots):
+    if not has_lock and not all(_holds(knot, key) for key in knot.roots):
         return None
     steps = [f"{knot.case.role(key[0]).name} waits for {knot.waits_for(key)}{knot.at(key)}" for key in knot.roots]
     return Claim(
@@ -48,8 +50,24 @@ def claim(knot: Knot) -> Claim | None:
             else "Let one side read while the other writes: close what is not needed, or use threads or communicate().",
         ),
         certainty=Certainty.PROVED,
-        suspects=_makers(knot),
     )
+
+
+def _holds(knot: Knot, key: ThreadKey) -> bool:
+    """It waits in what another one has the other end of; for the end of a program that reads the input it was given; or in a
+    collective, for one that waits for its ranks by way of others.
+    """
+    kind = knot.standing(key).kind
+    if kind is Wait.COLLECTIVE:
+        found = split(knot)
+        return found is not None and found.how is Differs.STRANGER
+    if kind is Wait.JOIN_PROCESS:
+        return all(isinstance(target, tuple) and _reads_input(knot, target) for target in knot.targets(key))
+    return kind in _HELD
+
+
+def _reads_input(knot: Knot, key: ThreadKey) -> bool:
+    return in_given_stream(knot.case, key) and not waits_for_room(knot.case, key)
 
 
 def _in_line(knot: Knot, waiter: ThreadKey, holder: ThreadKey) -> bool:
@@ -98,16 +116,3 @@ def _holder_waits_for_waiter(knot: Knot) -> Claim | None:
             suspects=(knot.case.suspect(holder),),
         )
     return None
-
-
-def _makers(knot: Knot) -> tuple[Suspect, ...] | None:
-    """Children that only use the standard streams they were given: who made these decides what is read and closed first."""
-    users = [key for key in knot.roots if _in_standard_stream(knot, key)]
-    makers = [key for key in knot.roots if key not in users]
-    parents = {knot.case.processes[key[0]].ppid for key in users}
-    return tuple(map(knot.case.suspect, makers)) if parents and parents <= {pid for pid, _ in makers} else None
-
-
-def _in_standard_stream(knot: Knot, key: ThreadKey) -> bool:
-    row = knot.case.blocked.get(key)
-    return row is not None and row.syscall in ("read", "write") and row.args[:1] in ((0,), (1,), (2,))

@@ -16,6 +16,7 @@ from mpmon.diagnosis.managers import client_calls, those_who_only_wait
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, death, evidence_of
 from mpmon.diagnosis.parts import Loss, loss
+from mpmon.diagnosis.responsibility import those_gone
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -30,8 +31,9 @@ def claim(knot: Knot) -> Claim | None:
     left_alone = knot.nobody is not None and knot.standing().kind in (Wait.QUEUE_GET, Wait.PIPE_READ)
     if loss(knot) is not Loss.ITEMS and not (left_alone and knot.nobody and knot.nobody.reason is Absent.NO_OTHER_END):
         return None
-    pids = _producers(knot, [gone.pid for gone in knot.gone])
-    who = f"its producer {_dead_names(knot, pids)} is gone" if pids else "nobody is left who could put anything"
+    pids = those_gone(knot) or [gone.pid for gone in knot.gone]
+    producers = f"its producer {_dead_names(knot, pids)} is" if len(pids) == 1 else f"{_dead_names(knot, pids)} are"
+    who = f"{producers} gone" if pids else "nobody is left who could put anything"
     return Claim(
         summary=f"{knot.role()} waits for {knot.standing().words}{knot.at()}, but {who}",
         evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
@@ -39,14 +41,7 @@ def claim(knot: Knot) -> Claim | None:
             *advice_on(knot.case, pids),
             "Put a sentinel (None) for each consumer in a finally, or use get(timeout=…) and check Process.is_alive().",
         ),
-        suspects=tuple(map(knot.case.dead_suspect, pids)) or None,
     )
-
-
-def _producers(knot: Knot, gone: list[int]) -> list[int]:
-    """Of those that ended the ones that may have put what came, where ledgers say that."""
-    ended = put_by_ended(knot.case, knot.root) if knot.root else None
-    return [pid for pid in gone if ended and pid in ended.pids] or gone
 
 
 def _ring(knot: Knot, readers: list[ThreadKey]) -> Claim | None:

@@ -18,6 +18,7 @@ NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 _LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK})
 _BETWEEN_THREADS = frozenset({*_LOCKS, Wait.CONDITION, Wait.THREAD_QUEUE, Wait.JOIN_THREAD})
+_OF_POOLS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.JOIN_PROCESS})
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -44,10 +45,10 @@ def claim(knot: Knot) -> Claim | None:
 
 
 def _waits_for_thread(knot: Knot, key: ThreadKey) -> bool:
-    """In what only threads wait in; or in the end of a pool, for a thread of its own process."""
+    """In what only threads wait in; or for a result or the end of a pool that a thread of its own process has to hand over."""
     kind, targets = knot.standing(key).kind, knot.targets(key)
-    of_pool = kind is Wait.JOIN_PROCESS and all(isinstance(row, tuple) and row[0] == key[0] for row in targets)
-    return kind in _BETWEEN_THREADS or of_pool
+    handed_over = kind in _OF_POOLS and all(isinstance(row, tuple) and row[0] == key[0] for row in targets)
+    return kind in _BETWEEN_THREADS or handed_over
 
 
 def _evidence(knot: Knot, keys: list[ThreadKey]) -> tuple[str, ...]:
