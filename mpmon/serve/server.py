@@ -108,10 +108,12 @@ class LocalServer(Server):
         A page of another site can make a browser call here, but not hide where it comes from: `Origin` (RFC 6454), or
         `Host` where the site's name was made to point here.
         """
-        secret = request.path.split("/")[1]
-        if not hmac.compare_digest(secret.encode(), self.secret.encode()):
+        # What is asked for need not be a path: `*` of OPTIONS, `x:80` of CONNECT (RFC 9112, 3.2).
+        secret = request.path.partition("/")[2].partition("/")[0]
+        # aiohttp without its C code lets bytes through that are no text.
+        if not hmac.compare_digest(secret.encode(errors="surrogateescape"), self.secret.encode()):
             raise web.HTTPNotFound
-        if urlsplit(f"//{request.host}").hostname not in LOOPBACK:
+        if _name_in(request.host) not in LOOPBACK:
             raise web.HTTPForbidden(text="mpmon answers to 127.0.0.1 and localhost only.\n")
         if request.headers.get("Origin", _own_origin(request)) != _own_origin(request):
             raise web.HTTPForbidden(text="mpmon answers to its own page only.\n")
@@ -215,7 +217,7 @@ def _logger() -> logging.Logger:
 
 def _is_ours(record: logging.LogRecord) -> bool:
     """Whether it failed here. Of requests that are none anybody on this machine could fill the terminal with lines."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
 class _Lines(logging.Formatter):
@@ -232,6 +234,14 @@ def _tell_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> N
         loop.default_exception_handler(context)
     else:
         print(f"mpmon: {context['message']}: {context.get('exception')!r}", file=sys.stderr)
+
+
+def _name_in(host: str) -> str | None:
+    """The name of a `Host`, without its port; `None` where it has none or makes no sense."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 def _own_origin(request: web.Request) -> str:
