@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from mpmon.commands import live, options, settings, show
-from mpmon.errors import CannotTell, UsageError
+from mpmon.errors import CannotTell, UsageError, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +46,9 @@ def root_pid(given: Namespace) -> int:
 
     found = jobs.running_jobs()
     if not sys.stdin.isatty() and len(found) > 1:
-        listed = "\n".join(f"  {jobs.describe(job)}" for job in found)
-        raise UsageError(f"several jobs run here, give the PID of one:\n{listed}")
+        for job in found:
+            print(f"  {jobs.describe(job)}", file=sys.stderr)
+        raise UsageError("several jobs run here.", "Give the PID of one of these.")
     return jobs.choose(found, sys.stdin, sys.stderr).root_pid
 
 
@@ -57,7 +58,7 @@ def _named_root(given: Namespace) -> int:
     top = persistently(lambda: _top(given.pid))
     if given.up or top == given.pid:
         return top
-    print(f"mpmon: pid {given.pid} is a part of the job under pid {top}; --up shows it all.", file=sys.stderr)
+    tell(f"pid {given.pid} is a part of the job under pid {top}; --up shows it all.")
     return given.pid
 
 

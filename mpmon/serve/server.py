@@ -12,7 +12,7 @@ import os
 import secrets
 import shlex
 import signal
-import sys
+import traceback
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, cast
@@ -22,6 +22,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.http_exceptions import HttpProcessingError
 from textual_serve.server import Server, to_int
 
+from mpmon.errors import tell
 from mpmon.serve.connections import Connections
 from mpmon.serve.viewer import Viewer
 
@@ -164,7 +165,7 @@ async def _carry(request: web.Request, websocket: web.WebSocketResponse, viewer:
             *(to_int(request.query.get(name, ""), usual) for name, usual in USUAL_SIZE.items())
         )
     except OSError as problem:
-        print(f"mpmon: a window cannot be opened: {problem.strerror}.", file=sys.stderr)
+        tell(f"a window cannot be opened: {problem.strerror}.")
         return WSCloseCode.TRY_AGAIN_LATER
     listening = asyncio.create_task(_listen(websocket, viewer))
     try:
@@ -208,8 +209,7 @@ def _logger() -> logging.Logger:
     """What aiohttp has to say of a request that failed, as a line."""
     logger = logging.getLogger("mpmon.serve")
     logger.propagate = False
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Lines("mpmon: %(message)s"))
+    handler = _Lines()
     handler.addFilter(_is_ours)
     logger.addHandler(handler)
     return logger
@@ -220,12 +220,15 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
-class _Lines(logging.Formatter):
+class _Lines(logging.Handler):
     """Without tracebacks, unless they are asked for."""
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802  logging calls it by that name
-        """The exception in words."""
-        return super().formatException(ei) if os.environ.get("MPMON_DEBUG") else f"{ei[0].__name__}: {ei[1]}"
+    def emit(self, record: logging.LogRecord) -> None:
+        """A line, with the exception in words."""
+        problem = record.exc_info[1] if record.exc_info else None
+        if problem and os.environ.get("MPMON_DEBUG"):
+            traceback.print_exception(problem)
+        tell(f"{record.getMessage()}: {problem!r}" if problem else record.getMessage())
 
 
 def _tell_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -233,7 +236,7 @@ def _tell_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> N
     if os.environ.get("MPMON_DEBUG"):
         loop.default_exception_handler(context)
     else:
-        print(f"mpmon: {context['message']}: {context.get('exception')!r}", file=sys.stderr)
+        tell(f"{context['message']}: {context.get('exception')!r}")
 
 
 def _name_in(host: str) -> str | None:
