@@ -353,6 +353,33 @@ def test_a_live_job(tmp_path: Path) -> None:
         assert again.stdout == answer.stdout
 
 
+HANGS = "import sys, threading; print('ready', flush=True); sys.stdin.readline(); threading.Event().wait()"
+WORKS = "import time\nprint('ready', flush=True)\nwhile True: sum(range(10_000)); time.sleep(0.01)"
+
+
+@pytest.mark.parametrize(("program", "status", "verdict"), [(HANGS, 4, "UNKNOWN: "), (WORKS, 0, "HEALTHY: ")])
+def test_a_look_that_is_too_short_to_tell_a_hang(program: str, status: int, verdict: str) -> None:
+    """The hang begins just before."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as job:
+        assert job.stdin
+        assert job.stdout
+        assert job.stdout.readline() == "ready\n"
+        job.stdin.write("\n")
+        job.stdin.flush()
+        answer = mpmon(str(job.pid), "--once", "--for", "2")
+        job.kill()
+    if "HUNG" in answer.stdout:
+        pytest.skip("this machine was too busy to look for so short a time")
+    assert (answer.returncode, answer.stdout.partition("pid")[0]) == (status, verdict)
+    assert (
+        ("has stood still for" in answer.stdout)
+        == ("only a longer look (--for) tells" in answer.stdout)
+        == (status == 4)
+    )
+
+
 def reader_gone(*arguments: str) -> Answer:
     """The answer when nobody reads it."""
     reading, writing = os.pipe()
