@@ -320,6 +320,24 @@ def test_a_pid_that_cannot_exist() -> None:
     assert "there is no process" in one_sentence(mpmon(str(2**70), "--once"), 4)
 
 
+def test_its_own_pid() -> None:
+    shell = ["/bin/sh", "-c", 'exec "$0" -m mpmon $$ --once', sys.executable]
+    answer = subprocess.run(shell, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert "is mpmon itself: it is no part of a job." in one_sentence(answer, 2)
+
+
+def test_the_pid_of_a_program_that_mpmon_starts(tmp_path: Path) -> None:
+    (tmp_path / "py-spy").symlink_to("/bin/sh")
+    with subprocess.Popen(
+        [tmp_path / "py-spy", "-c", "echo ready; read line"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as helper:
+        assert helper.stdout
+        assert helper.stdout.readline() == "ready\n"
+        told = one_sentence(mpmon(str(helper.pid), "--once"), 2)
+        helper.kill()
+    assert f"pid {helper.pid} is py-spy, which mpmon itself starts" in told
+
+
 def test_a_record_of_a_pid_that_does_not_exist_leaves_no_file(tmp_path: Path) -> None:
     one_sentence(mpmon("999999999", "--once", "--record", str(tmp_path / "facts")), 4)
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from mpmon.commands import live, options, settings, show
@@ -63,12 +64,22 @@ def _named_root(given: Namespace) -> int:
 
 
 def _top(pid: int) -> int:
+    """
+    Raises:
+        MpmonError: there is no such process, or it is mpmon itself.
+    """
     from mpmon.probes import standstill
     from mpmon.probes.machine import Machine
+    from mpmon.probes.tree import is_own
 
     machine = Machine()
-    if machine.process(pid) is None and pid not in standstill.silent:
+    process = machine.process(pid)
+    if process is None and pid not in standstill.silent:
         raise CannotTell(f"there is no process {pid}.", "List the running jobs with: mpmon")
+    name = process.name if process else ""
+    if is_own(pid, name):
+        who = "mpmon itself" if pid == os.getpid() else f"{name}, which mpmon itself starts"
+        raise UsageError(f"pid {pid} is {who}: it is no part of a job.", "List the running jobs with: mpmon")
     return machine.top(pid)
 
 
