@@ -44,7 +44,7 @@ def _run(arguments: list[str]) -> int:
 
 def _failed(problem: Exception) -> int:
     """Say so; the exit status."""
-    from mpmon.errors import MpmonError, in_words, refusal
+    from mpmon.errors import MpmonError, in_words, refusal, tell
 
     if isinstance(problem, console.CannotWrite):
         console.give_up_output()
@@ -53,7 +53,7 @@ def _failed(problem: Exception) -> int:
     if known is None and os.environ.get("MPMON_DEBUG"):
         raise problem
     remedy = "" if known else " Set MPMON_DEBUG=1 to see where."
-    print(f"mpmon: {in_words(problem)}{remedy}", file=sys.stderr)
+    tell(f"{in_words(problem)}{remedy}")
     return known.exit_status if known else 1
 
 

@@ -1,8 +1,18 @@
-"""Failures that end the program: one sentence, the remedy, the exit status. `mpmon.__main__` alone prints them."""
+"""Failures that end the program: one sentence, the remedy, the exit status. `mpmon.__main__` alone prints them.
+
+Paths, names and words of the machine stand in sentences as they are: `tell`, through which goes whatever mpmon says beside
+its output, makes one line of them that does nothing to a terminal.
+"""
 
 from __future__ import annotations
 
 import errno
+import sys
+
+from mpmon.printable import in_bounds, written_out
+
+LONGEST = 2000
+"""Letters of what is said at once."""
 
 
 class MpmonError(Exception):
@@ -56,3 +66,8 @@ def in_words(problem: Exception) -> str:
         return f"this is a defect of mpmon ({type(problem).__name__}: {problem})."
     said = [str(known), known.remedy[:1].upper() + known.remedy[1:]]
     return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in said if part)
+
+
+def tell(words: str) -> None:
+    """A line for the user on standard error."""
+    print(f"mpmon: {in_bounds(written_out(words), LONGEST)}", file=sys.stderr, flush=True)

@@ -45,7 +45,9 @@ MINDED = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGCON
 """The screen has handlers for these, and Ctrl-Z stops mpmon too."""
 
 IGNORED_BY_PYTHON = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
-"""Whatever they did before its start; subprocess.Popen gives them back their usual effect in a child."""
+"""Whatever they did before its start, which nothing tells any more: `SigIgn` of proc_pid_status(5) has what Python did, and the
+parent may be another one than who called execve(2).  subprocess.Popen gives them back their usual effect in a child.
+"""
 
 RESTORE = (
     "import os, signal, sys; signal.pthread_sigmask(signal.SIG_SETMASK, map(int, sys.argv[1].split())); "

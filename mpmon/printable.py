@@ -26,6 +26,12 @@ def written_out(text: str) -> str:
     return "".join(glyph if glyph.isprintable() else glyph.encode("unicode_escape").decode("ascii") for glyph in text)
 
 
+def in_bounds(text: str, most: int) -> str:
+    """So many letters of it, of a longer one its beginning and its end."""
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
 def in_ascii(text: str) -> str:
     r"""For text that may grow: drawn with ASCII, and other glyphs as Python writes them, `\xe9`, `\u4e2d`."""
     if text.isascii():

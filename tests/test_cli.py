@@ -320,6 +320,24 @@ def test_a_pid_that_cannot_exist() -> None:
     assert "there is no process" in one_sentence(mpmon(str(2**70), "--once"), 4)
 
 
+def test_its_own_pid() -> None:
+    shell = ["/bin/sh", "-c", 'exec "$0" -m mpmon $$ --once', sys.executable]
+    answer = subprocess.run(shell, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert "is mpmon itself: it is no part of a job." in one_sentence(answer, 2)
+
+
+def test_the_pid_of_a_program_that_mpmon_starts(tmp_path: Path) -> None:
+    (tmp_path / "py-spy").symlink_to("/bin/sh")
+    with subprocess.Popen(
+        [tmp_path / "py-spy", "-c", "echo ready; read line"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as helper:
+        assert helper.stdout
+        assert helper.stdout.readline() == "ready\n"
+        told = one_sentence(mpmon(str(helper.pid), "--once"), 2)
+        helper.kill()
+    assert f"pid {helper.pid} is py-spy, which mpmon itself starts" in told
+
+
 def test_a_record_of_a_pid_that_does_not_exist_leaves_no_file(tmp_path: Path) -> None:
     one_sentence(mpmon("999999999", "--once", "--record", str(tmp_path / "facts")), 4)
     assert list(tmp_path.iterdir()) == []
@@ -351,6 +369,33 @@ def test_a_live_job(tmp_path: Path) -> None:
         assert answer.stdout.startswith("HEALTHY: pid ")
         again = mpmon("--replay", str(path), "--once")
         assert again.stdout == answer.stdout
+
+
+HANGS = "import sys, threading; print('ready', flush=True); sys.stdin.readline(); threading.Event().wait()"
+WORKS = "import time\nprint('ready', flush=True)\nwhile True: sum(range(10_000)); time.sleep(0.01)"
+
+
+@pytest.mark.parametrize(("program", "status", "verdict"), [(HANGS, 4, "UNKNOWN: "), (WORKS, 0, "HEALTHY: ")])
+def test_a_look_that_is_too_short_to_tell_a_hang(program: str, status: int, verdict: str) -> None:
+    """The hang begins just before."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as job:
+        assert job.stdin
+        assert job.stdout
+        assert job.stdout.readline() == "ready\n"
+        job.stdin.write("\n")
+        job.stdin.flush()
+        answer = mpmon(str(job.pid), "--once", "--for", "2")
+        job.kill()
+    if "HUNG" in answer.stdout:
+        pytest.skip("this machine was too busy to look for so short a time")
+    assert (answer.returncode, answer.stdout.partition("pid")[0]) == (status, verdict)
+    assert (
+        ("has stood still for" in answer.stdout)
+        == ("only a longer look (--for) tells" in answer.stdout)
+        == (status == 4)
+    )
 
 
 def reader_gone(*arguments: str) -> Answer:

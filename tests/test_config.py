@@ -13,8 +13,10 @@ from mpmon.errors import UsageError
 from mpmon.tui import themes
 from mpmon.tui.app import MonitorApp
 from mpmon.tui.options import Options
-from tests.test_cli import ENVIRONMENT, mpmon, one_sentence
+from tests.test_cli import ENVIRONMENT, HUNG, mpmon, one_sentence
 from tests.tui.fakes import FakeWatch
+
+ON_A_SCREEN = {"TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver"}
 
 
 @pytest.fixture
@@ -110,6 +112,30 @@ def test_a_file_of_nothing_but_brackets(file: Path, bracket: str) -> None:
     assert "too many brackets" in one_sentence(mpmon("7", env=environment(file)), 2)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "interval" + ".a" * 30_000 + " = 1",
+            "'interval' to {'a': {'a': {'a': {'a': {'a': {'a': {...}}}}}}}. It has to be",
+        ),
+        ("interval = " + "[" * 90 + "]" * 90, "'interval' to [[[[[[[...]]]]]]]. It has to be"),
+        ("interval = [" + "1, " * 20_000 + "]", "'interval' to [1, 1, 1, 1, 1, 1, ...]. It has to be"),
+        ("interval = 0x" + "f" * 60_000, ". It has to be as for --interval"),
+        ("interval = " + "9" * 60_000, "is not TOML: "),
+        ("stacks = '" + "x" * 60_000 + "'", "It has to be one of: auto, never."),
+        ("x" * 60_000 + " = 1", "which is no setting. Settings are: ascii, "),
+        ("x" * 30_000 + " = 1\n" + "x" * 30_000 + " = 1", "is not TOML: "),
+        ("theme = '" + "x" * 60_000 + "'", "there is no theme 'xxx"),
+    ],
+)
+def test_what_is_long_or_deep_is_told_in_short(file: Path, text: str, words: str) -> None:
+    file.write_text(text)
+    told = one_sentence(mpmon("--replay", HUNG, env={**environment(file), **ON_A_SCREEN}), 2)
+    assert words in told
+    assert len(told) < 2100
+
+
 def test_without_a_home_there_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python leaves `~` where nobody knows whose home it is; the present folder may hold one of that name."""
     monkeypatch.delenv("XDG_CONFIG_HOME")
@@ -178,8 +204,7 @@ def test_a_theme_that_exists() -> None:
 
 
 def test_no_demo_job_is_started_for_a_theme_that_does_not_exist() -> None:
-    on_a_screen = {**ENVIRONMENT, "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver"}
-    answer = mpmon("demo", "--theme", "mauve", env=on_a_screen)
+    answer = mpmon("demo", "--theme", "mauve", env={**ENVIRONMENT, **ON_A_SCREEN})
     assert "there is no theme 'mauve'" in one_sentence(answer, 2)
     assert "demo job" not in answer.stderr
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.serving import Served, aiohttp, hear, run, session, status, until, upgrade
 from tests.session.hanging import record
+from tests.test_cli import ENVIRONMENT
 
 connections = pytest.importorskip("mpmon.serve.connections")
 viewer = pytest.importorskip("mpmon.serve.viewer")
@@ -168,6 +169,47 @@ def test_a_request_may_be_so_long_and_no_longer(served: Served, asked: bytes) ->
             while chunk := line.recv(4096):
                 answer += chunk
         assert answer.partition(b"\r\n")[0] in (b"", b"HTTP/1.0 400 Bad Request", b"HTTP/1.1 400 Bad Request")
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        ("OPTIONS * HTTP/1.1\r\nHost: {own}\r\n\r\n", 404),
+        ("CONNECT x:80 HTTP/1.1\r\nHost: {own}\r\n\r\n", 404),
+        ("GET http://x HTTP/1.1\r\nHost: {own}\r\n\r\n", 404),
+        ("GET / HTTP/1.1\r\nHost: [x]\r\n\r\n", 404),
+        ("GET /{secret}/ HTTP/1.1\r\nHost: [::1\r\n\r\n", 403),
+        ("GET /{secret}/ HTTP/1.1\r\nHost: [x]\r\n\r\n", 403),
+        ("GET /{secret}/ HTTP/1.1\r\nHost: a\u2100b\r\n\r\n", 403),
+        ("POST /{secret}/ HTTP/1.1\r\nHost: {own}\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\njunk", 405),
+        ("POST / HTTP/1.1\r\nHost: {own}\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\njunk", 404),
+    ],
+)
+def test_an_odd_request_is_refused_and_nothing_is_said_of_it(served: Served, asked: str, answered: int) -> None:
+    """The fixture sees what is said; before it ends, this server answers as ever."""
+    given = asked.format(own=f"127.0.0.1:{served.port}", secret=served.secret)
+    assert answer_to(served, given.encode()) == answered
+    assert run(status(served.address)) == 200
+
+
+def answer_to(served: Served, request: bytes) -> int:
+    """The status with which it begins."""
+    with served.silent() as line:
+        line.sendall(request)
+        with line.makefile("rb") as said:
+            return int(said.readline().split()[1])
+
+
+def test_a_path_that_is_no_text_is_not_found(tmp_path: Path) -> None:
+    """aiohttp's own parser of requests, for where its C code is not built, lets it through."""
+    served = Served(
+        "--replay", str(record(tmp_path / "hang.jsonl.gz")), env={**ENVIRONMENT, "AIOHTTP_NO_EXTENSIONS": "1"}
+    )
+    try:
+        assert answer_to(served, b"GET /\xff/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == 404
+    finally:
+        _, said = served.end()
+    assert len(said.splitlines()) == 1
 
 
 def is_over(line: socket.socket) -> bool:

@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """What this command takes."""
-    made = argparse.ArgumentParser(
+    made = options.Parser(
         prog="mpmon completion", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Print a script with which a shell completes calls of mpmon.",
         epilog='bash, in ~/.bashrc:                  eval "$(mpmon completion bash)"\n'

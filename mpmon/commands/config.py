@@ -7,13 +7,16 @@ import json
 import os
 
 from mpmon.commands import options, settings
+from mpmon.printable import written_out
 
 
 def run(arguments: list[str]) -> int:
     """Print the settings as a file of them would have them."""
     effective = vars(settings.parse(parser(), arguments))
     said, stored, path = _said(arguments), settings.read(), settings.location()
-    print(f"# {path}{'' if os.access(path, os.R_OK) else ' (there is no such file, or it may not be read)'}")
+    print(
+        f"# {written_out(path)}{'' if os.access(path, os.R_OK) else ' (there is no such file, or it may not be read)'}"
+    )
     for name, action in settings.settable().items():
         source = "command line" if action.dest in said else "file" if action.dest in stored else "default"
         # Texts, numbers, true and false are the same in JSON and in TOML.
@@ -23,7 +26,7 @@ def run(arguments: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """What this command takes: whatever a file may set."""
-    made = argparse.ArgumentParser(
+    made = options.Parser(
         prog="mpmon config", allow_abbrev=False,
         description="The settings in effect, and where each comes from: the command line, the file that is named, or "
         "mpmon. What is printed is such a file.",

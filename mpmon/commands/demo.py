@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from mpmon.commands import live, options, settings, show
+from mpmon.errors import tell
 
 
 def run(arguments: list[str]) -> int:
@@ -19,15 +19,15 @@ def run(arguments: list[str]) -> int:
         return 0
     show.sink(given)  # Options that contradict each other are told before a job is started.
     with demo.start(given.scene or demo.DEFAULT_SCENE) as running:
-        print(f"mpmon: demo job {running.pid}: {running.label}", file=sys.stderr)
+        tell(f"demo job {running.pid}: {running.label}")
         status = live.watch(given, running.pid)
-    print("mpmon: the demo job was ended", file=sys.stderr)
+    tell("the demo job was ended")
     return status
 
 
 def parser() -> argparse.ArgumentParser:
     """What this command takes."""
-    made = argparse.ArgumentParser(
+    made = options.Parser(
         prog="mpmon demo", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Start a small real job that hangs, and watch it. Everything it started is gone afterwards.",
     )  # fmt: skip

@@ -19,8 +19,6 @@ def run(arguments: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """What this command takes."""
-    made = argparse.ArgumentParser(
-        prog="mpmon doctor", description="What can be read here, what cannot, why, and the remedy."
-    )
+    made = options.Parser(prog="mpmon doctor", description="What can be read here, what cannot, why, and the remedy.")
     made.add_argument("pid", nargs="?", type=options.pid, metavar="PID", help="also check this process")
     return made

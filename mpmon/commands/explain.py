@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from difflib import get_close_matches
 
+from mpmon.commands import options
 from mpmon.errors import UsageError
 
 
@@ -40,6 +41,6 @@ def _listed(pages: dict[str, str]) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """What this command takes."""
-    made = argparse.ArgumentParser(prog="mpmon explain", description="The manual page of a cause or a topic.")
+    made = options.Parser(prog="mpmon explain", description="The manual page of a cause or a topic.")
     made.add_argument("cause", nargs="?", metavar="CAUSE", help="or the topic of a remark; without it, the lists")
     return made

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
-from mpmon.errors import UsageError
+from mpmon.commands import options
+from mpmon.errors import UsageError, tell
+from mpmon.printable import written_out
 
 
 def run(arguments: list[str]) -> int:
@@ -23,7 +24,7 @@ def run(arguments: list[str]) -> int:
             _leave_alone(folder, why, was_named=folder in named)
     removed = clean([*usual_folders(), *named], keep_newest=not given.all)
     for file in removed:
-        print(f"{file.path}  {file.bytes >> 10} KiB, of pid {file.pid}")
+        print(f"{written_out(file.path)}  {file.bytes >> 10} KiB, of pid {file.pid}")
     total = sum(file.bytes for file in removed)
     print(f"{len(removed)} file{'' if len(removed) == 1 else 's'} removed, {total >> 10} KiB")
     return 0
@@ -34,12 +35,12 @@ def _leave_alone(folder: str, why: str, *, was_named: bool) -> None:
         raise UsageError(
             f"{folder} is not cleaned up: {why}.", "Give a folder of one user, to which nobody else may write."
         )
-    print(f"mpmon: {folder} is not cleaned up: {why}", file=sys.stderr)
+    tell(f"{folder} is not cleaned up: {why}")
 
 
 def parser() -> argparse.ArgumentParser:
     """What this command takes."""
-    made = argparse.ArgumentParser(
+    made = options.Parser(
         prog="mpmon gc", allow_abbrev=False,
         description="Remove the shim's files of jobs that have ended. Those of the job that began last are kept, to be "
         "looked at.",

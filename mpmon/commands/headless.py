@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from mpmon.commands import live
 from mpmon.console import GLYPHS
-from mpmon.errors import in_words
+from mpmon.errors import in_words, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class _Watcher(threading.Thread):
                 self._see(observation)
         except Exception as problem:
             if not self._job_ended.is_set():
-                _say(f"the job is not watched: {in_words(problem)}")
+                tell(f"the job is not watched: {in_words(problem)}")
 
     def end(self) -> None:
         """The job has ended."""
@@ -76,7 +76,7 @@ class _Watcher(threading.Thread):
         from mpmon.reports import notice, text
 
         for line in notice.lines(observation, ascii_only=self._given.ascii):
-            _say(line)
+            tell(line)
         if self._given.on_hang and any(event.kind == notice.BEGAN for event in notice.new(observation)):
             report = text.render(observation, ascii_only=self._given.ascii)
             command = self._job.with_signals_of_before(["/bin/sh", "-c", self._given.on_hang])
@@ -93,13 +93,9 @@ def _call(command: list[str], report: str) -> None:
             start_new_session=True, timeout=HOOK_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        _say(f"the command of --on-hang did not end within {HOOK_S:.0f} s")
+        tell(f"the command of --on-hang did not end within {HOOK_S:.0f} s")
     except OSError as problem:
-        _say(f"the command of --on-hang could not be started: {problem}")
+        tell(f"the command of --on-hang could not be started: {problem}")
     else:
         if called.returncode:
-            _say(f"the command of --on-hang ended with status {called.returncode}")
-
-
-def _say(words: str) -> None:
-    print(f"mpmon: {words}", file=sys.stderr, flush=True)
+            tell(f"the command of --on-hang ended with status {called.returncode}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from contextlib import contextmanager, nullcontext
@@ -122,5 +123,5 @@ def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float]
     )
     return Sampler(
         proc, pid, now=now, host=os.uname().nodename, stacks=given.stacks, eager=eager,
-        flight_recorder=found.flight_recorder, side_probes=side_probes,
+        seconds=given.seconds if eager else math.inf, flight_recorder=found.flight_recorder, side_probes=side_probes,
     )  # fmt: skip

@@ -6,6 +6,12 @@ import argparse
 
 from mpmon import __version__
 from mpmon.commands import COMMANDS
+from mpmon.errors import LONGEST
+from mpmon.printable import in_bounds, written_out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 DESCRIPTION = (
     "Tells why a multi-process PyTorch job hangs: which process blocks the others, on which line, and the proof."
@@ -23,9 +29,17 @@ examples:
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """Of every command."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the command line, in which anything may stand, and leave."""
+        super().error(in_bounds(written_out(message), LONGEST))
+
+
 def program() -> argparse.ArgumentParser:
     """The parser of a call without a command: a PID or a recording to watch."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="mpmon", description=DESCRIPTION, epilog=f"{_commands()}\n{EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip

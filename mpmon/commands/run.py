@@ -13,7 +13,7 @@ import os
 import sys
 
 from mpmon.commands import options, settings
-from mpmon.errors import MpmonError, UsageError, in_words
+from mpmon.errors import MpmonError, UsageError, in_words, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """What this command takes."""
-    made = argparse.ArgumentParser(
+    made = options.Parser(
         prog="mpmon run", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="mpmon run [options] -- CMD ...",
         description="Start CMD with the queue shim on and watch it; ends with the exit status of CMD.",
@@ -78,7 +78,7 @@ def _environment(given: Namespace) -> dict[str, str]:
     try:
         return launch.environment(os.environ, dump_stacks=given.dump_stacks)
     except OSError as problem:
-        _say(f"the shim is off: {problem}")
+        tell(f"the shim is off: {problem}")
         return dict(os.environ)
 
 
@@ -105,11 +105,11 @@ def _on_screen(given: Namespace, command: list[str], found: Extras) -> int:
                          "Name another one with --output.") from problem  # fmt: skip
     with output:
         job = Launched(command, _environment(given), output)
-    _say(f"what {command[0]} writes goes to {name}")
+    tell(f"what {command[0]} writes goes to {name}")
     try:
         live.watch_with(given, job.pid, found)
     except Exception as problem:
-        _say(f"the job is not watched: {in_words(problem)}")
+        tell(f"the job is not watched: {in_words(problem)}")
     return _follow(name, job)
 
 
@@ -119,9 +119,9 @@ def _follow(name: str, job: Launched) -> int:
         status = job.wait(0)
         if status is None:
             output.seek(0, os.SEEK_END)
-            _say(f"the job goes on (pid {job.pid}); what it wrote before is in {name}; Ctrl-C goes to the job")
+            tell(f"the job goes on (pid {job.pid}); what it wrote before is in {name}; Ctrl-C goes to the job")
         else:
-            _say(f"the job ended with status {status}; what it wrote is in {name}")
+            tell(f"the job ended with status {status}; what it wrote is in {name}")
             return status
         while status is None:
             status = job.wait(FOLLOW_S)
@@ -141,7 +141,3 @@ def _clean() -> None:
         clean([run_folder()])
     except OSError:
         return
-
-
-def _say(words: str) -> None:
-    print(f"mpmon: {words}", file=sys.stderr, flush=True)

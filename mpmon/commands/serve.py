@@ -10,7 +10,7 @@ import sys
 
 from mpmon import start
 from mpmon.commands import options, settings, show, watch
-from mpmon.errors import UsageError
+from mpmon.errors import UsageError, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,10 +35,9 @@ def run(arguments: list[str]) -> int:
     with _listening(given.port) as door:
         port = door.getsockname()[1]
         print(f"http://127.0.0.1:{port}/{server.secret}/", flush=True)
-        print(
-            "mpmon: whoever has this address sees the job. From another machine: "
-            f"ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}, then the same address. Ctrl-C ends it.",
-            file=sys.stderr,
+        tell(
+            "whoever has this address sees the job. From another machine: "
+            f"ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}, then the same address. Ctrl-C ends it."
         )
         # textual-serve prints what its processes complain of.
         with contextlib.redirect_stdout(sys.stderr):
@@ -48,7 +47,7 @@ def run(arguments: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """What this command takes."""
-    made = argparse.ArgumentParser(
+    made = options.Parser(
         prog="mpmon serve", allow_abbrev=False,
         description="Show the screen in a browser, to this machine only, to whoever knows the address it prints. "
         "Signals can be sent to the job, secrets of its environment shown and files written only with --no-readonly.",

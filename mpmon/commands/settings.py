@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import reprlib
 import stat
 from errno import EINVAL, ENOENT
 
@@ -40,7 +41,7 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Nam
 
 def settable() -> dict[str, argparse.Action]:
     """The options a file may set, by name."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = options.Parser(add_help=False)
     options.add_settings(parser)
     found = {options.name(action): action for action in options.actions(parser)}
     del found["no-color"]
@@ -145,7 +146,15 @@ def _value(action: argparse.Action, name: str, value: object, path: str) -> obje
             return value if options.is_switch(action) else _converted(action, str(value))
     except (ValueError, argparse.ArgumentTypeError):
         fits = False
-    raise UsageError(f"{path} sets {name!r} to {value!r}.", f"It has to be {_wanted(action)}.")
+    raise UsageError(f"{path} sets {name!r} to {_shown(value)}.", f"It has to be {_wanted(action)}.")
+
+
+def _shown(value: object) -> str:
+    """As Python writes it, in bounds: tables may be in one another without end, and numbers have any number of digits."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # more digits than Python makes a text of (sys.set_int_max_str_digits)
+        return "a number of too many digits"
 
 
 def _converted(action: argparse.Action, word: str) -> object:

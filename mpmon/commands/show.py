@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from mpmon import console
 from mpmon.commands.options import DEFAULT_THEME
-from mpmon.errors import CannotTell, UsageError
+from mpmon.errors import CannotTell, UsageError, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _report(given: Namespace, watch: Watch) -> int:
     from mpmon.reports import document, text
 
     if not given.once:
-        print("mpmon: standard output is not a terminal, so this is one report (--once).", file=sys.stderr)
+        tell("standard output is not a terminal, so this is one report (--once).")
     last: Observation | None = None
     for observation in watch:
         last = observation

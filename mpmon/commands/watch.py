@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from mpmon.commands import live, options, settings, show
-from mpmon.errors import CannotTell, UsageError
+from mpmon.errors import CannotTell, UsageError, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ def root_pid(given: Namespace) -> int:
 
     found = jobs.running_jobs()
     if not sys.stdin.isatty() and len(found) > 1:
-        listed = "\n".join(f"  {jobs.describe(job)}" for job in found)
-        raise UsageError(f"several jobs run here, give the PID of one:\n{listed}")
+        for job in found:
+            print(f"  {jobs.describe(job)}", file=sys.stderr)
+        raise UsageError("several jobs run here.", "Give the PID of one of these.")
     return jobs.choose(found, sys.stdin, sys.stderr).root_pid
 
 
@@ -57,17 +59,27 @@ def _named_root(given: Namespace) -> int:
     top = persistently(lambda: _top(given.pid))
     if given.up or top == given.pid:
         return top
-    print(f"mpmon: pid {given.pid} is a part of the job under pid {top}; --up shows it all.", file=sys.stderr)
+    tell(f"pid {given.pid} is a part of the job under pid {top}; --up shows it all.")
     return given.pid
 
 
 def _top(pid: int) -> int:
+    """
+    Raises:
+        MpmonError: there is no such process, or it is mpmon itself.
+    """
     from mpmon.probes import standstill
     from mpmon.probes.machine import Machine
+    from mpmon.probes.tree import is_own
 
     machine = Machine()
-    if machine.process(pid) is None and pid not in standstill.silent:
+    process = machine.process(pid)
+    if process is None and pid not in standstill.silent:
         raise CannotTell(f"there is no process {pid}.", "List the running jobs with: mpmon")
+    name = process.name if process else ""
+    if is_own(pid, name):
+        who = "mpmon itself" if pid == os.getpid() else f"{name}, which mpmon itself starts"
+        raise UsageError(f"pid {pid} is {who}: it is no part of a job.", "List the running jobs with: mpmon")
     return machine.top(pid)
 
 

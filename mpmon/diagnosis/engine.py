@@ -22,7 +22,7 @@ from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Status
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
 from mpmon.diagnosis.memory import Memory
-from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.motion import BUSY, Motion
 from mpmon.diagnosis.needs import node
 from mpmon.diagnosis.needs.dead import death, did
 from mpmon.diagnosis.remarks import remarks
@@ -52,6 +52,9 @@ NOTICED_AFTER_S = 1.5
 
 MIN_WATCH_S = 1.9
 """Two looks, at least a second apart."""
+
+STILL_S = 0.9
+"""Who stands for so long was found standing at two looks in a row."""
 
 SLOW_AFTER_S = 5.0
 """A goal that waits for so long for one that moves is slow."""
@@ -177,6 +180,9 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot
         )
     elif hidden := _hidden_words(case, graph, goals):
         verdict, because = Verdict.UNKNOWN, hidden
+    elif still := _has_only_stood(case, graph, goals, knots):
+        verdict, (since, what) = Verdict.UNKNOWN, still
+        because = f"{what}, and has stood still for {age(case.now - since)}: only a longer look (--for) tells whether it hangs"
     elif knots:
         knot = knots[0]
         since, because = knot.since(), f"{knot.role()} is {knot.doing()}, so far for {knot.for_how_long()} only"
@@ -196,6 +202,36 @@ def _hidden_words(case: Case, graph: Graph, goals: list[ThreadKey]) -> str:
         return ""
     reasons = [f": {row.reason}" for row in case.snapshot.unknowns if row.table == "stacks" and row.pid == pid]
     return f"{case.role(pid).name} stands still in a lock, and its frames could not be read{''.join(reasons[:1])}"
+
+
+def _has_only_stood(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot]) -> tuple[float, str] | None:
+    """Since when one that was never seen to get on stands, for too short a time yet to call it hung, and what it does."""
+    for knot in knots:
+        if _from_the_beginning(case, knot.stood_s) and not _computes(case, graph, knot.goal):
+            return case.now - knot.stood_s, f"{knot.role()} is {knot.doing()}"
+    for goal in goals:
+        rested_s = (
+            0.0 if graph.node(goal).status is Status.IDLE or is_server(case, goal) else _rested_s(case, graph, goal)
+        )
+        if _from_the_beginning(case, rested_s) and rested_s < PATIENCE_S and not _computes(case, graph, goal):
+            return case.now - rested_s, f"{case.role(goal[0]).name} is {doing(case, goal)}"
+    return None
+
+
+def _rested_s(case: Case, graph: Graph, goal: ThreadKey) -> float:
+    """For how long neither a thread nor whoever it waits for has run, seconds."""
+    return min(case.now - past.ran_at if (past := case.past(key)) else 0.0 for key in graph.reached(goal))
+
+
+def _computes(case: Case, graph: Graph, goal: ThreadKey) -> bool:
+    """One of the processes does that it depends on, perhaps in threads that are not of Python."""
+    lives = (case.history.life(case.processes[pid]) for pid in {key[0] for key in graph.reached(goal)})
+    return any(life is not None and (life.rate or 0.0) >= BUSY for life in lives)
+
+
+def _from_the_beginning(case: Case, stood_s: float) -> bool:
+    """It was found standing by two looks at least, and getting on by hardly any."""
+    return stood_s >= STILL_S and case.history.watched_s - stood_s < MIN_WATCH_S
 
 
 def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:

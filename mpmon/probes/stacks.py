@@ -21,10 +21,12 @@ import itertools
 import math
 import os
 import resource
+import selectors
 import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 import zlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -58,7 +60,10 @@ PARALLEL = 2
 """Dumps at a time: more would take CPU from the job."""
 
 OUTPUT_LIMIT = 1 << 25
-"""Bytes of one dump; a runaway recursion prints a thousand frames, 1 MB."""
+"""Bytes that are read of one dump; a runaway recursion prints a thousand frames, 1 MB."""
+
+CHUNK = 1 << 16
+"""Bytes of one reading: what a pipe holds (pipe(7))."""
 
 LIMITS = {resource.RLIMIT_AS: 1 << 29, resource.RLIMIT_CORE: 0}
 """Of py-spy (getrlimit(2)): a job may have mappings whose list alone has a gigabyte, for its usual needs 40 MB are enough; and
@@ -187,7 +192,7 @@ class StackProbe:
                 pass  # py-spy's own words tell more
         taken_at, status, output, words = self._ask(pid, now)
         if status != 0:
-            return self._ask_itself(pid, now, self._refused(pid, words))
+            return self._ask_itself(pid, now, self._refused(pid, status, words))
         try:
             ids, numbers = ThreadIds(self._proc, pid), self._numbers.setdefault(pid, Numbers())
             stacks = parse_dump(output, pid, taken_at, ids, numbers)
@@ -210,9 +215,9 @@ class StackProbe:
         return taken_at, *answer
 
     def _run(self, pid: int) -> tuple[int | None, bytes, str]:
-        """Exit status (`None` after the deadline), output, and what py-spy said."""
+        """Exit status (`None` where it was given up, with the reason in place of its words), output, and what py-spy said."""
         if self._closed or not self._executable:
-            return None, b"", "closed"
+            return None, b"", "mpmon is about to end"
         command = [self._executable, "dump", "--nonblocking", "--json", "--locals", "--pid", str(pid)]
         environment = {"PATH": os.environ.get("PATH", ""), "RUST_BACKTRACE": "0"}
         process = subprocess.Popen(
@@ -222,16 +227,16 @@ class StackProbe:
         self._running.add(process)
         limit(process.pid)
         try:
-            output, words = process.communicate(timeout=self._deadline_s)
-        except subprocess.TimeoutExpired:
+            output, words = _said(process, self._deadline_s)
+        except (TimeoutError, _TooMuch) as problem:
             process.kill()
             # In a page of a file whose server is dead not even that ends it; then it is left to the kernel.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=END_S)
-            return None, b"", f"py-spy did not answer within {self._deadline_s:g} s"
+                process.wait(END_S)
+            return None, b"", str(problem)
         finally:
             self._running.discard(process)
-        return process.returncode, output[:OUTPUT_LIMIT], words.decode("utf-8", "replace")
+        return process.returncode, output, words.decode("utf-8", "replace")
 
     def _ask_itself(self, pid: int, now: Callable[[], float], refusal: Unknown) -> tuple[Stack, ...] | Unknown:
         """What a process writes down where py-spy has refused."""
@@ -245,14 +250,14 @@ class StackProbe:
             more = f"what it would write itself is not believed: {problem.filename} {problem.strerror}"
             return msgspec.structs.replace(refusal, reason=f"{refusal.reason}; {more}")
 
-    def _refused(self, pid: int, words: str) -> Unknown:
+    def _refused(self, pid: int, status: int | None, words: str) -> Unknown:
         """Facts of /proc explain more than py-spy's text, whose advice (sudo !!) means nothing in a container."""
         if not run_counters(self._proc, pid):
             return Unknown(table="stacks", pid=pid, reason="ended", gone=True)
+        if status is None:
+            return Unknown(table="stacks", pid=pid, reason=words)
         if "python version" in words or "python process" in words.lower():
             return Unknown(table="stacks", pid=pid, reason=NOT_PYTHON)
-        if "did not answer" in words:
-            return Unknown(table="stacks", pid=pid, reason=words)
         if "ermission" in words or "EPERM" in words or "not permitted" in words:
             return Unknown(table="stacks", pid=pid, reason=why_unreadable(pid, Path(self._proc.root)))
         return Unknown(table="stacks", pid=pid, reason=_first_sentence(words))
@@ -446,6 +451,44 @@ def run_counters(proc: Proc, pid: int) -> dict[int, bytes]:
     except OSError:
         return counters
     return counters
+
+
+class _TooMuch(Exception):
+    """It says more than is read."""
+
+
+def _said(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
+    """What a child writes to its output and to its errors, until it has ended.
+
+    Raises:
+        TimeoutError: it has not, within that time.
+        _TooMuch: more than `OUTPUT_LIMIT`.
+    """
+    until = time.monotonic() + seconds
+    streams = [stream for stream in (process.stdout, process.stderr) if stream]
+    said = {stream.fileno(): bytearray() for stream in streams}
+    late = TimeoutError(f"py-spy did not answer within {seconds:g} s")
+    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as pipes:
+        for stream in streams:
+            pipes.register(opened.enter_context(stream), selectors.EVENT_READ)
+        while pipes.get_map():
+            left = until - time.monotonic()
+            ready = pipes.select(left) if left > 0 else []
+            if not ready:
+                raise late
+            for pipe, _ in ready:
+                chunk = os.read(pipe.fd, CHUNK)
+                said[pipe.fd] += chunk
+                if not chunk:
+                    pipes.unregister(pipe.fd)
+            if sum(map(len, said.values())) > OUTPUT_LIMIT:
+                raise _TooMuch(f"py-spy had more than {OUTPUT_LIMIT >> 20} MiB to say of it, and was ended")
+    try:
+        process.wait(max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired as problem:
+        raise late from problem
+    output, words = said.values()
+    return bytes(output), bytes(words)
 
 
 def limit(pid: int) -> None:

@@ -16,6 +16,11 @@ OWN_HELPERS = frozenset({"py-spy"})
 """Programs mpmon itself starts; never part of a job, even where mpmon runs inside of it."""
 
 
+def is_own(pid: int, name: str) -> bool:
+    """This mpmon, or a program that one starts."""
+    return pid == os.getpid() or name in OWN_HELPERS
+
+
 class Tree:
     """The tree of one job."""
 
@@ -36,7 +41,7 @@ class Tree:
         return list(found)
 
     def _belongs(self, pid: int, stat: Stat, *, is_child: bool) -> bool:
-        if pid == os.getpid() or stat.name in OWN_HELPERS:
+        if is_own(pid, stat.name):
             return False
         if pid == self._root_pid or is_child:
             return True

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from typing import TYPE_CHECKING
+
+from mpmon.errors import tell
 
 if TYPE_CHECKING:
     import socket
@@ -44,10 +45,7 @@ class Connections:
             except OSError as problem:
                 # asyncio's own server has no pause where files run out, and a traceback each time.
                 if not told:
-                    print(
-                        f"mpmon: a connection cannot be accepted: {problem.strerror}. This is said once.",
-                        file=sys.stderr,
-                    )
+                    tell(f"a connection cannot be accepted: {problem.strerror}. This is said once.")
                 told = True
                 self._drop_oldest()
                 await asyncio.sleep(PAUSE_S)

@@ -12,7 +12,7 @@ import os
 import secrets
 import shlex
 import signal
-import sys
+import traceback
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, cast
@@ -22,6 +22,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.http_exceptions import HttpProcessingError
 from textual_serve.server import Server, to_int
 
+from mpmon.errors import tell
 from mpmon.serve.connections import Connections
 from mpmon.serve.viewer import Viewer
 
@@ -108,10 +109,12 @@ class LocalServer(Server):
         A page of another site can make a browser call here, but not hide where it comes from: `Origin` (RFC 6454), or
         `Host` where the site's name was made to point here.
         """
-        secret = request.path.split("/")[1]
-        if not hmac.compare_digest(secret.encode(), self.secret.encode()):
+        # What is asked for need not be a path: `*` of OPTIONS, `x:80` of CONNECT (RFC 9112, 3.2).
+        secret = request.path.partition("/")[2].partition("/")[0]
+        # aiohttp without its C code lets bytes through that are no text.
+        if not hmac.compare_digest(secret.encode(errors="surrogateescape"), self.secret.encode()):
             raise web.HTTPNotFound
-        if urlsplit(f"//{request.host}").hostname not in LOOPBACK:
+        if _name_in(request.host) not in LOOPBACK:
             raise web.HTTPForbidden(text="mpmon answers to 127.0.0.1 and localhost only.\n")
         if request.headers.get("Origin", _own_origin(request)) != _own_origin(request):
             raise web.HTTPForbidden(text="mpmon answers to its own page only.\n")
@@ -162,7 +165,7 @@ async def _carry(request: web.Request, websocket: web.WebSocketResponse, viewer:
             *(to_int(request.query.get(name, ""), usual) for name, usual in USUAL_SIZE.items())
         )
     except OSError as problem:
-        print(f"mpmon: a window cannot be opened: {problem.strerror}.", file=sys.stderr)
+        tell(f"a window cannot be opened: {problem.strerror}.")
         return WSCloseCode.TRY_AGAIN_LATER
     listening = asyncio.create_task(_listen(websocket, viewer))
     try:
@@ -206,8 +209,7 @@ def _logger() -> logging.Logger:
     """What aiohttp has to say of a request that failed, as a line."""
     logger = logging.getLogger("mpmon.serve")
     logger.propagate = False
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Lines("mpmon: %(message)s"))
+    handler = _Lines()
     handler.addFilter(_is_ours)
     logger.addHandler(handler)
     return logger
@@ -215,15 +217,18 @@ def _logger() -> logging.Logger:
 
 def _is_ours(record: logging.LogRecord) -> bool:
     """Whether it failed here. Of requests that are none anybody on this machine could fill the terminal with lines."""
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
-class _Lines(logging.Formatter):
+class _Lines(logging.Handler):
     """Without tracebacks, unless they are asked for."""
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802  logging calls it by that name
-        """The exception in words."""
-        return super().formatException(ei) if os.environ.get("MPMON_DEBUG") else f"{ei[0].__name__}: {ei[1]}"
+    def emit(self, record: logging.LogRecord) -> None:
+        """A line, with the exception in words."""
+        problem = record.exc_info[1] if record.exc_info else None
+        if problem and os.environ.get("MPMON_DEBUG"):
+            traceback.print_exception(problem)
+        tell(f"{record.getMessage()}: {problem!r}" if problem else record.getMessage())
 
 
 def _tell_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -231,7 +236,15 @@ def _tell_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> N
     if os.environ.get("MPMON_DEBUG"):
         loop.default_exception_handler(context)
     else:
-        print(f"mpmon: {context['message']}: {context.get('exception')!r}", file=sys.stderr)
+        tell(f"{context['message']}: {context.get('exception')!r}")
+
+
+def _name_in(host: str) -> str | None:
+    """The name of a `Host`, without its port; `None` where it has none or makes no sense."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 def _own_origin(request: web.Request) -> str:

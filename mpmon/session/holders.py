@@ -25,6 +25,11 @@ MOST_NAPPING, MOST_NAPPING_LIVE = 64, 8
 SEARCHES_PER_ROUND = 8
 """Processes of one round whose memory is searched for semaphores."""
 
+LEAST = 16
+"""Processes whose memory is read although the time for it is over: those of the first batch of looks."""
+
+NO_TIME = "there was no time to read its memory: a longer look (--for) has"
+
 Looks = Mapping[int, Look]
 """The last thorough look at each process, by pid."""
 
@@ -63,8 +68,12 @@ def _with_holders(item: KernelObject, holders: tuple[int, ...]) -> KernelObject:
     return msgspec.structs.replace(item, holders=holders) if stale else item
 
 
-def search_semaphores(proc: Proc, looks: Looks, now: Callable[[], float], most: int | None) -> list[ProbeReport]:
-    """Where somebody waits for a semaphore: what each process that maps it has taken of it; in `most` processes."""
+def search_semaphores(
+    proc: Proc, looks: Looks, now: Callable[[], float], most: int | None, until: float
+) -> list[ProbeReport]:
+    """Where somebody waits for a semaphore: what each process that maps it has taken of it; in `most` processes, and as far as
+    there is time until that moment.
+    """
     items = (item for look in looks.values() for item in look.objects)
     wanted = frozenset(item.id for item in items if is_taken_semaphore(item))
     asked = [look for look in looks.values() if look.maps_unasked(wanted)]
@@ -73,7 +82,9 @@ def search_semaphores(proc: Proc, looks: Looks, now: Callable[[], float], most: 
     from mpmon.probes.semaphores import semaphore_uses
 
     started = now()
-    for look in asked[:most]:
+    for number, look in enumerate(asked[:most]):
+        if number >= LEAST and now() >= until:
+            break
         try:
             look.semaphores, look.semaphores_problem = semaphore_uses(proc, look.pid, wanted)
         except Unanswered as problem:
@@ -84,9 +95,18 @@ def search_semaphores(proc: Proc, looks: Looks, now: Callable[[], float], most: 
 
 
 def ask_interpreters(
-    proc: Proc, looks: Looks, renewed: Iterable[int], table: ProcessTable, now: Callable[[], float], *, eager: bool
+    proc: Proc,
+    looks: Looks,
+    renewed: Iterable[int],
+    table: ProcessTable,
+    now: Callable[[], float],
+    *,
+    until: float,
+    eager: bool,
 ) -> list[ProbeReport]:
-    """Locks within the processes that were just looked at, and the children that parents among them remember."""
+    """Locks within the processes that were just looked at, and the children that parents among them remember; as far as there
+    is time until that moment.
+    """
     parents = table.parents
     having_children = {table.root_pid, *parents.values()}
     nappers = _nappers(looks, MOST_NAPPING if eager else MOST_NAPPING_LIVE)
@@ -107,9 +127,16 @@ def ask_interpreters(
         }
         for look in asked
     }
-    answers = in_turn(look_inside, proc, questions)
+    answers: dict[int, Findings | OSError] = {}
+    for first in range(0, len(asked), LEAST):
+        if first and now() >= until:
+            break
+        answers |= in_turn(look_inside, proc, {look.pid: questions[look.pid] for look in asked[first : first + LEAST]})
     for look in asked:
-        found = answers[look.pid]
+        found = answers.get(look.pid)
+        if found is None:
+            look.locks_problem = Unknown(table="locks", pid=look.pid, reason=NO_TIME)
+            continue
         if isinstance(found, OSError):
             found = Findings(unknown=_unread("locks", look.pid, found))
         look.note_inside(found.turns, found.contents, found.turning)

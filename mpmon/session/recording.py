@@ -24,7 +24,6 @@ from mpmon import __version__
 from mpmon.codec import RECORDING_SCHEMA, BadRecording, Header, decode, decode_round, encode, encode_round
 from mpmon.errors import MpmonError, UsageError
 from mpmon.model import ProbeReport, Snapshot
-from mpmon.printable import written_out
 
 CUT = "its file ends in the middle: it was cut, or is not written to its end"
 
@@ -119,7 +118,7 @@ def read_recording(path: Path) -> Iterator[Snapshot]:
     except (BadRecording, _Cut) as problem:
         raise UsageError(f"{path} is not a recording of mpmon.", "Make one with: mpmon PID --record FILE") from problem
     if header.schema != RECORDING_SCHEMA:
-        schema = written_out(header.schema[:LONGEST_SCHEMA])
+        schema = header.schema[:LONGEST_SCHEMA]
         raise UsageError(f"{path} has the format {schema}, this mpmon reads {RECORDING_SCHEMA}.", "Update mpmon.")
     return _with_end(_snapshots(path, lines))
 

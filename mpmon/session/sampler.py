@@ -12,6 +12,7 @@ A round goes from top to bottom through `Sampler.round`:
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from mpmon.session.side_probe import SideProbe
 
 
+LEAST_S = 1.0
+"""A round has so long for thorough looks, also when the time for all is over: the last one tells who has not moved."""
+
+
 class Sampler:
     """Makes snapshots of one job."""
 
@@ -46,11 +51,14 @@ class Sampler:
         host: str,
         stacks: StackMode = "auto",
         eager: bool = False,
+        seconds: float = math.inf,
         stack_probe: StackProbe | None = None,
         flight_recorder: FlightRecorder | None = None,
         side_probes: Sequence[SideProbe] = (),
     ) -> None:
         """`eager` is for one report: everything that has run is looked at in each round, see `Schedule`.
+
+        Thorough looks end after so many `seconds` from now, but each round has `LEAST_S` for them.
 
         Raises:
             ProcessLookupError: there is no such process.
@@ -65,6 +73,7 @@ class Sampler:
         self._flight_recorder = flight_recorder
         self._side_probes = tuple(side_probes)
         began = now()
+        self._until = began + seconds
         budget = Budget(began)
         self._activity = Activity(self._table, began)
         self._looks = ThoroughLooks(
@@ -104,7 +113,8 @@ class Sampler:
         self._activity.note(now)
         self._looks.forget_ended()
         if due := self._schedule.due(now):
-            reports += self._looks.look(due, now, self._schedule.attended)
+            until = max(self._until, now + LEAST_S)
+            reports += self._looks.look(due, now, self._schedule.attended, until)
         snapshot = self._snapshot(now, processes, threads, reports)
         for probe in self._side_probes:
             snapshot = probe.add(snapshot)

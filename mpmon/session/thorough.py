@@ -6,8 +6,11 @@ the very same system calls (a poll with a time limit) keeps its stacks without a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Literal
+
+import msgspec
 
 from mpmon.model import ProbeReport, Unknown
 from mpmon.probes.files import Proc
@@ -32,6 +35,12 @@ KEPT_RUNS = 1000
 
 TORN_FOR_S = 5.0
 """So long the last frames stand for those of a process whose frames cannot be followed because it runs."""
+
+BATCH = 16
+"""Processes that are looked at before it is asked whether there is time for more."""
+
+NO_TIME = "there was no time to look at it: a longer look (--for) has"
+"""Why nothing is known of one whose turn did not come."""
 
 SMALL_JOB = 64
 """Processes whose proportional memory is measured for a report."""
@@ -63,6 +72,8 @@ class ThoroughLooks:
         self._eager = eager
         self.last: dict[int, Look] = {}
         """By pid, of processes of the job; the one dictionary, for `Schedule` reads it too."""
+        self._left: tuple[Unknown, ...] = ()
+        """For those that were due in the last round, for the first time, and whose turn did not come."""
         self._servers: FileServers | None = None
         self._joined = JoinedTables()
         self._joined_of: tuple[tuple[int, ...], tuple[Unknown, ...]] | None = None
@@ -73,6 +84,7 @@ class ThoroughLooks:
 
     def forget_ended(self) -> None:
         """Drop the looks at processes that are gone."""
+        self._left = tuple(row for row in self._left if row.pid in self._table.pids)
         for pid in self.last.keys() - self._table.pids:
             del self.last[pid]
             if self._stack_probe:
@@ -85,8 +97,31 @@ class ThoroughLooks:
 
     # Looking
 
-    def look(self, pids: list[int], now: float, attended: int | None) -> list[ProbeReport]:
-        """Look at these processes; `attended` is the one the user looks at."""
+    def look(self, pids: list[int], now: float, attended: int | None, until: float = math.inf) -> list[ProbeReport]:
+        """Look at these processes, or at as many of them as it can until that moment, but some in any case.
+
+        Args:
+            pids: The most telling first.
+            now: The moment of the round, seconds since the epoch.
+            attended: The one the user looks at.
+            until: Seconds since the epoch.
+        """
+        reports: dict[str, ProbeReport] = {}
+        looked: list[int] = []
+        for first in range(0, len(pids), BATCH):
+            batch = pids[first : first + BATCH]
+            for report in self._look(batch, now, attended):
+                reports[report.name] = _together(reports.get(report.name), report)
+            looked += batch
+            if self._now() >= until:
+                break
+        left = (pid for pid in pids[len(looked) :] if pid not in self.last)
+        self._left = tuple(Unknown(table="stacks", pid=pid, reason=NO_TIME) for pid in left)
+        found = [*reports.values(), *self._ask_holders(looked, until)]
+        self._joined_of = self._awake = None
+        return found
+
+    def _look(self, pids: list[int], now: float, attended: int | None) -> list[ProbeReport]:
         self._table.refresh_names(pids)
         self._table.refresh_settings(pids)
         self._table.measure_shared_memory(self._worth_measuring(pids, attended))
@@ -96,8 +131,6 @@ class ThoroughLooks:
             look.follow(self.last.get(pid))
             self.last[pid] = look
             self._activity.note_look(pid)
-        reports += self._ask_holders(pids)
-        self._joined_of = self._awake = None
         return reports
 
     def _worth_measuring(self, pids: list[int], attended: int | None) -> list[int]:
@@ -163,19 +196,21 @@ class ThoroughLooks:
         look.stacks = None
         return True
 
-    def _ask_holders(self, pids: list[int]) -> list[ProbeReport]:
+    def _ask_holders(self, pids: list[int], until: float) -> list[ProbeReport]:
         holders.note_file_locks(self._proc, self.last)
         most = None if self._eager else holders.SEARCHES_PER_ROUND
         return [
-            *holders.search_semaphores(self._proc, self.last, self._now, most),
-            *holders.ask_interpreters(self._proc, self.last, pids, self._table, self._now, eager=self._eager),
+            *holders.search_semaphores(self._proc, self.last, self._now, most, until),
+            *holders.ask_interpreters(
+                self._proc, self.last, pids, self._table, self._now, until=until, eager=self._eager
+            ),
         ]
 
     # What they have found together
 
     def tables(self) -> JoinedTables:
         """The rows of all looks; the very same tables as long as nobody was looked at and nobody ended."""
-        unknowns = tuple(self._table.unknowns.values())
+        unknowns = (*self._table.unknowns.values(), *self._left)
         joined_of = tuple(self.last), unknowns
         if joined_of != self._joined_of:
             self._joined.join(self.last, unknowns)
@@ -210,3 +245,11 @@ class ThoroughLooks:
             standing = (look.may_be_outside for pid, look in self.last.items() if pid not in self._awake)
             self._waited_on = frozenset[str]().union(*standing)
         return self._waited_on
+
+
+def _together(one: ProbeReport | None, other: ProbeReport) -> ProbeReport:
+    """What a probe has said of two batches, with the first problem."""
+    if one is None:
+        return other
+    seconds = round(one.seconds + other.seconds, 4)
+    return msgspec.structs.replace(other if one.ok else one, seconds=seconds)

@@ -322,3 +322,41 @@ def test_a_stopped_process_stands_since_it_last_ran() -> None:
 
     found = seen(rows, seconds=14)
     assert (found.verdict, found.findings[0].cause, found.since) == (Verdict.HUNG, "stopped", START + 5)
+
+
+# A look that is too short
+
+
+def test_who_was_never_seen_to_move_is_not_called_healthy() -> None:
+    """Nor hung, before it has stood for so long."""
+
+    def waits(second: int) -> Rows:
+        return process(), thread(), stack("main", *IN_EVENT), blocked("futex")
+
+    told = [seen(waits, seconds) for seconds in range(1, 8)]
+    assert [row.verdict for row in told] == [Verdict.UNKNOWN] * 5 + [Verdict.HUNG] * 2
+    assert told[2].because == (
+        "main is waiting for an event between threads at job.py:40, and has stood still for 2 s: "
+        "only a longer look (--for) tells whether it hangs"
+    )
+    assert not told[2].settled
+
+
+@pytest.mark.parametrize(("worker_runs", "verdict"), [(False, Verdict.UNKNOWN), (True, Verdict.HEALTHY)])
+def test_who_waits_for_one_that_runs_does_not_stand(worker_runs: bool, verdict: Verdict) -> None:
+    def waits(second: int) -> Rows:
+        return (
+            process(), thread(), stack("main", "lib/subprocess.py:1264 Popen.wait", "job.py:7 main"),
+            blocked("wait4", kernel_object(f"process:{CHILD}").id),
+            process(CHILD, parent=ROOT, cmdline=("python", "work.py")), thread(CHILD, slices=second if worker_runs else 1),
+            stack("main", "work.py:3 main", pid=CHILD, at=second), blocked("clock_nanosleep", pid=CHILD),
+        )  # fmt: skip
+
+    assert seen(waits, 3).verdict is verdict
+
+
+def test_who_was_seen_to_move_before_is_healthy_for_a_while() -> None:
+    def waits(second: int) -> Rows:
+        return process(), thread(slices=min(second, 3)), stack("main", *IN_EVENT, at=second), blocked("futex")
+
+    assert seen(waits, 6).verdict is Verdict.HEALTHY

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpmon.model import Stack
+from mpmon.probes import stacks
 from mpmon.probes.files import Proc
 from mpmon.probes.stacks import (
     ATTEMPTS,
@@ -216,6 +217,31 @@ def test_the_memory_of_py_spy_is_limited(spy: Callable[[str], StackProbe]) -> No
     kilobytes = LIMITS[resource.RLIMIT_AS] >> 10
     script = f'until [ "$(ulimit -v) $(ulimit -c)" = "{kilobytes} 0" ]; do :; done; echo "limited to $(ulimit -v)" >&2; exit 1'
     assert told(spy(script)) == f"py-spy: limited to {kilobytes}"
+
+
+@pytest.mark.parametrize("script", ["head -c 3000000 /dev/zero", "exec yes", "exec yes >&2"])
+def test_one_that_says_too_much_is_ended(
+    spy: Callable[[str], StackProbe], script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stacks, "OUTPUT_LIMIT", 1 << 20)
+    probe = spy(f"echo $$ > {tmp_path}/pid; {script}")
+    monkeypatch.setattr(probe, "_deadline_s", 60)
+    assert told(probe) == "py-spy had more than 1 MiB to say of it, and was ended"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_one_that_never_stops_talking_is_late(spy: Callable[[str], StackProbe]) -> None:
+    assert told(spy("while :; do echo; done")) == "py-spy did not answer within 0.5 s"
+
+
+def test_what_it_says_comes_in_pieces(spy: Callable[[str], StackProbe], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "CHUNK", 7)
+    answer = f'[{{"pid": {os.getpid()}, "thread_id": 1, "os_thread_id": {os.getpid()}, "frames": []}}]'
+    probe = spy(f"echo a few words >&2; echo '{answer}'")
+    monkeypatch.setattr(probe, "_deadline_s", 60)
+    found, unknowns = probe.dump([os.getpid()], lambda: AT)
+    assert (list(found), unknowns) == ([os.getpid()], {})
 
 
 def test_a_lower_limit_stays() -> None:

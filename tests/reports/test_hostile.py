@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mpmon.errors import LONGEST, tell
 from mpmon.printable import in_json, in_place, written_out
+from tests.test_cli import ENVIRONMENT, mpmon, one_sentence
 from tests.tui.tmux import Terminal
 
 if TYPE_CHECKING:
@@ -107,6 +109,54 @@ def test_the_json_of_a_report_can_be_looked_at_in_a_terminal(hostile: int, tmp_p
         assert all(line.isprintable() for line in text.split("\n"))
         assert r"\u009b2J\nnext\u202eright\u200f中文" in text
     assert json.loads(said.stdout)["processes"][0]["cmdline"][-1] == NAME
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["--replay", NAME], 2),
+        (["--replay", ".", "--record", NAME], 2),
+        (["1", "--once", "--record", f"{NAME}/file"], 2),
+        (["1", "--once", "--flight-recorder", NAME], 2),
+        (["1", f"--{NAME}"], 2),
+        ([NAME], 2),
+        (["run", "--", NAME], 127),
+        (["gc", NAME], 2),
+        (["explain", NAME], 2),
+        (["demo", NAME], 2),
+        (["serve", "--replay", NAME], 2),
+    ],
+    ids=str,
+)
+def test_what_is_said_of_it_is_a_line_of_text(arguments: list[str], status: int, tmp_path: Path) -> None:
+    """The user's own shell may have completed the name of somebody else's file."""
+    said = mpmon(*arguments, cwd=tmp_path, encoding="utf-8", env={**ENVIRONMENT, "LC_ALL": "C.UTF-8"})
+    assert (said.returncode, said.stdout) == (status, "")
+    assert all(line.isprintable() for line in said.stderr.splitlines())
+    assert said.stderr.splitlines()[-1].startswith("mpmon")
+
+
+def test_a_folder_of_settings_that_is_called_so(tmp_path: Path) -> None:
+    file = tmp_path / NAME / "mpmon" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("interval = 0")
+    environment = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "XDG_CONFIG_HOME": str(tmp_path / NAME)}
+    told = one_sentence(mpmon("1", encoding="utf-8", env=environment), 2)
+    assert told.isprintable()
+    assert written_out(NAME) in told
+    file.write_text("interval = 2")
+    printed = mpmon("config", encoding="utf-8", env=environment).stdout
+    assert printed.startswith(f"# {written_out(str(file))}\n")
+    assert printed.replace("\n", "").isprintable()
+
+
+def test_what_mpmon_says_is_one_line_of_so_many_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(f"first {NAME * 1000} last.")
+    said = capsys.readouterr().err
+    assert said.startswith(r"mpmon: first \x1b]0;mine\x07")
+    assert said.endswith("中文e\u0301 last.\n")
+    assert said.removesuffix("\n").isprintable()
+    assert len(said) <= len("mpmon: \n") + LONGEST
 
 
 def test_the_screen_shows_it_and_does_not_obey(hostile: int) -> None:

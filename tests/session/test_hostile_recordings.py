@@ -19,8 +19,10 @@ import pytest
 from mpmon.errors import MpmonError, UsageError
 from mpmon.reports import document, plain, text
 from mpmon.session import recording
-from mpmon.session.recording import count_rounds, read_recording
+from mpmon.session.recording import Recorder, count_rounds, read_recording
 from mpmon.session.watch import ReplayWatch
+from tests.builders import ROOT, gpu, snapshot
+from tests.diagnosis.ipc_jobs import CONSUMER, consumer, got, producer, refcounter, sent, shim
 from tests.hangs.expected import HOME, cases
 from tests.session.hanging import record
 from tests.test_cli import HUNG, mpmon, one_sentence
@@ -206,6 +208,22 @@ def test_a_process_that_is_there_twice(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("device", [-1, -(2**63), 2**63 - 1])
+def test_a_device_that_there_is_not(tmp_path: Path, device: int) -> None:
+    """Neither the last one, as Python counts, nor a defect."""
+    first, second = ({"CUDA_VISIBLE_DEVICES": number} for number in "01")
+    sides = producer(environment=first), consumer(environment=second), shim(ROOT), shim(CONSUMER)
+    with Recorder(tmp_path / "file") as recorder:
+        recorder.write(snapshot(*sides, gpu(0), gpu(1), sent(device=device), got(), refcounter((0, 1))))
+    answer = mpmon("--replay", str(tmp_path / "file"), "--once", "--json")
+    assert (answer.returncode, answer.stderr) == (4, "")
+    told = json.loads(answer.stdout)
+    (view,) = told["ipc_exports"]
+    assert view["gpu_uuid"] is None
+    assert view["reasons"]["gpu_uuid"] == f"cuda:{device} is not among what its environment shows"
+    assert "cuda-device-order" not in [row["topic"] for row in told["remarks"]]
+
+
 def test_damage_is_told_of_the_line_where_it_is(tmp_path: Path) -> None:
     lines = real()
     lines[-1]["taken_at"] = -1.0
@@ -217,7 +235,7 @@ def test_damage_is_told_of_the_line_where_it_is(tmp_path: Path) -> None:
 def test_a_format_with_codes_for_the_terminal_in_its_name(tmp_path: Path) -> None:
     header, *_ = real()
     header["schema"] = "\x1b]0;mine\x07\u202e" * 1000
-    told = refusal(written(tmp_path / "file", [header]))
+    told = one_sentence(mpmon("--replay", str(written(tmp_path / "file", [header]))), 2)
     assert told.isprintable()
     assert len(told) < 400
 

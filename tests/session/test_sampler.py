@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from mpmon.session import budget, look, schedule
 from mpmon.session.look import LONGEST_INTERVAL_S
 from mpmon.session.sampler import Sampler
 from mpmon.session.schedule import PER_ROUND, RESTS_LONG_S
-from mpmon.session.thorough import TORN_FOR_S
+from mpmon.session.thorough import BATCH, NO_TIME, TORN_FOR_S
 from tests.builders import START, stack
 from tests.probes.tree import BOOTED_AT, Tree, TreeProc
 
@@ -35,6 +36,9 @@ class Dumps:
         self.asked: list[int] = []
         self.lines: dict[int, int] = {}
         self.refuses: dict[int, str] = {}
+        self.takes_s = 0.0
+        """For each process, by a clock that `Watched` moves."""
+        self.passes: Callable[[float], None] = lambda _: None
         self.closed = False
         self.forgotten: list[int] = []
 
@@ -43,6 +47,7 @@ class Dumps:
     ) -> tuple[dict[int, tuple[Stack, ...]], dict[int, Unknown]]:
         wanted = list(pids)
         self.asked += wanted
+        self.passes(self.takes_s * len(wanted))
         unknowns = {
             pid: Unknown(table="stacks", pid=pid, reason=self.refuses[pid]) for pid in wanted if pid in self.refuses
         }
@@ -68,11 +73,12 @@ class Dumps:
 class Watched:
     """A job, a sampler on it, and the time."""
 
-    def __init__(self, tree: Tree, *, eager: bool = False) -> None:
+    def __init__(self, tree: Tree, *, eager: bool = False, seconds: float = math.inf) -> None:
         self.tree = tree
         self.time = BOOTED_AT + 1000.0
         self.dumps = Dumps()
-        self._eager = eager
+        self.dumps.passes = self.passes
+        self._eager, self._seconds = eager, seconds
         self._sampler: Sampler | None = None
 
     @property
@@ -80,9 +86,12 @@ class Watched:
         if self._sampler is None:
             self._sampler = Sampler(
                 TreeProc(self.tree.root), ROOT, now=lambda: self.time, host="host", eager=self._eager,
-                stack_probe=self.dumps,  # type: ignore[arg-type]
+                seconds=self._seconds, stack_probe=self.dumps,  # type: ignore[arg-type]
             )  # fmt: skip
         return self._sampler
+
+    def passes(self, seconds: float) -> None:
+        self.time += seconds
 
     def round(self, *, later: float = 1.0, ran: Iterable[int] = ()) -> Snapshot:
         """One round some seconds later, in which these have run meanwhile."""
@@ -268,6 +277,39 @@ def test_a_large_job_is_looked_at_in_parts(job: Watched) -> None:
         pending.append(job.sampler.pending)
     assert counts == [PER_ROUND, PER_ROUND, 2, 0]
     assert pending == [True, True, False, False]
+
+
+def unseen(found: Snapshot) -> list[int]:
+    """Those whose turn did not come."""
+    return [row.pid for row in found.unknowns if (row.table, row.reason) == ("stacks", NO_TIME)]
+
+
+def test_a_report_on_a_large_job_ends_when_its_time_is_over(tree: Tree) -> None:
+    """Each round goes on where the one before it ended, and what nobody looked at is told."""
+    workers = range(5000, 5000 + 4 * BATCH - 2)
+    for pid in workers:
+        tree.add(pid, parent=ROOT)
+    job = Watched(tree, eager=True, seconds=2 * BATCH)
+    job.dumps.takes_s = 1.0
+    first = job.round(later=0.0)
+    assert job.dumps.taken() == [ROOT, WORKER, *workers[: 2 * BATCH - 2]]
+    assert unseen(first) == list(workers[2 * BATCH - 2 :])
+    second = job.round()
+    assert job.dumps.taken() == list(workers[2 * BATCH - 2 : 3 * BATCH - 2])
+    assert unseen(second) == list(workers[3 * BATCH - 2 :])
+    tree.end(workers[-1])
+    assert unseen(job.round()) == unseen(job.round()) == []
+    job.sampler.close()
+
+
+def test_a_report_without_an_end_looks_at_all_in_one_round(tree: Tree) -> None:
+    for pid in range(5000, 5100):
+        tree.add(pid, parent=ROOT)
+    job = Watched(tree, eager=True)
+    job.dumps.takes_s = 1.0
+    assert unseen(job.round()) == []
+    assert len(job.dumps.taken()) == 102
+    job.sampler.close()
 
 
 def test_the_root_comes_first(job: Watched) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mpmon.launch import LEFT
+from mpmon.launch import IGNORED_BY_PYTHON, LEFT
 from tests.shim.running import PROGRAMS
 from tests.shim.test_run import LONGEST_S, MPMON, Terminal, started, terminal, variables
 
@@ -93,6 +93,20 @@ def test_what_is_ignored_from_the_start_stays_so(tmp_path: Path) -> None:
         assert before_the_ring(running) == []
         running.send_signal(signal.SIGTERM)
         assert running.wait(LONGEST_S) == 9
+
+
+def test_two_that_python_ignores_have_their_usual_effect(tmp_path: Path) -> None:
+    """What they did before Python began cannot be known; whoever wants them ignored has a shell do it, as README says."""
+    sees, trap = ["grep", "SigIgn", "/proc/self/status"], "trap '' HUP PIPE XFSZ; exec \"$@\""
+    for given, ignored in (
+        (sees, {signal.SIGHUP}),
+        (["sh", "-c", trap, "sh", *sees], {*IGNORED_BY_PYTHON, signal.SIGHUP}),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", trap, "sh", *MPMON, "run", "--headless", "--", *given], env=variables(tmp_path), cwd=tmp_path,
+            stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        assert int(done.stdout.split()[1], 16) == sum(1 << number - 1 for number in ignored)
 
 
 @pytest.mark.parametrize("options", [("--headless",), ("--output", "log")], ids=["lines", "screen"])

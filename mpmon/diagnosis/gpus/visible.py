@@ -37,6 +37,10 @@ class Visible(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
     """Why it cannot."""
 
+    def uuid(self, number: int) -> str | None:
+        """That of cuda:`number`; `None` where there is none, as with a negative one, or where it cannot be told."""
+        return self.uuids[number] if self.uuids is not None and 0 <= number < len(self.uuids) else None
+
 
 class Ordinal(msgspec.Struct, frozen=True, gc=False):
     """The N of cuda:N."""

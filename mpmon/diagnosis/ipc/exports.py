@@ -130,9 +130,10 @@ def _device(ground: Ground, record: ExportRecord) -> tuple[str | None, str]:
     if not ground.snapshot.gpus:
         return None, "the driver names no devices"
     shown = visible(process, ground.snapshot.gpus, ground.snapshot.mig_instances)
-    if shown.uuids is None or not 0 <= record.device < len(shown.uuids):
+    uuid = shown.uuid(record.device)
+    if uuid is None:
         return None, shown.reason or f"cuda:{record.device} is not among what its environment shows"
-    return shown.uuids[record.device], ""
+    return uuid, ""
 
 
 # Without

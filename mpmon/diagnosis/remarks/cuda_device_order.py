@@ -48,8 +48,7 @@ def _differences(case: Case, record: ExportRecord) -> Iterator[Difference]:
 
 def _uuid(case: Case, pid: int, device: int) -> str | None:
     process = case.processes.get(pid)
-    shown = visible(process, case.snapshot.gpus, case.snapshot.mig_instances).uuids if process else None
-    return shown[device] if shown and device < len(shown) else None
+    return visible(process, case.snapshot.gpus, case.snapshot.mig_instances).uuid(device) if process else None
 
 
 def _gpu(case: Case, uuid: str) -> str:
