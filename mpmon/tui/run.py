@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mpmon import heap
 from mpmon.tui.app import ENDING_SIGNALS, MonitorApp
 from mpmon.tui.options import Options
 
@@ -29,6 +30,7 @@ def run(watch: Watch, options: Options | None = None) -> int:
     Raises:
         Exception: a defect ended the screen; the terminal is as it was.
     """
+    heap.give_back()
     app = MonitorApp(watch, options)
     with _signal_handlers_restored(), _drawn_on_the_terminal():
         try:

@@ -1,0 +1,24 @@
+"""How the C library keeps the memory of a program that runs for days.
+
+glibc takes a block from the heap as soon as it has seen one of that size freed (mallopt(3), "dynamic mmap threshold"), and
+each thread gets a heap of its own.  Then pictures that go leave gaps between what stays, and resident memory grows although
+nothing is kept (seen with a full history: 0.3 MiB a minute at five looks a second, 0.09 with this).
+"""
+
+from __future__ import annotations
+
+M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8
+"""Parameters of mallopt(3), malloc.h."""
+
+OWN_MAPPING = 1 << 15
+"""Blocks of so many bytes and more are mapped for themselves, and given back when they are freed."""
+
+
+def give_back() -> None:
+    """From now on large blocks go back to the kernel, and threads share one heap; only glibc knows how to be asked for it."""
+    from ctypes import CDLL, c_int
+
+    ask = getattr(CDLL(None), "mallopt", None)
+    if ask:
+        for parameter, value in ((M_MMAP_THRESHOLD, OWN_MAPPING), (M_ARENA_MAX, 1)):
+            ask(c_int(parameter), c_int(value))
