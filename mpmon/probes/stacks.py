@@ -8,37 +8,32 @@ be mixed, and the row says so.
 
 A job that was started with `mpmon run --dump-stacks` is asked to write its stacks down where py-spy fails.
 
-Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS` and `KNOWN_WORDS`.
-Only a digest of the objects' identities is kept of the others: their values are the user's, not ours.
-
 A dump costs about 10 ms of CPU, so the sampler asks for one only when a process that stands still moved in between.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import math
 import os
 import resource
 import shutil
 import subprocess
 import sys
 import sysconfig
-import zlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
 
 import msgspec
 
-from mpmon.model import NOT_PYTHON, Frame, Stack, Unknown
+from mpmon.model import NOT_PYTHON, Stack, Unknown
 from mpmon.probes.aside import Unanswered
+from mpmon.probes.calls import Call, Numbers, bounded, rows
 from mpmon.probes.door import Refused
 from mpmon.probes.files import Proc
-from mpmon.probes.memory import may_be_read, word_at
+from mpmon.probes.interpreter.tids import ThreadIds, run_counters
+from mpmon.probes.memory import may_be_read
 from mpmon.probes.rights import why_unreadable
 from mpmon.probes.shim.stacks import ask_at
 
@@ -64,50 +59,6 @@ LIMITS = {resource.RLIMIT_AS: 1 << 29, resource.RLIMIT_CORE: 0}
 what it has read of the job is not left in a file.
 """
 
-MAX_FRAMES = 400
-"""Frames of one thread that are kept, the innermost and the outermost halves."""
-
-KNOWN_LOCALS: dict[str, frozenset[str]] = {
-    "_worker_loop": frozenset({"worker_id", "num_workers"}),
-    "_next_data": frozenset({"worker_id"}),
-    "_wrap": frozenset({"i"}),
-    "send": frozenset({"dst"}),
-    "recv": frozenset({"src"}),
-    "isend": frozenset({"dst"}),
-    "irecv": frozenset({"src"}),
-    **dict.fromkeys(
-        ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list"), frozenset({"src", "group_src"})
-    ),
-    **dict.fromkeys(("reduce", "gather", "gather_object"), frozenset({"dst", "group_dst"})),
-}
-"""Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
-torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""
-
-KNOWN_WORDS = {"init_process_group": "init_method"}
-"""The same of words: where the ranks meet, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`."""
-
-LONGEST_WORD = 200
-
-PLAIN_LENGTH, MOST_PLAIN = 60, 24
-"""Length of a value that counts as plain, and how many of one frame are digested."""
-
-KNOWN_NUMBERS = frozenset({"rank", "world_size"})
-"""Kept from any frame, when they are plain numbers: who a process is in a job that was started by hand."""
-
-
-class _Local(msgspec.Struct):
-    name: str
-    addr: int = 0
-    arg: bool = False
-    repr: str | None = None
-
-
-class _DumpFrame(msgspec.Struct):
-    name: str
-    filename: str | None = None
-    line: int = 0
-    locals: list[_Local] | None = None
-
 
 class _DumpThread(msgspec.Struct):
     thread_name: str | None = None
@@ -115,7 +66,7 @@ class _DumpThread(msgspec.Struct):
     os_thread_id: int | None = None
     active: bool = False
     owns_gil: bool = False
-    frames: list[_DumpFrame] = []
+    frames: list[Call] = []
 
 
 class BadDump(ValueError):
@@ -257,70 +208,6 @@ class StackProbe:
         return Unknown(table="stacks", pid=pid, reason=_first_sentence(words))
 
 
-class ThreadIds:
-    """The kernel's id of a Python thread by its pthread id, where py-spy does not know it.
-
-    Python keeps `native_thread_id` from 3.11 on.  Before, the id lies in glibc's thread control block, whose address the
-    pthread id is: `tid` of `struct pthread` (nptl/descr.h).  It counts only if the process has such a thread.
-    """
-
-    TID_AT = 0x2D0
-    """Offset of `tid` on x86-64; on other machines only the main thread is found."""
-
-    def __init__(self, proc: Proc, pid: int, tids: Collection[int]) -> None:
-        self._proc, self._pid, self._tids = proc, pid, tids
-
-    def of(self, name: str, ident: int | None) -> int | None:
-        """The id, `None` where it cannot be told."""
-        found = self._from_memory(ident) if ident else None
-        return found or (self._pid if name == "MainThread" else None)
-
-    def _from_memory(self, ident: int) -> int | None:
-        try:
-            word = word_at(self._proc, self._pid, ident + self.TID_AT)
-        except OSError:
-            return None
-        return word if word in self._tids else None
-
-
-class Numbers:
-    """The plain numbers in the frames of one process as they were at the last reading, to tell which of them grow.
-
-    They are kept here only, and only until the next reading.
-    """
-
-    def __init__(self) -> None:
-        self._before: dict[tuple[object, ...], float] = {}
-        self._now: dict[tuple[object, ...], float] = {}
-
-    def turn(self) -> None:
-        """The next reading begins."""
-        self._before, self._now = self._now, {}
-
-    def trend(self, call: tuple[object, ...], plain: Iterable[_Local]) -> dict[str, int]:
-        """`Frame.trend` of one call, which its thread, function and place tell from others."""
-        found: dict[str, int] = {}
-        for item in plain:
-            value = _number(item.repr or "")
-            if value is None:
-                continue
-            name = (*call, item.name)
-            self._now[name] = value
-            before = self._before.get(name, value)
-            if value != before:
-                found[item.name] = 1 if value > before else -1
-        return found
-
-
-def _number(text: str) -> float | None:
-    """`None` also for what is not a number, which is neither larger nor smaller than anything."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return None if math.isnan(value) else value
-
-
 def parse_dump(
     text: bytes, pid: int, taken_at: float, ids: ThreadIds | None = None, numbers: Numbers | None = None
 ) -> tuple[Stack, ...]:
@@ -343,7 +230,7 @@ def parse_dump(
             thread_name=thread.thread_name or "",
             taken_at=taken_at,
             ident=thread.thread_id,
-            frames=_frames(_bounded(thread.frames), tid, numbers),
+            frames=rows(bounded(thread.frames), tid, numbers),
             active=thread.active,
             owns_gil=thread.owns_gil,
         )
@@ -358,71 +245,6 @@ def _tid(thread: _DumpThread, ids: ThreadIds | None) -> int | None:
     return ids.of(thread.thread_name or "", thread.thread_id)
 
 
-def _bounded(frames: list[_DumpFrame]) -> list[_DumpFrame]:
-    if len(frames) <= MAX_FRAMES:
-        return frames
-    half = MAX_FRAMES // 2
-    return frames[:half] + frames[-half:]
-
-
-def _frames(frames: list[_DumpFrame], tid: int, numbers: Numbers) -> tuple[Frame, ...]:
-    """Innermost first, as they come."""
-    return tuple(_frame(frame, (tid, len(frames) - at), numbers) for at, frame in enumerate(frames))
-
-
-def _frame(frame: _DumpFrame, place: tuple[int, int], numbers: Numbers) -> Frame:
-    plain = _plain(frame)
-    return Frame(
-        function=_once(frame.name),
-        file=_once(frame.filename or ""),
-        line=frame.line,
-        arguments_digest=_digest(frame.locals, arguments=True),
-        locals_digest=_digest(frame.locals, arguments=False),
-        plain={item.name: zlib.crc32((item.repr or "").encode()) for item in plain} or None,
-        trend=numbers.trend((*place, frame.name), plain) or None,
-        known=_known(frame) or None,
-    )
-
-
-def _once(text: str) -> str:
-    """The same object for what many frames say. What `sys.intern` is given, Python 3.12 never lets go of."""
-    return _kept(text) if len(text) <= LONGEST_WORD else text
-
-
-@lru_cache(maxsize=4096)
-def _kept(text: str) -> str:
-    return text
-
-
-def _plain(frame: _DumpFrame) -> list[_Local]:
-    """The plain locals of a frame that is not of the standard library or an installed package."""
-    file = frame.filename or "<"
-    if file.startswith("<") or "/lib/python" in file or "-packages/" in file:
-        return []
-    plain = (
-        item for item in frame.locals or () if item.repr and len(item.repr) <= PLAIN_LENGTH and "<" not in item.repr
-    )
-    return list(itertools.islice(plain, MOST_PLAIN))
-
-
-def _known(frame: _DumpFrame) -> dict[str, str]:
-    if not frame.locals:
-        return {}
-    function = frame.name.rpartition(".")[2]
-    wanted = KNOWN_LOCALS.get(function, frozenset[str]()) | KNOWN_NUMBERS
-    found = {item.name: item.repr for item in frame.locals if item.name in wanted and item.repr and item.repr.isdigit()}
-    return found | {
-        item.name: item.repr[1:-1] for item in frame.locals
-        if item.name == KNOWN_WORDS.get(function) and item.repr and item.repr[0] in "\"'" and len(item.repr) <= LONGEST_WORD
-    }  # fmt: skip
-
-
-def _digest(variables: list[_Local] | None, *, arguments: bool) -> int | None:
-    """One number for which objects the arguments, or the other locals, are bound to."""
-    chosen = [(item.name, item.addr, item.repr) for item in variables or () if item.arg is arguments]
-    return zlib.crc32(repr(chosen).encode()) if chosen else None
-
-
 def find_py_spy() -> str | None:
     """The py-spy that came with mpmon: beside this interpreter, else on the path."""
     beside = Path(sysconfig.get_path("scripts")) / "py-spy"
@@ -431,17 +253,6 @@ def find_py_spy() -> str | None:
         if os.access(candidate, os.X_OK):
             return str(candidate)
     return shutil.which("py-spy")
-
-
-def run_counters(proc: Proc, pid: int) -> dict[int, bytes]:
-    """Each thread's `schedstat`: unchanged means that it did not run in between."""
-    counters: dict[int, bytes] = {}
-    try:
-        for tid in proc.tids(pid):
-            counters[tid] = proc.read(pid, "task", tid, "schedstat")
-    except OSError:
-        return counters
-    return counters
 
 
 def limit(pid: int) -> None:

@@ -30,11 +30,10 @@ from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout
 from mpmon.probes.interpreter.locks import _Inside
 from mpmon.probes.interpreter.objects import READS
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, _confirmed, _symbols, _symbols_of, find_runtime
-from mpmon.probes.interpreter.tids import Tids
+from mpmon.probes.interpreter.tids import ThreadIds, Tids
 from mpmon.probes.maps import Area, areas
 from mpmon.probes.memory import READ_LIMIT, Memory
 from mpmon.probes.semaphores import semaphore_uses
-from mpmon.probes.stacks import ThreadIds
 from tests.probes.garbage import GarbageMemory, LyingProc, maps_line
 
 PID = 4100

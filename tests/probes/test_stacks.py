@@ -15,15 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpmon.model import Stack
+from mpmon.probes.calls import KNOWN_LOCALS, MAX_FRAMES, Numbers
 from mpmon.probes.files import Proc
 from mpmon.probes.stacks import (
     ATTEMPTS,
-    KNOWN_LOCALS,
     LIMITS,
-    MAX_FRAMES,
     TORN,
     BadDump,
-    Numbers,
     StackProbe,
     limit,
     parse_dump,

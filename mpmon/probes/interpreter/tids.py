@@ -5,10 +5,11 @@ In a pid namespace a thread is told its id in there; `NSpid` of proc_pid_status(
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 
 from mpmon.probes.files import Proc
-from mpmon.probes.stacks import ThreadIds, run_counters
+from mpmon.probes.memory import word_at
 
 
 class Tids:
@@ -42,3 +43,40 @@ class Tids:
             if len(ids) > 1:
                 found[int(ids[-1])] = tid
         return found
+
+
+class ThreadIds:
+    """The kernel's id of a Python thread by its pthread id, where py-spy does not know it.
+
+    Python keeps `native_thread_id` from 3.11 on.  Before, the id lies in glibc's thread control block, whose address the
+    pthread id is: `tid` of `struct pthread` (nptl/descr.h).  It counts only if the process has such a thread.
+    """
+
+    TID_AT = 0x2D0
+    """Offset of `tid` on x86-64; on other machines only the main thread is found."""
+
+    def __init__(self, proc: Proc, pid: int, tids: Collection[int]) -> None:
+        self._proc, self._pid, self._tids = proc, pid, tids
+
+    def of(self, name: str, ident: int | None) -> int | None:
+        """The id, `None` where it cannot be told."""
+        found = self._from_memory(ident) if ident else None
+        return found or (self._pid if name == "MainThread" else None)
+
+    def _from_memory(self, ident: int) -> int | None:
+        try:
+            word = word_at(self._proc, self._pid, ident + self.TID_AT)
+        except OSError:
+            return None
+        return word if word in self._tids else None
+
+
+def run_counters(proc: Proc, pid: int) -> dict[int, bytes]:
+    """Each thread's `schedstat`: unchanged means that it did not run in between."""
+    counters: dict[int, bytes] = {}
+    try:
+        for tid in proc.tids(pid):
+            counters[tid] = proc.read(pid, "task", tid, "schedstat")
+    except OSError:
+        return counters
+    return counters
