@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from hypothesis import example, given, settings
@@ -232,6 +232,9 @@ class Damaged:
         if text is None or self._random.random() > self._share:
             return text
         return self._random.choice([None, self._random.randbytes(size), text[:-1] + b"\x7f", bytes(size)])
+
+    def pieces(self, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self.read(address, size) or b"" for address, size in wanted]
 
     def unpack(self, fields: str, address: int) -> tuple[int, ...] | None:
         text = self.read(address, struct.calcsize("=" + fields))

@@ -1,15 +1,19 @@
-"""The kernel's threads of a process, for matching Python's: by the id the thread itself was told, else by its pthread id.
+"""The kernel's threads of a process, for matching Python's: by the id the thread itself was told.
 
 In a pid namespace a thread is told its id in there; `NSpid` of proc_pid_status(5) translates.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection
 from functools import cached_property
 
 from mpmon.probes.files import Proc
 from mpmon.probes.memory import word_at
+
+TID_AT = {"x86_64": 0x2D0, "aarch64": 0xD0}.get(platform.machine())
+"""Offset of `tid` in glibc's `struct pthread` (nptl/descr.h); where it is not known only the main thread is found."""
 
 
 class Tids:
@@ -18,23 +22,35 @@ class Tids:
     def __init__(self, proc: Proc, pid: int) -> None:
         self.pid = pid
         self._proc = proc
-        self._before = run_counters(proc, pid)
+        self.counters = run_counters(proc, pid)
+        """Of each thread, when this object was made; none of a process that has ended."""
+        self.ended: set[int] = set()
+        """Threads that were seen to have ended since, by `moved`."""
 
-    def of(self, ident: int, native_id: int | None) -> int | None:
+    def of(self, native_id: int) -> int | None:
         """The kernel's id of a Python thread, `None` where it has ended."""
-        if native_id is None:
-            return ThreadIds(self._proc, self.pid, self._before).of("", ident)
-        return native_id if native_id in self._before else self._by_inner_id.get(native_id)
+        return native_id if native_id in self.counters else self._by_inner_id.get(native_id)
 
     def moved(self) -> set[int]:
         """Threads that ran since this object was made."""
         after = run_counters(self._proc, self.pid)
-        return {tid for tid in self._before | after if self._before.get(tid) != after.get(tid)}
+        self.ended = self.counters.keys() - after.keys()
+        return {tid for tid in self.counters | after if self.counters.get(tid) != after.get(tid)}
+
+    def running(self) -> set[int]:
+        """Threads that are on a CPU now, or wait for one, whose counters do not move meanwhile."""
+        return {tid for tid in self.counters if self._state(tid) not in b"SDTtZXIP"}
+
+    def _state(self, tid: int) -> bytes:
+        try:
+            return self._proc.read(self.pid, "task", tid, "stat").rpartition(b")")[2][1:2]
+        except OSError:
+            return b"X"
 
     @cached_property
     def _by_inner_id(self) -> dict[int, int]:
         found: dict[int, int] = {}
-        for tid in self._before:
+        for tid in self.counters:
             try:
                 status = self._proc.text(self.pid, "task", tid, "status")
             except OSError:
@@ -52,9 +68,6 @@ class ThreadIds:
     pthread id is: `tid` of `struct pthread` (nptl/descr.h).  It counts only if the process has such a thread.
     """
 
-    TID_AT = 0x2D0
-    """Offset of `tid` on x86-64; on other machines only the main thread is found."""
-
     def __init__(self, proc: Proc, pid: int, tids: Collection[int]) -> None:
         self._proc, self._pid, self._tids = proc, pid, tids
 
@@ -64,8 +77,10 @@ class ThreadIds:
         return found or (self._pid if name == "MainThread" else None)
 
     def _from_memory(self, ident: int) -> int | None:
+        if TID_AT is None:
+            return None
         try:
-            word = word_at(self._proc, self._pid, ident + self.TID_AT)
+            word = word_at(self._proc, self._pid, ident + TID_AT)
         except OSError:
             return None
         return word if word in self._tids else None
