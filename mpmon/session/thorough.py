@@ -1,6 +1,7 @@
 """Thorough looks: what each thread of a process is blocked in, its stacks, and who holds what it waits for.
 
-The kernel tells in what (about 1 ms a process), py-spy the stacks (about 10 ms of CPU).  A process that woke and went back to
+The kernel tells in what (about 1 ms a process), its interpreter the stacks (about 1 ms too), or py-spy, where mpmon cannot read
+it or was told not to (about 10 ms of CPU).  A process that woke and went back to
 the very same system calls (a poll with a time limit) keeps its stacks without a dump, unless these calls are sleeps.
 """
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from mpmon.probes.kernel.holdings import ServedFile
     from mpmon.probes.stacks import StackProbe
 
-StackMode = Literal["auto", "never"]
+StackMode = Literal["auto", "py-spy", "never"]
 
 KEPT_RUNS = 1000
 """Frames are kept for so many runs of the main thread at most: who runs more may have been elsewhere in between."""
@@ -127,8 +128,9 @@ class ThoroughLooks:
             return []
         started = self._now()
         dumped = [pid for pid, look in looks.items() if not self._keeps_stacks(look)]
-        self._budget.spend(len(dumped))
+        dumps = probe.dumps
         stacks, unknowns = probe.dump(dumped, self._now)
+        self._budget.spend(probe.dumps - dumps)
         for pid in dumped:
             looks[pid].stacks = stacks.get(pid, ())
             if pid in unknowns and not self._keeps_for_a_while(looks[pid], unknowns[pid]):
@@ -138,11 +140,11 @@ class ThoroughLooks:
         return [ProbeReport(name="stacks", ok=problem is None, seconds=seconds, problem=problem)]
 
     def _probe(self) -> StackProbe | None:
-        """The probe that runs py-spy, made at the first look."""
+        """The one place where it is decided who reads stacks; made at the first look."""
         if self._stack_probe is None and self._stacks != "never":
             from mpmon.probes.stacks import StackProbe
 
-            self._stack_probe = StackProbe(self._proc)
+            self._stack_probe = StackProbe(self._proc, by_itself=self._stacks == "auto")
         return self._stack_probe
 
     def _keeps_stacks(self, look: Look) -> bool:
@@ -153,10 +155,10 @@ class ThoroughLooks:
 
     def _keeps_for_a_while(self, look: Look, unknown: Unknown) -> bool:
         """Where its frames changed too fast this time, those of a moment ago stay: it is known to run."""
-        from mpmon.probes.stacks import TORN
+        from mpmon.probes.stacks import TOO_FAST
 
         before = self.last.get(look.pid)
-        if before is None or not before.stacks or TORN not in unknown.reason:
+        if before is None or not before.stacks or not any(words in unknown.reason for words in TOO_FAST):
             return False
         if look.at - before.stacks[0].taken_at > TORN_FOR_S:
             return False

@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpmon.model import Stack
+from mpmon.probes import stacks as stacks_module
 from mpmon.probes.calls import KNOWN_LOCALS, MAX_FRAMES, Numbers
 from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.reader import RAN_ON, Reading
 from mpmon.probes.stacks import (
     ATTEMPTS,
     LIMITS,
@@ -26,6 +28,7 @@ from mpmon.probes.stacks import (
     limit,
     parse_dump,
 )
+from tests.sleepers import sleeper
 
 RECORDED = (Path(__file__).parent / "fixtures" / "pyspy" / "threads.json").read_bytes()
 AT = 7.0
@@ -240,3 +243,37 @@ def test_a_process_that_has_ended(spy: Callable[[str], StackProbe], tmp_path: Pa
     os.waitpid(child, 0)
     _, unknowns = spy("exit 1").dump([child], lambda: AT)
     assert unknowns[child].gone
+
+
+# Who is asked
+
+
+def test_what_we_read_ourselves_needs_no_py_spy() -> None:
+    with sleeper() as child:
+        probe = StackProbe(Proc(), by_itself=True, executable="/bin/false")
+        stacks, unknowns = probe.dump([child.pid], lambda: AT)
+    assert ([row.tid for row in stacks[child.pid]], unknowns, probe.dumps) == ([child.pid], {}, 0)
+
+
+def test_what_we_cannot_read_is_left_to_py_spy(spy: Callable[[str], StackProbe]) -> None:
+    probe = spy("echo 'Error: the moon is full' >&2; exit 1")
+    probe._by_itself = True
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        _, unknowns = probe.dump([child.pid], lambda: AT)
+        child.kill()
+    assert (unknowns[child.pid].reason, probe.dumps) == ("py-spy: the moon is full", 1)
+
+
+def test_py_spy_alone_is_asked_where_we_are_told_so(spy: Callable[[str], StackProbe]) -> None:
+    probe = spy("echo 'Error: the moon is full' >&2; exit 1")
+    with sleeper() as child:
+        assert probe.dump([child.pid], lambda: AT)[1][child.pid].reason == "py-spy: the moon is full"
+    assert probe.dumps == 1
+
+
+def test_a_thread_that_ran_on_is_told_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Stack(pid=7, tid=7, thread_name="", taken_at=AT, frames=())
+    monkeypatch.setattr(stacks_module, "read_stacks", lambda *_: Reading((row,), problem=f"thread 8 {RAN_ON}"))
+    stacks, unknowns = StackProbe(Proc(), by_itself=True, executable="/bin/false").dump([7], lambda: AT)
+    assert stacks == {7: (row,)}
+    assert unknowns[7].reason == "thread 8 ran on while it was read"

@@ -38,6 +38,10 @@ class Dumps:
         self.closed = False
         self.forgotten: list[int] = []
 
+    @property
+    def dumps(self) -> int:
+        return len(self.asked)
+
     def dump(
         self, pids: Iterable[int], now: Callable[[], float]
     ) -> tuple[dict[int, tuple[Stack, ...]], dict[int, Unknown]]:
