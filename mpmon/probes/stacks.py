@@ -23,14 +23,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
 
 import msgspec
 
-from mpmon.model import NOT_PYTHON, Stack, Unknown
+from mpmon.model import BOTH, NOT_PYTHON, Stack, Unknown
 from mpmon.probes.aside import Unanswered
 from mpmon.probes.calls import Call, Numbers, bounded, rows
 from mpmon.probes.door import Refused
@@ -54,6 +54,9 @@ dump of five); it is asked again at once, so often in all.
 
 TOO_FAST = (TORN, RAN_ON)
 """What either reader says of such frames."""
+
+OPINIONS = 3
+"""So often both readers read before they are said to differ."""
 
 PARALLEL = 2
 """Dumps at a time: more would take CPU from the job."""
@@ -130,6 +133,42 @@ class StackProbe:
                 self.close()
                 raise
         return stacks, unknowns
+
+    def second(
+        self, pid: int, stacks: tuple[Stack, ...], tids: Collection[int], now: Callable[[], float]
+    ) -> tuple[tuple[Stack, ...], Unknown | None]:
+        """The stacks of a process that we have read ourselves, with those of `tids` read by py-spy as well.
+
+        Where py-spy does not tell the same of them, both read anew; in the end there are none, and why. Where it cannot be
+        asked, they are as they were.
+        """
+        for _ in range(OPINIONS):
+            before = run_counters(self._proc, pid)
+            others = self._others(pid, before, now)
+            if others is None:
+                return stacks, None
+            after = run_counters(self._proc, pid)
+            own = [row for row in stacks if row.tid in tids]
+            moved = {row.tid for row in own if not row.exact or before.get(row.tid) != after.get(row.tid)}
+            if all(_agree(row, others.get(row.ident), ran=row.tid in moved) for row in own):
+                return tuple(msgspec.structs.replace(row, reader=BOTH) if row in own else row for row in stacks), None
+            try:
+                stacks = read_stacks(self._proc, pid, now()).stacks or stacks
+            except OSError:
+                return stacks, None
+        return (), Unknown(table="stacks", pid=pid, reason="mpmon and py-spy do not read the same of its stacks")
+
+    def _others(self, pid: int, tids: Collection[int], now: Callable[[], float]) -> dict[int | None, Stack] | None:
+        """What py-spy says, by pthread id, of these threads; `None` where it says nothing."""
+        if self.problem:
+            return None
+        self.dumps += 1
+        taken_at, status, output, _ = self._ask(pid, now)
+        try:
+            rows = parse_dump(output, pid, taken_at, ThreadIds(self._proc, pid, tids)) if status == 0 else ()
+        except BadDump:
+            return None
+        return {row.ident: row for row in rows} or None
 
     def forget(self, pid: int) -> None:
         """This process has ended."""
@@ -307,3 +346,11 @@ def limit(pid: int) -> None:
 def _first_sentence(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     return "py-spy: " + (lines[0].removeprefix("Error: ") if lines else "failed without a word")
+
+
+def _agree(own: Stack, other: Stack | None, *, ran: bool) -> bool:
+    """Both tell the same calls and lines; of a thread that `ran` meanwhile, at least the same outermost call."""
+    calls, others = (
+        [(frame.function, frame.file, frame.line) for frame in row.frames] if row else [] for row in (own, other)
+    )
+    return calls == others or (ran and [call[:2] for call in calls[-1:]] == [call[:2] for call in others[-1:]])

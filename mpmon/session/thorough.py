@@ -7,10 +7,12 @@ the very same system calls (a poll with a time limit) keeps its stacks without a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal
 
-from mpmon.model import ProbeReport, Unknown
+import msgspec
+
+from mpmon.model import BOTH, MPMON, ProbeReport, Stack, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
 from mpmon.session import holders
@@ -62,6 +64,8 @@ class ThoroughLooks:
         self._stacks = stacks
         self._stack_probe = stack_probe
         self._eager = eager
+        self._seconded: dict[int, tuple[frozenset[tuple[object, ...]], bool]] = {}
+        """By process, the calls about which py-spy was asked last, and whether it told the same."""
         self.last: dict[int, Look] = {}
         """By pid, of processes of the job; the one dictionary, for `Schedule` reads it too."""
         self._servers: FileServers | None = None
@@ -76,6 +80,7 @@ class ThoroughLooks:
         """Drop the looks at processes that are gone."""
         for pid in self.last.keys() - self._table.pids:
             del self.last[pid]
+            self._seconded.pop(pid, None)
             if self._stack_probe:
                 self._stack_probe.forget(pid)
 
@@ -138,6 +143,38 @@ class ThoroughLooks:
         problem = next((row.reason for row in unknowns.values() if not row.gone), None)
         seconds = round(self._now() - started, 4)
         return [ProbeReport(name="stacks", ok=problem is None, seconds=seconds, problem=problem)]
+
+    def second(self, threads: Mapping[int, Collection[int]]) -> list[Unknown] | None:
+        """Have the stacks of these threads, by process, read by py-spy too, as far as mpmon has read them itself.
+
+        Why some are not told, as both do not read the same; `None` where there was nothing to ask.
+        """
+        probe = self._probe()
+        unknowns: list[Unknown] = []
+        asked = False
+        for pid, tids in threads.items():
+            look = self.last.get(pid)
+            own = [row for row in (look.stacks if look else None) or () if row.tid in tids and row.reader == MPMON]
+            if probe is None or look is None or not own:
+                continue
+            calls, known = _calls(own), self._seconded.get(pid)
+            if known and known[0] == calls:
+                rows, unknown = _seconded_rows(look, own) if known[1] else look.stacks, None
+            else:
+                dumps = probe.dumps
+                rows, unknown = probe.second(pid, look.stacks or (), [row.tid for row in own], self._now)
+                self._budget.spend(probe.dumps - dumps)
+            told = [row for row in rows or () if row.tid in tids]
+            self._seconded[pid] = _calls(told), all(row.reader == BOTH for row in told)
+            asked |= rows is not look.stacks
+            look.stacks = rows
+            if unknown:
+                look.unknowns += (unknown,)
+                unknowns.append(unknown)
+        if not asked:
+            return None
+        self._joined_of = None
+        return unknowns
 
     def _probe(self) -> StackProbe | None:
         """The one place where it is decided who reads stacks; made at the first look."""
@@ -212,3 +249,12 @@ class ThoroughLooks:
             standing = (look.may_be_outside for pid, look in self.last.items() if pid not in self._awake)
             self._waited_on = frozenset[str]().union(*standing)
         return self._waited_on
+
+
+def _seconded_rows(look: Look, own: Collection[Stack]) -> tuple[Stack, ...]:
+    return tuple(msgspec.structs.replace(row, reader=BOTH) if row in own else row for row in look.stacks or ())
+
+
+def _calls(stacks: Iterable[Stack]) -> frozenset[tuple[object, ...]]:
+    """Thread, function and line of each call."""
+    return frozenset((row.tid, *((frame.function, frame.line) for frame in row.frames)) for row in stacks)

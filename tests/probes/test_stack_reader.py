@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpmon.codec import encode
-from mpmon.model import Frame, Stack
+from mpmon.model import PY_SPY, Frame, Stack
 from mpmon.probes.calls import MAX_FRAMES
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import reader as reader_module
@@ -123,7 +123,7 @@ def comparable(row: Stack) -> Stack:
     for frame in row.frames:
         plain = {name: digest for name, digest in (frame.plain or {}).items() if name != "cls"}
         frames.append(msgspec.structs.replace(frame, arguments_digest=None, locals_digest=None, plain=plain))
-    return msgspec.structs.replace(row, frames=tuple(frames), active=False)
+    return msgspec.structs.replace(row, frames=tuple(frames), active=False, reader=PY_SPY)
 
 
 def assert_same(pid: int) -> dict[int, Stack]:

@@ -7,6 +7,7 @@ import os
 import resource
 import stat
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpmon.model import Stack
+from mpmon.model import BOTH, MPMON, Frame, Stack
 from mpmon.probes import stacks as stacks_module
 from mpmon.probes.calls import KNOWN_LOCALS, MAX_FRAMES, Numbers
 from mpmon.probes.files import Proc
@@ -22,12 +23,14 @@ from mpmon.probes.interpreter.reader import RAN_ON, Reading
 from mpmon.probes.stacks import (
     ATTEMPTS,
     LIMITS,
+    OPINIONS,
     TORN,
     BadDump,
     StackProbe,
     limit,
     parse_dump,
 )
+from mpmon.probes.stat import Stat
 from tests.sleepers import sleeper
 
 RECORDED = (Path(__file__).parent / "fixtures" / "pyspy" / "threads.json").read_bytes()
@@ -277,3 +280,65 @@ def test_a_thread_that_ran_on_is_told_beside_the_others(monkeypatch: pytest.Monk
     stacks, unknowns = StackProbe(Proc(), by_itself=True, executable="/bin/false").dump([7], lambda: AT)
     assert stacks == {7: (row,)}
     assert unknowns[7].reason == "thread 8 ran on while it was read"
+
+
+# A second reader
+
+
+def said_by(row: Stack, *lines: int) -> str:
+    """What py-spy would print of such a thread, with other lines."""
+    frames = [
+        {"name": frame.function, "filename": frame.file, "line": line}
+        for frame, line in zip(row.frames, lines, strict=True)
+    ]
+    return json.dumps([{"thread_id": row.ident, "os_thread_id": row.tid, "frames": frames}])
+
+
+def sleeps(pid: int) -> None:
+    """Return when a process that said it is ready has gone to sleep."""
+    while (found := Stat.read(Proc(), pid)) and found.state != "S":
+        time.sleep(0.001)
+
+
+def test_both_readers_tell_the_same_of_one_that_sleeps() -> None:
+    with sleeper() as child:
+        sleeps(child.pid)
+        probe = StackProbe(Proc(), by_itself=True)
+        rows = probe.dump([child.pid], lambda: AT)[0][child.pid]
+        seconded, unknown = probe.second(child.pid, rows, [child.pid], lambda: AT)
+    assert ([row.reader for row in rows], [row.reader for row in seconded]) == ([MPMON], [BOTH])
+    assert (unknown, probe.dumps) == (None, 1)
+
+
+def test_without_py_spy_there_is_no_second_reader(spy: Callable[[str], StackProbe]) -> None:
+    row = Stack(pid=os.getpid(), tid=os.getpid(), thread_name="", taken_at=AT, frames=(), reader=MPMON)
+    assert spy("exit 1").second(os.getpid(), (row,), [row.tid], lambda: AT) == ((row,), None)
+
+
+@pytest.mark.parametrize("differ", [1, OPINIONS], ids=["at first", "always"])
+def test_where_readers_differ_both_read_anew(spy: Callable[[str], StackProbe], tmp_path: Path, differ: int) -> None:
+    with sleeper() as child:
+        sleeps(child.pid)
+        row = StackProbe(Proc(), by_itself=True).dump([child.pid], lambda: AT)[0][child.pid][0]
+        log, lines = tmp_path / "asked", [frame.line for frame in row.frames]
+        wrong, right = said_by(row, *(line + 1 for line in lines)), said_by(row, *lines)
+        probe = spy(f"printf x >> {log}; [ $(wc -c < {log}) -gt {differ} ] && echo '{right}' || echo '{wrong}'")
+        rows, unknown = probe.second(child.pid, (row,), [row.tid], lambda: AT)
+    if differ < OPINIONS:
+        assert ([row.reader for row in rows], unknown) == ([BOTH], None)
+    else:
+        assert rows == ()
+        assert unknown is not None
+        assert "do not read the same" in unknown.reason
+    assert log.read_text() == "x" * min(differ + 1, OPINIONS)
+
+
+def test_of_a_thread_that_runs_only_the_outermost_call_must_agree() -> None:
+    def row(*functions: str) -> Stack:
+        frames = tuple(Frame(function=function, file="job.py", line=7) for function in functions)
+        return Stack(pid=7, tid=7, thread_name="", taken_at=AT, frames=frames)
+
+    assert stacks_module._agree(row("leaf", "main"), row("main"), ran=True)
+    assert not stacks_module._agree(row("leaf", "main"), row("main"), ran=False)
+    assert not stacks_module._agree(row("leaf", "main"), row("other"), ran=True)
+    assert not stacks_module._agree(row("main"), None, ran=True)

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import msgspec
 
-from mpmon.model import Frame, Stack
+from mpmon.model import MPMON, Frame, Stack
 from mpmon.probes.aside import may_hang
 from mpmon.probes.calls import Numbers, bounded, rows
 from mpmon.probes.files import Proc
@@ -162,7 +162,7 @@ class StackReader:
             tid: Stack(
                 pid=self._pid, tid=tid, thread_name=names.get(threads[tid].ident, ""), taken_at=taken_at,
                 ident=threads[tid].ident, frames=frames[tid], owns_gil=threads[tid].owns_gil, active=tid in ran,
-                exact=tid not in ran,
+                exact=tid not in ran, reader=MPMON,
             )
             for tid in whole
         }  # fmt: skip
