@@ -27,7 +27,7 @@ from mpmon.model import PY_SPY, Frame, Stack
 from mpmon.probes.calls import MAX_FRAMES
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import reader as reader_module
-from mpmon.probes.interpreter.codes import Codes
+from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.layouts import TABLE, Layout
 from mpmon.probes.interpreter.lines import line_of, line_of_3_10
 from mpmon.probes.interpreter.objects import READS
@@ -302,6 +302,47 @@ def test_a_thread_in_calls_of_two_interpreters_is_refused() -> None:
     here.is_whole = False
     with pytest.raises(NoInterpreter, match="two interpreters"):
         reader_module._in_calls([here, there])
+
+
+class Changed:
+    """The memory of this very process, in which other bytes have come to lie at one place."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.at, self.text = 0, b""
+
+    def pieces(self, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+        found = self._memory.pieces(wanted)
+        for place, (address, size) in enumerate(wanted):
+            if address <= self.at < address + size and found[place]:
+                begin = self.at - address
+                found[place] = (found[place][:begin] + self.text + found[place][begin + len(self.text) :])[:size]
+        return found
+
+
+@pytest.mark.skipif(sys.version_info[:2] not in TABLE, reason="a Python whose layout is not known")
+def test_what_lies_where_a_name_or_a_table_lay_is_read_anew() -> None:
+    """The code object is the same to the last byte, but what it points to is not."""
+    layout = TABLE[sys.version_info[:2]]
+    names: dict[str, Callable[[], None]] = {}
+    exec("def a_name_of_its_own():\n\n    pass", names)
+    code = names["a_name_of_its_own"].__code__
+    address = id(code)
+    with Memory(Proc(), os.getpid()) as memory:
+        changed, codes = Changed(memory), Codes(layout)
+
+        def read() -> Code:
+            return codes.read(changed, [address])[address]  # pyright: ignore[reportArgumentType]
+
+        first = read()
+        assert (first.function, first.locals) == ("a_name_of_its_own", ())
+        assert read() is first
+        changed.at, changed.text = id(code.co_name) + layout.text, b"b"
+        assert read().function == "b_name_of_its_own"
+        changed.at, changed.text = id(code.co_linetable) + 32, b"\xff" * len(code.co_linetable)
+        second = read()
+        assert second.function == "a_name_of_its_own"
+        assert second is not first
 
 
 # Lines
