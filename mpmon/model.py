@@ -283,6 +283,10 @@ class Frame(Row, frozen=True, kw_only=True):
     """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop."""
 
 
+PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"
+"""Who reads stacks."""
+
+
 class Stack(Row, frozen=True, kw_only=True):
     """Python frames of one thread, innermost first."""
 
@@ -294,8 +298,10 @@ class Stack(Row, frozen=True, kw_only=True):
     """`threading.get_ident()`, the pthread id."""
     frames: tuple[Frame, ...]
     active: bool = False
-    """py-spy saw it running."""
+    """It was seen running."""
     owns_gil: bool = False
+    reader: str = PY_SPY
+    """`BOTH` where two readers have found the same calls and lines."""
     exact: bool = True
     """False when the thread ran while it was read, so that frames of different moments may be mixed."""
     turns: tuple[Turn, ...] | None = None

@@ -63,7 +63,7 @@ def test_the_command_line_counts_more(file: Path) -> None:
         ("[interval]\nseconds = 2", "'interval' to {'seconds': 2}. It has to be as for --interval"),
         ("interval = 0", "'interval' to 0. It has to be as for --interval"),
         ("interval = true", "'interval' to True"),
-        ('stacks = "some"', "It has to be one of: auto, never"),
+        ('stacks = "some"', "It has to be one of: auto, py-spy, never"),
         ("readonly = 1", "It has to be true or false"),
         ("readonly: true", "is not TOML: "),
         ("interval = 1\ninterval = 2", "is not TOML: "),

@@ -97,7 +97,10 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         "--interval", type=seconds, default=1.0, metavar="SECONDS", help="between two rounds (default 1)"
     )
     parser.add_argument(
-        "--stacks", choices=("auto", "never"), default="auto", help="never: ask no process for its stacks"
+        "--stacks",
+        choices=("auto", "py-spy", "never"),
+        default="auto",
+        help="auto: read by mpmon, by py-spy where it must; py-spy: by that alone; never: not at all",
     )
     parser.add_argument("--readonly", action=argparse.BooleanOptionalAction, default=False, help="offer no signals")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto",

@@ -15,6 +15,7 @@ from itertools import islice
 import msgspec
 
 from mpmon.diagnosis.advice import further_advice
+from mpmon.diagnosis.basis import agreement
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Unchecked, Verdict
 from mpmon.diagnosis.gaps import hides_call, rests_on_facts, unchecked
@@ -253,7 +254,8 @@ def _finding(knot: Knot) -> Finding:
         chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)), advice=claim.advice,
         since=knot.since(),
     )  # fmt: skip
-    return msgspec.structs.replace(found, advice=(*found.advice, *further_advice(knot.case, found)))
+    evidence = (*found.evidence, *agreement(found, knot.case.stacks))
+    return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(knot.case, found)))
 
 
 def _with_end(case: Case, suspect: Suspect) -> Suspect:

@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from hypothesis import example, given, settings
@@ -30,11 +30,10 @@ from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout
 from mpmon.probes.interpreter.locks import _Inside
 from mpmon.probes.interpreter.objects import READS
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, _confirmed, _symbols, _symbols_of, find_runtime
-from mpmon.probes.interpreter.tids import Tids
+from mpmon.probes.interpreter.tids import ThreadIds, Tids
 from mpmon.probes.maps import Area, areas
 from mpmon.probes.memory import READ_LIMIT, Memory
 from mpmon.probes.semaphores import semaphore_uses
-from mpmon.probes.stacks import ThreadIds
 from tests.probes.garbage import GarbageMemory, LyingProc, maps_line
 
 PID = 4100
@@ -234,6 +233,9 @@ class Damaged:
         if text is None or self._random.random() > self._share:
             return text
         return self._random.choice([None, self._random.randbytes(size), text[:-1] + b"\x7f", bytes(size)])
+
+    def pieces(self, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self.read(address, size) or b"" for address, size in wanted]
 
     def unpack(self, fields: str, address: int) -> tuple[int, ...] | None:
         text = self.read(address, struct.calcsize("=" + fields))
