@@ -325,8 +325,11 @@ def _is_ripe(knot: Knot) -> bool:
     patience = PATIENCE_S if knot.is_frozen else RUNNING_PATIENCE_S
     if case.history.watched_s < MIN_WATCH_S or knot.stood_s < patience:
         return False
-    ends = [at for gone in knot.gone if (at := case.ended_at(gone.pid)) is not None]
-    if any(case.now - at < NOTICED_AFTER_S for at in ends):
+    # Who tries again and again may get at its next attempt what anybody gave back that has just ended.
+    polls = not knot.closed.exact and knot.motion() is Motion.NAPPING
+    anybody = [*case.processes, *(row.pid for row in case.snapshot.exits)]
+    ended = anybody if polls else [gone.pid for gone in knot.gone]
+    if any(case.now - at < NOTICED_AFTER_S for pid in ended if (at := case.ended_at(pid)) is not None):
         return False
     need = knot.graph.node(knot.goal).need
     if knot.is_goal or case.standing(knot.goal).kind in _ENDS or (need and need.polled):
