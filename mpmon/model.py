@@ -90,8 +90,8 @@ class Process(Row, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """A zombie, or about to vanish."""
-        return self.state in "ZX"
+        """A zombie, or about to vanish; not where only its first thread has ended, and others go on."""
+        return self.state in "ZX" and self.threads < 2
 
     @property
     def stopped(self) -> bool:

@@ -13,10 +13,12 @@ be killed: by the first byte of proc_pid_environ(5).
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import os
 import re
 import struct
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from types import TracebackType
@@ -246,10 +248,14 @@ class Touched:
         if self._descriptor is not None:
             os.close(self._descriptor)
 
-    def within(self, area: Area) -> Iterator[tuple[int, int]]:
-        """Ranges of addresses, first and the one after the last, that hold something."""
+    def within(self, area: Area, until: float = math.inf) -> Iterator[tuple[int, int]]:
+        """Ranges of addresses, first and the one after the last, that hold something; of a mapping of terabytes, as ASAN makes
+        one, only those that are found until this moment of time.monotonic().
+        """
         step = self.PAGES * mmap.PAGESIZE
         for start in range(area.start, area.end, step):
+            if time.monotonic() > until:
+                return
             yield from self._of(start, min(start + step, area.end))
 
     def _of(self, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -32,7 +33,7 @@ from mpmon.probes.interpreter.objects import READS
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, _confirmed, _symbols, _symbols_of, find_runtime
 from mpmon.probes.interpreter.tids import ThreadIds, Tids
 from mpmon.probes.maps import Area, areas
-from mpmon.probes.memory import READ_LIMIT, Memory
+from mpmon.probes.memory import READ_LIMIT, Memory, Touched
 from mpmon.probes.semaphores import semaphore_uses
 from tests.probes.garbage import GarbageMemory, LyingProc, maps_line
 
@@ -119,6 +120,12 @@ def test_too_much_memory_is_said() -> None:
     _, unknown = search(memory, limit=1 << 15)
     assert unknown == Unknown(table="semaphores", pid=PID, reason="too much memory to search it all")
     assert memory.bytes <= (1 << 15) + CHUNK
+
+
+def test_terabytes_that_were_never_touched_end_with_the_deadline() -> None:
+    with Touched(Proc(), os.getpid()) as touched:
+        area = Area(maps_line(1 << 32, 1 << 46).strip())
+        assert list(touched.within(area, time.monotonic())) == []
 
 
 def test_an_endless_area_without_memory_ends_with_the_deadline() -> None:
