@@ -123,7 +123,7 @@ def test_a_file_of_nothing_but_brackets(file: Path, bracket: str) -> None:
         ("interval = [" + "1, " * 20_000 + "]", "'interval' to [1, 1, 1, 1, 1, 1, ...]. It has to be"),
         ("interval = 0x" + "f" * 60_000, ". It has to be as for --interval"),
         ("interval = " + "9" * 60_000, "is not TOML: "),
-        ("stacks = '" + "x" * 60_000 + "'", "It has to be one of: auto, never."),
+        ("stacks = '" + "x" * 60_000 + "'", "It has to be one of: auto, py-spy, never."),
         ("x" * 60_000 + " = 1", "which is no setting. Settings are: ascii, "),
         ("x" * 30_000 + " = 1\n" + "x" * 30_000 + " = 1", "is not TOML: "),
         ("theme = '" + "x" * 60_000 + "'", "there is no theme 'xxx"),
