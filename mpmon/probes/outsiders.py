@@ -58,6 +58,8 @@ class Outsiders:
                 found = self._found
             self._cost_s = time.monotonic() - started
             self._found = found if found != self._found else self._found
+        if any(row.pid in job for row in self._found):
+            self._found = tuple(row for row in self._found if row.pid not in job)
         return self._found
 
 

@@ -29,6 +29,8 @@ class Tree:
         self._root_pid = root_pid
         self._root_pgid = root.pgid
         self._root_start_ticks = root.start_ticks
+        self.kin: frozenset[int] = frozenset()
+        """Processes that have what only the job can have given them, whatever group and session they are in."""
 
     def joining(self, stats: Mapping[int, Stat], members: Container[int]) -> list[int]:
         """Of these processes the ones that belong to the job, given who does already: parents before their children."""
@@ -45,7 +47,7 @@ class Tree:
             return False
         if pid == self._root_pid or is_child:
             return True
-        return stat.pgid == self._root_pgid and self._is_orphan(stat)
+        return (stat.pgid == self._root_pgid or pid in self.kin) and self._is_orphan(stat)
 
     def _is_orphan(self, stat: Stat) -> bool:
         """Its parent is a reaper (init or a subreaper): a process of another session that did not start it."""

@@ -158,8 +158,14 @@ class Sampler:
         )  # fmt: skip
 
     def _outside_holders(self, now: float) -> tuple[Handle, ...]:
-        """Processes outside of the job that have what somebody stands still for."""
-        return self._outsiders.holders(self._looks.may_be_outside(), self._table.pids, now)
+        """Processes outside of the job that have what somebody stands still for.
+
+        What has no name was made by the job, but for what its root was started with; a daemon that has it is of the job.
+        """
+        found = self._outsiders.holders(self._looks.may_be_outside(), self._table.pids, now)
+        given = self._looks.standard_streams(self._table.root_pid) if found else ()
+        self._table.recognize(frozenset(row.pid for row in found if row.object not in given))
+        return found
 
     def _with_collectives(self, snapshot: Snapshot, recorder: FlightRecorder) -> Snapshot:
         """The snapshot with what the Flight Recorders said last; they are read in a thread of their own."""

@@ -275,6 +275,11 @@ class ThoroughLooks:
 
         return tuple(file for folder in folders if (file := served_folder(self._proc, pid, folder)))
 
+    def standard_streams(self, pid: int) -> frozenset[str]:
+        """The objects that a process has as its standard input, output and error."""
+        look = self.last.get(pid)
+        return frozenset(row.object for row in look.handles if row.fd in (0, 1, 2)) if look else frozenset()
+
     def may_be_outside(self) -> frozenset[str]:
         """Of what standing processes wait on: what processes outside of the job may have as well."""
         if self._awake is not self._activity.awake:

@@ -7,7 +7,7 @@ import pytest
 
 from mpmon.diagnosis import holding
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
-from mpmon.model import Awaited, Blocked, Row, Stack
+from mpmon.model import Awaited, Blocked, LockUse, Row, Stack
 from tests.builders import (
     ROOT,
     START,
@@ -66,6 +66,18 @@ def test_locks_in_opposite_order_are_proved() -> None:
     assert {suspect.tid for suspect in finding.suspects} == {FIRST, SECOND}
     assert "a lock held by thread second" in finding.summary
     assert finding.evidence[0] == "Lock 0xb0 of pid 4100 is held by thread second, in a with block of second()"
+
+
+@pytest.mark.parametrize(("kind", "certainty"), [("Lock", Certainty.LIKELY), ("RLock", Certainty.PROVED)])
+def test_a_thread_at_work_beside_may_release_a_lock_but_no_rlock(kind: str, certainty: Certainty) -> None:
+    main, first, second, held, wanted = abba()
+    held = tuple(msgspec.structs.replace(use, kind=kind) for use in held if isinstance(use, LockUse))
+    third = (
+        thread(ROOT, 4103), stack("third", "job.py:20 release_soon", tid=4103),
+        blocked("clock_nanosleep", tid=4103, ran_at=0.0, wakes_at=90.0),
+    )  # fmt: skip
+    finding = said_of(main, first, second, held, wanted, third).findings[0]
+    assert (finding.cause, finding.certainty) == ("thread-deadlock", certainty)
 
 
 def test_what_was_read_while_it_ran_proves_nothing() -> None:

@@ -148,6 +148,20 @@ def test_a_grandchild_whose_parent_died_stays(tree: Tree, proc: Proc) -> None:
     assert pids(table) == [4100, 4122]
 
 
+def test_a_daemon_that_left_before_is_taken_in_once_it_is_known_to_have_something_of_the_job(
+    tree: Tree, proc: Proc
+) -> None:
+    tree.add(4100)
+    tree.add(4122, parent=1, start=91000, sid=4122, pgid=4122)
+    tree.add(4123, parent=4122, start=92000, sid=4122, pgid=4122)
+    tree.add(4130, parent=4129, start=92000, sid=4130, pgid=4130)
+    tree.add(4129, parent=1, start=100, sid=4130, pgid=4129)
+    table = job(proc)
+    assert pids(table) == [4100]
+    table.recognize(frozenset({4122, 4130, 4129}))
+    assert pids(table) == [4100, 4122, 4123], "a program that a living one has started is of that one's job"
+
+
 def test_a_child_that_changed_its_session_stays(tree: Tree, proc: Proc) -> None:
     tree.add(4100)
     tree.add(4121, parent=4100)

@@ -69,9 +69,21 @@ def thread_lock(case: Case, key: ThreadKey) -> Need | None:
     exact = len(targets) == 1 and all(use.exact for use in (*holders, *case.lock_waiters(lock)))
     # After a fork a new thread may get the ident of one that did not come along.
     exact = exact and not (case.is_forked(key[0]) and holders[0].function is None)
+    exact = exact and not _may_be_released(case, key, holders[0])
     return Need(
         targets, exact=exact, held=True, words=f"a lock held by {names}", evidence=_holding(case, holders[0]),
     )  # fmt: skip
+
+
+def _may_be_released(case: Case, key: ThreadKey, use: LockUse) -> bool:
+    """Any thread may release a `Lock` that another one took, an `RLock` only its owner: one that is at work, or sleeps until a
+    moment of its own, may do it yet.
+    """
+    others = [other for other in case.others_at_work(key) if other != (use.pid, use.tid)]
+    return use.kind != "RLock" and any(
+        case.motion(other) in (Motion.MOVING, Motion.SPINNING) or case.standing(other).kind in (Wait.SLEEP, Wait.RUNNING)
+        for other in others
+    )
 
 
 def _holding(case: Case, use: LockUse) -> str:

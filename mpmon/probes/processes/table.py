@@ -85,6 +85,15 @@ class ProcessTable:
         """All processes of the job."""
         return self._members.keys()
 
+    def recognize(self, pids: frozenset[int]) -> None:
+        """These processes hold what only the job can have given them: whose parent has ended is taken in with the next round,
+        with all that it has started.
+        """
+        if pids != self._tree.kin:
+            self._tree.kin = pids
+            self._known = {str(pid) for pid in self._members}
+            self._census = None
+
     @property
     def parents(self) -> dict[int, int]:
         """The kernel's parent of each, by pid."""
