@@ -81,7 +81,8 @@ def _may_be_released(case: Case, key: ThreadKey, use: LockUse) -> bool:
     """
     others = [other for other in case.others_at_work(key) if other != (use.pid, use.tid)]
     return use.kind != "RLock" and any(
-        case.motion(other) in (Motion.MOVING, Motion.SPINNING) or case.standing(other).kind in (Wait.SLEEP, Wait.RUNNING)
+        case.motion(other) in (Motion.MOVING, Motion.SPINNING)
+        or case.standing(other).kind in (Wait.SLEEP, Wait.RUNNING)
         for other in others
     )
 
