@@ -106,8 +106,9 @@ class Schedule:
         allowed = min(PER_ROUND, int(self._budget.left))
         self.pending = len(urgent) > allowed and self._budget.left - allowed >= 1
         self._all_due = self._all_due and self.pending
-        repeated = again[:AGAIN_PER_ROUND] if self._budget.left >= RESERVE else ()
-        return [*urgent, *repeated][:allowed]
+        over = [pid for pid in again if self._rests.get(pid) is _Rest.OVER]
+        in_turn = [pid for pid in again if pid not in over] if self._budget.left >= RESERVE else []
+        return [*urgent, *[*over, *in_turn][:AGAIN_PER_ROUND]][:allowed]
 
     def _is_urgent(self, pid: int) -> bool:
         """A look that tells something new; to look again can wait its turn."""
@@ -128,7 +129,7 @@ class Schedule:
         """Seconds between two looks. One that went back to a call it was seen in before has nothing new to show."""
         if self._eager:
             return FIRST_INTERVAL_S
-        if self._budget.left < RESERVE and pid not in self._rests:
+        if self._budget.left < RESERVE / 2 and pid not in self._rests:
             return max(look.interval_s, SPARING_INTERVAL_S)
         if pid == self._table.root_pid:
             return min(look.interval_s, ROOT_INTERVAL_S)

@@ -126,6 +126,7 @@ class ThoroughLooks:
         return found
 
     def _look(self, pids: list[int], now: float, attended: int | None) -> list[ProbeReport]:
+        self._budget.spend(len(pids))
         self._table.refresh_names(pids)
         self._table.refresh_settings(pids)
         self._table.measure_shared_memory(self._worth_measuring(pids, attended))
@@ -166,7 +167,8 @@ class ThoroughLooks:
         dumped = [pid for pid, look in looks.items() if not self._keeps_stacks(look)]
         dumps = probe.dumps
         stacks, unknowns = probe.dump(dumped, self._now)
-        self._budget.spend(probe.dumps - dumps)
+        # The first dump of each process comes with its look, however it is made.
+        self._budget.spend(0, min(probe.dumps - dumps, sum(pid in self.last for pid in dumped)))
         for pid in dumped:
             looks[pid].stacks = stacks.get(pid, ())
             if pid in unknowns and not self._keeps_for_a_while(looks[pid], unknowns[pid]):
@@ -194,7 +196,7 @@ class ThoroughLooks:
             else:
                 dumps = probe.dumps
                 rows, unknown = probe.second(pid, look.stacks or (), [row.tid for row in own], self._now)
-                self._budget.spend(probe.dumps - dumps)
+                self._budget.spend(0, probe.dumps - dumps)
             told = [row for row in rows or () if row.tid in tids]
             self._seconded[pid] = _calls(told), all(row.reader == BOTH for row in told)
             asked |= rows is not look.stacks

@@ -326,7 +326,6 @@ def test_the_root_comes_first(job: Watched) -> None:
 
 
 def test_the_budget_bounds_what_is_spent(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MOST_DUMPS", 5.0)
     monkeypatch.setattr(budget, "RESERVE", 5 - 32)
     for pid in range(5000, 5030):
         tree.add(pid, parent=ROOT)
@@ -334,7 +333,7 @@ def test_the_budget_bounds_what_is_spent(tree: Tree, monkeypatch: pytest.MonkeyP
     for _ in range(11):
         job.round(later=1.0)
     spent = len(job.dumps.taken())
-    assert 5 <= spent <= 5 + 11 * budget.DUMPS_PER_S
+    assert 5 <= spent <= 5 + 11 * budget.LOOKS_PER_S
     for _ in range(300):
         job.round(later=1.0)
     assert len(job.dumps.taken()) + spent == 32
@@ -342,8 +341,7 @@ def test_the_budget_bounds_what_is_spent(tree: Tree, monkeypatch: pytest.MonkeyP
 
 
 def test_the_first_look_at_each_process_of_a_large_job_is_paid_for(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MOST_DUMPS", 5.0)
-    monkeypatch.setattr(budget, "RESERVE", 2.0)
+    monkeypatch.setattr(budget, "RESERVE", 2)
     others = range(5000, 5030)
     for pid in others:
         tree.add(pid, parent=ROOT)
@@ -355,7 +353,6 @@ def test_the_first_look_at_each_process_of_a_large_job_is_paid_for(tree: Tree, m
 
 
 def test_an_empty_budget_does_not_make_the_loop_hurry(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MOST_DUMPS", 1.0)
     monkeypatch.setattr(budget, "RESERVE", 1 - 2)
     job = Watched(tree)
     for _ in range(3):
@@ -366,8 +363,7 @@ def test_an_empty_budget_does_not_make_the_loop_hurry(tree: Tree, monkeypatch: p
 
 
 def test_a_low_budget_is_kept_for_those_that_come_to_rest(job: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MOST_DUMPS", schedule.RESERVE - 1)
-    monkeypatch.setattr(budget, "RESERVE", 0.0)
+    monkeypatch.setattr(budget, "RESERVE", 0)
     job.tree.calls(ROOT, "running")
     job.sampler.attend(ROOT)
     for number in range(60):
