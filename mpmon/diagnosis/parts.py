@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
@@ -34,6 +35,7 @@ _OWN_WAITS = frozenset({Wait.PIPE_WRITE, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL,
 """Waits in its own code, for somebody who is no part of the job."""
 
 _RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
+_FROM_LOOP = frozenset({*_RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
 
 _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOOP, Wait.FILE})
 """Waits that somebody outside of the job may end."""
@@ -86,6 +88,8 @@ def part(knot: Knot) -> Part | None:
     silent = knot.root is not None and knot.case.silent_mount(knot.root) is not None
     if silent or knot.standing().kind in _TOLD_BY_WAIT or waiter_for_lock(knot) or polled_for(knot):
         return None
+    if keeps_own_loop(knot):
+        return None
     if waiting_for_rank(knot):
         return Part.RANK
     lonely = knot.nobody is not None and knot.nobody.reason is Absent.THREAD_ENDED and knot.context() in SERVED
@@ -115,6 +119,13 @@ def is_other_program(knot: Knot) -> bool:
     """The root is a program of which no frames can be read, in a file: it has nothing else to show."""
     in_file = knot.ending is Ending.LEAF and knot.standing().kind is Wait.FILE
     return in_file and knot.root not in knot.case.stacks
+
+
+def keeps_own_loop(knot: Knot) -> bool:
+    """The root waits in a callback of its event loop for what another thread, or a later callback, would have to bring."""
+    stack = knot.case.stacks.get(knot.root) if knot.root else None
+    in_loop = stack is not None and has(stack, "asyncio/base_events.py", ("_run_once",))
+    return in_loop and knot.standing().kind in _FROM_LOOP
 
 
 def is_asked(knot: Knot) -> bool:

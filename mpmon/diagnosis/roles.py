@@ -229,10 +229,12 @@ def program(process: Process) -> str:
 
 
 def called(process: Process) -> str:
-    """What a person calls a program: the script or module that a Python runs, the file of any other one; empty where its command
-    line does not tell.
+    """What a person calls a program: the script or module that a Python runs, the title it has given itself (in the place of its
+    arguments, as setproctitle does), the file of any other one; empty where its command line does not tell.
     """
     first, *words = process.cmdline or (process.name,)
+    if is_python(process) and not words and "python" not in first:
+        return printable(first)
     if not is_python(process):
         return printable(first.rpartition("/")[2] or program(process))
     for at, word in enumerate(words):

@@ -218,7 +218,7 @@ def test_an_object_of_one_that_was_collected_names_nobody() -> None:
 def test_one_that_changed_its_command_line_is_still_a_process_of_multiprocessing() -> None:
     retitled = process(9, parent=ROOT, cmdline=("gauge: idle",), exe="/usr/bin/python3.11")
     ffmpeg = process(9, parent=ROOT, cmdline=("ffmpeg",), exe="/usr/bin/ffmpeg")
-    assert names(process(), retitled)[9] == "subprocess"
+    assert names(process(), retitled)[9] == "subprocess gauge: idle"
     assert names(process(), retitled, called("gauge"))[9] == "process gauge"
     assert names(process(), ffmpeg, called("gauge"))[9] == "subprocess ffmpeg"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.graph import Need
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion, share
@@ -22,7 +23,7 @@ def asked_tasks(case: Case, key: ThreadKey) -> Need | None:
     """The tasks of the library that a thread stands in, where all of them stand; `None` where one moves, or there is none."""
     packages = case.shape(key).asks
     past = case.past(key)
-    if not packages or past is None or case.standing(key).kind not in _ASKS or share(past.looks) > MOST_SHARE:
+    if not packages or past is None or not _asks(case, key) or share(past.looks) > MOST_SHARE:
         return None
     tasks = [other for other in case.tasks if packages & case.shape(other).runs]
     others = [other for other in tasks if other != key]
@@ -39,6 +40,15 @@ def asked_tasks(case: Case, key: ThreadKey) -> Need | None:
     names = several([case.role(pid).name for pid in dict.fromkeys(pid for pid, _ in others)])
     evidence = _evidence(case, others, name)
     return Need(tuple(others), polled=True, words=f"a task of {name} in {names}", evidence=evidence)
+
+
+def _asks(case: Case, key: ThreadKey) -> bool:
+    """It waits as a client does; or it is the main thread of a library's own program, whose requests come from such clients."""
+    kind = case.standing(key).kind
+    serves = (
+        kind is Wait.POLL and key[0] == key[1] and not any(is_user(frame.file) for frame in case.stacks[key].frames)
+    )
+    return kind in _ASKS or serves
 
 
 _MOVES = frozenset({Motion.MOVING, Motion.SPINNING, Motion.UNSEEN})

@@ -11,9 +11,9 @@ What to do: use `RLock`, or do not call back under the lock; never wait for a po
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.parts import keeps_own_loop
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import Context, Wait
 
@@ -21,7 +21,6 @@ CAUSE = "self-deadlock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 _RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
-_FROM_LOOP = frozenset({*_RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
 _POOLS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
 _LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK, Wait.LOCK})
 
@@ -49,8 +48,7 @@ def claim(knot: Knot) -> Claim | None:
             evidence=knot.edge_evidence(),
             advice=("Do not wait for a task inside of a task: return what it would give, or have more workers.",),
         )
-    stack = knot.case.stacks.get(knot.root)
-    if kind in _FROM_LOOP and stack and has(stack, "asyncio/base_events.py", ("_run_once",)):
+    if keeps_own_loop(knot):
         return Claim(
             summary=f"{knot.role()} waits{at} inside of its event loop for a result that only this loop could bring",
             evidence=(f"thread {knot.case.thread_name(knot.root)} waits in a callback of BaseEventLoop._run_once",),
