@@ -43,6 +43,9 @@ STALE_AFTER_S = 2.0
 SAME_DEADLINE_S = 0.05
 """Two readings of one deadline differ by less."""
 
+ASKS_AGAIN_S = 1.0
+"""Longest limit of a wait that is a poll."""
+
 BUSY = 0.3
 """Share of a CPU that shows that a thread computes."""
 
@@ -212,7 +215,23 @@ def _moved(before: Look, after: Look) -> bool:
     entry = _entry(before.stack)
     if entry is not None:
         return same <= entry
+    if _asks_again(before) and _asks_again(after):
+        return _outline(before.stack) != _outline(after.stack)
     return _pictures(before.stack) != _pictures(after.stack)
+
+
+def _asks_again(look: Look) -> bool:
+    """It waits for so short a time that it can only be asking again and again; or it is just about to."""
+    limit = look.blocked.timeout_s if look.blocked else None
+    return _on_cpu(look) or (limit is not None and limit <= ASKS_AGAIN_S)
+
+
+def _outline(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...]:
+    """The user's frames, and of the library's that they called in the end the lines: whoever asks again has new variables."""
+    users = [at for at, frame in enumerate(stack.frames) if is_user(frame.file)]
+    inner = users[0] if users else 0
+    called = ((frame.function, frame.line, None, None) for frame in stack.frames[:inner])
+    return (*called, *map(_picture, stack.frames[inner:]))
 
 
 def _same_calls(before: Stack, after: Stack) -> int:

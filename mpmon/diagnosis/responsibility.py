@@ -5,6 +5,7 @@ members wait for one another, the kinds of their waits tell:
 
 - one waits for *room*, another, who alone could make it, for anything else: who could make room does not, and is responsible;
 - one waits in a *stream* that it was given at its start: whoever started it is;
+- one waits in a *task* that a library has called, another has asked that library: the task does not end, and is responsible;
 - one waits for an *item*, and a producer has ended: that one is;
 - one waits for a *lock*, its holder for anything else: the holder keeps what others need, and is responsible;
 - ranks wait for each other in collectives: those that differ from the others are, see `collectives.split`;
@@ -60,7 +61,7 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(map(case.suspect, found.odd))
     if lost := _lost_producers(knot):
         return tuple(map(case.dead_suspect, lost))
-    found = _starters(knot) or _makers_of_room(knot) or _holders_of_locks(knot)
+    found = _starters(knot) or _makers_of_room(knot) or _holders_of_locks(knot) or unfinished_tasks(knot)
     return tuple(map(case.suspect, found or (knot.roots if knot.ending is Ending.CYCLE else knot.roots[:1])))
 
 
@@ -178,6 +179,13 @@ def _holders_of_locks(knot: Knot) -> list[ThreadKey]:
     waiting = [key for key in knot.closed.members if knot.standing(key).kind in _LOCKS]
     holders = [target for key in waiting for target in _helpers(knot, key)]
     return [key for key in dict.fromkeys(holders) if knot.standing(key).kind not in _LOCKS]
+
+
+def unfinished_tasks(knot: Knot) -> list[ThreadKey]:
+    """In a cycle, those of the user's code that a library has called, where the others have called one."""
+    tasks = [key for key in knot.roots if knot.case.shape(key).runs]
+    clients = [key for key in knot.roots if key not in tasks and knot.case.shape(key).asks]
+    return tasks if knot.ending is Ending.CYCLE and len(tasks) + len(clients) == len(knot.roots) and clients else []
 
 
 def _helpers(knot: Knot, key: ThreadKey) -> list[ThreadKey]:

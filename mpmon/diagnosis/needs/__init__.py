@@ -75,7 +75,9 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.WAITS, need)
     need_of = NEEDS.get(standing.kind)
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
-        return Node(key, Status.LIVE)
+        need = message(case, key) if standing.kind is Wait.POLL and motion is Motion.NAPPING else None
+        among_us = need is not None and not any(isinstance(target, Outside) for target in need.targets)
+        return Node(key, Status.WAITS, need) if among_us else Node(key, Status.LIVE)
     if standing.kind is Wait.UNKNOWN and (hidden := hidden_wait(case, key)):
         return Node(key, Status.WAITS, hidden)
     if motion is Motion.FROZEN and _gives_up_soon(case, key):

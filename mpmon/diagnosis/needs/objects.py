@@ -28,7 +28,7 @@ def message(case: Case, key: ThreadKey) -> Need | None:
     """Somebody who holds the other end of the pipe or socket, or the lock in front of it."""
     if has_mail(case, key):
         return None
-    objects = list(case.waits_on(key))
+    objects = _behind_events(case, key, list(case.waits_on(key)))
     writes = bool((row := case.blocked.get(key)) and row.writes)
     ends = dict.fromkeys(target for item in objects for target in other_ends(case, key, item, writes=writes))
     words, evidence = case.standing(key).words, _object_words(case, objects, writes=writes)
@@ -46,6 +46,15 @@ def message(case: Case, key: ThreadKey) -> Need | None:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return Need((Nobody(why, (key[0],)),), exact=True, words=words, evidence=evidence)
     return Need((Outside(_outside_words(objects)),), words=words, evidence=evidence)
+
+
+def _behind_events(case: Case, key: ThreadKey, objects: list[KernelObject]) -> list[KernelObject]:
+    """A wait for nothing but events of its own process: what the threads of a library wait for, which pass it on."""
+    if not objects or any(item.kind != "eventfd" for item in objects):
+        return objects
+    own = case.held_by.get(key[0], frozenset())
+    watched = [item for other in case.natives(key[0]) for item in case.waits_on(other)]
+    return [item for item in watched if item.kind == "socket" and item.peer and item.peer not in own] or objects
 
 
 def _strangers(case: Case, objects: Iterable[KernelObject], *, writes: bool) -> list[Outside]:

@@ -10,16 +10,21 @@ What to do: look at the worker's line; `num_workers=0` shows the same in the tra
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.knot import Claim, Knot, doing, stands_since
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.parts import Part, part
+from mpmon.diagnosis.responsibility import unfinished_tasks
+from mpmon.diagnosis.words import age, several
 
 CAUSE = "worker-stuck"
 NEEDS = frozenset({"stacks"})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """The root is a worker inside the code it was asked to run."""
+    """The root is a worker inside the code it was asked to run, or such code waits for those who asked for it."""
+    if tasks := unfinished_tasks(knot):
+        return _waits_for_client(knot, tasks[0])
     if part(knot) is not Part.WORKER:
         return None
     spins = knot.motion() is Motion.SPINNING
@@ -35,6 +40,18 @@ def claim(knot: Knot) -> Claim | None:
             else "Give what it calls a timeout; DataLoader(timeout=60) turns such a wait into an error.",
         ),
         certainty=Certainty.POSSIBLE if spins and knot.context() is None else Certainty.LIKELY,
+    )
+
+
+def _waits_for_client(knot: Knot, task: ThreadKey) -> Claim:
+    name, lasts = knot.case.role(task[0]).name, age(knot.case.now - stands_since(knot.case, task))
+    clients = several([knot.case.role(pid).name for pid in dict.fromkeys(key[0] for key in knot.roots if key != task)])
+    return Claim(
+        summary=f"{name} has been {doing(knot.case, task, lasts)}, in a task of {clients}, and only {clients} could answer, "
+        "but waits for the end of the task",
+        evidence=knot.edge_evidence(),
+        advice=("A task cannot ask whoever waits for it: hand in with the task what it needs.",),
+        certainty=Certainty.LIKELY,
     )
 
 
