@@ -44,6 +44,7 @@ from mpmon.diagnosis.needs.threads import (
     starves_others,
     thread_lock,
 )
+from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.rounds import round_since
 from mpmon.diagnosis.waits import Wait, context
 
@@ -87,6 +88,7 @@ def node(case: Case, key: ThreadKey) -> Node:
         polls = status is Status.LEAF and standing.kind is Wait.SLEEP and motion is Motion.NAPPING
         # Whoever has the file open on which another one has a lock, and only naps, tries to get the lock.
         need = file_lock(case, key) if polls and case.locks_of_others(key[0]) else None
+        need = _other_opener(case, key) if status is Status.LEAF and _opens_pipe(case, key) else need
         return Node(key, Status.WAITS, need) if need else Node(key, status)
     if key not in case.stacks and standing.kind in _NEED_FRAMES and not case.is_foreign(key[0]):
         # A bare futex says nothing about who could release it.
@@ -98,6 +100,22 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.LEAF)
     return Node(key, Status.WAITS, with_unread(case, key, with_crashed(case, key, need)))
 
+
+def _opens_pipe(case: Case, key: ThreadKey) -> bool:
+    """It stands in open(2) of a named pipe, as the kernel's function tells (fs/pipe.c)."""
+    row = case.blocked.get(key)
+    return row is not None and row.wchan == "wait_for_partner"
+
+
+def _other_opener(case: Case, key: ThreadKey) -> Need | None:
+    """Opening a named pipe waits for whoever opens its other end, fifo(7): any program that gets on may come to it."""
+    mains = ((pid, pid) for pid in case.processes if pid != key[0] and not case.is_foreign(pid))
+    others = [main for main in mains if case.role(main[0]).kind not in _SERVANTS and not _opens_pipe(case, main)]
+    alive = tuple(main for main in others if main in case.stacks and node(case, main).status is Status.LIVE)
+    return Need(alive, words="the other end of a named pipe to be opened") if alive else None
+
+
+_SERVANTS = HELPERS | {"dataloader worker", "pool worker"}
 
 RETRY_S = 6.0
 """Whoever waits for no longer than this only looks in from time to time; who waits for longer has something to do then."""

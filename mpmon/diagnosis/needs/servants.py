@@ -78,7 +78,9 @@ def future_result(case: Case, key: ThreadKey) -> Need | None:
     if runner := case.awaited(key):
         return Need((runner,), exact=True, words=f"the result of a task that thread {case.thread_name(runner)} runs")
     stack = case.stacks.get(key)
-    if pool_workers(case, key[0]) or _executor_threads(case, key) or context(stack):
+    task = context(stack)
+    in_pool = task is not None and task[0] in (Context.POOL_WORKER, Context.EXECUTOR_THREAD)
+    if pool_workers(case, key[0]) or _executor_threads(case, key) or in_pool:
         return pool_result(case, key)
     if stack and has(stack, *EVENT_LOOP_TURN):
         return Need((key,), every=True, words="a result that only its own event loop could bring")
@@ -102,6 +104,13 @@ def _executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
         other for other in case.threads(key[0])
         if other != key and (found := context(case.stacks.get(other))) and found[0] is Context.EXECUTOR_THREAD
     ]  # fmt: skip
+
+
+def _loops(case: Case, key: ThreadKey) -> list[ThreadKey]:
+    """For a future, which need not be one of a pool: other threads with an event loop, whose coroutines bring results too."""
+    if case.standing(key).kind is not Wait.FUTURE_RESULT:
+        return []
+    return [other for other in case.threads(key[0]) if other != key and case.standing(other).kind is Wait.EVENT_LOOP]
 
 
 _PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks"))
@@ -137,7 +146,7 @@ def pool_result(case: Case, key: ThreadKey) -> Need | None:
     if need := _delivered(case, key):
         return need
     workers = pool_workers(case, key[0])
-    busy = [*busy_threads(case, workers), *_executor_threads(case, key)]
+    busy = [*busy_threads(case, workers), *_executor_threads(case, key), *_loops(case, key)]
     if not busy and (feeding := _feeding(case, key)):
         return Need(feeding, words="tasks that the pool takes from the program", evidence=_idle_words(case, workers))
     if busy:
