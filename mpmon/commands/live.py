@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager, nullcontext
 
 from mpmon.commands import show
-from mpmon.errors import CannotTell
+from mpmon.errors import CannotTell, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def extras(given: Namespace) -> Generator[Extras, None, None]:
 
     Raises:
         UsageError: there is no such file, it cannot be made, or it is not what it should be.
+        Silent: its file system does not answer.
     """
     proc = _proc()
     recorder: Recorder | None = None
@@ -52,6 +53,8 @@ def extras(given: Namespace) -> Generator[Extras, None, None]:
             flight_recorder.close()
         if recorder:
             recorder.close()
+            if recorder.problem:
+                tell(f"the end of the recording {given.record} is missing: {recorder.problem}.")
 
 
 def _proc() -> Proc:

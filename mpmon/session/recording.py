@@ -4,6 +4,7 @@ JSON lines, gzip when the name ends in `.gz`; opinions are not stored.
 Each round is flushed, so what was written survives mpmon being killed; a reader drops a last line that was cut, and says so
 in the probes of the last round.
 A recording may come from anywhere: it is read in bounds, and what is wrong with it is one sentence with the number of the line.
+Its file system may stop answering: then reading ends in a sentence, and a watch that is recorded goes on (`mpmon.probes.own`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 import msgspec
 
@@ -24,6 +26,7 @@ from mpmon import __version__
 from mpmon.codec import RECORDING_SCHEMA, BadRecording, Header, decode, decode_round, encode, encode_round
 from mpmon.errors import MpmonError, UsageError
 from mpmon.model import ProbeReport, Snapshot
+from mpmon.probes import own
 
 CUT = "its file ends in the middle: it was cut, or is not written to its end"
 
@@ -50,9 +53,11 @@ class Recorder:
         """
         Raises:
             UsageError: the file exists already (nothing is ever overwritten) or cannot be made.
+            Silent: its file system does not answer.
         """
         try:
-            raw = path.open("xb")
+            far = own.served(str(path))
+            raw = own.Writer(far) if far else path.open("xb")
         except FileExistsError as problem:
             raise UsageError(
                 f"{path} exists already.", "Give a new name to --record; mpmon overwrites nothing."
@@ -60,7 +65,7 @@ class Recorder:
         except OSError as problem:
             raise UsageError(f"cannot write {path}: {problem.strerror}.", "Give a path you may write to.") from problem
         self._path = path
-        self._raw = raw
+        self._raw: own.Writer | BinaryIO = raw
         self._file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if path.suffix == ".gz" else raw
         self._before: Snapshot | None = None
 
@@ -76,6 +81,11 @@ class Recorder:
         self._line(encode_round(snapshot, self._before))
         self._before = snapshot
 
+    @property
+    def problem(self) -> str | None:
+        """What keeps the file from being written for now, in words; it is written when that has ended."""
+        return self._raw.problem if isinstance(self._raw, own.Writer) else None
+
     def _line(self, text: bytes) -> None:
         try:
             self._file.write(text + b"\n")
@@ -88,8 +98,8 @@ class Recorder:
     def close(self) -> None:
         """Finish the file; one into which nothing was written is not left."""
         if self._before is None:
-            with contextlib.suppress(OSError):
-                self._path.unlink()
+            with contextlib.suppress(OSError, own.Silent):
+                own.asked([str(self._path)], os.unlink, os.path.abspath(self._path))
         for file in (self._file, self._raw):
             # A full disk has been told about already.
             with contextlib.suppress(OSError):
@@ -111,6 +121,7 @@ def read_recording(path: Path) -> Iterator[Snapshot]:
 
     Raises:
         UsageError: no such file, or not a recording of mpmon; later, that a line of it is damaged.
+        Silent: its file system does not answer, also later.
     """
     lines = _lines(path)
     try:
@@ -125,7 +136,7 @@ def read_recording(path: Path) -> Iterator[Snapshot]:
 
 def _with_end(snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
     last: Snapshot | None = None
-    problem: UsageError | None = None
+    problem: MpmonError | None = None
     try:
         for snapshot in snapshots:
             if last is not None:
@@ -134,7 +145,7 @@ def _with_end(snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
     except _Cut:
         report = ProbeReport(name="recording", ok=False, seconds=0.0, problem=CUT)
         last = last and msgspec.structs.replace(last, probes=(*last.probes, report))
-    except UsageError as damage:
+    except MpmonError as damage:
         problem = damage
     if last is not None:
         yield last
@@ -220,8 +231,14 @@ def _opened(path: Path, *, again: bool) -> io.BufferedReader:
 
     Raises:
         UsageError: it is something else.
+        Silent: its file system does not answer.
         OSError: as open(2).
     """
+    if far := own.served(str(path)):
+        reader = own.Reader(far)
+        if not stat.S_ISREG(reader.mode_of_file):
+            raise UsageError(f"{path} cannot be read: it is no regular file.", REMEDY)
+        return io.BufferedReader(reader, CHUNK)
     # Else open(2) waits at a FIFO for one who writes, and at a file with a lease (fcntl(2)) for one who gives it up.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     kind = os.fstat(descriptor).st_mode
