@@ -29,6 +29,13 @@ from mpmon.model import ProbeReport, Snapshot
 from mpmon.probes import own
 
 CUT = "its file ends in the middle: it was cut, or is not written to its end"
+FOLLOWED = "something else follows in its file, which is not read"
+
+GZIP, MAGIC = zlib.MAX_WBITS + 16, b"\x1f\x8b"
+"""How zlib is told of gzip, and how that begins: RFC 1952."""
+
+BLANK, MOST_BLANK = b" \t\r\n\0", 16
+"""What an editor, a copy or a tape leaves at the end of a file, and how many such lines."""
 
 MOST_LINE = 256 << 20
 """Bytes of one round. A thousand processes take about one percent of it."""
@@ -43,7 +50,7 @@ REMEDY = "Give the path of a recording."
 
 
 class _Cut(Exception):
-    """The file ends before the recording does."""
+    """The file ends before the recording does, or goes on after it; the message says how."""
 
 
 class Recorder:
@@ -131,10 +138,10 @@ def read_recording(path: Path) -> Iterator[Snapshot]:
     if header.schema != RECORDING_SCHEMA:
         schema = header.schema[:LONGEST_SCHEMA]
         raise UsageError(f"{path} has the format {schema}, this mpmon reads {RECORDING_SCHEMA}.", "Update mpmon.")
-    return _with_end(_snapshots(path, lines))
+    return _with_end(path, _snapshots(path, lines))
 
 
-def _with_end(snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
+def _with_end(path: Path, snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
     last: Snapshot | None = None
     problem: MpmonError | None = None
     try:
@@ -142,9 +149,12 @@ def _with_end(snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
             if last is not None:
                 yield last
             last = snapshot
-    except _Cut:
-        report = ProbeReport(name="recording", ok=False, seconds=0.0, problem=CUT)
-        last = last and msgspec.structs.replace(last, probes=(*last.probes, report))
+    except _Cut as cut:
+        report = ProbeReport(name="recording", ok=False, seconds=0.0, problem=str(cut))
+        if last is None:
+            problem = UsageError(f"{path} has no whole round: {cut}.", "Copy it again, or record again.")
+        else:
+            last = msgspec.structs.replace(last, probes=(*last.probes, report))
     except MpmonError as damage:
         problem = damage
     if last is not None:
@@ -155,9 +165,12 @@ def _with_end(snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
 
 def _snapshots(path: Path, lines: Iterator[bytes]) -> Iterator[Snapshot]:
     before: Snapshot | None = None
-    number = 2
+    number, blank = 2, 0
     try:
         for line in lines:
+            if blank < MOST_BLANK and not line.strip(BLANK):
+                blank += 1
+                continue
             before = _round(line, before)
             yield before
             number += 1
@@ -170,8 +183,8 @@ def _round(line: bytes, before: Snapshot | None) -> Snapshot:
         return decode_round(line, before)
     except BadRecording as problem:
         # Only the last line may be cut: mpmon was killed while it wrote.
-        if before is not None and not line.endswith(b"\n"):
-            raise _Cut from problem
+        if not line.endswith(b"\n"):
+            raise _Cut(CUT) from problem
         raise
 
 
@@ -217,12 +230,14 @@ def _lines(path: Path) -> Iterator[bytes]:
 def _chunks(path: Path, *, again: bool = False) -> Iterator[bytes]:
     try:
         with _opened(path, again=again) as raw:
-            packed = raw.peek(2)[:2] == b"\x1f\x8b"
-            yield from _bounded(_until_cut(gzip.GzipFile(fileobj=raw) if packed else raw))
+            is_packed = raw.peek(2)[:2] == MAGIC
+            yield from _bounded(_unpacked(raw) if is_packed else iter(lambda: raw.read1(CHUNK), b""))
     except FileNotFoundError as problem:
         raise UsageError(f"there is no file {path}.", REMEDY) from problem
-    except (OSError, EOFError, zlib.error) as problem:
-        reason = os.strerror(problem.errno) if isinstance(problem, OSError) and problem.errno else str(problem)
+    except zlib.error as problem:
+        raise UsageError(f"{path} cannot be read: it is packed by gzip, and damaged.", REMEDY) from problem
+    except OSError as problem:
+        reason = os.strerror(problem.errno) if problem.errno else str(problem)
         raise UsageError(f"{path} cannot be read: {reason}.", REMEDY) from problem
 
 
@@ -268,13 +283,24 @@ def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _until_cut(file: gzip.GzipFile | io.BufferedReader) -> Iterator[bytes]:
-    """
+def _unpacked(raw: io.BufferedReader) -> Iterator[bytes]:
+    """What gzip has packed, perhaps in several parts one after the other.
+
     Raises:
-        _Cut: the gzip stream has no end, since its writer was killed.
+        _Cut: the last one has no end, since its writer was killed; or it is followed by something else.
+        zlib.error: it is damaged.
     """
-    try:
-        while chunk := file.read1(CHUNK):
-            yield chunk
-    except EOFError as problem:
-        raise _Cut from problem
+    packed = raw.read1(CHUNK)
+    while packed[:2] == MAGIC:
+        part = zlib.decompressobj(GZIP)
+        while not part.eof:
+            if chunk := part.decompress(packed, CHUNK):
+                yield chunk
+            packed = part.unconsumed_tail
+            if not (packed or chunk or part.eof) and not (packed := raw.read1(CHUNK)):
+                raise _Cut(CUT)
+        packed = part.unused_data
+        if len(packed) < len(MAGIC):
+            packed += raw.read1(CHUNK)
+    if packed.strip(BLANK):
+        raise _Cut(FOLLOWED)
