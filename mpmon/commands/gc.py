@@ -13,10 +13,12 @@ from mpmon.printable import written_out
 def run(arguments: list[str]) -> int:
     """Remove and tell."""
     given = parser().parse_args(arguments)
+    from mpmon.commands import live
     from mpmon.probes.own import asked
     from mpmon.probes.shim import clean, usual_folders
     from mpmon.shim.places import VARIABLE
 
+    live.check_machine()  # Else it is not known who has ended.
     folders = [os.path.abspath(folder) for folder in given.folders]
     if lacking := [folder for folder in folders if not asked([folder], os.path.isdir, folder)]:
         raise UsageError(f"there is no folder {lacking[0]}.", "Give the one MPMON_RUN_DIR of the job pointed to.")

@@ -37,6 +37,8 @@ def run(arguments: list[str]) -> int:
     command = given.command[1:] if given.command[:1] == ["--"] else given.command
     if not command:
         raise UsageError("there is no command to run.", "For example: mpmon run -- python train.py")
+    if not command[0]:
+        raise UsageError("the name of the program to run is empty.", "For example: mpmon run -- python train.py")
     from mpmon.commands import live
 
     run_it = _headless if given.headless or not _has_terminal() else _on_screen

@@ -11,6 +11,7 @@ import sys
 from mpmon import start
 from mpmon.commands import options, settings, show, watch
 from mpmon.errors import UsageError, tell
+from mpmon.numerals import numeral
 from mpmon.probes.own import asked
 
 TYPE_CHECKING = False
@@ -100,6 +101,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def _port(text: str) -> int:
-    if not text.isdigit() or int(text) > 65535:
+    number = numeral(text)
+    if number is None or number > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port")
-    return int(text)
+    return number

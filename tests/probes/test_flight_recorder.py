@@ -453,6 +453,9 @@ def test_nobody_listens() -> None:
         "http://a@x:1",
         "ftp://x:1",
         "http://[:1",
+        "http://h st:1",
+        "http://h\x9bst:1",
+        "http://h\u202est:1",
     ],
 )
 def test_what_is_no_address(word: str) -> None:
