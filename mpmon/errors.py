@@ -37,6 +37,10 @@ REFUSALS = {
 """What the machine or a limit refuses, by the number of the error (errno(3)): of fork(2) and clone(2) the last one."""
 
 
+PACKAGES = {"pynvml": "nvidia-ml-py"}
+"""By the module, those of another name."""
+
+
 class UsageError(MpmonError):
     """The command line does not make sense."""
 
@@ -50,13 +54,26 @@ class CannotTell(MpmonError):
 
 
 def refusal(problem: Exception) -> MpmonError | None:
-    """The failure that a refusal of the machine is, of an exception that nobody expected; `None` for a defect of mpmon."""
+    """The failure that a refusal of the machine is, or a package that is missing, of an exception that nobody expected; `None`
+    for a defect of mpmon.
+    """
+    if isinstance(problem, ModuleNotFoundError) and (missing := _package(problem.name or "")):
+        return MpmonError(
+            f"the package {missing}, which mpmon needs, is not installed for {sys.executable}.",
+            f"Install it: {sys.executable} -m pip install {missing}",
+        )
     number = problem.errno if isinstance(problem, OSError) else None
     if isinstance(problem, MemoryError):
         number = errno.ENOMEM
     if isinstance(problem, RuntimeError) and str(problem) == "can't start new thread":
         number = errno.EAGAIN
     return MpmonError(*REFUSALS[number]) if number in REFUSALS else None
+
+
+def _package(module: str) -> str:
+    """What has to be installed for a module; empty for one that comes with Python or with mpmon itself."""
+    top = module.partition(".")[0]
+    return "" if top in sys.stdlib_module_names or top == "mpmon" else PACKAGES.get(top, top)
 
 
 def in_words(problem: Exception) -> str:

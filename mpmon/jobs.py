@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from mpmon.errors import CannotTell
+from mpmon.numerals import numeral
 from mpmon.printable import command_line
 from mpmon.probes.machine import CLOCK_TICKS, PROC, Candidate, Machine
 from mpmon.probes.rights import user_name
@@ -88,8 +89,9 @@ def _ask(highest: int, stdin: TextIO, stderr: TextIO) -> int:
             raise CannotTell("no job was chosen", "give its pid: mpmon PID")
         if not answer.strip():
             return 1
-        if answer.strip().isdecimal() and 1 <= int(answer) <= highest:
-            return int(answer)
+        number = numeral(answer.strip())
+        if number and number <= highest:
+            return number
 
 
 def describe(job: Job) -> str:

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import IO
 
 from mpmon.errors import MpmonError
+from mpmon.probes.own import Silent, asked
 from mpmon.shim.boot import DUMPS
-from mpmon.shim.places import VARIABLE, run_folder
+from mpmon.shim.places import VARIABLE, default_folders, run_folder
 
 STARTUP = Path(__file__).parent / "shim" / "startup"
 """The folder whose `sitecustomize` turns the shim on."""
@@ -74,6 +75,7 @@ class Launched:
         Raises:
             CannotStart: there is no such program.
         """
+        _wait_for(command[0])
         taken = {number for number in signal.valid_signals() - LEFT if _counts(number)}
         self._blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, taken)
         try:
@@ -127,11 +129,49 @@ def environment(given: Mapping[str, str], *, dump_stacks: bool) -> dict[str, str
     """The variables with which every Python of the job turns the shim on.
 
     Raises:
-        OSError: there is no place for its files.
+        OSError, Silent: there is no place for its files.
     """
     path = [str(STARTUP), *filter(None, [given.get("PYTHONPATH", "").removeprefix(f"{STARTUP}{os.pathsep}")])]
-    made = {**given, VARIABLE: os.path.abspath(run_folder()), "PYTHONPATH": os.pathsep.join(path)}
+    made = {**given, VARIABLE: shim_folder(), "PYTHONPATH": os.pathsep.join(path)}
     return {**made, DUMPS: "1"} if dump_stacks else made
+
+
+def without_shim(given: Mapping[str, str]) -> dict[str, str]:
+    """The variables with which no Python of the job turns the shim on, also below another `mpmon run`."""
+    return {name: value for name, value in given.items() if name != VARIABLE}
+
+
+def shim_folder() -> str:
+    """Where the shim's files of the job lie, which is made when it is missing.
+
+    Raises:
+        OSError: it cannot be made, or is somebody else's.
+        Silent: its file system does not answer.
+    """
+    named = os.environ.get(VARIABLE)
+    named = os.path.abspath(named) if named else None
+    usual = default_folders(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
+    return os.path.abspath(asked([named] if named else usual, run_folder, named))
+
+
+def _wait_for(program: str) -> None:
+    """Have its file system answer, while Ctrl-C still ends mpmon: whoever starts a program waits for it in the kernel.
+
+    Raises:
+        CannotStart: that does not answer.
+    """
+    folders = [os.path.dirname(program)] if "/" in program else os.get_exec_path()
+    paths = [os.path.abspath(os.path.join(folder, os.path.basename(program))) for folder in folders]
+    try:
+        asked(paths, _first, paths)
+    except Silent as problem:
+        raise CannotStart(
+            f"{program} cannot be started: the file system of {problem.path} does not answer", problem.remedy, 126
+        ) from problem
+
+
+def _first(paths: Sequence[str]) -> str | None:
+    return next(filter(os.path.exists, paths), None)
 
 
 def _counts(number: int) -> bool:

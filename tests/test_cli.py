@@ -28,6 +28,8 @@ from mpmon.codec import encode
 from mpmon.commands import COMMANDS
 from mpmon.diagnosis.remarks import TOPICS
 from mpmon.diagnosis.rules import RULES
+from mpmon.errors import refusal
+from mpmon.probes.machine import Machine
 from mpmon.probes.stacks import find_py_spy
 from tests.builders import process
 from tests.hangs.expected import HOME as CASES
@@ -274,6 +276,57 @@ def test_a_pid_and_a_recording() -> None:
 
 def test_recording_a_recording(tmp_path: Path) -> None:
     assert "do not go together" in one_sentence(mpmon("--replay", HUNG, "--record", str(tmp_path / "copy")), 2)
+
+
+@pytest.mark.parametrize("text", ["٣٤", "²", "1_0"])
+def test_a_pid_in_other_digits(text: str) -> None:
+    answer = mpmon(text, "--once")
+    assert answer.returncode == 2
+    assert "is neither a pid nor one of" in answer.stderr
+
+
+@pytest.mark.parametrize("command", [("{pid}", "--once"), ("doctor", "{pid}")])
+def test_a_thread_of_the_kernel(command: tuple[str, ...]) -> None:
+    thread = next((process for process in Machine().processes() if process.is_kernels), None)
+    if thread is None:
+        pytest.skip("no thread of the kernel is seen here")
+    answer = mpmon(*(word.format(pid=thread.pid) for word in command))
+    assert answer.returncode == (1 if command[0] == "doctor" else 2)
+    assert "a thread of the kernel" in answer.stdout + answer.stderr
+
+
+def test_a_program_without_a_name() -> None:
+    assert "the name of the program to run is empty" in one_sentence(mpmon("run", "--", ""), 2)
+
+
+@pytest.mark.parametrize("package", ["msgspec", "psutil"])
+def test_a_package_that_is_missing(package: str, tmp_path: Path, sleeper: int) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
+    environment = {**ENVIRONMENT, "PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"}
+    line = one_sentence(mpmon(str(sleeper), "--once", env=environment), 1)
+    assert f"the package {package}, which mpmon needs, is not installed" in line
+    assert f"-m pip install {package}" in line
+
+
+def test_a_module_of_our_own_that_is_missing_is_a_defect() -> None:
+    assert refusal(ModuleNotFoundError(name="mpmon.none")) is None
+    assert refusal(ModuleNotFoundError(name="pynvml")).remedy.endswith("-m pip install nvidia-ml-py")  # type: ignore[union-attr]
+
+
+WITHOUT_PROC = ("unshare", "--mount", "--propagation", "private", "sh", "-c", 'umount -l /proc && exec "$@"', "sh")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("1", "--once"), (), ("doctor",), ("gc",), ("demo", "--once"), ("run", "--", "true")]
+)
+def test_without_proc(arguments: tuple[str, ...]) -> None:
+    if subprocess.run([*WITHOUT_PROC, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("mounts may not be taken away here, in a namespace of their own")
+    answer = subprocess.run(
+        [*WITHOUT_PROC, sys.executable, "-m", "mpmon", *arguments], check=False, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, env=ENVIRONMENT,
+    )  # fmt: skip
+    assert "/proc is not mounted here" in one_sentence(answer, 4)
 
 
 def test_a_recording_that_is_not_there(tmp_path: Path) -> None:

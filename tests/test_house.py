@@ -127,6 +127,7 @@ WITHOUT_THE_DOOR = {
     "file_servers.py": "descriptors of other processes, and mount points in their roots: their server is asked on purpose",
     "ipc/pipes.py": "descriptors of other processes, which have no path",
     "flight_recorder/files.py": "what the user has named on the command line",
+    "own.py": "mpmon's own, which the user has named",
     "flight_recorder/servers.py": "the kernel's /proc",
 }
 """Files below `mpmon/probes` that ask for others by path, and which."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -75,7 +76,7 @@ def test_a_recording_as_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ["--once", "--json"])
 def test_two_ways_at_once(other: str) -> None:
-    assert "--plain goes with neither" in one_sentence(mpmon("7", "--plain", other), 2)
+    assert "--plain goes with neither" in one_sentence(mpmon(str(os.getpid()), "--plain", other), 2)
 
 
 def test_a_live_job_that_ends() -> None:

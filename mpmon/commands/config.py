@@ -8,15 +8,19 @@ import os
 
 from mpmon.commands import options, settings
 from mpmon.printable import written_out
+from mpmon.probes.own import Silent, asked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def run(arguments: list[str]) -> int:
     """Print the settings as a file of them would have them."""
     effective = vars(settings.parse(parser(), arguments))
-    said, stored, path = _said(arguments), settings.read(), settings.location()
-    print(
-        f"# {written_out(path)}{'' if os.access(path, os.R_OK) else ' (there is no such file, or it may not be read)'}"
-    )
+    said, path = _said(arguments), settings.location()
+    stored, problem = _stored(path)
+    print(f"# {written_out(path)}{problem}")
     for name, action in settings.settable().items():
         source = "command line" if action.dest in said else "file" if action.dest in stored else "default"
         # Texts, numbers, true and false are the same in JSON and in TOML.
@@ -33,6 +37,15 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     options.add_settings(made)
     return made
+
+
+def _stored(path: str) -> tuple[dict[str, Any], str]:
+    """What the file sets; why it sets nothing, where it cannot be read."""
+    try:
+        readable = asked([path], os.access, path, os.R_OK)
+        return settings.read(), "" if readable else " (there is no such file, or it may not be read)"
+    except Silent:
+        return {}, " (its file system does not answer)"
 
 
 def _said(arguments: list[str]) -> set[str]:

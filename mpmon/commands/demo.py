@@ -17,6 +17,7 @@ def run(arguments: list[str]) -> int:
         needs = {False: "", True: " (needs torch)"}
         print("\n".join(f"{scene.name:<14} {scene.title}{needs[scene.needs_torch]}" for scene in demo.scenes()))
         return 0
+    live.check_machine()
     show.sink(given)  # Options that contradict each other are told before a job is started.
     with demo.start(given.scene or demo.DEFAULT_SCENE) as running:
         tell(f"demo job {running.pid}: {running.label}")

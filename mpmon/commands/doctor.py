@@ -11,6 +11,9 @@ def run(arguments: list[str]) -> int:
     """Print the checks; the exit status is that of the worst."""
     given = parser().parse_args(arguments)
     from mpmon import doctor
+    from mpmon.commands import live
+
+    live.check_machine()
 
     checks = doctor.checkup(given.pid)
     print(doctor.render(checks))

@@ -13,16 +13,23 @@ from mpmon.printable import written_out
 def run(arguments: list[str]) -> int:
     """Remove and tell."""
     given = parser().parse_args(arguments)
-    from mpmon.probes.shim import clean, refusal, usual_folders
+    from mpmon.commands import live
+    from mpmon.probes.own import asked
+    from mpmon.probes.shim import clean, usual_folders
     from mpmon.shim.places import VARIABLE
 
-    if lacking := [folder for folder in given.folders if not os.path.isdir(folder)]:
+    live.check_machine()  # Else it is not known who has ended.
+    folders = [os.path.abspath(folder) for folder in given.folders]
+    if lacking := [folder for folder in folders if not asked([folder], os.path.isdir, folder)]:
         raise UsageError(f"there is no folder {lacking[0]}.", "Give the one MPMON_RUN_DIR of the job pointed to.")
-    named = [folder for folder in (os.environ.get(VARIABLE), *given.folders) if folder]
+    named = [os.path.abspath(folder) for folder in (os.environ.get(VARIABLE), *folders) if folder]
+    cleaned: list[str] = []
     for folder in dict.fromkeys([*usual_folders(), *named]):
-        if why := refusal(folder):
-            _leave_alone(folder, why, was_named=folder in named)
-    removed = clean([*usual_folders(), *named], keep_newest=not given.all)
+        if why := _why_not(folder, was_named=folder in named):
+            tell(f"{folder} is not cleaned up: {why}")
+        else:
+            cleaned.append(folder)
+    removed = asked(cleaned, clean, cleaned, keep_newest=not given.all)
     for file in removed:
         print(f"{written_out(file.path)}  {file.bytes >> 10} KiB, of pid {file.pid}")
     total = sum(file.bytes for file in removed)
@@ -30,12 +37,26 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _leave_alone(folder: str, why: str, *, was_named: bool) -> None:
-    if was_named:
+def _why_not(folder: str, *, was_named: bool) -> str:
+    """Why a folder is left alone; empty for one that is cleaned up.
+
+    Raises:
+        MpmonError: the user has named it.
+    """
+    from mpmon.probes.own import Silent, asked
+    from mpmon.probes.shim import refusal
+
+    try:
+        why = asked([folder], refusal, folder)
+    except Silent:
+        if was_named:
+            raise
+        return "its file system does not answer"
+    if why and was_named:
         raise UsageError(
             f"{folder} is not cleaned up: {why}.", "Give a folder of one user, to which nobody else may write."
         )
-    tell(f"{folder} is not cleaned up: {why}")
+    return why
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager, nullcontext
 
 from mpmon.commands import show
-from mpmon.errors import CannotTell
+from mpmon.errors import CannotTell, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,13 +31,30 @@ class Extras:
         self.flight_recorder = flight_recorder
 
 
+def check_machine() -> None:
+    """
+    Raises:
+        CannotTell: no processes can be looked at here.
+    """
+    if not sys.platform.startswith("linux"):
+        raise CannotTell("a live job can be read on Linux only.", "Recordings open anywhere: mpmon --replay FILE")
+    if not os.path.exists("/proc/self/stat"):
+        raise CannotTell(
+            "/proc is not mounted here, and without it nothing is known of any process.",
+            "Mount it: mount -t proc proc /proc",
+        )
+
+
 @contextmanager
 def extras(given: Namespace) -> Generator[Extras, None, None]:
     """As the options say, which may be wrong: a command that starts a job asks first, so that no job is started in vain.
 
     Raises:
         UsageError: there is no such file, it cannot be made, or it is not what it should be.
+        Silent: its file system does not answer.
+        CannotTell: no job can be watched here.
     """
+    check_machine()
     proc = _proc()
     recorder: Recorder | None = None
     flight_recorder: FlightRecorder | None = None
@@ -52,6 +69,8 @@ def extras(given: Namespace) -> Generator[Extras, None, None]:
             flight_recorder.close()
         if recorder:
             recorder.close()
+            if recorder.problem:
+                tell(f"the end of the recording {given.record} is missing: {recorder.problem}.")
 
 
 def _proc() -> Proc:
@@ -93,8 +112,6 @@ def _recorder(name: str) -> Recorder:
 
 def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink) -> LiveWatch:
     """The looks at the job under a pid."""
-    if not sys.platform.startswith("linux"):
-        raise CannotTell("a live job can be read on Linux only.", "Recordings open anywhere: mpmon --replay FILE")
     from mpmon.reel import Reel
     from mpmon.session.watch import LiveWatch
 

@@ -130,7 +130,8 @@ def is_switch(action: argparse.Action) -> bool:
 
 def pid(text: str) -> int:
     """A number of a process, for argparse."""
-    if not text.isdigit() or int(text) == 0:
+    # `str.isdigit` knows the digits of all scripts.
+    if not (text.isascii() and text.isdigit()) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a pid nor one of: {', '.join(COMMANDS)}")
     return int(text)
 

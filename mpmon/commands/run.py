@@ -14,6 +14,7 @@ import sys
 
 from mpmon.commands import options, settings
 from mpmon.errors import MpmonError, UsageError, in_words, tell
+from mpmon.probes.own import Silent, asked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def run(arguments: list[str]) -> int:
     command = given.command[1:] if given.command[:1] == ["--"] else given.command
     if not command:
         raise UsageError("there is no command to run.", "For example: mpmon run -- python train.py")
+    if not command[0]:
+        raise UsageError("the name of the program to run is empty.", "For example: mpmon run -- python train.py")
     from mpmon.commands import live
 
     run_it = _headless if given.headless or not _has_terminal() else _on_screen
@@ -77,9 +80,9 @@ def _environment(given: Namespace) -> dict[str, str]:
 
     try:
         return launch.environment(os.environ, dump_stacks=given.dump_stacks)
-    except OSError as problem:
+    except (OSError, Silent) as problem:
         tell(f"the shim is off: {problem}")
-        return dict(os.environ)
+        return launch.without_shim(os.environ)
 
 
 def _headless(given: Namespace, command: list[str], found: Extras) -> int:
@@ -99,6 +102,7 @@ def _on_screen(given: Namespace, command: list[str], found: Extras) -> int:
     show.sink(given)  # What is wrong with the options is told before the job is started.
     name = given.output or f"mpmon-{os.getpid()}.out"
     try:
+        asked([name], os.path.lexists, os.path.abspath(name))
         output = open(name, "xb", buffering=0)  # noqa: SIM115  the job keeps it open
     except OSError as problem:
         raise UsageError(f"{name} cannot be made: {(problem.strerror or 'unknown reason').lower()}.",
@@ -134,10 +138,9 @@ def _follow(name: str, job: Launched) -> int:
 
 def _clean() -> None:
     """Files of earlier jobs; those of this one stay, to be looked at after its death."""
+    from mpmon.launch import shim_folder
     from mpmon.probes.shim import clean
-    from mpmon.shim.places import run_folder
 
-    try:
-        clean([run_folder()])
-    except OSError:
-        return
+    with contextlib.suppress(OSError, Silent):
+        folder = shim_folder()
+        asked([folder], clean, [folder])

@@ -11,6 +11,8 @@ import sys
 from mpmon import start
 from mpmon.commands import options, settings, show, watch
 from mpmon.errors import UsageError, tell
+from mpmon.numerals import numeral
+from mpmon.probes.own import asked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ def _recording(given: Namespace) -> tuple[str, list[str], Callable[[], bool]]:
     from mpmon.session.recording import read_recording
 
     file = os.path.abspath(given.replay)
-    if os.path.exists(file) and not os.path.isfile(file):
+    if asked([file], os.path.exists, file) and not asked([file], os.path.isfile, file):
         raise UsageError(f"{given.replay} is no regular file, and each window reads it anew.", "Give a recording.")
     # Its header is read; what is wrong further on is told in the windows.
     read_recording(Path(file))
@@ -99,6 +101,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def _port(text: str) -> int:
-    if not text.isdigit() or int(text) > 65535:
+    number = numeral(text)
+    if number is None or number > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port")
-    return int(text)
+    return number

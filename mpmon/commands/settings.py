@@ -13,7 +13,8 @@ import stat
 from errno import EINVAL, ENOENT
 
 from mpmon.commands import options
-from mpmon.errors import UsageError
+from mpmon.errors import UsageError, tell
+from mpmon.probes.own import Silent, asked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,12 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Nam
     """
     # First without the file: what is wrong with it must not keep anybody from --help.
     given = parser.parse_args(arguments)
-    stored = read()
+    try:
+        stored = read()
+    except Silent as problem:
+        # A server that has died is when mpmon is wanted most.
+        tell(f"{problem} Your settings are not in effect.")
+        return given
     if not stored:
         return given
     parser.set_defaults(**stored)
@@ -72,10 +78,11 @@ def read() -> dict[str, Any]:
 
     Raises:
         UsageError: it cannot be read, is no TOML, or sets what is no option to what is no value of it.
+        Silent: its file system does not answer.
     """
     path = location()
     try:
-        text = _text(path)
+        text = asked([path], _text, path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         # Under sudo it may be the file of somebody else; `mpmon config` tells.
         return {}

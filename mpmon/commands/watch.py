@@ -41,6 +41,7 @@ def root_pid(given: Namespace) -> int:
     Raises:
         MpmonError: there is none, or several and nobody to ask.
     """
+    live.check_machine()
     if given.pid is not None:
         return _named_root(given)
     from mpmon import jobs
@@ -66,7 +67,7 @@ def _named_root(given: Namespace) -> int:
 def _top(pid: int) -> int:
     """
     Raises:
-        MpmonError: there is no such process, or it is mpmon itself.
+        MpmonError: there is no such process, or it is the kernel's, or mpmon itself.
     """
     from mpmon.probes import standstill
     from mpmon.probes.machine import Machine
@@ -77,6 +78,10 @@ def _top(pid: int) -> int:
     if process is None and pid not in standstill.silent:
         raise CannotTell(f"there is no process {pid}.", "List the running jobs with: mpmon")
     name = process.name if process else ""
+    if process and process.is_kernels:
+        raise UsageError(
+            f"pid {pid} is {name}, a thread of the kernel: it is no part of a job.", "List the running jobs with: mpmon"
+        )
     if is_own(pid, name):
         who = "mpmon itself" if pid == os.getpid() else f"{name}, which mpmon itself starts"
         raise UsageError(f"pid {pid} is {who}: it is no part of a job.", "List the running jobs with: mpmon")

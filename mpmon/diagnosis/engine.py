@@ -252,7 +252,7 @@ def _finding(knot: Knot) -> Finding:
         suspects=tuple(_with_end(knot.case, suspect) for suspect in suspects),
         waiters=tuple(row for row in knot.waiters() if row.pid not in {suspect.pid for suspect in suspects}),
         chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)), advice=claim.advice,
-        since=knot.since(),
+        since=knot.since(), threads=claim.threads,
     )  # fmt: skip
     evidence = (*found.evidence, *agreement(found, knot.case.stacks))
     return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(knot.case, found)))

@@ -109,6 +109,8 @@ class Finding(Row, frozen=True, kw_only=True, omit_defaults=False):
     advice: tuple[str, ...] = ()
     since: float | None = None
     """When the suspect last moved, seconds since the epoch."""
+    threads: tuple[Suspect, ...] = ()
+    """Each thread of which the sentences tell several together."""
 
 
 class Remark(Row, frozen=True, kw_only=True, omit_defaults=False):

@@ -312,6 +312,8 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
         return Standing(kind, "a lock")
     if name in ("flock", "fcntl") and kinds:
         return Standing(Wait.FILE_LOCK, "a file lock")
+    if name == "vfork" or (name in ("clone", "clone3") and kinds == ["process"]):
+        return Standing(Wait.CHILD, "a child to become another program")
     if name in ("wait4", "waitid") or kinds == ["process"]:
         return Standing(Wait.CHILD, "a child to end")
     if "terminal" in kinds:

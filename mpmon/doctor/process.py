@@ -9,6 +9,7 @@ from pathlib import Path
 from mpmon.doctor.check import Check
 from mpmon.doctor.stacks import STACKS, check_target_stacks
 from mpmon.probes.files import read
+from mpmon.probes.machine import Machine
 from mpmon.probes.rights import (
     Credentials,
     is_dumpable,
@@ -52,6 +53,11 @@ def checks_of_process(pid: int | None, proc: Path) -> Iterator[Check]:
     yield check_state(pid, target)
     if not target.state or target.state in "ZX":
         yield Check(f"{STACKS} of pid {pid}", ok=False, because=why_unreadable(pid, proc))
+        return
+    process = Machine(str(proc)).process(pid)
+    if process and process.is_kernels:
+        because = f"it is {process.name}, a thread of the kernel, which runs no Python"
+        yield Check(f"{STACKS} of pid {pid}", ok=False, because=because)
         return
     yield check_owner(pid, target, proc)
     yield check_dumpable(pid, target, proc)

@@ -8,5 +8,5 @@ what a job, or a neighbour of it, could have put there; `libc` makes the system 
 jobs, `tree` tells who belongs to one, and `glance` sees it for the first picture; `processes`, `cgroups`, `kernel`,
 `sockets`, `file_locks`, `outsiders`, `stacks`, `semaphores`, `interpreter`, `ipc`, `flight_recorder` and `nvml` ask;
 `environment` asks when a user does; `identity` tells whether a pid still is who it was, and `pidfds` how it ended; `rights`
-explains a refusal; `syscalls` and `users` are tables.
+explains a refusal; `own` reaches mpmon's own paths where others serve them; `syscalls` and `users` are tables.
 """

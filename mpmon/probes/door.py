@@ -5,6 +5,11 @@ something, to a file of the host instead of the container's, to records that a s
 trusts a path.  It is looked up without being opened (`O_PATH`), what was found is looked at, and only that very thing is
 opened, for reading, without waiting for anybody.
 
+Opening alone may do harm: a file with a lease on it (fcntl(2), F_SETLEASE) sends its holder SIGIO, which ends a process that
+does not expect it.  Looking up a file does not, and /proc/locks lists the leases; a file that has one is not opened.  A lease
+that is taken between the two looks, some tens of microseconds, longer where the machine has thousands of locks, is still
+broken, and so is one that /proc/locks does not show here: of a process of another pid namespace, or beyond its first MiB.
+
 A path as a process sees it is looked up below `/proc/PID/root`, and no link leads out of there: openat2(2) with
 `RESOLVE_IN_ROOT`, since Linux 5.6.  Where the kernel is older, or a sandbox forbids the call, such a path is walked part by
 part, and one with a link in it is refused.
@@ -27,6 +32,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
+from mpmon.probes.file_locks import Leases
 from mpmon.probes.files import Proc
 from mpmon.probes.libc import OPENAT2, call
 from mpmon.probes.users import name_of
@@ -58,6 +64,9 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+_leases = Leases(Proc())
 
 
 class Refused(OSError):
@@ -107,8 +116,8 @@ def opened(place: Place, expected: Expected) -> Generator[int]:
     """A descriptor, for the length of a `with` block: of a file to read from, of a folder for its names and what is in it.
 
     Raises:
-        Refused: something else is there, or it is somebody else's.
-        OSError: as openat2(2) and open(2); BlockingIOError for a file that another process has a lease on (fcntl(2)).
+        Refused: something else is there, or it is somebody else's, or another process has a lease on it.
+        OSError: as openat2(2) and open(2).
     """
     descriptor = take(place, expected)
     try:
@@ -177,10 +186,22 @@ def _take(place: Place, expected: Expected, follow: int) -> int:
         if follow and _may_be_followed(info, expected):
             return _take(place, expected, 0)
         _check(info, expected, place)
-        # This opens what was looked at, whatever may have come to stand at its path.
-        return os.open(f"/proc/self/fd/{found}", _READING)
+        return open_found(found, info, place)
     finally:
         os.close(found)
+
+
+def open_found(found: int, info: os.stat_result, place: Place) -> int:
+    """A descriptor to read from, of what a descriptor of O_PATH has found and fstat(2) says of it.
+
+    Raises:
+        Refused: another process has a lease on it.
+        OSError: as open(2).
+    """
+    if stat.S_ISREG(info.st_mode) and info.st_ino in _leases.inodes():
+        raise _refusal("has a lease of another process on it, which opening it would break (fcntl(2))", place)
+    # This opens what was looked at, whatever may have come to stand at its path.
+    return os.open(f"/proc/self/fd/{found}", _READING)
 
 
 def _may_be_followed(info: os.stat_result, expected: Expected) -> bool:

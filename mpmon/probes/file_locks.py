@@ -1,4 +1,5 @@
-"""Who has the lock of a file: by proc_locks(5) of the whole machine, and by the `lock:` lines of proc_pid_fdinfo(5).
+"""Who has the lock of a file, and which files have a lease: by proc_locks(5) of the whole machine, and by the `lock:` lines
+of proc_pid_fdinfo(5).
 
 A lock of flock(2) belongs to the open file description, which children inherit; /proc/locks names the process that took it
 for as long as it lasts, also after that one has closed the file and only a child still has it open.
@@ -6,11 +7,18 @@ for as long as it lasts, also after that one has closed the file and only a chil
 
 from __future__ import annotations
 
+import time
+
 from mpmon.probes.fdinfo import fdinfo_lines
 from mpmon.probes.files import Proc
 
 LOCKS_LIMIT = 1 << 20
 """Bytes of /proc/locks that are read."""
+
+GOOD_FOR_S = 1e-6
+"""So long is each byte of /proc/locks good once it was read: nothing where there are few, and a machine with thousands of locks
+is not asked to write them all down for each file.
+"""
 
 
 def file_locks(proc: Proc) -> dict[str, tuple[int, ...]]:
@@ -28,6 +36,43 @@ def file_locks(proc: Proc) -> dict[str, tuple[int, ...]]:
         name = "file:" + fields[5]
         holders[name] = (*holders.get(name, ()), int(fields[4]))
     return holders
+
+
+class Leases:
+    """The files that may not be opened without harm to whoever has a lease on them: fcntl(2), F_SETLEASE."""
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._inodes: frozenset[int] = frozenset()
+        self._good_until = float("-inf")
+
+    def inodes(self) -> frozenset[int]:
+        """Their inode numbers, and perhaps 0.
+
+        Not their devices: of some file systems (btrfs, overlay) stat(2) has another one than /proc/locks.  A file that is only
+        thought to have a lease is merely not read.
+        """
+        now = time.monotonic()
+        if now >= self._good_until:
+            text = self._text()
+            self._inodes = frozenset(map(_leased, text.splitlines()))
+            self._good_until = now + GOOD_FOR_S * len(text)
+        return self._inodes
+
+    def _text(self) -> bytes:
+        try:
+            return self._proc.read("locks", limit=LOCKS_LIMIT)
+        except OSError:
+            return b""
+
+
+def _leased(line: bytes) -> int:
+    """The inode of a lease; 0, which no file has, of another lock, and of one for reading, which only a writer breaks."""
+    fields = line.split()
+    if b"LEASE" not in fields[1:2] or fields[2:4] == [b"ACTIVE", b"READ"]:
+        return 0
+    number = b"".join(fields[5:6]).rpartition(b":")[2]
+    return int(number) if number.isdigit() else 0
 
 
 def has_lock(proc: Proc, pid: int, descriptor: int) -> bool:

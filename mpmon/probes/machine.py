@@ -41,6 +41,10 @@ STAT_LIMIT = 1 << 20
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
+_KERNELS = 0x200000
+"""PF_KTHREAD in the flags of proc_pid_stat(5): linux/sched.h."""
+
+
 class Candidate:
     """One process of the machine; its files are read when they are asked for."""
 
@@ -52,6 +56,8 @@ class Candidate:
         self.name = before.partition("(")[2]
         self.state = fields[0]
         self.ppid = int(fields[1])
+        self.is_kernels = bool(int(fields[6]) & _KERNELS)
+        """A thread of the kernel, which has no program."""
         self._threads = int(fields[17])
         self.start_ticks = int(fields[19])
 

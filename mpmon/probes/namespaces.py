@@ -48,10 +48,10 @@ class Namespace:
 
     @cached_property
     def _children(self) -> dict[int, int]:
-        return self._told((child, "status") for tid in self._threads.values() for child in self._children_of(tid))
+        return self._told((child, "status") for tid in self._threads.values() for child in self.children_of(tid))
 
-    def _children_of(self, tid: int) -> list[str]:
-        """Those that this thread started."""
+    def children_of(self, tid: int) -> list[str]:
+        """Those that this thread started and that were not waited for, the youngest last: proc_tid_children(5)."""
         try:
             return self._proc.text(self._pid, "task", tid, "children").split()
         except OSError:

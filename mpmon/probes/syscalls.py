@@ -15,7 +15,7 @@ _X86_64 = {
     232: "epoll_wait", 247: "waitid", 257: "openat", 2: "open", 262: "newfstatat", 270: "pselect6", 271: "ppoll",
     281: "epoll_pwait", 288: "accept4", 299: "recvmmsg", 326: "copy_file_range", 441: "epoll_pwait2",
     449: "futex_waitv",
-    60: "exit", 231: "exit_group",
+    60: "exit", 231: "exit_group", 56: "clone", 58: "vfork", 435: "clone3",
     3: "close", 4: "stat", 5: "fstat", 6: "lstat", 8: "lseek", 9: "mmap", 11: "munmap", 16: "ioctl", 21: "access",
     26: "msync", 59: "execve", 76: "truncate", 77: "ftruncate", 78: "getdents", 80: "chdir", 82: "rename", 83: "mkdir",
     84: "rmdir", 85: "creat", 86: "link", 87: "unlink", 88: "symlink", 89: "readlink", 90: "chmod", 137: "statfs",
@@ -32,7 +32,7 @@ _GENERIC = {
     115: "clock_nanosleep", 133: "rt_sigsuspend", 137: "rt_sigtimedwait", 193: "semop", 188: "msgrcv",
     202: "accept", 203: "connect", 206: "sendto", 207: "recvfrom", 211: "sendmsg", 212: "recvmsg", 242: "accept4",
     243: "recvmmsg", 260: "wait4", 285: "copy_file_range", 441: "epoll_pwait2", 449: "futex_waitv",
-    93: "exit", 94: "exit_group",
+    93: "exit", 94: "exit_group", 220: "clone", 435: "clone3",
     10: "fgetxattr", 29: "ioctl", 34: "mkdirat", 35: "unlinkat", 38: "renameat", 43: "statfs", 44: "fstatfs",
     45: "truncate", 46: "ftruncate", 47: "fallocate", 48: "faccessat", 49: "chdir", 53: "fchmodat", 57: "close",
     61: "getdents64", 62: "lseek", 69: "preadv", 70: "pwritev", 78: "readlinkat", 80: "fstat", 84: "sync_file_range",
@@ -51,6 +51,7 @@ WRITES = frozenset({
 POLLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"})
 SLEEPS = frozenset({"nanosleep", "clock_nanosleep"})
 EXITS = frozenset({"wait4", "waitid"})
+STARTS = frozenset({"clone", "clone3", "vfork"})
 
 FILE_CALLS = {
     **dict.fromkeys(

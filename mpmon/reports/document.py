@@ -37,6 +37,7 @@ class FindingRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     chain: tuple[object, ...]
     evidence: tuple[str, ...]
     advice: tuple[str, ...]
+    threads: tuple[object, ...]
 
 
 class RemarkRow(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -150,7 +151,7 @@ def _finding(finding: Finding) -> FindingRow:
     return FindingRow(
         cause=finding.cause, certainty=finding.certainty.value, summary=finding.summary, since=_moment(finding.since),
         suspects=finding.suspects, waiters=finding.waiters, chain=finding.chain,
-        evidence=finding.evidence, advice=finding.advice,
+        evidence=finding.evidence, advice=finding.advice, threads=finding.threads,
     )  # fmt: skip
 
 

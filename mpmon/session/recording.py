@@ -4,6 +4,7 @@ JSON lines, gzip when the name ends in `.gz`; opinions are not stored.
 Each round is flushed, so what was written survives mpmon being killed; a reader drops a last line that was cut, and says so
 in the probes of the last round.
 A recording may come from anywhere: it is read in bounds, and what is wrong with it is one sentence with the number of the line.
+Its file system may stop answering: then reading ends in a sentence, and a watch that is recorded goes on (`mpmon.probes.own`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 import msgspec
 
@@ -24,8 +26,16 @@ from mpmon import __version__
 from mpmon.codec import RECORDING_SCHEMA, BadRecording, Header, decode, decode_round, encode, encode_round
 from mpmon.errors import MpmonError, UsageError
 from mpmon.model import ProbeReport, Snapshot
+from mpmon.probes import own
 
 CUT = "its file ends in the middle: it was cut, or is not written to its end"
+FOLLOWED = "something else follows in its file, which is not read"
+
+GZIP, MAGIC = zlib.MAX_WBITS + 16, b"\x1f\x8b"
+"""How zlib is told of gzip, and how that begins: RFC 1952."""
+
+BLANK, MOST_BLANK = b" \t\r\n\0", 16
+"""What an editor, a copy or a tape leaves at the end of a file, and how many such lines."""
 
 MOST_LINE = 256 << 20
 """Bytes of one round. A thousand processes take about one percent of it."""
@@ -40,7 +50,7 @@ REMEDY = "Give the path of a recording."
 
 
 class _Cut(Exception):
-    """The file ends before the recording does."""
+    """The file ends before the recording does, or goes on after it; the message says how."""
 
 
 class Recorder:
@@ -50,9 +60,11 @@ class Recorder:
         """
         Raises:
             UsageError: the file exists already (nothing is ever overwritten) or cannot be made.
+            Silent: its file system does not answer.
         """
         try:
-            raw = path.open("xb")
+            far = own.served(str(path))
+            raw = own.Writer(far) if far else path.open("xb")
         except FileExistsError as problem:
             raise UsageError(
                 f"{path} exists already.", "Give a new name to --record; mpmon overwrites nothing."
@@ -60,7 +72,7 @@ class Recorder:
         except OSError as problem:
             raise UsageError(f"cannot write {path}: {problem.strerror}.", "Give a path you may write to.") from problem
         self._path = path
-        self._raw = raw
+        self._raw: own.Writer | BinaryIO = raw
         self._file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if path.suffix == ".gz" else raw
         self._before: Snapshot | None = None
 
@@ -76,6 +88,11 @@ class Recorder:
         self._line(encode_round(snapshot, self._before))
         self._before = snapshot
 
+    @property
+    def problem(self) -> str | None:
+        """What keeps the file from being written for now, in words; it is written when that has ended."""
+        return self._raw.problem if isinstance(self._raw, own.Writer) else None
+
     def _line(self, text: bytes) -> None:
         try:
             self._file.write(text + b"\n")
@@ -88,8 +105,8 @@ class Recorder:
     def close(self) -> None:
         """Finish the file; one into which nothing was written is not left."""
         if self._before is None:
-            with contextlib.suppress(OSError):
-                self._path.unlink()
+            with contextlib.suppress(OSError, own.Silent):
+                own.asked([str(self._path)], os.unlink, os.path.abspath(self._path))
         for file in (self._file, self._raw):
             # A full disk has been told about already.
             with contextlib.suppress(OSError):
@@ -111,6 +128,7 @@ def read_recording(path: Path) -> Iterator[Snapshot]:
 
     Raises:
         UsageError: no such file, or not a recording of mpmon; later, that a line of it is damaged.
+        Silent: its file system does not answer, also later.
     """
     lines = _lines(path)
     try:
@@ -120,21 +138,24 @@ def read_recording(path: Path) -> Iterator[Snapshot]:
     if header.schema != RECORDING_SCHEMA:
         schema = header.schema[:LONGEST_SCHEMA]
         raise UsageError(f"{path} has the format {schema}, this mpmon reads {RECORDING_SCHEMA}.", "Update mpmon.")
-    return _with_end(_snapshots(path, lines))
+    return _with_end(path, _snapshots(path, lines))
 
 
-def _with_end(snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
+def _with_end(path: Path, snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
     last: Snapshot | None = None
-    problem: UsageError | None = None
+    problem: MpmonError | None = None
     try:
         for snapshot in snapshots:
             if last is not None:
                 yield last
             last = snapshot
-    except _Cut:
-        report = ProbeReport(name="recording", ok=False, seconds=0.0, problem=CUT)
-        last = last and msgspec.structs.replace(last, probes=(*last.probes, report))
-    except UsageError as damage:
+    except _Cut as cut:
+        report = ProbeReport(name="recording", ok=False, seconds=0.0, problem=str(cut))
+        if last is None:
+            problem = UsageError(f"{path} has no whole round: {cut}.", "Copy it again, or record again.")
+        else:
+            last = msgspec.structs.replace(last, probes=(*last.probes, report))
+    except MpmonError as damage:
         problem = damage
     if last is not None:
         yield last
@@ -144,9 +165,12 @@ def _with_end(snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
 
 def _snapshots(path: Path, lines: Iterator[bytes]) -> Iterator[Snapshot]:
     before: Snapshot | None = None
-    number = 2
+    number, blank = 2, 0
     try:
         for line in lines:
+            if blank < MOST_BLANK and not line.strip(BLANK):
+                blank += 1
+                continue
             before = _round(line, before)
             yield before
             number += 1
@@ -159,8 +183,8 @@ def _round(line: bytes, before: Snapshot | None) -> Snapshot:
         return decode_round(line, before)
     except BadRecording as problem:
         # Only the last line may be cut: mpmon was killed while it wrote.
-        if before is not None and not line.endswith(b"\n"):
-            raise _Cut from problem
+        if not line.endswith(b"\n"):
+            raise _Cut(CUT) from problem
         raise
 
 
@@ -206,12 +230,14 @@ def _lines(path: Path) -> Iterator[bytes]:
 def _chunks(path: Path, *, again: bool = False) -> Iterator[bytes]:
     try:
         with _opened(path, again=again) as raw:
-            packed = raw.peek(2)[:2] == b"\x1f\x8b"
-            yield from _bounded(_until_cut(gzip.GzipFile(fileobj=raw) if packed else raw))
+            is_packed = raw.peek(2)[:2] == MAGIC
+            yield from _bounded(_unpacked(raw) if is_packed else iter(lambda: raw.read1(CHUNK), b""))
     except FileNotFoundError as problem:
         raise UsageError(f"there is no file {path}.", REMEDY) from problem
-    except (OSError, EOFError, zlib.error) as problem:
-        reason = os.strerror(problem.errno) if isinstance(problem, OSError) and problem.errno else str(problem)
+    except zlib.error as problem:
+        raise UsageError(f"{path} cannot be read: it is packed by gzip, and damaged.", REMEDY) from problem
+    except OSError as problem:
+        reason = os.strerror(problem.errno) if problem.errno else str(problem)
         raise UsageError(f"{path} cannot be read: {reason}.", REMEDY) from problem
 
 
@@ -220,8 +246,14 @@ def _opened(path: Path, *, again: bool) -> io.BufferedReader:
 
     Raises:
         UsageError: it is something else.
+        Silent: its file system does not answer.
         OSError: as open(2).
     """
+    if far := own.served(str(path)):
+        reader = own.Reader(far)
+        if not stat.S_ISREG(reader.mode_of_file):
+            raise UsageError(f"{path} cannot be read: it is no regular file.", REMEDY)
+        return io.BufferedReader(reader, CHUNK)
     # Else open(2) waits at a FIFO for one who writes, and at a file with a lease (fcntl(2)) for one who gives it up.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     kind = os.fstat(descriptor).st_mode
@@ -251,13 +283,24 @@ def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _until_cut(file: gzip.GzipFile | io.BufferedReader) -> Iterator[bytes]:
-    """
+def _unpacked(raw: io.BufferedReader) -> Iterator[bytes]:
+    """What gzip has packed, perhaps in several parts one after the other.
+
     Raises:
-        _Cut: the gzip stream has no end, since its writer was killed.
+        _Cut: the last one has no end, since its writer was killed; or it is followed by something else.
+        zlib.error: it is damaged.
     """
-    try:
-        while chunk := file.read1(CHUNK):
-            yield chunk
-    except EOFError as problem:
-        raise _Cut from problem
+    packed = raw.read1(CHUNK)
+    while packed[:2] == MAGIC:
+        part = zlib.decompressobj(GZIP)
+        while not part.eof:
+            if chunk := part.decompress(packed, CHUNK):
+                yield chunk
+            packed = part.unconsumed_tail
+            if not (packed or chunk or part.eof) and not (packed := raw.read1(CHUNK)):
+                raise _Cut(CUT)
+        packed = part.unused_data
+        if len(packed) < len(MAGIC):
+            packed += raw.read1(CHUNK)
+    if packed.strip(BLANK):
+        raise _Cut(FOLLOWED)

@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from mpmon.diagnosis import Chronicle, History, Memory, diagnose
 from mpmon.diagnosis.basis import basis
 from mpmon.diagnosis.findings import Diagnosis, Observation
 from mpmon.errors import CannotTell, MpmonError
-from mpmon.model import Snapshot
+from mpmon.model import ProbeReport, Snapshot
 from mpmon.probes.standstill import LeftBehind, Reader, persistently, remember_start
 from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
@@ -93,6 +95,8 @@ class LiveWatch:
         self.title = f"pid {self._sampler.root[0]}"
         self._interval = interval
         self._recorder = recorder
+        self._behind: str | None = None
+        """Why the recording is not written just now."""
         self.reel = reel or Reel(0)
         self._stopped = threading.Event()
 
@@ -102,7 +106,7 @@ class LiveWatch:
             snapshot = self._round(observer)
             while not self._stopped.is_set():
                 if self._recorder:
-                    self._recorder.write(snapshot)
+                    snapshot = self._recorded(self._recorder, snapshot)
                 observation = observer.see(snapshot)
                 self.reel.add(observation)
                 yield observation
@@ -113,6 +117,15 @@ class LiveWatch:
         finally:
             self._sampler.close()
             self._reader.close()
+
+    def _recorded(self, recorder: Recorder, snapshot: Snapshot) -> Snapshot:
+        """The round, which says so when the recording does not get on, and when it does again; what is recorded does not."""
+        recorder.write(snapshot)
+        before, self._behind = self._behind, recorder.problem
+        if not before and not self._behind:
+            return snapshot
+        report = ProbeReport(name="recorder", ok=not self._behind, seconds=0.0, problem=self._behind)
+        return msgspec.structs.replace(snapshot, probes=(*snapshot.probes, report))
 
     def _round(self, observer: Observer) -> Snapshot:
         """The next snapshot; where a sampler stands still about a process, that of a new one, which leaves it alone."""

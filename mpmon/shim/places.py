@@ -27,24 +27,24 @@ def default_folders(uid: int, runtime_folder: str | None) -> tuple[str, ...]:
     return (os.path.join(runtime_folder, "mpmon"), own) if runtime_folder else (own,)
 
 
-def run_folder() -> str:
-    """The folder for this process, which is made when it is missing.
+def run_folder(named: str | None = None) -> str:
+    """The folder for this process, which is made when it is missing; `named` counts more than its environment.
 
     Raises:
         OSError: as `open_folder`.
     """
-    path, descriptor = open_folder()
+    path, descriptor = open_folder(named)
     os.close(descriptor)
     return path
 
 
-def open_folder() -> tuple[str, int]:
+def open_folder(named: str | None = None) -> tuple[str, int]:
     """The same with a descriptor of it: what is made below that cannot come to lie elsewhere.
 
     Raises:
         OSError: it cannot be made, it belongs to somebody else, or others may write to it.
     """
-    named = os.environ.get(VARIABLE)
+    named = named or os.environ.get(VARIABLE)
     candidates = (named,) if named else default_folders(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
     for folder in candidates:
         try:

@@ -1,4 +1,4 @@
-"""What is on the file system: the same each time."""
+"""What is on the file system: the same each time, and what a test makes there."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-LOOKUP, FORGET, GETATTR, SETATTR = 1, 2, 3, 4
+LOOKUP, FORGET, GETATTR, SETATTR, MKNOD, UNLINK = 1, 2, 3, 4, 8, 10
 OPEN, READ, WRITE, STATFS, RELEASE = 14, 15, 16, 17, 18
 FSYNC, FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR = 20, 25, 26, 27, 28, 29
 INTERRUPT, DESTROY, BATCH_FORGET = 36, 38, 42
@@ -27,6 +27,7 @@ _IN = struct.Struct("=IIQQIIIHH")
 _OUT = struct.Struct("=IiQ")
 _INIT_IN = struct.Struct("=IIII")
 _INIT_OUT = struct.Struct("=IIIIHHIIHHII24x")
+_MKNOD_IN = struct.Struct("=IIII")
 _READ_IN = struct.Struct("=QQIIQI4x")
 _ATTRIBUTES = struct.Struct("=QQQQQQIIIIIIIIII")
 _STATFS = struct.Struct("=QQQQQIII28x")
@@ -48,8 +49,13 @@ class Request(NamedTuple):
         return cls(opcode, unique, node, text[_IN.size : length])
 
     def name(self) -> str:
-        """Of LOOKUP."""
-        return self.body.partition(b"\0")[0].decode()
+        """Of LOOKUP, UNLINK and MKNOD."""
+        body = self.body[_MKNOD_IN.size :] if self.opcode == MKNOD else self.body
+        return body.partition(b"\0")[0].decode()
+
+    def mode(self) -> int:
+        """Of MKNOD."""
+        return _MKNOD_IN.unpack_from(self.body)[0]
 
     def span(self) -> tuple[int, int]:
         """Of READ, WRITE and READDIR: offset and size."""
@@ -81,7 +87,7 @@ def attributes(node: int, mode: int, size: int) -> bytes:
 
 
 def entry(node: int, about: bytes) -> bytes:
-    """LOOKUP, to be asked again each time."""
+    """LOOKUP and MKNOD, to be asked again each time."""
     return struct.pack("=QQQQII", node, 0, 0, 0, 0, 0) + about
 
 

@@ -38,6 +38,8 @@ class Server:
             fuse.LOOKUP: self._lookup,
             fuse.GETATTR: self._attributes,
             fuse.SETATTR: self._attributes,
+            fuse.MKNOD: self._make,
+            fuse.UNLINK: self._remove,
             fuse.OPEN: self._open,
             fuse.OPENDIR: self._open,
             fuse.READ: self._read,
@@ -119,6 +121,16 @@ class Server:
         if found is None:
             return fuse.reply(request, error=errno.ENOENT)
         return fuse.reply(request, fuse.entry(found, FILES[found].attributes()))
+
+    def _make(self, request: Request, node: Node) -> bytes:
+        number = max(FILES) + 1
+        FILES[number] = Node(number, request.mode())
+        node.children[request.name()] = number
+        return fuse.reply(request, fuse.entry(number, FILES[number].attributes()))
+
+    def _remove(self, request: Request, node: Node) -> bytes:
+        del node.children[request.name()]
+        return fuse.reply(request)
 
     def _attributes(self, request: Request, node: Node) -> bytes:
         return fuse.reply(request, fuse.attribute_reply(node.attributes()))

@@ -160,6 +160,8 @@ KERNEL: list[tuple[Wait, str, Blocked]] = [
     (Wait.POLL, "events", blocked("epoll_wait")),
     (Wait.FILE_LOCK, "a file lock", blocked("flock", "file:08:01:5")),
     (Wait.CHILD, "a child to end", blocked("wait4", "process:any")),
+    (Wait.CHILD, "a child to become another program", blocked("vfork", "process:7", state="D")),
+    (Wait.CHILD, "a child to become another program", blocked("clone3", "process:7", state="D")),
     (Wait.DEBUGGER, "somebody to type", blocked("read", "terminal:/dev/pts/0")),
     (Wait.FILE, "reading a device", blocked("read", "terminal:/dev/ttyUSB0", args=(7,))),
     (Wait.FILE, "opening a file", blocked("openat")),

@@ -8,6 +8,7 @@ import os
 import pickle
 import socket
 import stat
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from mpmon.probes import door
 from mpmon.probes.door import FILE, FOLDER, Place, Refused, names, opened, read, seen_by, status
+from mpmon.probes.file_locks import Leases
 from mpmon.probes.files import Proc
 from mpmon.probes.users import name_of
 from tests.ipc.conftest import own_shm
@@ -150,24 +152,57 @@ def test_what_was_looked_at_is_what_is_opened(tmp_path: Path, monkeypatch: pytes
 
 
 LEASES = """
-import fcntl, os, signal, sys
-signal.signal(signal.SIGIO, signal.SIG_IGN)
+import fcntl, os, sys
 held = [os.open(path, os.O_RDWR) for path in sys.argv[1:]]
 for descriptor in held:
     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 print('ready', flush=True)
-sys.stdin.read()
+for line in sys.stdin:
+    print('still here', flush=True)
 """
+"""Does not expect SIGIO, which comes when somebody opens one of these files: fcntl(2)."""
 
 
-def test_a_lease_is_not_waited_for(tmp_path: Path) -> None:
+def lives_on(child: subprocess.Popen[str]) -> bool:
+    """It gets on; a signal that it was sent before has had its effect by then."""
+    assert child.stdin
+    assert child.stdout
+    child.stdin.write("\n")
+    child.stdin.flush()
+    return child.stdout.readline() == "still here\n"
+
+
+def test_a_lease_is_not_broken(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("leased")
-    with sleeper(LEASES, arguments=[str(path)]):
-        with pytest.raises(BlockingIOError):
-            read(Place(str(path)), FILE, 100)
-        # Whoever waits gets in when the kernel has taken the lease away: fcntl(2).
+    with sleeper(LEASES, arguments=[str(path)]) as child:
+        assert "has a lease of another process on it" in why(Place(str(path)), FILE)
+        assert lives_on(child)
         assert f":{path.stat().st_ino} " in Path("/proc/locks").read_text()
+    assert read(Place(str(path)), FILE, 100) == b"leased"
+
+
+def test_a_lease_for_reading_is_in_nobodys_way(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("leased")
+    program = LEASES.replace("O_RDWR", "O_RDONLY").replace("F_WRLCK", "F_RDLCK")
+    with sleeper(program, arguments=[str(path)]) as child:
+        assert read(Place(str(path)), FILE, 100) == b"leased"
+        assert lives_on(child)
+
+
+def test_many_locks_are_not_read_for_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = 1_000_000 * "\n"  # lines that stand for those of other locks
+    moments = iter([10.0, 10.9, 11.1])
+    monkeypatch.setattr("mpmon.probes.file_locks.time.monotonic", lambda: next(moments))
+    (tmp_path / "locks").write_text(f"1: LEASE  ACTIVE    WRITE 7 fe:00:23 0 EOF\n{others}")
+    leases = Leases(Proc(tmp_path))
+    assert leases.inodes() == {23, 0}
+    (tmp_path / "locks").write_text(
+        "1: POSIX  ADVISORY  WRITE 7 fe:00:23 0 EOF\n2: LEASE  BREAKING  UNLCK 7 fe:00:24 0 EOF\n"
+    )
+    assert leases.inodes() == {23, 0}
+    assert leases.inodes() == {24, 0}
 
 
 def test_the_names_in_a_folder(root: Path) -> None:

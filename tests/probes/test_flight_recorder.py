@@ -27,6 +27,8 @@ from mpmon.probes.flight_recorder import FlightRecorder, Look, Reading, files, r
 from mpmon.probes.flight_recorder.dump import NEWEST, BadDump, parse_dump
 from mpmon.probes.flight_recorder.files import rank_of_name
 from mpmon.probes.flight_recorder.servers import blocks
+from tests.probes.test_door import LEASES, lives_on
+from tests.sleepers import sleeper
 
 RECORDED = Path(__file__).parent / "fixtures" / "flight_recorder"
 DUMPS = [(RECORDED / f"rank{rank}.json").read_text(encoding="utf-8") for rank in range(3)]
@@ -219,6 +221,15 @@ def test_a_link_is_followed_only_where_the_user_names_it(tmp_path: Path) -> None
     assert enqueued(reading) == {0: 4}
     assert "rank2.json is a link, which mpmon follows only where it is named itself" in reading.unknowns[0].reason
     assert enqueued(read(str(tmp_path / "folder" / "rank2.json"))) == {2: 4}
+
+
+def test_a_lease_on_a_dump_is_not_broken(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(DUMPS[0])
+    (tmp_path / "rank1.json").write_text(DUMPS[1])
+    with sleeper(LEASES, arguments=[str(tmp_path / "rank1.json")]) as child:
+        (unknown,) = read(str(tmp_path)).unknowns
+        assert "rank1.json: has a lease of another process on it" in unknown.reason
+        assert lives_on(child)
 
 
 def test_no_name_in_a_folder_makes_it_wait(tmp_path: Path) -> None:
@@ -442,6 +453,9 @@ def test_nobody_listens() -> None:
         "http://a@x:1",
         "ftp://x:1",
         "http://[:1",
+        "http://h st:1",
+        "http://h\x9bst:1",
+        "http://h\u202est:1",
     ],
 )
 def test_what_is_no_address(word: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -69,6 +70,47 @@ def test_what_a_call_waits_on(
 ) -> None:
     row = calls(recorded, call)
     assert (row.syscall, sorted(row.waits_on), row.timeout_s) == (name, sorted(waits_on), timeout)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "waits_on"),
+    [
+        ("58 0x1 0x2 0x0 0x0 0x0 0x0", "vfork", ("process:4121",)),
+        ("56 0x4111 0x0 0x0 0x0 0x0 0x0", "clone", ("process:4121",)),
+        ("56 0x1200011 0x0 0x0 0x0 0x0 0x0", "clone", ()),
+    ],
+)
+def test_one_that_has_lent_its_memory_waits_for_its_youngest_child(
+    recorded: Proc, call: str, name: str, waits_on: tuple[str, ...]
+) -> None:
+    Path(recorded.path(4100, "task", 4100, "children")).write_text("4117 4121 ")
+    row = calls(recorded, call)
+    assert (row.syscall, row.waits_on) == (name, waits_on)
+
+
+LENDS = """
+import os, sys
+print('ready', flush=True)
+file = (os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)
+os.posix_spawn('/bin/true', ['true'], {}, file_actions=[file])
+"""
+"""Its child opens a pipe that nobody writes to, before it becomes a program."""
+
+
+def test_a_real_one_that_has_lent_its_memory(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with sleeper(LENDS, arguments=[str(tmp_path / "pipe")]) as parent:
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        state = Path(f"/proc/{parent.pid}/stat")
+        while not children.read_text() or state.read_text().split()[2] != "D":
+            assert parent.poll() is None
+        child = int(children.read_text())
+        try:
+            (row,) = look(Proc(), parent.pid).blocked[parent.pid]
+            assert row.waits_on == (f"process:{child}",)
+        finally:
+            # Until then the parent cannot be waited for.
+            os.kill(child, signal.SIGKILL)
 
 
 def test_a_write_waits_for_room(recorded: Proc) -> None:

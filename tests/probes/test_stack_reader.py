@@ -30,7 +30,8 @@ from mpmon.probes.interpreter import reader as reader_module
 from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.layouts import TABLE, Layout
 from mpmon.probes.interpreter.lines import line_of, line_of_3_10
-from mpmon.probes.interpreter.objects import READS
+from mpmon.probes.interpreter.locks import look_inside
+from mpmon.probes.interpreter.objects import READS, TOO_MUCH
 from mpmon.probes.interpreter.printing import real
 from mpmon.probes.interpreter.reader import RAN_ON, Reading, StackReader, read_stacks
 from mpmon.probes.interpreter.runtime import DEBUGS, NoInterpreter, Runtime, _runtime
@@ -292,6 +293,39 @@ def test_a_debug_build_whose_layout_is_not_published_is_refused() -> None:
     assert _runtime(memory, area, addresses).layout.version == (3, 10)  # pyright: ignore[reportArgumentType]
     with pytest.raises(NoInterpreter, match="debug build"):
         _runtime(memory, area, {**addresses, DEBUGS: 0x10000})  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_deep_recursion_is_followed_to_its_end(version: str) -> None:
+    with contextlib.closing(job(version, "recursing.py")) as found:
+        found.tell("20000")
+        until(lambda: deepest(found.pid).frames[0].function == "deeper")
+        row = deepest(found.pid)
+        assert len(row.frames) == MAX_FRAMES
+        assert [frame.function for frame in row.frames[-5:-3]] == ["deeper", "recursing"]
+        findings = look_inside(Proc(), found.pid, {})
+        assert [(lock.function, lock.depth) for lock in findings.locks if lock.holds] == [("recursing", 3)]
+        assert findings.unknown is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_of_a_recursion_that_is_too_deep_the_innermost_calls_are_told(version: str) -> None:
+    with contextlib.closing(job(version, "recursing.py")) as found:
+        found.tell(str(MOST_FRAMES + 1000))
+        until(lambda: deepest(found.pid).frames[0].function == "deeper")
+        reader = StackReader(Proc(), found.pid)
+        rows = [max(reader.read(moment).stacks, key=lambda row: len(row.frames)) for moment in (1.0, 2.0)]
+        assert rows[0].frames == rows[1].frames
+        assert {frame.function for frame in rows[0].frames} == {"deeper"}
+        assert len({row.tid for row in reader.read(3.0).stacks}) == 2
+        unknown = look_inside(Proc(), found.pid, {}).unknown
+        assert unknown
+        assert unknown.reason == TOO_MUCH
+
+
+def deepest(pid: int) -> Stack:
+    """Of the thread with the most calls."""
+    return max(by_us(pid).values(), key=lambda row: len(row.frames))
 
 
 def test_a_thread_in_calls_of_two_interpreters_is_refused() -> None:

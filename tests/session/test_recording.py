@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mpmon.codec import RECORDING_SCHEMA
 from mpmon.errors import MpmonError, UsageError
 from mpmon.model import Snapshot
-from mpmon.session.recording import CUT, Recorder, count_rounds, read_recording
+from mpmon.session.recording import CUT, FOLLOWED, Recorder, count_rounds, read_recording
 from mpmon.session.watch import ReplayWatch
 from tests.builders import after, process, snapshot, stack
 
@@ -100,6 +100,50 @@ def test_the_last_round_of_a_cut_recording_says_so(tmp_path: Path, name: str) ->
     assert not any(row.probes for row in (*others, *read_recording(tmp_path / name)))
     (remark,) = [row for observation in ReplayWatch(cut, at_once=True) for row in observation.diagnosis.remarks]
     assert remark.summary == f"the recording ends here, but {CUT}"
+
+
+@pytest.mark.parametrize("name", ["hang.jsonl", "hang.jsonl.gz"])
+@pytest.mark.parametrize("more", [b"\n", b"\r\n\n", bytes(512)])
+def test_blank_lines_and_padding_at_the_end_are_nothing(tmp_path: Path, name: str, more: bytes) -> None:
+    whole = recorded(tmp_path / name)
+    (tmp_path / "padded").write_bytes(whole + more)
+    *_, last = read_recording(tmp_path / "padded")
+    assert moments(tmp_path / "padded") == moments(tmp_path / name)
+    assert not last.probes
+
+
+@pytest.mark.parametrize("more", [b"x", b"garbage\n", b"\x1f"])
+def test_what_follows_a_packed_recording_is_told_and_not_read(tmp_path: Path, more: bytes) -> None:
+    whole = recorded(tmp_path / "hang.jsonl.gz")
+    (tmp_path / "longer").write_bytes(whole + more)
+    *_, last = read_recording(tmp_path / "longer")
+    assert moments(tmp_path / "longer") == moments(tmp_path / "hang.jsonl.gz")
+    assert [row.problem for row in last.probes] == [FOLLOWED]
+
+
+def test_a_recording_packed_in_parts(tmp_path: Path) -> None:
+    whole = recorded(tmp_path / "hang.jsonl")
+    parts = [whole[at : at + 100] for at in range(0, len(whole), 100)]
+    (tmp_path / "parts").write_bytes(b"".join(map(gzip.compress, parts)))
+    assert moments(tmp_path / "parts") == moments(tmp_path / "hang.jsonl")
+
+
+@pytest.mark.parametrize("name", ["hang.jsonl", "hang.jsonl.gz"])
+def test_one_that_ends_in_its_first_round(tmp_path: Path, name: str) -> None:
+    whole = recorded(tmp_path / name)
+    header = whole.index(b"\n") + 20 if name.endswith("l") else 160
+    (tmp_path / "short").write_bytes(whole[:header])
+    with pytest.raises(UsageError, match=r"has no whole round: its file ends in the middle") as caught:
+        list(read_recording(tmp_path / "short"))
+    assert "Copy it again" in caught.value.remedy
+
+
+def test_one_whose_packing_is_damaged(tmp_path: Path) -> None:
+    whole = bytearray(recorded(tmp_path / "hang.jsonl.gz"))
+    whole[-8:-4] = b"sums"
+    (tmp_path / "damaged").write_bytes(whole)
+    with pytest.raises(UsageError, match="packed by gzip, and damaged"):
+        list(read_recording(tmp_path / "damaged"))
 
 
 def test_how_long_a_cut_recording_is(tmp_path: Path) -> None:

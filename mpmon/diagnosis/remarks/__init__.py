@@ -43,6 +43,7 @@ from mpmon.diagnosis.remarks import (
     maps_near_limit,
     mount_silent,
     queue_undrained,
+    recording_behind,
     recording_cut,
     shm_deleted,
     shm_near_full,
@@ -69,6 +70,7 @@ class Topic(Protocol):
 
 TOPICS: tuple[Topic, ...] = (
     recording_cut,
+    recording_behind,
     mount_silent,
     gpu_lost,
     ipc_rebuilt_twice,

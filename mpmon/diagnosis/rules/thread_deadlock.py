@@ -34,13 +34,27 @@ def claim(knot: Knot) -> Claim | None:
     in_cycle = list(knot.roots) if exact else []
     # Those in a lock hold something the others need; a thread that only joins or gets is a waiter.
     roots = in_cycle or [key for key in waiting if knot.standing(key).kind in _LOCKS] or waiting
-    steps = [f"{knot.case.thread_name(key)} waits for {knot.waits_for(key)}{knot.at(key)}" for key in roots]
+    steps = _steps(knot, roots)
     return Claim(
         summary=f"threads of {knot.case.role(roots[0][0]).name} wait for each other: {several(steps)}",
         evidence=_evidence(knot, roots) or tuple(steps),
         advice=("Take locks in the same order everywhere; hold none while joining or getting.",),
         certainty=Certainty.PROVED if in_cycle else Certainty.LIKELY,
+        threads=tuple(map(knot.case.suspect, roots)),
     )
+
+
+def _steps(knot: Knot, keys: list[ThreadKey]) -> list[str]:
+    """What each waits for; those that stand in the same calls and wait alike together."""
+    alike: dict[tuple[object, ...], list[ThreadKey]] = {}
+    for key in keys:
+        stack = knot.case.stacks.get(key)
+        calls = tuple((frame.function, frame.file, frame.line) for frame in stack.frames) if stack else key
+        alike.setdefault((knot.waits_for(key), knot.at(key), calls), []).append(key)
+    return [
+        f"{several([knot.case.thread_name(key) for key in found])} wait{'s' if len(found) == 1 else ''} for {words}{at}"
+        for (words, at, _), found in alike.items()
+    ]
 
 
 def _waits_for_thread(knot: Knot, key: ThreadKey) -> bool:

@@ -71,6 +71,8 @@ def _server(word: str) -> Source:
     except ValueError as problem:
         raise UsageError(f"{word!r} is no address of a debug server.", remedy) from problem
     more = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
-    if parts.scheme != "http" or not parts.hostname or not port or more:
+    # What a terminal would not show as it is is no name of a host either.
+    is_name = parts.hostname and parts.hostname.isprintable() and " " not in parts.hostname
+    if parts.scheme != "http" or not parts.hostname or not is_name or not port or more:
         raise UsageError(f"{word!r} is no address of a debug server.", remedy)
     return Server(parts.hostname, port)

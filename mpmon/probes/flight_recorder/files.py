@@ -6,7 +6,6 @@ nothing but a regular file is read.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
@@ -16,6 +15,7 @@ from typing import BinaryIO
 
 from mpmon.errors import UsageError
 from mpmon.probes.aside import may_hang
+from mpmon.probes.door import Place, open_found
 from mpmon.probes.files import Proc
 from mpmon.probes.flight_recorder.dump import MOST_RANKS, BadDump, Dump, is_pickle, parse_dump
 from mpmon.probes.flight_recorder.source import MOST_BYTES, REMEDY, CannotRead, Look
@@ -172,18 +172,16 @@ def _opened(path: str, *, follow: bool) -> BinaryIO:
         BadDump: it is something else.
         OSError: as open(2).
     """
-    # Without O_NONBLOCK it would wait at a pipe for one who writes, and at a file with a lease for its holder (fcntl(2)).
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    found = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
-        descriptor = os.open(path, flags)
-    except OSError as problem:
-        if problem.errno == errno.ELOOP and not follow:
-            raise BadDump("is a link, which mpmon follows only where it is named itself") from problem
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise BadDump("is no regular file")
-    return open(descriptor, "rb")
+        info = os.fstat(found)
+        if stat.S_ISLNK(info.st_mode):
+            raise BadDump("is a link, which mpmon follows only where it is named itself")
+        if not stat.S_ISREG(info.st_mode):
+            raise BadDump("is no regular file")
+        return open(open_found(found, info, Place(path)), "rb")
+    finally:
+        os.close(found)
 
 
 def rank_of_name(path: str) -> int | None:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
+from mpmon.probes.interpreter.objects import TAGS, TOO_MUCH, Objects, Torn
 from mpmon.probes.interpreter.runtime import Runtime
 from mpmon.probes.interpreter.walk import PythonThread, Walk
 from mpmon.probes.memory import Memory
@@ -23,11 +23,35 @@ MOST_TABLE = 1 << 15
 """Bytes of one exception table."""
 
 
+class Tables:
+    """What the calls of one code have in common; it is read once, however deep a recursion is."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self._names: dict[int, frozenset[str]] = {}
+        self._exceptions: dict[int, bytes] = {}
+
+    def names(self, address: int) -> frozenset[str]:
+        """The texts of a tuple. Raises `Torn`."""
+        if address not in self._names:
+            items = self.objects.items(address)
+            self._names[address] = frozenset(self.objects.text(item & ~TAGS) for item in items)
+        return self._names[address]
+
+    def exceptions(self, address: int) -> bytes:
+        """A table of exceptions. Raises `Torn`."""
+        if address not in self._exceptions:
+            size = min(self.objects.word(address + 16), MOST_TABLE)
+            self._exceptions[address] = self.objects.read(address + 32, size) if size else b""
+        return self._exceptions[address]
+
+
 class FrameInMemory:
     """One Python call."""
 
-    def __init__(self, objects: Objects, layout: Layout, address: int, code: Code) -> None:
-        self._objects = objects
+    def __init__(self, tables: Tables, layout: Layout, address: int, code: Code) -> None:
+        self._tables = tables
+        self._objects = tables.objects
         self._layout = layout
         self._address = address
         self.code = code
@@ -53,11 +77,10 @@ class FrameInMemory:
         """What the names of its module that the call looks up are bound to. Raises `Torn`."""
         return self._objects.bound(self.module(), self.names)
 
-    @cached_property
+    @property
     def names(self) -> frozenset[str]:
         """Globals, attributes and methods it looks up. Raises `Torn`."""
-        items = self._objects.items(self.code.names_at)
-        return frozenset(self._objects.text(item & ~TAGS) for item in items)
+        return self._tables.names(self.code.names_at)
 
     @cached_property
     def kept(self) -> tuple[int, ...]:
@@ -94,12 +117,7 @@ class FrameInMemory:
     def _kept_depth(self) -> int:
         if self._layout.blocks is not None:
             return self._depth_of_blocks(self._layout.blocks)
-        return handler_depth(self._exceptions(), self.step())
-
-    def _exceptions(self) -> bytes:
-        table = self.code.exceptions_at
-        size = min(self._objects.word(table + 16), MOST_TABLE)
-        return self._objects.read(table + 32, size) if size else b""
+        return handler_depth(self._tables.exceptions(self.code.exceptions_at), self.step())
 
     def step(self) -> int:
         """The instruction it is at now, counted from the first one of its code. Raises `Torn`."""
@@ -140,7 +158,7 @@ class Frames:
 
     def __init__(self, memory: Memory, objects: Objects, runtime: Runtime) -> None:
         self._memory = memory
-        self._objects = objects
+        self._tables = Tables(objects)
         self._runtime = runtime
         self._codes: dict[int, Code] = {}
 
@@ -159,6 +177,8 @@ class Frames:
             code = self._codes.get(link.code)
             if code is None:
                 raise Torn
-            yield FrameInMemory(self._objects, self._runtime.layout, link.address, code)
+            yield FrameInMemory(self._tables, self._runtime.layout, link.address, code)
+        if thread.is_cut:
+            raise Torn(TOO_MUCH)
         if not thread.is_whole:
             raise Torn

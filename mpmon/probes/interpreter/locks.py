@@ -223,15 +223,15 @@ class _Inside:
     def _stack(self, thread: PythonThread) -> list[FrameInMemory]:
         try:
             return list(self._frames.of(thread))
-        except Torn:
-            self.problem = TORN
+        except Torn as reason:
+            self.problem = str(reason) or TORN
             return []
 
     def _try(self, note: Note, tid: int, frames: list[FrameInMemory]) -> None:
         try:
             note(tid, frames)
-        except Torn:
-            self.problem = TORN
+        except Torn as reason:
+            self.problem = str(reason) or TORN
 
     # Locks
 

@@ -16,6 +16,8 @@ from mpmon.probes.memory import Memory
 READS = 60_000
 """Reads of one process's memory in one look; a hundred threads need some thousand."""
 
+TOO_MUCH = "its calls lead to more memory than one look reads"
+
 TYPE, TYPE_NAME, BASIC_SIZE, TYPE_FLAGS, DICT_OFFSET = 8, 24, 32, 168, 288
 """PyObject.ob_type; PyTypeObject's tp_name, tp_basicsize, tp_flags, tp_dictoffset: the same since Python 3.8."""
 
@@ -101,7 +103,9 @@ class Objects:
     def read(self, address: int, size: int) -> bytes:
         """Bytes at an address, as they are or were a moment ago. Raises `Torn`."""
         self._left -= 1
-        text = self._read(address, size) if self._left > 0 else None
+        if self._left <= 0:
+            raise Torn(TOO_MUCH)
+        text = self._read(address, size)
         if text is None:
             raise Torn
         return text

@@ -18,7 +18,7 @@ import msgspec
 
 from mpmon.model import MPMON, Frame, Stack
 from mpmon.probes.aside import may_hang
-from mpmon.probes.calls import Numbers, bounded, rows
+from mpmon.probes.calls import MAX_FRAMES, Numbers, bounded, rows
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.names import ThreadNames
@@ -153,7 +153,7 @@ class StackReader:
             return {}
         self._codes = self._codes or Codes(runtime.layout)
         self._names = self._names or ThreadNames(runtime)
-        links = {tid: bounded(thread.links) for tid, thread in threads.items()}
+        links = {tid: _shown(thread) for tid, thread in threads.items()}
         codes = self._codes.read(memory, dict.fromkeys(link.code for of_one in links.values() for link in of_one))
         whole = {tid: of_one for tid, of_one in links.items() if all(link.code in codes for link in of_one)}
         if not threads.keys() - whole.keys() <= set(ran):
@@ -195,6 +195,11 @@ def _in_calls(states: Sequence[PythonThread]) -> PythonThread:
     if len(running) > 1:
         raise NoInterpreter("one of its threads is in calls of two interpreters")
     return (running or states)[0]
+
+
+def _shown(thread: PythonThread) -> Sequence[Link]:
+    """The calls that rows are made of; the outermost ones of a stack that was cut are somewhere in its middle."""
+    return thread.links[:MAX_FRAMES] if thread.is_cut else bounded(thread.links)
 
 
 def _settled(walk: Walk, threads: Mapping[int, PythonThread], ran: Collection[int]) -> dict[int, PythonThread]:

@@ -2,7 +2,8 @@
 
 First the interpreters, then all thread states, then for all threads at once the frame each of them is in, and so on outwards.
 From 3.11 on the frames of a thread lie side by side in chunks of memory, and the newest chunk is read as a whole; a frame
-elsewhere is read with what stands before it in its page, where more of them may be.
+elsewhere is read with what stands before it in its page, where more of them may be.  Of a recursion without end the innermost
+frames are followed: as many at the next look, so that it shows whether the thread has moved.
 
 A frame may be gone or another one a moment later; whoever walks twice and finds the same knows more (`same`).  A generator that
 was just left has lost its way outwards: one that nobody seems to have called is no end.
@@ -23,8 +24,8 @@ from mpmon.probes.memory import Memory
 
 MOST_INTERPRETERS = 64
 MOST_THREADS = 4096
-MOST_FRAMES = 4096
-"""Frames of one thread; py-spy follows as many."""
+MOST_FRAMES = 1 << 15
+"""Frames of one thread; py-spy follows 4096."""
 
 MOST_LINKS = 1 << 16
 """Frames of one process."""
@@ -70,7 +71,9 @@ class PythonThread:
         self.links: list[Link] = []
         """Innermost first, without those that belong to C code."""
         self.is_whole = True
-        """The frames led to an end."""
+        """The frames led to an end, or to more of them than are followed."""
+        self.is_cut = False
+        """There are more: these are the innermost ones."""
 
     def same(self, other: PythonThread) -> bool:
         """Both were found in the very same calls, of which only the innermost may have got on."""
@@ -251,8 +254,11 @@ class Walk:
             if text is None:
                 return True
             address = chain.address
-            if address in chain.seen or len(chain.seen) >= MOST_FRAMES or self._links >= MOST_LINKS:
+            if address in chain.seen:
                 chain.break_off()
+                return False
+            if len(chain.seen) >= MOST_FRAMES or self._links >= MOST_LINKS:
+                chain.thread.is_cut, chain.address = True, 0
                 return False
             chain.seen.add(address)
             self._links += 1

@@ -167,7 +167,7 @@ class _OneProcess:
         ran_at = self._clocks.ran_at(pid, tid)
         timeout = call.timeout()
         wchan = self._wchan(pid, tid)
-        found = list(self._waits_on(call, state, wchan or ""))
+        found = list(self._waits_on(tid, call, state, wchan or ""))
         for item in found:
             self._objects[item.id] = item
         return Blocked(
@@ -176,14 +176,14 @@ class _OneProcess:
             waits_on=tuple(item.id for item in found), writes=call.writes(),
         )  # fmt: skip
 
-    def _waits_on(self, call: Call, state: str, wchan: str) -> Iterator[KernelObject]:
+    def _waits_on(self, tid: int, call: Call, state: str, wchan: str) -> Iterator[KernelObject]:
         if state not in "SD" or not call.args:
             return
         if call.name in NAMELESS_CALLS:
             if state == "D" or wchan.startswith(ASKS_SERVER):
                 yield from served_mounts(self._holdings, mapped=call.name is None)
         elif call.name is not None:
-            yield from self._waited.of(call, self._holdings)
+            yield from self._waited.of(tid, call, self._holdings)
 
     def _syscall(self, pid: int, tid: int) -> tuple[str | None, tuple[int, ...]]:
         """Name and arguments of the call a thread is in; no name where there is none, or it may not be read."""

@@ -18,10 +18,13 @@ from mpmon.probes.kernel.call import FUTEX_COMMAND, FUTEX_WAIT, FUTEX_WAIT_BITSE
 from mpmon.probes.kernel.holdings import AT_FDCWD, Holdings
 from mpmon.probes.mounts import MountPoint
 from mpmon.probes.sockets import SocketTable
-from mpmon.probes.syscalls import EXITS, FILE_CALLS, PATH_CALLS, POLLS, READS, WRITES
+from mpmon.probes.syscalls import EXITS, FILE_CALLS, PATH_CALLS, POLLS, READS, STARTS, WRITES
 
 F_GETPIPE_SZ = 1032
 """fcntl(2), linux/fcntl.h."""
+
+CLONE_VFORK = 0x4000
+"""linux/sched.h: the caller waits until the child has executed a program."""
 
 FUTEX_PRIVATE = 128
 """linux/futex.h: the word is in private memory."""
@@ -39,12 +42,14 @@ class WaitedObjects:
         """Who took the locks of files, by the file's id."""
         return file_locks(self._proc)
 
-    def of(self, call: Call, holdings: Holdings) -> Iterator[KernelObject]:
-        """What a call of a process waits on; any one of them may end it."""
+    def of(self, tid: int, call: Call, holdings: Holdings) -> Iterator[KernelObject]:
+        """What a call of a thread waits on; any one of them may end it."""
         if call.name == "futex":
             yield from _futex(call, holdings)
         elif call.name in EXITS:
             yield from _children(call, holdings)
+        elif call.name in STARTS:
+            yield from _started(tid, call, holdings)
         elif call.name in READS or call.name in WRITES or call.name in ("fsync", "fdatasync"):
             yield from self._described(call.descriptor(), holdings)
         elif call.name in POLLS:
@@ -159,6 +164,17 @@ def _children(call: Call, holdings: Holdings) -> Iterator[KernelObject]:
         yield KernelObject(id="process:any", kind="process")
     elif (child := holdings.namespace.child(number)) is not None:
         yield KernelObject(id=f"process:{child}", kind="process")
+
+
+def _started(tid: int, call: Call, holdings: Holdings) -> Iterator[KernelObject]:
+    """The child of vfork(2), which has the memory of the caller until it becomes another program or ends: the one that this
+    thread has started last, as it can start no other one meanwhile.
+    """
+    flags = call.words("Q", call.args[0]) or (0,) if call.name == "clone3" else call.args[:1]
+    if call.name != "vfork" and not flags[0] & CLONE_VFORK:
+        return
+    if children := holdings.namespace.children_of(tid):
+        yield KernelObject(id=f"process:{children[-1]}", kind="process")
 
 
 def _pidfd(proc: Proc, pid: int, descriptor: int, name: str) -> Iterator[KernelObject]:

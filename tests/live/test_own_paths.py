@@ -1,0 +1,172 @@
+"""mpmon's own paths on a file system that does not answer: it says so and ends, or goes on without.
+
+Limits of time are guards only: what they end has failed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mpmon.probes.own import served
+from mpmon.session.recording import read_recording
+from tests.deadfs.jobs import job
+from tests.deadfs.mounting import MOODS, Mount, needs_fuse
+from tests.live.test_dead_mounts import Answer, dead, looking
+from tests.test_cli import HUNG
+
+pytestmark = [pytest.mark.live, needs_fuse]
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Mount]:
+    with Mount(tmp_path) as mount:
+        yield mount
+
+
+@pytest.fixture(params=MOODS)
+def gone(request: pytest.FixtureRequest, mount: Mount) -> Mount:
+    """One that does not answer."""
+    mount.be(request.param)
+    return mount
+
+
+def said(mount: Mount, *arguments: str) -> Answer:
+    """What mpmon says by itself."""
+    with looking(mount, *arguments) as look:
+        return look.answer()
+
+
+def test_settings_that_cannot_be_had_are_told_and_left(gone: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", gone.place)
+    answer = said(gone, "--replay", HUNG, "--once", "--json")
+    assert answer.status == 3, answer
+    assert answer.report["verdict"] == "hung"
+    (line,) = answer.words.splitlines()
+    assert f"the file system of {gone.place}/mpmon/config.toml does not answer" in line
+    assert "settings are not in effect" in line
+
+
+def test_config_shows_the_defaults(gone: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", gone.place)
+    assert said(gone, "config").status == 0
+
+
+@pytest.mark.parametrize("command", ["--replay", "--record", "serve", "gc"])
+def test_a_path_that_the_user_names_ends_in_one_sentence(
+    gone: Mount, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = {
+        "--replay": ("--replay", f"{gone.place}/data.bin", "--once"),
+        "--record": (str(os.getpid()), "--once", "--record", f"{gone.place}/facts.jsonl"),
+        "serve": ("serve", "--replay", f"{gone.place}/data.bin"),
+        "gc": ("gc", f"{gone.place}/run"),
+    }[command]
+    answer = said(gone, *arguments)
+    assert answer.status == 1, answer
+    (line,) = answer.words.splitlines()
+    assert line.startswith(f"mpmon: the file system of {gone.place}/")
+    assert "does not answer. Look after its server" in line
+
+
+def test_a_job_is_run_without_the_shim(gone: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPMON_RUN_DIR", f"{gone.place}/run")
+    # The program itself looks for no files there.
+    answer = said(gone, "run", "--headless", "--", "sh", "-c", 'exit "${MPMON_RUN_DIR:+9}7"')
+    assert answer.status == 7, answer
+    assert f"the shim is off: the file system of {gone.place}/run does not answer" in answer.words
+
+
+@pytest.mark.parametrize("program", ["/program", "PATH"])
+def test_a_program_that_lies_there_is_not_started(gone: Mount, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{gone.place}:{os.environ['PATH']}")
+    name = "true" if program == "PATH" else f"{gone.place}{program}"
+    answer = said(gone, "run", "--headless", "--", name)
+    assert answer.status == 126, answer
+    (line,) = answer.words.splitlines()
+    assert f"mpmon: {name} cannot be started: the file system of {gone.place}/" in line
+    # One further on is not asked.
+    monkeypatch.setenv("PATH", f"{os.environ['PATH'].removeprefix(gone.place)}:{gone.place}")
+    assert said(gone, "run", "--headless", "--", "true").status == 0
+
+
+def test_a_job_is_recorded_on_a_server(mount: Mount) -> None:
+    """Packed and in several rounds, and read from there."""
+    path = f"{mount.place}/facts.jsonl.gz"
+    with job(mount, "idle.py", "nothing") as program:
+        answer = said(mount, str(program.pid), "--once", "--record", path)
+    assert answer.words == ""
+    replayed = said(mount, "--replay", path, "--once", "--json")
+    assert (replayed.status, replayed.report["processes"][0]["pid"]) == (answer.status, program.pid)
+    assert len(list(read_recording(Path(path)))) > 1
+    assert "exists already" in said(mount, str(os.getpid()), "--once", "--record", path).words
+
+
+@pytest.mark.parametrize("mood", MOODS)
+def test_a_watch_goes_on_when_the_server_of_its_recording_dies(mount: Mount, mood: str) -> None:
+    path = f"{mount.place}/facts.jsonl"
+    with job(mount, "idle.py", "nothing") as program:
+        with looking(mount, str(program.pid), "--plain", "--interval", "0.2", "--record", path) as look:
+            look.said("mpmon watches")
+            mount.be(mood)
+            silent_at = time.time()
+            look.said("recorder:", f"the file system of {path} does not answer")
+            told_at = time.time()
+            mount.be("answer")
+            look.said("recorder: works again")
+            look.process.send_signal(signal.SIGINT)
+            assert look.answer().status == 130
+        rows = [row.taken_at for row in read_recording(Path(path))]
+    # What could not be written then was kept.
+    assert any(silent_at < row < told_at for row in rows)
+    assert rows[-1] > told_at
+
+
+@pytest.mark.parametrize("mood", MOODS)
+def test_what_a_recording_lacks_at_the_end_is_told(mount: Mount, mood: str) -> None:
+    path = f"{mount.place}/facts.jsonl"
+    with (
+        job(mount, "idle.py", "nothing") as program,
+        looking(mount, str(program.pid), "--json", "--interval", "0.2", "--record", path) as look,
+    ):
+        look.said('"verdict"')
+        mount.be(mood)
+        look.said("recording-behind", "the recording is not being written")
+        look.process.send_signal(signal.SIGINT)
+        _, words = look.process.communicate()
+    assert look.process.returncode == 130
+    assert f"the end of the recording {path} is missing" in words.decode()
+
+
+def test_dead_settings_do_not_keep_mpmon_from_a_dead_job(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", mount.place)
+    with dead(mount, "silent", "stands.py", "read") as program:
+        answer = said(mount, str(program.pid), "--once", "--json")
+    assert answer.report["findings"][0]["cause"] == "io-wait"
+
+
+def test_what_leads_to_a_server_is_known_without_asking_it(
+    mount: Mount, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path_factory.mktemp("here")
+    (here / "there").symlink_to(mount.place)
+    (here / "through").symlink_to(f"{mount.place}/../own")
+    (here / "loop").symlink_to("loop")
+    monkeypatch.chdir(here)
+    with open(f"{mount.place}/small.txt", encoding="utf-8") as file:
+        mount.be("silent")
+        try:
+            assert served(f"{mount.place}/a/../b") == f"{mount.place}/a/../b"
+            assert served("there/x") == served(f"{here}/there/x") == f"{mount.place}/x"
+            assert served("./there") == mount.place
+            assert served("through") == f"{mount.place}/../own"
+            assert served(f"/proc/self/fd/{file.fileno()}") == f"{mount.place}/small.txt"
+            for own in ("loop", "none", f"{here}/none/x", "/dev/null", "/", "", f"/proc/{os.getpid()}/fd/0"):
+                assert not served(own)
+        finally:
+            mount.be("answer")
