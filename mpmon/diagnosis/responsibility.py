@@ -20,7 +20,7 @@ from mpmon.diagnosis.balances import put_by_ended
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.collectives import split
 from mpmon.diagnosis.findings import Suspect
-from mpmon.diagnosis.graph import Absent, Nobody
+from mpmon.diagnosis.graph import Absent, Nobody, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot, crashed
 from mpmon.diagnosis.mates import crashed_mates
@@ -105,12 +105,22 @@ def lost_holder(knot: Knot) -> LostHolder | None:
 
 
 def unanswered_prompt(knot: Knot) -> ThreadKey | None:
-    """Who reads its standard input, a pipe whose only writers are stuck themselves."""
+    """Who reads its standard input, a pipe whose only writers are stuck themselves, but for one that is asked and answers there: its
+    writer waits for what it writes to its standard output.
+    """
     if knot.ending not in (Ending.CYCLE, Ending.OPEN):
         return None
     asks = next((key for key in knot.closed.members if _reads_input(knot, key)), None)
     targets = knot.targets(asks) if asks else ()
-    return asks if targets and all(target in knot.closed.members for target in targets) else None
+    stuck = targets and all(target in knot.closed.members for target in targets)
+    return asks if asks and stuck and not any(_reads_output(knot, target, asks) for target in targets) else None
+
+
+def _reads_output(knot: Knot, key: Target, of: ThreadKey) -> bool:
+    if not isinstance(key, tuple):
+        return False
+    reads = (item.id for item in knot.case.waits_on(key))
+    return any(row.pid == of[0] and row.fd == 1 for name in reads for row in knot.case.holders.get(name, ()))
 
 
 def _reads_input(knot: Knot, key: ThreadKey) -> bool:

@@ -91,14 +91,14 @@ class Tables:
     def is_forked(self, pid: int) -> bool:
         """A child made by fork alone: the kernel says so; else it shows its parent's command line, and no spawn helper's.
 
-        What a fork server forks has nothing of the job in it.
+        What a fork server forks has nothing of the job in it, unless a module that it loaded before has started threads.
         """
         process = self.processes.get(pid)
         parent = self.processes.get(process.ppid) if process else None
         if process is None or parent is None or process.cmdline is None:
             return False
         if process.forked is not None:
-            return process.forked and self.role(parent.pid).kind != "forkserver"
+            return process.forked and (self.role(parent.pid).kind != "forkserver" or len(self.threads(parent.pid)) > 1)
         spawned = any("--multiprocessing-fork" in word for word in process.cmdline)
         return not spawned and (process.cmdline == parent.cmdline or process.name == "pt_data_worker")
 

@@ -37,8 +37,10 @@ def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadK
     if item.listener and (busy := _busy_with_others(case, pids, item.listener)):
         yield from busy
         return
-    # A process that forgot to close the other end of its own pair is not the one that answers.
-    for pid in [pid for pid in pids if pid != asks[0]] or pids:
+    # A process that forgot to close the other end of its own pair is not the one that answers; and where several have an end,
+    # whoever stands in it is the one it was made for.
+    pids = [pid for pid in pids if pid != asks[0]] or pids
+    for pid in [pid for pid in pids if far and any(far in _waits_in(case, key) for key in case.threads(pid))] or pids:
         yield from _servers_in(case, pid, item, asks)
 
 

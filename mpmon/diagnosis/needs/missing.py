@@ -46,7 +46,19 @@ def why_no_result(case: Case, key: ThreadKey, workers: list[int]) -> Absent:
 def _why_no_native(case: Case, key: ThreadKey) -> Absent:
     if case.is_forked(key[0]):
         return Absent.NATIVE_AT_FORK if _in_native_barrier(case, key) else Absent.LOCKED_AT_FORK
+    if _siblings_in_copy(case, key):
+        return Absent.LOCKED_AT_FORK
     return Absent.NATIVE if case.is_native(key) else Absent.OWN_LOCK
+
+
+def _siblings_in_copy(case: Case, key: ThreadKey) -> bool:
+    """Other forks of the same process, such as a fork server, wait at the same address: each has a copy of one lock."""
+    lock, process = case.wanted_lock(key), case.processes[key[0]]
+    if lock is None or not process.forked:
+        return False
+    siblings = (row.pid for row in case.processes.values() if row.ppid == process.ppid and row.forked and row.pid != key[0])
+    wanted = (case.wanted_lock((pid, pid)) for pid in siblings)
+    return any(other is not None and other.rpartition(":")[2] == lock.rpartition(":")[2] for other in wanted)
 
 
 def _in_native_barrier(case: Case, key: ThreadKey) -> bool:

@@ -66,8 +66,14 @@ def _strangers(case: Case, objects: Iterable[KernelObject], *, writes: bool) -> 
 def _is_named(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[Target]) -> bool:
     """The kernel names the processes, and in each of them there is but one thread that could act."""
     named = _threads(ends)
-    alone = all(_acts_alone(case, key, end) for end in named)
+    alone = all(_acts_alone(case, key, end) for end in named) and not _others_have(case, key, objects, named)
     return bool(ends) and alone and all(item.kind in ("pipe", "socket") for item in objects)
+
+
+def _others_have(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[ThreadKey]) -> bool:
+    """Living processes that have the other end of a socket as well, say by a fork, and might use it."""
+    pids = {handle.pid for item in objects for handle in case.holders.get(item.peer or "", ())}
+    return any(case.is_alive(pid) for pid in pids - {key[0]} - {pid for pid, _ in ends})
 
 
 def _acts_alone(case: Case, key: ThreadKey, end: ThreadKey) -> bool:
