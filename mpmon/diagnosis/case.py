@@ -169,12 +169,12 @@ class Case(Tables):
         """Locks of other processes on files that a process has open, and did not get from them by a fork."""
         files = self.held_by.get(pid, frozenset())
         locks = [item for item in self.locked_files if pid not in item.holders and item.id in files]
-        return [item for item in locks if not (self.is_forked(pid) and self._same_descriptor(pid, item))]
+        return [item for item in locks if not (self.is_forked(pid) and self._has_from_parent(pid, item))]
 
-    def _same_descriptor(self, pid: int, item: KernelObject) -> bool:
-        """It has the file under the number under which a holder has it."""
-        rows = self.holders.get(item.id, ())
-        return bool({row.fd for row in rows if row.pid == pid} & {row.fd for row in rows if row.pid in item.holders})
+    def _has_from_parent(self, pid: int, item: KernelObject) -> bool:
+        """Its parent has the file too, under the same number: what two children have each opened for itself it has not."""
+        rows, parent = self.holders.get(item.id, ()), self.processes[pid].ppid
+        return bool({row.fd for row in rows if row.pid == pid} & {row.fd for row in rows if row.pid == parent})
 
     # Who moves
 
