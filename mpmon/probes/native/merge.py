@@ -1,0 +1,57 @@
+"""Frames of Python and of C in one list, in the order in which they called each other.
+
+Each time the interpreter's loop is entered there is one frame of it in C, and the Python frames that run in it follow one
+another up to the one with which it was entered; before Python 3.11 that is each.  So the runs of Python frames stand where
+the loops stand.  If there are not as many of the one as of the other, the two were not read of the same moment, or one of them
+is not whole: then they are shown apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from mpmon.probes.native.rows import NativeFrame
+
+LOOPS = frozenset({"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"})
+"""The interpreter's loop, now and before Python 3.6."""
+
+Python = TypeVar("Python")
+
+
+class Merged(NamedTuple, Generic[Python]):
+    """Frames innermost first."""
+
+    frames: tuple[Python | NativeFrame, ...]
+    agrees: bool
+    """False where the Python frames just stand before the others."""
+
+
+def merged(native: Sequence[NativeFrame], python: Sequence[Python], entries: Sequence[bool]) -> Merged[Python]:
+    """Both in one list. `entries` tells of each Python frame whether the loop was entered with it."""
+    runs = list(_runs(python, entries))
+    if sum(map(is_loop, native)) != len(runs):
+        return Merged((*python, *native), agrees=False)
+    found: list[Python | NativeFrame] = []
+    for frame in native:
+        if is_loop(frame):
+            found += runs.pop(0)
+        else:
+            found.append(frame)
+    return Merged(tuple(found), agrees=True)
+
+
+def is_loop(frame: NativeFrame) -> bool:
+    """It is the interpreter's loop, or a part of it that the compiler moved away."""
+    return frame.function is not None and frame.function.partition(".")[0] in LOOPS
+
+
+def _runs(python: Sequence[Python], entries: Sequence[bool]) -> Iterator[list[Python]]:
+    run: list[Python] = []
+    for frame, is_entry in zip(python, entries, strict=True):
+        run.append(frame)
+        if is_entry:
+            yield run
+            run = []
+    if run:
+        yield run
