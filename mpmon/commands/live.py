@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mpmon.probes.files import Proc
     from mpmon.probes.flight_recorder import FlightRecorder
+    from mpmon.session.natives import NativeLooks
     from mpmon.session.recording import Recorder
     from mpmon.session.sampler import Sampler
     from mpmon.session.watch import LiveWatch
@@ -101,8 +102,17 @@ def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink) -> LiveWat
     def make_sampler(now: Callable[[], float]) -> Sampler:
         return _sampler(given, pid, found, now, eager=sink == "report")
 
+    def make_natives(now: Callable[[], float]) -> NativeLooks:
+        from mpmon.probes.files import Proc
+        from mpmon.session.natives import NativeLooks
+
+        return NativeLooks(Proc(aside=found.proc.aside), now, always=given.stacks == "native")
+
     reel = Reel() if sink == "screen" else None
-    return LiveWatch(make_sampler, interval=given.interval, recorder=found.recorder, reel=reel)
+    return LiveWatch(
+        make_sampler, interval=given.interval, recorder=found.recorder, reel=reel,
+        make_natives=make_natives if sink == "report" and given.stacks != "never" else None,
+    )  # fmt: skip
 
 
 def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float], *, eager: bool) -> Sampler:
@@ -122,6 +132,6 @@ def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float]
         hosted(proc, ShimProbe, "shim", eager=eager),
     )
     return Sampler(
-        proc, pid, now=now, host=os.uname().nodename, stacks=given.stacks, eager=eager,
+        proc, pid, now=now, host=os.uname().nodename, stacks="never" if given.stacks == "never" else "auto", eager=eager,
         seconds=given.seconds if eager else math.inf, flight_recorder=found.flight_recorder, side_probes=side_probes,
     )  # fmt: skip

@@ -97,7 +97,10 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         "--interval", type=seconds, default=1.0, metavar="SECONDS", help="between two rounds (default 1)"
     )
     parser.add_argument(
-        "--stacks", choices=("auto", "never"), default="auto", help="never: ask no process for its stacks"
+        "--stacks",
+        choices=("auto", "native", "never"),
+        default="auto",
+        help="native: in a report the C and C++ frames of suspects too; never: ask no process for its stacks",
     )
     parser.add_argument("--readonly", action=argparse.BooleanOptionalAction, default=False, help="offer no signals")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto",

@@ -113,6 +113,8 @@ class _DumpFrame(msgspec.Struct):
     filename: str | None = None
     line: int = 0
     locals: list[_Local] | None = None
+    is_entry: bool = False
+    is_shim_entry: bool = False
 
 
 class _DumpThread(msgspec.Struct):
@@ -390,6 +392,7 @@ def _frame(frame: _DumpFrame, place: tuple[int, int], numbers: Numbers) -> Frame
         plain={item.name: zlib.crc32((item.repr or "").encode()) for item in plain} or None,
         trend=numbers.trend((*place, frame.name), plain) or None,
         known=_known(frame) or None,
+        is_entry=frame.is_entry or frame.is_shim_entry,
     )
 
 

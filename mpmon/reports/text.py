@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 
 from msgspec import structs
 
-from mpmon.diagnosis import holding
+from mpmon.diagnosis import holding, merging
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.words import age
-from mpmon.model import Frame, Process, Snapshot
+from mpmon.model import Frame, NativeFrame, Process, Snapshot
 from mpmon.printable import command_line, in_ascii, written_out
 from mpmon.reports import sharing
 
 MOST_FRAMES = 12
 """Frames of a suspect that are printed."""
 
+MOST_MERGED = 32
+"""The same where frames of C are among them."""
+
+LONGEST_NAME = 100
+"""Letters of a C++ function."""
+
 MOST_WAITERS = 8
+
+_INTERPRETER = re.compile(r"^(lib)?python\d")
+"""Files whose frames are Python's own machinery."""
 
 MOST_DEPTH = 20
 """Processes that are further down the tree are drawn at this place of it."""
@@ -100,6 +110,11 @@ def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
     if suspect.dead:
         yield f"  {suspect.role} (pid {suspect.pid}) is dead: {suspect.end or 'ended'}"
         return
+    merged = merging.merged_thread(snapshot, suspect.pid, suspect.tid)
+    if merged and merged.native.frames:
+        yield f"  {suspect.role} (pid {suspect.pid}) blocks the others, in {suspect.thread}, C and C++ frames marked with |:"
+        yield from _all_frames(merged)
+        return
     stack = next((row for row in snapshot.stacks if (row.pid, row.tid) == (suspect.pid, suspect.tid)), None)
     yield f"  {suspect.role} (pid {suspect.pid}) blocks the others, in {suspect.thread}{':' if stack else ''}"
     if stack:
@@ -109,6 +124,44 @@ def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
             yield from (f"        - {note}" for note in notes.get(at, ()))
         if len(frames) > MOST_FRAMES:
             yield f"      … {len(frames) - MOST_FRAMES} more"
+
+
+def _all_frames(thread: merging.Thread) -> Iterator[str]:
+    """Frames of Python and of C; the interpreter's own tell nothing, and those of a library lead to Python's."""
+    shown = [
+        frame for frame in _own(thread) if not isinstance(frame, NativeFrame) or not _INTERPRETER.search(_file(frame))
+    ]
+    for frame in shown[:MOST_MERGED]:
+        yield f"      | {native_text(frame)}" if isinstance(frame, NativeFrame) else f"      {frame_text(frame)}"
+    if len(shown) > MOST_MERGED:
+        yield f"      … {len(shown) - MOST_MERGED} more"
+    if not thread.agrees:
+        yield "      (the two do not fit together: the frames of Python stand before the others)"
+    if not thread.native.is_complete:
+        yield f"      (no more of C: {thread.native.why or thread.native.end})"
+
+
+def _own(thread: merging.Thread) -> Iterator[Frame | NativeFrame]:
+    """Without what a forked child shows of its parent."""
+    own = list(own_frames(thread.python)) if thread.python else []
+    is_forked = thread.python is not None and len(own) < len(thread.python.frames)
+    for frame in thread.frames:
+        yield frame
+        if is_forked and thread.agrees and frame is own[-1]:
+            return
+
+
+def native_text(frame: NativeFrame) -> str:
+    """`c10d::Work::wait (libtorch_cpu.so)`, or `libcuda.so.1+0x2a3ff` where the library does not tell."""
+    file = _file(frame)
+    guess = "" if frame.is_certain else ", found by searching"
+    if frame.name:
+        return f"{_cut(frame.name, LONGEST_NAME)} ({file}{guess})"
+    return f"{file or 'code in no file'}+{frame.offset:#x}" + (f" ({guess[2:]})" if guess else "")
+
+
+def _file(frame: NativeFrame) -> str:
+    return (frame.library or "").removesuffix(" (deleted)").rpartition("/")[2]
 
 
 def frame_text(frame: Frame) -> str:

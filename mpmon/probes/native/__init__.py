@@ -15,8 +15,8 @@ of one moment.  One that ran is read once more, and then refused.  Running threa
 
 Rooms: `standing` asks the kernel; `space` knows which file lies where in the process, `image` what is in a file, `cfi` and
 `dwarf` read frame information; `unwind` goes from a frame to its caller, `lost` finds one to which nothing leads, by what
-`calls` says of the code; `climb` goes all the way; `names` makes symbols readable; `merge` puts the frames of Python between
-those of C; `look` does all of it for one process and makes the `rows`; `effort` bounds it; `machines` holds what differs from
+`calls` says of the code; `climb` goes all the way; `names` makes symbols readable; `look` does all of
+it for one process and makes the rows, with the values of `outcomes`; `effort` bounds it; `machines` holds what differs from
 one processor to the other.
 
 On x86-64 all of it works.  On aarch64 there is frame information alone: the kernel does not tell the link register, so a
@@ -28,7 +28,5 @@ lie on a server that does not answer, so a look is a call that may hang (`mpmon.
 """
 
 from mpmon.probes.native.look import native_stacks
-from mpmon.probes.native.merge import Merged, merged
-from mpmon.probes.native.rows import NativeFrame, NativeStack
 
-__all__ = ["Merged", "NativeFrame", "NativeStack", "merged", "native_stacks"]
+__all__ = ["native_stacks"]

@@ -12,7 +12,7 @@ import struct
 
 from mpmon.probes.native.dwarf import WORD
 from mpmon.probes.native.effort import Effort
-from mpmon.probes.native.rows import JUMPS_TO_IT, MAY_BE, NAMES_IT
+from mpmon.probes.native.outcomes import JUMPS_TO_IT, MAY_BE, NAMES_IT
 from mpmon.probes.native.space import Space
 from mpmon.probes.native.unwind import Unwind
 

@@ -8,7 +8,7 @@ from mpmon.probes.native.calls import Calls
 from mpmon.probes.native.dwarf import Registers, Unknown
 from mpmon.probes.native.effort import Effort, Spent
 from mpmon.probes.native.lost import Caller, Search
-from mpmon.probes.native.rows import BOUNDED, FRAME_INFORMATION, LOST, REGISTERS, START
+from mpmon.probes.native.outcomes import BOUNDED, FRAME_INFORMATION, LOST, REGISTERS, START
 from mpmon.probes.native.space import Space, Stack
 from mpmon.probes.native.standing import Standing
 from mpmon.probes.native.unwind import NoWay, Start, Unwind

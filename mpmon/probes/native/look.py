@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
+from mpmon.model import NativeFrame, NativeStack
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.maps import areas
@@ -14,7 +15,7 @@ from mpmon.probes.native.effort import Effort
 from mpmon.probes.native.image import Library
 from mpmon.probes.native.machines import Machine, machine_of
 from mpmon.probes.native.names import names_of
-from mpmon.probes.native.rows import BOUNDED, MOVED, REFUSED, NativeFrame, NativeStack
+from mpmon.probes.native.outcomes import BOUNDED, MOVED, REFUSED
 from mpmon.probes.native.space import Code, Space
 from mpmon.probes.native.standing import NotStanding, counters, standing
 

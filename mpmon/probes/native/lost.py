@@ -18,7 +18,7 @@ from mpmon.probes.native.cfi import Rules
 from mpmon.probes.native.dwarf import WORD, BadFrames, Registers, Unknown, evaluated
 from mpmon.probes.native.effort import Effort
 from mpmon.probes.native.machines import Machine
-from mpmon.probes.native.rows import FRAME_POINTER, JUMPS_TO_IT, MAY_BE, PROLOGUE, SEARCH
+from mpmon.probes.native.outcomes import FRAME_POINTER, JUMPS_TO_IT, MAY_BE, PROLOGUE, SEARCH
 from mpmon.probes.native.space import Space, Stack
 from mpmon.probes.native.unwind import NoWay, Start, Unwind
 

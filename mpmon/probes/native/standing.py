@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mpmon.probes.files import Proc
-from mpmon.probes.native.rows import REFUSED, RUNNING
+from mpmon.probes.native.outcomes import REFUSED, RUNNING
 
 
 class Standing(NamedTuple):

@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from mpmon.model import NativeStack
 from mpmon.probes.files import Proc
 from mpmon.probes.maps import areas
 from mpmon.probes.memory import Memory
-from mpmon.probes.native import NativeStack, native_stacks
+from mpmon.probes.native import native_stacks
 from mpmon.probes.native.climb import Climb, Climber
 from mpmon.probes.native.effort import Effort
 from mpmon.probes.native.machines import X86_64
-from mpmon.probes.native.rows import MOVED, RUNNING
+from mpmon.probes.native.outcomes import MOVED, RUNNING
 from mpmon.probes.native.space import Space
 from mpmon.probes.native.standing import standing
 

@@ -12,7 +12,7 @@ from mpmon.probes.native.cfi import Function, Rules, rules_at
 from mpmon.probes.native.climb import Climb, Climber
 from mpmon.probes.native.effort import Effort
 from mpmon.probes.native.machines import AARCH64, X86_64, machine_of
-from mpmon.probes.native.rows import FRAME_INFORMATION, LOST, START
+from mpmon.probes.native.outcomes import FRAME_INFORMATION, LOST, START
 from mpmon.probes.native.standing import Standing
 from tests.probes.garbage import maps_line
 

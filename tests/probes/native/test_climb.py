@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from mpmon.model import NativeStack
 from mpmon.probes import door
 from mpmon.probes.files import Proc
-from mpmon.probes.native import NativeStack, look, native_stacks, space, standing
+from mpmon.probes.native import look, native_stacks, space, standing
 from mpmon.probes.native.image import known_image
-from mpmon.probes.native.rows import (
+from mpmon.probes.native.outcomes import (
     BOUNDED,
     FRAME_POINTER,
     LOST,

@@ -23,7 +23,7 @@ from mpmon.probes.native.climb import Climb, Climber
 from mpmon.probes.native.effort import Effort
 from mpmon.probes.native.image import Bytes, Library, image_of
 from mpmon.probes.native.machines import AARCH64, X86_64
-from mpmon.probes.native.rows import BOUNDED, LOST, REGISTERS, START
+from mpmon.probes.native.outcomes import BOUNDED, LOST, REGISTERS, START
 from mpmon.probes.native.space import Space
 from mpmon.probes.native.standing import Standing
 from tests.probes.garbage import GarbageMemory, maps_line

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from mpmon.diagnosis.merging import merged
+from mpmon.model import NativeFrame
 from mpmon.probes.aside import Aside
 from mpmon.probes.files import Proc
-from mpmon.probes.native import NativeFrame, merged, native_stacks
-from mpmon.probes.native.rows import START
+from mpmon.probes.native import native_stacks
+from mpmon.probes.native.outcomes import START
 from mpmon.probes.stacks import find_py_spy
 from tests.probes.native.looks import assert_same_as_gdb, functions, look, only_x86_64, process, python
 

@@ -9,30 +9,28 @@ is not whole: then they are shown apart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from mpmon.probes.native.rows import NativeFrame
+from mpmon.model import Frame, NativeFrame, NativeStack, Snapshot, Stack
 
 LOOPS = frozenset({"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"})
 """The interpreter's loop, now and before Python 3.6."""
 
-Python = TypeVar("Python")
 
-
-class Merged(NamedTuple, Generic[Python]):
+class Merged(NamedTuple):
     """Frames innermost first."""
 
-    frames: tuple[Python | NativeFrame, ...]
+    frames: tuple[Frame | NativeFrame, ...]
     agrees: bool
     """False where the Python frames just stand before the others."""
 
 
-def merged(native: Sequence[NativeFrame], python: Sequence[Python], entries: Sequence[bool]) -> Merged[Python]:
+def merged(native: Sequence[NativeFrame], python: Sequence[Frame], entries: Sequence[bool]) -> Merged:
     """Both in one list. `entries` tells of each Python frame whether the loop was entered with it."""
     runs = list(_runs(python, entries))
     if sum(map(is_loop, native)) != len(runs):
         return Merged((*python, *native), agrees=False)
-    found: list[Python | NativeFrame] = []
+    found: list[Frame | NativeFrame] = []
     for frame in native:
         if is_loop(frame):
             found += runs.pop(0)
@@ -41,13 +39,34 @@ def merged(native: Sequence[NativeFrame], python: Sequence[Python], entries: Seq
     return Merged(tuple(found), agrees=True)
 
 
+class Thread(NamedTuple):
+    """One thread whose frames of C were read."""
+
+    native: NativeStack
+    python: Stack | None
+    frames: tuple[Frame | NativeFrame, ...]
+    """All, innermost first."""
+    agrees: bool
+    """False where those of Python just stand before the others."""
+
+
+def merged_thread(snapshot: Snapshot, pid: int, tid: int | None) -> Thread | None:
+    """All frames of a thread; `None` where those of C were not read."""
+    native = next((row for row in snapshot.native_stacks if (row.pid, row.tid) == (pid, tid)), None)
+    if native is None:
+        return None
+    python = next((row for row in snapshot.stacks if (row.pid, row.tid) == (pid, tid)), None)
+    frames = python.frames if python else ()
+    return Thread(native, python, *merged(native.frames, frames, [frame.is_entry for frame in frames]))
+
+
 def is_loop(frame: NativeFrame) -> bool:
     """It is the interpreter's loop, or a part of it that the compiler moved away."""
     return frame.function is not None and frame.function.partition(".")[0] in LOOPS
 
 
-def _runs(python: Sequence[Python], entries: Sequence[bool]) -> Iterator[list[Python]]:
-    run: list[Python] = []
+def _runs(python: Sequence[Frame], entries: Sequence[bool]) -> Iterator[list[Frame]]:
+    run: list[Frame] = []
     for frame, is_entry in zip(python, entries, strict=True):
         run.append(frame)
         if is_entry:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mpmon.probes.native import NativeFrame, merged
+from mpmon.diagnosis.merging import merged
+from mpmon.model import NativeFrame
 
 
 def c(function: str | None) -> NativeFrame:
