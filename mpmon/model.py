@@ -90,8 +90,8 @@ class Process(Row, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """A zombie, or about to vanish."""
-        return self.state in "ZX"
+        """A zombie, or about to vanish; not where only its first thread has ended, and others go on."""
+        return self.state in "ZX" and self.threads < 2
 
     @property
     def stopped(self) -> bool:
@@ -285,6 +285,10 @@ class Frame(Row, frozen=True, kw_only=True):
     """The interpreter's loop in C was entered with it; false for all frames of a stack where nobody told."""
 
 
+PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"
+"""Who reads stacks."""
+
+
 class Stack(Row, frozen=True, kw_only=True):
     """Python frames of one thread, innermost first."""
 
@@ -296,8 +300,10 @@ class Stack(Row, frozen=True, kw_only=True):
     """`threading.get_ident()`, the pthread id."""
     frames: tuple[Frame, ...]
     active: bool = False
-    """py-spy saw it running."""
+    """It was seen running."""
     owns_gil: bool = False
+    reader: str = PY_SPY
+    """`BOTH` where two readers have found the same calls and lines."""
     exact: bool = True
     """False when the thread ran while it was read, so that frames of different moments may be mixed."""
     turns: tuple[Turn, ...] | None = None

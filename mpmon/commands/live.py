@@ -132,6 +132,6 @@ def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float]
         hosted(proc, ShimProbe, "shim", eager=eager),
     )
     return Sampler(
-        proc, pid, now=now, host=os.uname().nodename, stacks="never" if given.stacks == "never" else "auto", eager=eager,
+        proc, pid, now=now, host=os.uname().nodename, stacks="auto" if given.stacks == "native" else given.stacks, eager=eager,
         seconds=given.seconds if eager else math.inf, flight_recorder=found.flight_recorder, side_probes=side_probes,
     )  # fmt: skip

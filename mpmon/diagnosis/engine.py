@@ -15,6 +15,7 @@ from itertools import islice
 import msgspec
 
 from mpmon.diagnosis.advice import further_advice
+from mpmon.diagnosis.basis import agreement
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Unchecked, Verdict
 from mpmon.diagnosis.gaps import hides_call, rests_on_facts, unchecked
@@ -253,7 +254,8 @@ def _finding(knot: Knot) -> Finding:
         chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)), advice=claim.advice,
         since=knot.since(),
     )  # fmt: skip
-    return msgspec.structs.replace(found, advice=(*found.advice, *further_advice(knot.case, found)))
+    evidence = (*found.evidence, *agreement(found, knot.case.stacks))
+    return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(knot.case, found)))
 
 
 def _with_end(case: Case, suspect: Suspect) -> Suspect:
@@ -323,8 +325,11 @@ def _is_ripe(knot: Knot) -> bool:
     patience = PATIENCE_S if knot.is_frozen else RUNNING_PATIENCE_S
     if case.history.watched_s < MIN_WATCH_S or knot.stood_s < patience:
         return False
-    ends = [at for gone in knot.gone if (at := case.ended_at(gone.pid)) is not None]
-    if any(case.now - at < NOTICED_AFTER_S for at in ends):
+    # Who tries again and again may get at its next attempt what anybody gave back that has just ended.
+    polls = not knot.closed.exact and knot.motion() is Motion.NAPPING
+    anybody = [*case.processes, *(row.pid for row in case.snapshot.exits)]
+    ended = anybody if polls else [gone.pid for gone in knot.gone]
+    if any(case.now - at < NOTICED_AFTER_S for pid in ended if (at := case.ended_at(pid)) is not None):
         return False
     need = knot.graph.node(knot.goal).need
     if knot.is_goal or case.standing(knot.goal).kind in _ENDS or (need and need.polled):

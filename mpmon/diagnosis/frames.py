@@ -89,6 +89,16 @@ def inner_machinery(stack: Stack) -> Iterator[Frame]:
         yield frame
 
 
+def called_by_user(stack: Stack) -> bool:
+    """What it stands in was called by the user's code, through the standard library at most."""
+    for frame in own_frames(stack):
+        if is_user(frame.file):
+            return True
+        if not _STANDARD.search(frame.file):
+            return False
+    return False
+
+
 def has(stack: Stack, file_end: str, functions: Iterable[str]) -> bool:
     """Whether any frame is one of these functions."""
     wanted = frozenset(functions)

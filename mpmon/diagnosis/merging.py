@@ -8,7 +8,7 @@ is not whole: then they are shown apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mpmon.model import Frame, NativeFrame, NativeStack, Snapshot, Stack
@@ -25,9 +25,9 @@ class Merged(NamedTuple):
     """False where the Python frames just stand before the others."""
 
 
-def merged(native: Sequence[NativeFrame], python: Sequence[Frame], entries: Sequence[bool]) -> Merged:
-    """Both in one list. `entries` tells of each Python frame whether the loop was entered with it."""
-    runs = list(_runs(python, entries))
+def merged(native: Sequence[NativeFrame], python: Sequence[Frame]) -> Merged:
+    """Both in one list."""
+    runs = list(_runs(python))
     if sum(map(is_loop, native)) != len(runs):
         return Merged((*python, *native), agrees=False)
     found: list[Frame | NativeFrame] = []
@@ -57,7 +57,7 @@ def merged_thread(snapshot: Snapshot, pid: int, tid: int | None) -> Thread | Non
         return None
     python = next((row for row in snapshot.stacks if (row.pid, row.tid) == (pid, tid)), None)
     frames = python.frames if python else ()
-    return Thread(native, python, *merged(native.frames, frames, [frame.is_entry for frame in frames]))
+    return Thread(native, python, *merged(native.frames, frames))
 
 
 def is_loop(frame: NativeFrame) -> bool:
@@ -65,11 +65,11 @@ def is_loop(frame: NativeFrame) -> bool:
     return frame.function is not None and frame.function.partition(".")[0] in LOOPS
 
 
-def _runs(python: Sequence[Frame], entries: Sequence[bool]) -> Iterator[list[Frame]]:
+def _runs(python: Iterable[Frame]) -> Iterator[list[Frame]]:
     run: list[Frame] = []
-    for frame, is_entry in zip(python, entries, strict=True):
+    for frame in python:
         run.append(frame)
-        if is_entry:
+        if frame.is_entry:
             yield run
             run = []
     if run:

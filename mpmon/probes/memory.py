@@ -13,11 +13,13 @@ be killed: by the first byte of proc_pid_environ(5).
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from types import TracebackType
 
@@ -28,6 +30,12 @@ from mpmon.probes.silence import silent_devices
 
 READ_LIMIT = 1 << 16
 """The longest single read, bytes."""
+
+PIECES_LIMIT = 1 << 24
+"""Bytes that are read at once of many pieces."""
+
+MOST_PIECES = 1024
+"""Of one system call: IOV_MAX."""
 
 PAGE_BITS = 12
 """The smallest page there is; to know of less than a page is only slower."""
@@ -78,7 +86,7 @@ class Memory:
         try:
             if self._copies is None or self._present.issuperset(pages):
                 return os.pread(self._descriptor, size, address)
-            if self._untouchable and any(start < address + size and address < end for start, end in self._untouchable):
+            if self._untouchable and self._is_untouchable(address, size):
                 return b""
             text = self._copies.bytes_at(address, size)
         except OSError:
@@ -86,6 +94,30 @@ class Memory:
         if pages[1] - pages[0] <= 1 and len(text) == size:
             self._present.update(pages)
         return text
+
+    def pieces(self, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+        """What lies at these addresses, each with its size, read in as few system calls as can be.
+
+        Empty where a piece cannot be read in full, or where all of them before it have `PIECES_LIMIT` bytes.
+        """
+        found = [b""] * len(wanted)
+        readable: list[int] = []
+        left = PIECES_LIMIT
+        for place, (address, size) in enumerate(wanted):
+            is_possible = 0 < size <= READ_LIMIT and size <= left and 0 < address < 1 << 63
+            if is_possible and not (self._untouchable and self._is_untouchable(address, size)):
+                readable.append(place)
+                left -= size
+        if self._copies is None:
+            for place in readable:
+                found[place] = self.read(*wanted[place]) or b""
+        else:
+            for place, text in self._copies.pieces(wanted, readable):
+                found[place] = text
+        return found
+
+    def _is_untouchable(self, address: int, size: int) -> bool:
+        return any(start < address + size and address < end for start, end in self._untouchable)
 
     def unpack(self, layout: str, address: int) -> tuple[int, ...] | None:
         """Integers in the layout of `struct`, native byte order without padding."""
@@ -111,10 +143,10 @@ class _Copies:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._call = _process_vm_readv()
-        self._pieces = ctypes.create_string_buffer(self.PIECES.size)
+        self._pieces = ctypes.create_string_buffer(self.PIECES.size // 2 * (1 + MOST_PIECES))
         self._to = ctypes.addressof(self._pieces)
         self._from = self._to + self.PIECES.size // 2
-        self._room = ctypes.create_string_buffer(0)
+        self._room = ctypes.create_string_buffer(READ_LIMIT)
 
     def bytes_at(self, address: int, size: int) -> bytes:
         """Up to `size` bytes; fewer where memory ends.
@@ -130,6 +162,34 @@ class _Copies:
         if count < 0:
             raise OSError(ctypes.get_errno(), "memory cannot be read")
         return ctypes.string_at(room, count)
+
+    def pieces(self, wanted: Sequence[tuple[int, int]], places: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Those of the pieces at these places of the list that can be read in full, with their place."""
+        begin = 0
+        while begin < len(places):
+            batch = places[begin : begin + MOST_PIECES]
+            text = self._batch([word for place in batch for word in wanted[place]])
+            at = 0
+            for place in batch:
+                end = at + wanted[place][1]
+                if end > len(text):
+                    # This one cannot be read; the call has ended there, or within it.
+                    begin += 1
+                    break
+                yield place, text[at:end]
+                at = end
+                begin += 1
+
+    def _batch(self, pieces: list[int]) -> bytes:
+        """Addresses and sizes in turn; what was read of them, one after the other, before one that cannot be read."""
+        size = sum(pieces[1::2])
+        if size > len(self._room):
+            self._room = ctypes.create_string_buffer(size)
+        room = ctypes.addressof(self._room)
+        count = len(pieces) // 2
+        struct.pack_into(f"={2 * count + 2}Q", self._pieces, 0, room, size, *pieces)
+        copied = self._call(self._pid, self._to, 1, self._from, count, 0)
+        return ctypes.string_at(room, copied) if copied > 0 else b""
 
 
 @lru_cache(maxsize=1)
@@ -188,10 +248,14 @@ class Touched:
         if self._descriptor is not None:
             os.close(self._descriptor)
 
-    def within(self, area: Area) -> Iterator[tuple[int, int]]:
-        """Ranges of addresses, first and the one after the last, that hold something."""
+    def within(self, area: Area, until: float = math.inf) -> Iterator[tuple[int, int]]:
+        """Ranges of addresses, first and the one after the last, that hold something; of a mapping of terabytes, as ASAN makes
+        one, only those that are found until this moment of time.monotonic().
+        """
         step = self.PAGES * mmap.PAGESIZE
         for start in range(area.start, area.end, step):
+            if time.monotonic() > until:
+                return
             yield from self._of(start, min(start + step, area.end))
 
     def _of(self, start: int, end: int) -> Iterator[tuple[int, int]]:

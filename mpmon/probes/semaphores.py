@@ -62,6 +62,9 @@ def semaphore_uses(proc: Proc, pid: int, names: frozenset[str]) -> tuple[tuple[S
     return rows, Unknown(table="semaphores", pid=pid, reason=search.problem) if search.problem else None
 
 
+TOO_MUCH = "too much memory to search it all"
+
+
 class _Search:
     """One search through the private memory of one process."""
 
@@ -95,16 +98,19 @@ class _Search:
         deadline = time.monotonic() + DEADLINE_S
         left = SEARCH_LIMIT
         for area in self._private:
-            for start, end in self._touched.within(area):
+            for start, end in self._touched.within(area, deadline):
                 for position in range(start, end, CHUNK):
                     if left <= 0 or time.monotonic() > deadline:
-                        self.problem = "too much memory to search it all"
+                        self.problem = TOO_MUCH
                         return
                     chunk = self._memory.read_some(position, min(CHUNK, end - position))
                     if not chunk:
                         break
                     left -= len(chunk)
                     yield position, chunk
+            if time.monotonic() > deadline:
+                self.problem = TOO_MUCH
+                return
 
     def _use(self, address: int, name: str) -> SemaphoreUse | None:
         text = self._memory.read(address, _OBJECT.size)

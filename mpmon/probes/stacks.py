@@ -1,24 +1,22 @@
-"""Python frames of every thread, by py-spy.
+"""Python frames of every thread, by mpmon's own reader of interpreters, and by py-spy.
 
-Called once a process, because `py-spy dump --json --subprocesses` returns only the parent and one unreadable child fails
-the whole call (py-spy 0.4.3).
+Our own reads what it knows exactly, CPython 3.10 to 3.14 with the GIL, in about a millisecond (`interpreter.reader`); of any
+other interpreter it says why not, and py-spy is asked.
+
+py-spy is called once a process, because `py-spy dump --json --subprocesses` returns only the parent and one unreadable child
+fails the whole call (py-spy 0.4.3).
 Always `--nonblocking`: the default stops the target for 1 to 4 ms a dump and can leave it stopped.
 For a thread whose counters did not move during the dump the frames are exact; otherwise frames of different moments may
 be mixed, and the row says so.
 
 A job that was started with `mpmon run --dump-stacks` is asked to write its stacks down where py-spy fails.
 
-Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS` and `KNOWN_WORDS`.
-Only a digest of the objects' identities is kept of the others: their values are the user's, not ours.
-
-A dump costs about 10 ms of CPU, so the sampler asks for one only when a process that stands still moved in between.
+A dump of py-spy costs about 10 ms of CPU, so the sampler asks for one only when a process that stands still moved in between.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import math
 import os
 import resource
 import selectors
@@ -27,21 +25,21 @@ import subprocess
 import sys
 import sysconfig
 import time
-import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
 
 import msgspec
 
-from mpmon.model import NOT_PYTHON, Frame, Stack, Unknown
-from mpmon.probes.aside import Unanswered
+from mpmon.model import BOTH, NOT_PYTHON, Stack, Unknown
+from mpmon.probes.aside import Unanswered, in_turn
+from mpmon.probes.calls import Call, Numbers, bounded, rows
 from mpmon.probes.door import Refused
 from mpmon.probes.files import Proc
-from mpmon.probes.memory import may_be_read, word_at
-from mpmon.probes.namespaces import Namespace
+from mpmon.probes.interpreter.reader import RAN_ON, Reading, read_stacks
+from mpmon.probes.interpreter.tids import ThreadIds, run_counters
+from mpmon.probes.memory import may_be_read
 from mpmon.probes.rights import why_unreadable
 from mpmon.probes.shim.stacks import ask_at
 
@@ -55,6 +53,12 @@ TORN, ATTEMPTS = "Failed to get stack traces", 3
 """What py-spy says of frames that changed while it followed them, as those of a loop of short calls do (measured: up to one
 dump of five); it is asked again at once, so often in all.
 """
+
+TOO_FAST = (TORN, RAN_ON)
+"""What either reader says of such frames."""
+
+OPINIONS = 3
+"""So often both readers read before they are said to differ."""
 
 PARALLEL = 2
 """Dumps at a time: more would take CPU from the job."""
@@ -70,52 +74,6 @@ LIMITS = {resource.RLIMIT_AS: 1 << 29, resource.RLIMIT_CORE: 0}
 what it has read of the job is not left in a file.
 """
 
-MAX_FRAMES = 400
-"""Frames of one thread that are kept, the innermost and the outermost halves."""
-
-KNOWN_LOCALS: dict[str, frozenset[str]] = {
-    "_worker_loop": frozenset({"worker_id", "num_workers"}),
-    "_next_data": frozenset({"worker_id"}),
-    "_wrap": frozenset({"i"}),
-    "send": frozenset({"dst"}),
-    "recv": frozenset({"src"}),
-    "isend": frozenset({"dst"}),
-    "irecv": frozenset({"src"}),
-    **dict.fromkeys(
-        ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list"), frozenset({"src", "group_src"})
-    ),
-    **dict.fromkeys(("reduce", "gather", "gather_object"), frozenset({"dst", "group_dst"})),
-}
-"""Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
-torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""
-
-KNOWN_WORDS = {"init_process_group": "init_method"}
-"""The same of words: where the ranks meet, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`."""
-
-LONGEST_WORD = 200
-
-PLAIN_LENGTH, MOST_PLAIN = 60, 24
-"""Length of a value that counts as plain, and how many of one frame are digested."""
-
-KNOWN_NUMBERS = frozenset({"rank", "world_size"})
-"""Kept from any frame, when they are plain numbers: who a process is in a job that was started by hand."""
-
-
-class _Local(msgspec.Struct):
-    name: str
-    addr: int = 0
-    arg: bool = False
-    repr: str | None = None
-
-
-class _DumpFrame(msgspec.Struct):
-    name: str
-    filename: str | None = None
-    line: int = 0
-    locals: list[_Local] | None = None
-    is_entry: bool = False
-    is_shim_entry: bool = False
-
 
 class _DumpThread(msgspec.Struct):
     thread_name: str | None = None
@@ -123,7 +81,7 @@ class _DumpThread(msgspec.Struct):
     os_thread_id: int | None = None
     active: bool = False
     owns_gil: bool = False
-    frames: list[_DumpFrame] = []
+    frames: list[Call] = []
 
 
 class BadDump(ValueError):
@@ -134,10 +92,16 @@ _decoder = msgspec.json.Decoder(list[_DumpThread])
 
 
 class StackProbe:
-    """Runs py-spy, at most `PARALLEL` at a time, each with a deadline of its own."""
+    """Reads stacks; runs py-spy at most `PARALLEL` at a time, each with a deadline of its own."""
 
-    def __init__(self, proc: Proc, *, executable: str | None = None, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(
+        self, proc: Proc, *, by_itself: bool = False, executable: str | None = None, deadline_s: float = DEADLINE_S
+    ) -> None:
+        """`by_itself` leaves to py-spy only what it cannot read without."""
         self._proc = proc
+        self._by_itself = by_itself
+        self.dumps = 0
+        """How often py-spy was asked for a process so far."""
         self._executable = executable or find_py_spy()
         self._deadline_s = deadline_s
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -156,8 +120,14 @@ class StackProbe:
         wanted = list(pids)
         stacks: dict[int, tuple[Stack, ...]] = {}
         unknowns: dict[int, Unknown] = {}
+        if self._by_itself and wanted:
+            readings = in_turn(read_stacks, self._proc, {pid: {"taken_at": now()} for pid in wanted})
+            wanted = [pid for pid in wanted if not _take(pid, readings[pid], stacks, unknowns)]
         if self.problem:
-            return stacks, {pid: Unknown(table="stacks", pid=pid, reason=self.problem) for pid in wanted}
+            return stacks, unknowns | {pid: Unknown(table="stacks", pid=pid, reason=self.problem) for pid in wanted}
+        self.dumps += len(wanted)
+        if not wanted:
+            return stacks, unknowns
         with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
             try:
                 for pid, result in zip(wanted, pool.map(self._dump_one, wanted, repeat(now)), strict=False):
@@ -169,6 +139,42 @@ class StackProbe:
                 self.close()
                 raise
         return stacks, unknowns
+
+    def second(
+        self, pid: int, stacks: tuple[Stack, ...], tids: Collection[int], now: Callable[[], float]
+    ) -> tuple[tuple[Stack, ...], Unknown | None]:
+        """The stacks of a process that we have read ourselves, with those of `tids` read by py-spy as well.
+
+        Where py-spy does not tell the same of them, both read anew; in the end there are none, and why. Where it cannot be
+        asked, they are as they were.
+        """
+        for _ in range(OPINIONS):
+            before = run_counters(self._proc, pid)
+            others = self._others(pid, now)
+            if others is None:
+                return stacks, None
+            after = run_counters(self._proc, pid)
+            own = [row for row in stacks if row.tid in tids]
+            moved = {row.tid for row in own if not row.exact or before.get(row.tid) != after.get(row.tid)}
+            if all(_agree(row, others.get(row.ident), ran=row.tid in moved) for row in own):
+                return tuple(msgspec.structs.replace(row, reader=BOTH) if row in own else row for row in stacks), None
+            try:
+                stacks = read_stacks(self._proc, pid, now()).stacks or stacks
+            except OSError:
+                return stacks, None
+        return (), Unknown(table="stacks", pid=pid, reason="mpmon and py-spy do not read the same of its stacks")
+
+    def _others(self, pid: int, now: Callable[[], float]) -> dict[int | None, Stack] | None:
+        """What py-spy says, by pthread id; `None` where it says nothing."""
+        if self.problem:
+            return None
+        self.dumps += 1
+        taken_at, status, output, _ = self._ask(pid, now)
+        try:
+            rows = parse_dump(output, pid, taken_at, ThreadIds(self._proc, pid)) if status == 0 else ()
+        except BadDump:
+            return None
+        return {row.ident: row for row in rows} or None
 
     def forget(self, pid: int) -> None:
         """This process has ended."""
@@ -265,71 +271,24 @@ class StackProbe:
         return Unknown(table="stacks", pid=pid, reason=_first_sentence(words))
 
 
-class ThreadIds:
-    """The kernel's id of a Python thread, by what Python knows of it; it counts only if the process has such a thread.
-
-    Python keeps `native_thread_id` from 3.11 on.  Before, the id lies in glibc's thread control block, whose address the
-    pthread id is: `tid` of `struct pthread` (nptl/descr.h).  Both are ids of the process's own pid namespace.
-    """
-
-    TID_AT = 0x2D0
-    """Offset of `tid` on x86-64; on other machines only the main thread is found."""
-
-    def __init__(self, proc: Proc, pid: int) -> None:
-        self._proc, self._pid = proc, pid
-        self._namespace = Namespace(proc, pid)
-
-    def of(self, name: str, ident: int | None, native_id: int | None = None) -> int | None:
-        """The id, `None` where it cannot be told."""
-        if native_id is not None:
-            return self._namespace.thread(native_id)
-        found = self._from_memory(ident) if ident else None
-        return found or (self._pid if name == "MainThread" else None)
-
-    def _from_memory(self, ident: int) -> int | None:
-        try:
-            word = word_at(self._proc, self._pid, ident + self.TID_AT)
-            return None if word is None else self._namespace.thread(word)
-        except OSError:
-            return None
-
-
-class Numbers:
-    """The plain numbers in the frames of one process as they were at the last reading, to tell which of them grow.
-
-    They are kept here only, and only until the next reading.
-    """
-
-    def __init__(self) -> None:
-        self._before: dict[tuple[object, ...], float] = {}
-        self._now: dict[tuple[object, ...], float] = {}
-
-    def turn(self) -> None:
-        """The next reading begins."""
-        self._before, self._now = self._now, {}
-
-    def trend(self, call: tuple[object, ...], plain: Iterable[_Local]) -> dict[str, int]:
-        """`Frame.trend` of one call, which its thread, function and place tell from others."""
-        found: dict[str, int] = {}
-        for item in plain:
-            value = _number(item.repr or "")
-            if value is None:
-                continue
-            name = (*call, item.name)
-            self._now[name] = value
-            before = self._before.get(name, value)
-            if value != before:
-                found[item.name] = 1 if value > before else -1
-        return found
-
-
-def _number(text: str) -> float | None:
-    """`None` also for what is not a number, which is neither larger nor smaller than anything."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return None if math.isnan(value) else value
+def _take(
+    pid: int, reading: Reading | OSError, stacks: dict[int, tuple[Stack, ...]], unknowns: dict[int, Unknown]
+) -> bool:
+    """Note what our own reader found, or why there is nothing; false where py-spy may know more."""
+    if isinstance(reading, Unanswered):
+        unknowns[pid] = Unknown(table="stacks", pid=pid, reason=f"its memory cannot be read: {reading.strerror}")
+        return True
+    if isinstance(reading, OSError):
+        return False  # py-spy's failure, or the process itself, tells more
+    if reading.gone:
+        unknowns[pid] = Unknown(table="stacks", pid=pid, reason="ended", gone=True)
+    elif reading.refused:
+        return False
+    else:
+        stacks[pid] = reading.stacks
+    if reading.problem:
+        unknowns[pid] = Unknown(table="stacks", pid=pid, reason=reading.problem)
+    return True
 
 
 def parse_dump(
@@ -354,7 +313,7 @@ def parse_dump(
             thread_name=thread.thread_name or "",
             taken_at=taken_at,
             ident=thread.thread_id,
-            frames=_frames(_bounded(thread.frames), tid, numbers),
+            frames=rows(bounded(thread.frames), tid, numbers),
             active=thread.active,
             owns_gil=thread.owns_gil,
         )
@@ -369,72 +328,6 @@ def _tid(thread: _DumpThread, ids: ThreadIds | None) -> int | None:
     return ids.of(thread.thread_name or "", thread.thread_id, thread.os_thread_id)
 
 
-def _bounded(frames: list[_DumpFrame]) -> list[_DumpFrame]:
-    if len(frames) <= MAX_FRAMES:
-        return frames
-    half = MAX_FRAMES // 2
-    return frames[:half] + frames[-half:]
-
-
-def _frames(frames: list[_DumpFrame], tid: int, numbers: Numbers) -> tuple[Frame, ...]:
-    """Innermost first, as they come."""
-    return tuple(_frame(frame, (tid, len(frames) - at), numbers) for at, frame in enumerate(frames))
-
-
-def _frame(frame: _DumpFrame, place: tuple[int, int], numbers: Numbers) -> Frame:
-    plain = _plain(frame)
-    return Frame(
-        function=_once(frame.name),
-        file=_once(frame.filename or ""),
-        line=frame.line,
-        arguments_digest=_digest(frame.locals, arguments=True),
-        locals_digest=_digest(frame.locals, arguments=False),
-        plain={item.name: zlib.crc32((item.repr or "").encode()) for item in plain} or None,
-        trend=numbers.trend((*place, frame.name), plain) or None,
-        known=_known(frame) or None,
-        is_entry=frame.is_entry or frame.is_shim_entry,
-    )
-
-
-def _once(text: str) -> str:
-    """The same object for what many frames say. What `sys.intern` is given, Python 3.12 never lets go of."""
-    return _kept(text) if len(text) <= LONGEST_WORD else text
-
-
-@lru_cache(maxsize=4096)
-def _kept(text: str) -> str:
-    return text
-
-
-def _plain(frame: _DumpFrame) -> list[_Local]:
-    """The plain locals of a frame that is not of the standard library or an installed package."""
-    file = frame.filename or "<"
-    if file.startswith("<") or "/lib/python" in file or "-packages/" in file:
-        return []
-    plain = (
-        item for item in frame.locals or () if item.repr and len(item.repr) <= PLAIN_LENGTH and "<" not in item.repr
-    )
-    return list(itertools.islice(plain, MOST_PLAIN))
-
-
-def _known(frame: _DumpFrame) -> dict[str, str]:
-    if not frame.locals:
-        return {}
-    function = frame.name.rpartition(".")[2]
-    wanted = KNOWN_LOCALS.get(function, frozenset[str]()) | KNOWN_NUMBERS
-    found = {item.name: item.repr for item in frame.locals if item.name in wanted and item.repr and item.repr.isdigit()}
-    return found | {
-        item.name: item.repr[1:-1] for item in frame.locals
-        if item.name == KNOWN_WORDS.get(function) and item.repr and item.repr[0] in "\"'" and len(item.repr) <= LONGEST_WORD
-    }  # fmt: skip
-
-
-def _digest(variables: list[_Local] | None, *, arguments: bool) -> int | None:
-    """One number for which objects the arguments, or the other locals, are bound to."""
-    chosen = [(item.name, item.addr, item.repr) for item in variables or () if item.arg is arguments]
-    return zlib.crc32(repr(chosen).encode()) if chosen else None
-
-
 def find_py_spy() -> str | None:
     """The py-spy that came with mpmon: beside this interpreter, else on the path."""
     beside = Path(sysconfig.get_path("scripts")) / "py-spy"
@@ -443,17 +336,6 @@ def find_py_spy() -> str | None:
         if os.access(candidate, os.X_OK):
             return str(candidate)
     return shutil.which("py-spy")
-
-
-def run_counters(proc: Proc, pid: int) -> dict[int, bytes]:
-    """Each thread's `schedstat`: unchanged means that it did not run in between."""
-    counters: dict[int, bytes] = {}
-    try:
-        for tid in proc.tids(pid):
-            counters[tid] = proc.read(pid, "task", tid, "schedstat")
-    except OSError:
-        return counters
-    return counters
 
 
 class _TooMuch(Exception):
@@ -507,3 +389,11 @@ def limit(pid: int) -> None:
 def _first_sentence(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     return "py-spy: " + (lines[0].removeprefix("Error: ") if lines else "failed without a word")
+
+
+def _agree(own: Stack, other: Stack | None, *, ran: bool) -> bool:
+    """Both tell the same calls and lines; of a thread that `ran` meanwhile, at least the same outermost call."""
+    calls, others = (
+        [(frame.function, frame.file, frame.line) for frame in row.frames] if row else [] for row in (own, other)
+    )
+    return calls == others or (ran and [call[:2] for call in calls[-1:]] == [call[:2] for call in others[-1:]])

@@ -40,6 +40,11 @@ class Stat:
         self.rss_bytes = int(fields[21]) * _PAGE
         self.exit_code = int(fields[49]) if len(fields) > 49 else None
 
+    @property
+    def ended(self) -> bool:
+        """As `mpmon.model.Process.ended`."""
+        return self.state in "ZX" and self.threads < 2
+
     def started_at(self, boot: float) -> float:
         """When the process began, seconds since the epoch, given when the machine did."""
         return boot + self.start_ticks / _TICKS

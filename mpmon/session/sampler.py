@@ -7,14 +7,15 @@ A round goes from top to bottom through `Sampler.round`:
 3. `activity` notes who has run since and who stands still;
 4. `schedule` chooses who is due for a thorough look, as far as the `budget` goes;
 5. `thorough` looks at those (one `look` a process) and asks the `holders` of what they wait for;
-6. the tables of all looks, `joined`, and all else become a `Snapshot`.
+6. the tables of all looks, `joined`, and all else become a `Snapshot`;
+7. where that would show a hang, py-spy is asked for the stacks that it rests on, as far as mpmon has read them itself.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -103,8 +104,11 @@ class Sampler:
         """Look at everything in the next round."""
         self._schedule.look_now()
 
-    def round(self) -> Snapshot:
-        """All facts of this moment."""
+    def round(self, foresee: Callable[[Snapshot], Mapping[int, Collection[int]]] | None = None) -> Snapshot:
+        """All facts of this moment.
+
+        `foresee` is asked which threads, by process, a hang would rest on: of those a second reader reads the stacks too.
+        """
         now = self._now()
         for probe in self._side_probes:
             probe.begin()
@@ -118,7 +122,18 @@ class Sampler:
         snapshot = self._snapshot(now, processes, threads, reports)
         for probe in self._side_probes:
             snapshot = probe.add(snapshot)
-        return snapshot if self._flight_recorder is None else self._with_collectives(snapshot, self._flight_recorder)
+        if self._flight_recorder is not None:
+            snapshot = self._with_collectives(snapshot, self._flight_recorder)
+        return self._seconded(snapshot, foresee(snapshot)) if foresee else snapshot
+
+    def _seconded(self, snapshot: Snapshot, threads: Mapping[int, Collection[int]]) -> Snapshot:
+        """With what a second reader says of the stacks of these threads, where nobody was asked for it yet."""
+        unknowns = self._looks.second(threads)
+        if unknowns is None:
+            return snapshot
+        return msgspec.structs.replace(
+            snapshot, stacks=self._looks.tables().stacks, unknowns=(*snapshot.unknowns, *unknowns)
+        )
 
     def close(self) -> None:
         """End what runs and give all descriptors back; the flight recorder belongs to whoever made it."""

@@ -1,18 +1,19 @@
 """Thorough looks: what each thread of a process is blocked in, its stacks, and who holds what it waits for.
 
-The kernel tells in what (about 1 ms a process), py-spy the stacks (about 10 ms of CPU).  A process that woke and went back to
+The kernel tells in what (about 1 ms a process), its interpreter the stacks (about 1 ms too), or py-spy, where mpmon cannot read
+it or was told not to (about 10 ms of CPU).  A process that woke and went back to
 the very same system calls (a poll with a time limit) keeps its stacks without a dump, unless these calls are sleeps.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal
 
 import msgspec
 
-from mpmon.model import ProbeReport, Unknown
+from mpmon.model import BOTH, MPMON, ProbeReport, Stack, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
 from mpmon.session import holders
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from mpmon.probes.kernel.holdings import ServedFile
     from mpmon.probes.stacks import StackProbe
 
-StackMode = Literal["auto", "never"]
+StackMode = Literal["auto", "py-spy", "never"]
 
 KEPT_RUNS = 1000
 """Frames are kept for so many runs of the main thread at most: who runs more may have been elsewhere in between."""
@@ -70,6 +71,8 @@ class ThoroughLooks:
         self._stacks = stacks
         self._stack_probe = stack_probe
         self._eager = eager
+        self._seconded: dict[int, tuple[frozenset[tuple[object, ...]], bool]] = {}
+        """By process, the calls about which py-spy was asked last, and whether it told the same."""
         self.last: dict[int, Look] = {}
         """By pid, of processes of the job; the one dictionary, for `Schedule` reads it too."""
         self._left: tuple[Unknown, ...] = ()
@@ -87,6 +90,7 @@ class ThoroughLooks:
         self._left = tuple(row for row in self._left if row.pid in self._table.pids)
         for pid in self.last.keys() - self._table.pids:
             del self.last[pid]
+            self._seconded.pop(pid, None)
             if self._stack_probe:
                 self._stack_probe.forget(pid)
 
@@ -160,8 +164,9 @@ class ThoroughLooks:
             return []
         started = self._now()
         dumped = [pid for pid, look in looks.items() if not self._keeps_stacks(look)]
-        self._budget.spend(len(dumped))
+        dumps = probe.dumps
         stacks, unknowns = probe.dump(dumped, self._now)
+        self._budget.spend(probe.dumps - dumps)
         for pid in dumped:
             looks[pid].stacks = stacks.get(pid, ())
             if pid in unknowns and not self._keeps_for_a_while(looks[pid], unknowns[pid]):
@@ -170,12 +175,44 @@ class ThoroughLooks:
         seconds = round(self._now() - started, 4)
         return [ProbeReport(name="stacks", ok=problem is None, seconds=seconds, problem=problem)]
 
+    def second(self, threads: Mapping[int, Collection[int]]) -> list[Unknown] | None:
+        """Have the stacks of these threads, by process, read by py-spy too, as far as mpmon has read them itself.
+
+        Why some are not told, as both do not read the same; `None` where there was nothing to ask.
+        """
+        probe = self._probe()
+        unknowns: list[Unknown] = []
+        asked = False
+        for pid, tids in threads.items():
+            look = self.last.get(pid)
+            own = [row for row in (look.stacks if look else None) or () if row.tid in tids and row.reader == MPMON]
+            if probe is None or look is None or not own:
+                continue
+            calls, known = _calls(own), self._seconded.get(pid)
+            if known and known[0] == calls:
+                rows, unknown = _seconded_rows(look, own) if known[1] else look.stacks, None
+            else:
+                dumps = probe.dumps
+                rows, unknown = probe.second(pid, look.stacks or (), [row.tid for row in own], self._now)
+                self._budget.spend(probe.dumps - dumps)
+            told = [row for row in rows or () if row.tid in tids]
+            self._seconded[pid] = _calls(told), all(row.reader == BOTH for row in told)
+            asked |= rows is not look.stacks
+            look.stacks = rows
+            if unknown:
+                look.unknowns += (unknown,)
+                unknowns.append(unknown)
+        if not asked:
+            return None
+        self._joined_of = None
+        return unknowns
+
     def _probe(self) -> StackProbe | None:
-        """The probe that runs py-spy, made at the first look."""
+        """The one place where it is decided who reads stacks; made at the first look."""
         if self._stack_probe is None and self._stacks != "never":
             from mpmon.probes.stacks import StackProbe
 
-            self._stack_probe = StackProbe(self._proc)
+            self._stack_probe = StackProbe(self._proc, by_itself=self._stacks == "auto")
         return self._stack_probe
 
     def _keeps_stacks(self, look: Look) -> bool:
@@ -186,10 +223,10 @@ class ThoroughLooks:
 
     def _keeps_for_a_while(self, look: Look, unknown: Unknown) -> bool:
         """Where its frames changed too fast this time, those of a moment ago stay: it is known to run."""
-        from mpmon.probes.stacks import TORN
+        from mpmon.probes.stacks import TOO_FAST
 
         before = self.last.get(look.pid)
-        if before is None or not before.stacks or TORN not in unknown.reason:
+        if before is None or not before.stacks or not any(words in unknown.reason for words in TOO_FAST):
             return False
         if look.at - before.stacks[0].taken_at > TORN_FOR_S:
             return False
@@ -253,3 +290,12 @@ def _together(one: ProbeReport | None, other: ProbeReport) -> ProbeReport:
         return other
     seconds = round(one.seconds + other.seconds, 4)
     return msgspec.structs.replace(other if one.ok else one, seconds=seconds)
+
+
+def _seconded_rows(look: Look, own: Collection[Stack]) -> tuple[Stack, ...]:
+    return tuple(msgspec.structs.replace(row, reader=BOTH) if row in own else row for row in look.stacks or ())
+
+
+def _calls(stacks: Iterable[Stack]) -> frozenset[tuple[object, ...]]:
+    """Thread, function and line of each call."""
+    return frozenset((row.tid, *((frame.function, frame.line) for frame in row.frames)) for row in stacks)

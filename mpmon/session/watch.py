@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mpmon.diagnosis import Chronicle, History, Memory, diagnose
-from mpmon.diagnosis.findings import Observation
+from mpmon.diagnosis.basis import basis
+from mpmon.diagnosis.findings import Diagnosis, Observation
 from mpmon.errors import CannotTell, MpmonError
 from mpmon.model import Snapshot
 from mpmon.probes.standstill import LeftBehind, Reader, persistently, remember_start
@@ -35,13 +36,24 @@ class Observer:
         self._memory = Memory()
         self._first_at: float | None = None
         self._number = 0
+        self._foreseen: tuple[History, Diagnosis] | None = None
+
+    def foresee(self, snapshot: Snapshot) -> dict[int, set[int]]:
+        """What a hang would rest on that this snapshot shows, see `mpmon.diagnosis.basis`."""
+        self._foreseen = self._judged(snapshot)
+        return basis(self._foreseen[1], snapshot)
+
+    def _judged(self, snapshot: Snapshot) -> tuple[History, Diagnosis]:
+        if self._foreseen and self._foreseen[0].snapshot is snapshot:
+            return self._foreseen
+        history = self._history.add(snapshot)
+        return history, diagnose(history, self._memory)
 
     def see(self, snapshot: Snapshot) -> Observation:
         """The next snapshot with its diagnosis."""
         if self._first_at is None:
             self._first_at = snapshot.taken_at
-        self._history = self._history.add(snapshot)
-        diagnosis = diagnose(self._history, self._memory)
+        self._history, diagnosis = self._judged(snapshot)
         self._chronicle = self._chronicle.add(snapshot, diagnosis)
         self._number += 1
         return Observation(
@@ -90,7 +102,7 @@ class LiveWatch:
     def __iter__(self) -> Iterator[Observation]:
         observer = Observer()
         try:
-            snapshot = self._round()
+            snapshot = self._round(observer)
             while not self._stopped.is_set():
                 observation = self._seen(observer, snapshot)
                 self.reel.add(observation)
@@ -98,7 +110,7 @@ class LiveWatch:
                 if not any(not process.ended for process in snapshot.processes):
                     return
                 self._clock.wait(0.0 if self._sampler.pending else self._until_next(snapshot))
-                snapshot = self._round()
+                snapshot = self._round(observer)
         finally:
             self._sampler.close()
             self._reader.close()
@@ -115,11 +127,11 @@ class LiveWatch:
             if self._recorder:
                 self._recorder.write(snapshot)
 
-    def _round(self) -> Snapshot:
+    def _round(self, observer: Observer) -> Snapshot:
         """The next snapshot; where a sampler stands still about a process, that of a new one, which leaves it alone."""
         while True:
             try:
-                return self._reader.do(self._sampler.round)
+                return self._reader.do(lambda: self._sampler.round(observer.foresee))
             except LeftBehind as problem:
                 remember_start(problem.pid, self._sampler.start_ticks(problem.pid))
                 self._sampler.close()

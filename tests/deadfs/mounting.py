@@ -34,6 +34,7 @@ class Mount:
     def __init__(self, place: Path, inside: int | None = None) -> None:
         self.place = str(place)
         """The mount point, a folder."""
+        self._inside = inside
         where = [] if inside is None else [str(inside)]
         self.server = subprocess.Popen(
             [sys.executable, "-m", "tests.deadfs.server", self.place, self.source, self.kind, *where],
@@ -54,8 +55,10 @@ class Mount:
         for pipe in (self.server.stdin, self.server.stdout):
             if pipe:
                 pipe.close()
-        with suppress(OSError):
-            unmount(self.place)
+        if self._inside is None:
+            # Inside of another namespace there may be something else in this place here.
+            with suppress(OSError):
+                unmount(self.place)
 
     def be(self, mood: str) -> None:
         """From when this returns it is `silent`, it swallows, or it answers, also what it had swallowed."""

@@ -360,3 +360,22 @@ def test_who_was_seen_to_move_before_is_healthy_for_a_while() -> None:
         return process(), thread(slices=min(second, 3)), stack("main", *IN_EVENT, at=second), blocked("futex")
 
     assert seen(waits, 6).verdict is Verdict.HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("caller", "hangs"), [("job.py:40 <module>", False), ("site-packages/torch/store.py:7 barrier", True)],
+    ids=["of the program's own", "of a library, which tries again"],
+)  # fmt: skip
+def test_a_wait_with_a_limit_ends_by_itself(caller: str, *, hangs: bool) -> None:
+    """A heartbeat: it waits for a sign for 20 s, and has something to do when none came."""
+
+    def rows(second: int) -> Rows:
+        waits = blocked("futex", "futex:4100:0x10", ran_at=START, wakes_at=START + 20)
+        return process(), thread(), stack("main", *IN_EVENT[:2], caller, at=second), waits
+
+    assert (seen(rows).verdict is Verdict.HUNG) is hangs
+
+
+def test_a_process_whose_first_thread_has_ended_goes_on() -> None:
+    assert process(state="Z").ended
+    assert not process(state="Z", threads=2).ended

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Verdict
 from mpmon.model import Handle, Row, SemaphoreUse
@@ -10,6 +11,7 @@ from tests.builders import (
     ROOT,
     START,
     blocked,
+    diagnosed,
     holds,
     kernel_object,
     process,
@@ -103,9 +105,34 @@ def sleeping(pid: int) -> tuple[Row, ...]:
     )  # fmt: skip
 
 
-def test_a_lock_that_nobody_alive_has() -> None:
-    finding = waits_for_lock(counted(ROOT, 0))
-    assert (finding.cause, finding.certainty) == ("lock-orphaned", Certainty.PROVED)
+@pytest.mark.parametrize(
+    ("ended", "certainty"),
+    [((), Certainty.LIKELY), ((process(WRITER, parent=ROOT, state="Z", exit_code=9),), Certainty.PROVED)],
+    ids=["somebody took it as a sign, perhaps", "somebody was killed"],
+)
+def test_a_lock_that_nobody_alive_has(ended: tuple[Row, ...], certainty: Certainty) -> None:
+    finding = waits_for_lock(counted(ROOT, 0), *ended)
+    assert (finding.cause, finding.certainty) == ("lock-orphaned", certainty)
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (4, 0)], ids=["it began without permits", "all were taken here"])
+def test_whoever_is_at_work_may_release_a_semaphore(counts: tuple[int, int]) -> None:
+    """That it never did so far says nothing."""
+    uses = [
+        msgspec.structs.replace(counted(pid, count), max_value=1 << 31)
+        for pid, count in zip((ROOT, WRITER), counts, strict=True)
+    ]
+
+    rounds = []
+    for at in range(13):
+        rows = (
+            process(), thread(), blocked("futex", LOCK, ran_at=0.0), kernel_object(LOCK, value=0), holds(ROOT, LOCK),
+            stack("main", "multiprocessing/synchronize.py:95 SemLock.__enter__", "job.py:9 <module>"), *uses,
+            process(WRITER, parent=ROOT), thread(WRITER, slices=at + 1, run_s=float(at)), holds(WRITER, LOCK),
+            stack("main", "job.py:30 work", pid=WRITER, at=float(at)), blocked("running", pid=WRITER, state="R"),
+        )  # fmt: skip
+        rounds.append(snapshot(*rows, at=float(at)))
+    assert diagnosed(rounds).verdict is Verdict.SLOW
 
 
 def test_somebody_outside_of_the_job_may_have_it() -> None:

@@ -166,6 +166,24 @@ def test_whoever_tries_again_for_the_lock_of_a_file_waits_for_its_holder(way: di
     assert finding.certainty is not Certainty.PROVED
 
 
+@pytest.mark.parametrize(("ended", "hangs"), [(6, True), (12, False)], ids=["long ago", "just now"])
+def test_whoever_tries_again_has_not_tried_since_the_holder_ended(ended: int, *, hangs: bool) -> None:
+    """Nobody has the lock any more: the next attempt gets it, or all were in vain for a while."""
+
+    def rows(at: int) -> Rows:
+        own = (
+            process(FIRST, parent=ROOT), thread(FIRST, slices=at), stack("main", *TRIES_AGAIN, pid=FIRST, at=at),
+            blocked("clock_nanosleep", pid=FIRST, args=(1, ABSOLUTE), wakes_at=START + at + 0.1),
+        )  # fmt: skip
+        if at >= ended:
+            return (*joins(FIRST), *own, process(SECOND, parent=ROOT, state="Z", exit_code=0))
+        locked = kernel_object(DATABASE, kind="file lock", path="/data/study.lock", holders=(SECOND,))
+        return (*joins(FIRST), *own, *asleep(SECOND, "hook.py:9 send", flags=ABSOLUTE, more=(locked,)))
+
+    found = diagnosed([snapshot(*rows(at), at=float(at)) for at in range(13)])
+    assert bool(found.findings) is hangs, found.because
+
+
 def test_sleep_without_the_file_is_not_for_the_lock() -> None:
     assert suspects(tries_again(opened=False).findings[0]) == [FIRST]
 

@@ -80,6 +80,7 @@ def test_the_same_hang(seen: Seen, hang: Hang, method: str) -> None:
     finding = hung(observation)
     assert finding.cause == hang.cause, finding.summary
     assert {place(suspect, program) for suspect in finding.suspects} == hang.culprits(program), finding.summary
+    assert any("mpmon and py-spy read the same calls" in line for line in finding.evidence), finding.evidence
 
 
 def hung(seen: Observation) -> Finding:

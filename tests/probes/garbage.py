@@ -83,6 +83,10 @@ class GarbageMemory:
         """As `Memory.read_some`."""
         return self._answer(address, size)
 
+    def pieces(self, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+        """As `Memory.pieces`; each piece counts as a read."""
+        return [self.read(address, size) or b"" for address, size in wanted]
+
     def unpack(self, layout: str, address: int) -> tuple[int, ...] | None:
         """As `Memory.unpack`."""
         text = self.read(address, struct.calcsize("=" + layout))

@@ -14,7 +14,8 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from hypothesis import example, given, settings
@@ -30,11 +31,10 @@ from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout
 from mpmon.probes.interpreter.locks import _Inside
 from mpmon.probes.interpreter.objects import READS
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, _confirmed, _symbols, _symbols_of, find_runtime
-from mpmon.probes.interpreter.tids import Tids
+from mpmon.probes.interpreter.tids import ThreadIds, Tids
 from mpmon.probes.maps import Area, areas
-from mpmon.probes.memory import READ_LIMIT, Memory
+from mpmon.probes.memory import READ_LIMIT, Memory, Touched
 from mpmon.probes.semaphores import semaphore_uses
-from mpmon.probes.stacks import ThreadIds
 from tests.probes.garbage import GarbageMemory, LyingProc, maps_line
 
 PID = 4100
@@ -120,6 +120,12 @@ def test_too_much_memory_is_said() -> None:
     _, unknown = search(memory, limit=1 << 15)
     assert unknown == Unknown(table="semaphores", pid=PID, reason="too much memory to search it all")
     assert memory.bytes <= (1 << 15) + CHUNK
+
+
+def test_terabytes_that_were_never_touched_end_with_the_deadline() -> None:
+    with Touched(Proc(), os.getpid()) as touched:
+        area = Area(maps_line(1 << 32, 1 << 46).strip())
+        assert list(touched.within(area, time.monotonic())) == []
 
 
 def test_an_endless_area_without_memory_ends_with_the_deadline() -> None:
@@ -234,6 +240,9 @@ class Damaged:
         if text is None or self._random.random() > self._share:
             return text
         return self._random.choice([None, self._random.randbytes(size), text[:-1] + b"\x7f", bytes(size)])
+
+    def pieces(self, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self.read(address, size) or b"" for address, size in wanted]
 
     def unpack(self, fields: str, address: int) -> tuple[int, ...] | None:
         text = self.read(address, struct.calcsize("=" + fields))

@@ -17,7 +17,7 @@ from mpmon.model import Process, Snapshot
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import queues
 from mpmon.probes.interpreter.layouts import TABLE, Layout
-from mpmon.probes.interpreter.objects import READS, Objects
+from mpmon.probes.interpreter.objects import READS
 from mpmon.probes.interpreter.queues import QueueObject
 from mpmon.probes.interpreter.runtime import Runtime
 from mpmon.probes.ipc import IpcProbe, looks, probe
@@ -335,6 +335,6 @@ def test_any_maps_and_limits_are_read(noise: bytes) -> None:
 def test_queues_are_searched_in_any_memory(layout: Layout, seed: int, ends_after: int | None) -> None:
     memory = GarbageMemory(seed, ends_after=ends_after, words=(0x10008,), most_reads=READS + 1000)
     known = layout if layout.modules else msgspec.structs.replace(layout, modules=7656)
-    search = queues._Search(Objects(memory, known), Runtime(0x10000, known))  # type: ignore[arg-type]
+    search = queues._Search(memory, Runtime(0x10000, known))  # type: ignore[arg-type]
     search.run()
     assert all(found.kind in ("Queue", "JoinableQueue", "SimpleQueue") for found in search.found.queues)

@@ -7,6 +7,7 @@ import os
 import resource
 import stat
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,21 +15,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpmon.model import Stack
-from mpmon.probes import stacks
+from mpmon.model import BOTH, MPMON, Frame, Stack
+from mpmon.probes import stacks as stacks_module
+from mpmon.probes.calls import KNOWN_LOCALS, MAX_FRAMES, Numbers
 from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.reader import RAN_ON, Reading
 from mpmon.probes.stacks import (
     ATTEMPTS,
-    KNOWN_LOCALS,
     LIMITS,
-    MAX_FRAMES,
+    OPINIONS,
     TORN,
     BadDump,
-    Numbers,
     StackProbe,
     limit,
     parse_dump,
 )
+from mpmon.probes.stat import Stat
+from tests.sleepers import sleeper
 
 RECORDED = (Path(__file__).parent / "fixtures" / "pyspy" / "threads.json").read_bytes()
 AT = 7.0
@@ -223,7 +226,7 @@ def test_the_memory_of_py_spy_is_limited(spy: Callable[[str], StackProbe]) -> No
 def test_one_that_says_too_much_is_ended(
     spy: Callable[[str], StackProbe], script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stacks, "OUTPUT_LIMIT", 1 << 20)
+    monkeypatch.setattr(stacks_module, "OUTPUT_LIMIT", 1 << 20)
     probe = spy(f"echo $$ > {tmp_path}/pid; {script}")
     monkeypatch.setattr(probe, "_deadline_s", 60)
     assert told(probe) == "py-spy had more than 1 MiB to say of it, and was ended"
@@ -236,7 +239,7 @@ def test_one_that_never_stops_talking_is_late(spy: Callable[[str], StackProbe]) 
 
 
 def test_what_it_says_comes_in_pieces(spy: Callable[[str], StackProbe], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "CHUNK", 7)
+    monkeypatch.setattr(stacks_module, "CHUNK", 7)
     answer = f'[{{"pid": {os.getpid()}, "thread_id": 1, "os_thread_id": {os.getpid()}, "frames": []}}]'
     probe = spy(f"echo a few words >&2; echo '{answer}'")
     monkeypatch.setattr(probe, "_deadline_s", 60)
@@ -268,3 +271,99 @@ def test_a_process_that_has_ended(spy: Callable[[str], StackProbe], tmp_path: Pa
     os.waitpid(child, 0)
     _, unknowns = spy("exit 1").dump([child], lambda: AT)
     assert unknowns[child].gone
+
+
+# Who is asked
+
+
+def test_what_we_read_ourselves_needs_no_py_spy() -> None:
+    with sleeper() as child:
+        probe = StackProbe(Proc(), by_itself=True, executable="/bin/false")
+        stacks, unknowns = probe.dump([child.pid], lambda: AT)
+    assert ([row.tid for row in stacks[child.pid]], unknowns, probe.dumps) == ([child.pid], {}, 0)
+
+
+def test_what_we_cannot_read_is_left_to_py_spy(spy: Callable[[str], StackProbe]) -> None:
+    probe = spy("echo 'Error: the moon is full' >&2; exit 1")
+    probe._by_itself = True
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        _, unknowns = probe.dump([child.pid], lambda: AT)
+        child.kill()
+    assert (unknowns[child.pid].reason, probe.dumps) == ("py-spy: the moon is full", 1)
+
+
+def test_py_spy_alone_is_asked_where_we_are_told_so(spy: Callable[[str], StackProbe]) -> None:
+    probe = spy("echo 'Error: the moon is full' >&2; exit 1")
+    with sleeper() as child:
+        assert probe.dump([child.pid], lambda: AT)[1][child.pid].reason == "py-spy: the moon is full"
+    assert probe.dumps == 1
+
+
+def test_a_thread_that_ran_on_is_told_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Stack(pid=7, tid=7, thread_name="", taken_at=AT, frames=())
+    monkeypatch.setattr(stacks_module, "read_stacks", lambda *_, **_more: Reading((row,), problem=f"thread 8 {RAN_ON}"))
+    stacks, unknowns = StackProbe(Proc(), by_itself=True, executable="/bin/false").dump([7], lambda: AT)
+    assert stacks == {7: (row,)}
+    assert unknowns[7].reason == "thread 8 ran on while it was read"
+
+
+# A second reader
+
+
+def said_by(row: Stack, *lines: int) -> str:
+    """What py-spy would print of such a thread, with other lines."""
+    frames = [
+        {"name": frame.function, "filename": frame.file, "line": line}
+        for frame, line in zip(row.frames, lines, strict=True)
+    ]
+    return json.dumps([{"thread_id": row.ident, "os_thread_id": row.tid, "frames": frames}])
+
+
+def sleeps(pid: int) -> None:
+    """Return when a process that said it is ready has gone to sleep."""
+    while (found := Stat.read(Proc(), pid)) and found.state != "S":
+        time.sleep(0.001)
+
+
+def test_both_readers_tell_the_same_of_one_that_sleeps() -> None:
+    with sleeper() as child:
+        sleeps(child.pid)
+        probe = StackProbe(Proc(), by_itself=True)
+        rows = probe.dump([child.pid], lambda: AT)[0][child.pid]
+        seconded, unknown = probe.second(child.pid, rows, [child.pid], lambda: AT)
+    assert ([row.reader for row in rows], [row.reader for row in seconded]) == ([MPMON], [BOTH])
+    assert (unknown, probe.dumps) == (None, 1)
+
+
+def test_without_py_spy_there_is_no_second_reader(spy: Callable[[str], StackProbe]) -> None:
+    row = Stack(pid=os.getpid(), tid=os.getpid(), thread_name="", taken_at=AT, frames=(), reader=MPMON)
+    assert spy("exit 1").second(os.getpid(), (row,), [row.tid], lambda: AT) == ((row,), None)
+
+
+@pytest.mark.parametrize("differ", [1, OPINIONS], ids=["at first", "always"])
+def test_where_readers_differ_both_read_anew(spy: Callable[[str], StackProbe], tmp_path: Path, differ: int) -> None:
+    with sleeper() as child:
+        sleeps(child.pid)
+        row = StackProbe(Proc(), by_itself=True).dump([child.pid], lambda: AT)[0][child.pid][0]
+        log, lines = tmp_path / "asked", [frame.line for frame in row.frames]
+        wrong, right = said_by(row, *(line + 1 for line in lines)), said_by(row, *lines)
+        probe = spy(f"printf x >> {log}; [ $(wc -c < {log}) -gt {differ} ] && echo '{right}' || echo '{wrong}'")
+        rows, unknown = probe.second(child.pid, (row,), [row.tid], lambda: AT)
+    if differ < OPINIONS:
+        assert ([row.reader for row in rows], unknown) == ([BOTH], None)
+    else:
+        assert rows == ()
+        assert unknown is not None
+        assert "do not read the same" in unknown.reason
+    assert log.read_text() == "x" * min(differ + 1, OPINIONS)
+
+
+def test_of_a_thread_that_runs_only_the_outermost_call_must_agree() -> None:
+    def row(*functions: str) -> Stack:
+        frames = tuple(Frame(function=function, file="job.py", line=7) for function in functions)
+        return Stack(pid=7, tid=7, thread_name="", taken_at=AT, frames=frames)
+
+    assert stacks_module._agree(row("leaf", "main"), row("main"), ran=True)
+    assert not stacks_module._agree(row("leaf", "main"), row("main"), ran=False)
+    assert not stacks_module._agree(row("leaf", "main"), row("other"), ran=True)
+    assert not stacks_module._agree(row("main"), None, ran=True)

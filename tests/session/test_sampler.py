@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from mpmon.model import Remembered, Snapshot, Stack, Unknown
+from mpmon.model import BOTH, MPMON, Remembered, Snapshot, Stack, Unknown
 from mpmon.probes import interpreter, syscalls
 from mpmon.probes.interpreter.locks import Findings
 from mpmon.probes.kernel import threads
@@ -41,6 +42,10 @@ class Dumps:
         self.passes: Callable[[float], None] = lambda _: None
         self.closed = False
         self.forgotten: list[int] = []
+
+    @property
+    def dumps(self) -> int:
+        return len(self.asked)
 
     def dump(
         self, pids: Iterable[int], now: Callable[[], float]
@@ -492,3 +497,70 @@ def test_a_parent_that_knows_its_children_is_not_searched_for_them_again(
     assert asked() == [False], "it knows all"
     report.tree.add(WORKER + 1, parent=ROOT)
     assert asked() == [True], "there is another one"
+
+
+# A second reader
+
+
+class Seconded(Dumps):
+    """Reads stacks itself, and has a second reader that tells the same, or not."""
+
+    def __init__(self, *, agree: bool = True) -> None:
+        super().__init__()
+        self.agree = agree
+        self.second_asked: list[int] = []
+
+    def dump(
+        self, pids: Iterable[int], now: Callable[[], float]
+    ) -> tuple[dict[int, tuple[Stack, ...]], dict[int, Unknown]]:
+        stacks, unknowns = super().dump(pids, now)
+        return {pid: _read_by(rows, MPMON) for pid, rows in stacks.items()}, unknowns
+
+    def second(
+        self, pid: int, stacks: tuple[Stack, ...], _tids: Collection[int], _now: Callable[[], float]
+    ) -> tuple[tuple[Stack, ...], Unknown | None]:
+        self.second_asked.append(pid)
+        return (
+            (_read_by(stacks, BOTH), None) if self.agree else ((), Unknown(table="stacks", pid=pid, reason="differs"))
+        )
+
+
+def _read_by(rows: tuple[Stack, ...], reader: str) -> tuple[Stack, ...]:
+    return tuple(msgspec.structs.replace(row, reader=reader) for row in rows)
+
+
+def readers(snapshot: Snapshot) -> dict[int, str]:
+    return {row.pid: row.reader for row in snapshot.stacks}
+
+
+def test_a_second_reader_is_asked_for_what_a_hang_rests_on(report: Watched) -> None:
+    report.dumps = seconded = Seconded()
+    assert readers(report.sampler.round(lambda _: {WORKER: {WORKER}})) == {ROOT: MPMON, WORKER: BOTH}
+    report.time += 1.0
+    assert readers(report.sampler.round(lambda _: {WORKER: {WORKER}}))[WORKER] == BOTH
+    assert seconded.second_asked == [WORKER]
+
+
+def test_a_second_reader_is_not_asked_again_for_the_same_calls(report: Watched) -> None:
+    report.dumps = seconded = Seconded()
+    report.sampler.round(lambda _: {WORKER: {WORKER}})
+    for line in (0, 0, 1):
+        seconded.lines[WORKER] = line
+        report.time += 1.0
+        report.tree.run(WORKER)
+        assert readers(report.sampler.round(lambda _: {WORKER: {WORKER}}))[WORKER] == BOTH
+    assert seconded.asked.count(WORKER) == 4
+    assert seconded.second_asked == [WORKER, WORKER]
+
+
+def test_stacks_of_which_readers_differ_are_told_by_neither(report: Watched) -> None:
+    report.dumps = Seconded(agree=False)
+    snapshot = report.sampler.round(lambda _: {WORKER: {WORKER}})
+    assert readers(snapshot) == {ROOT: MPMON}
+    assert [(row.pid, row.reason) for row in snapshot.unknowns if row.table == "stacks"] == [(WORKER, "differs")]
+
+
+def test_without_a_hang_there_is_no_second_reader(report: Watched) -> None:
+    report.dumps = seconded = Seconded()
+    report.sampler.round(lambda _: {})
+    assert seconded.second_asked == []

@@ -141,7 +141,8 @@ def test_records_of_one_that_was_killed_stay_with_the_standin(who: str, tmp_path
 
 def test_more_sendings_than_one_refcounter_has_slots_with_the_standin(tmp_path: Path) -> None:
     with sharing(tmp_path) as both:
-        both.do("many", "put")
+        # A fast machine sends most of them between two looks at the counts; the collection is one more.
+        both.do("many", "collect", "put")
         snapshot = both.look()
         assert {row.dropped for row in snapshot.shims} == {0}
         assert len(snapshot.exports) < 5000, "those whose slots are 0 were given back"

@@ -84,7 +84,7 @@ def test_a_job_whose_last_process_nobody_has_collected_has_ended() -> None:
     before = ended()
     zombie = before.snapshot.exits[0].process
     snapshot = msgspec.structs.replace(
-        before.snapshot, exits=(), processes=(msgspec.structs.replace(zombie, state="Z"),)
+        before.snapshot, exits=(), processes=(msgspec.structs.replace(zombie, state="Z", threads=1),)
     )
     left = msgspec.structs.replace(before, snapshot=snapshot)
 

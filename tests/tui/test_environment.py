@@ -172,6 +172,8 @@ def test_why_it_could_not_be_read_is_said() -> None:
 
 def test_the_dead_are_not_peers() -> None:
     job = node(hung=True)
-    rows = tuple(msgspec.structs.replace(p, state="Z") if p.pid == RANKS[1] else p for p in job.snapshot.processes)
+    rows = tuple(
+        msgspec.structs.replace(p, state="Z", threads=1) if p.pid == RANKS[1] else p for p in job.snapshot.processes
+    )
     scene = Scene(with_tables(job, processes=rows))
     assert RANKS[1] not in peers(scene, RANKS[0])

@@ -154,7 +154,7 @@ def test_a_recording_has_no_signals() -> None:
 
 def test_one_that_has_ended_gets_no_dialog() -> None:
     with sleeper() as child:
-        ended = msgspec.structs.replace(row(child.pid), state="Z")
+        ended = msgspec.structs.replace(row(child.pid), state="Z", threads=1)
         run(job(ended), ("k", ("no signals: it has ended",)))
 
 
@@ -166,7 +166,7 @@ def test_one_that_ends_meanwhile_is_told_in_the_dialog() -> None:
         async def script(pilot: Pilot[int]) -> None:
             await pilot.press("k")
             await settle(pilot, lambda: shows(pilot, "which signal"))
-            watch.feed(job(msgspec.structs.replace(rows[0], state="Z"), rows[1]))
+            watch.feed(job(msgspec.structs.replace(rows[0], state="Z", threads=1), rows[1]))
             await settle(pilot, lambda: shows(pilot, "· has ended"))
 
         play(watch, script, first="rank 0", size=(120, 40), send=Noted())

@@ -32,7 +32,9 @@ class Terminal:
         width, height = map(str, size)
         told = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **environment}
         settings = [part for name, value in told.items() for part in ("-e", f"{name}={value}")]
-        program = shlex.join([sys.executable, "-m", "mpmon", *arguments]) + "; echo ended with $?; read -r line"
+        program = (
+            shlex.join([sys.executable, "-m", "mpmon", *arguments]) + "; echo exit status of mpmon: $?; read -r line"
+        )
         self._tmux(
             "new-session", "-d", "-x", width, "-y", height, *settings, program,
             ";", "set", "-g", "status", "off", ";", "resize-window", "-x", width, "-y", height,
@@ -78,8 +80,8 @@ class Terminal:
 
     def exit_status(self) -> int:
         """Waits for the program's end; the shell says how it ended."""
-        text = self.shows("ended with ")
-        return int(text.rpartition("ended with ")[2].split()[0])
+        text = self.shows("exit status of mpmon: ")
+        return int(text.rpartition("exit status of mpmon: ")[2].split()[0])
 
     def program(self) -> int:
         """The pid of mpmon."""

@@ -29,7 +29,9 @@ def shape(stack: Stack) -> Shape:
     """Whose code it is, from outside inwards."""
     frames = list(own_frames(stack))
     users = [at for at, frame in enumerate(frames) if is_user(frame.file)]
-    inner = frames[: users[0]] if users else frames
+    # What a library has started is its servant: it waits for what it is to do.
+    started = not users and bool(frames) and frames[-1].function.rpartition(".")[2] == "_bootstrap"
+    inner = frames[: users[0]] if users else [] if started else frames
     outer = frames[users[-1] + 1 :] if users else []
     return Shape(
         runs=frozenset(filter(None, (package(frame.file) for frame in outer))),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.frames import called_by_user
 from mpmon.diagnosis.graph import Need, Node, Outside, Status
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.life import SOON_S, signs_of_life
@@ -77,6 +78,8 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.LIVE)
     if standing.kind is Wait.UNKNOWN and (hidden := hidden_wait(case, key)):
         return Node(key, Status.WAITS, hidden)
+    if motion is Motion.FROZEN and _gives_up_soon(case, key):
+        return Node(key, Status.LIVE)
     if need_of is None:
         status = _leaf(case, key, motion)
         polls = status is Status.LEAF and standing.kind is Wait.SLEEP and motion is Motion.NAPPING
@@ -92,6 +95,21 @@ def node(case: Case, key: ThreadKey) -> Node:
     if standing.kind is Wait.EVENT_LOOP and _has_only_timers(case, key, need):
         return Node(key, Status.LEAF)
     return Node(key, Status.WAITS, with_unread(case, key, with_crashed(case, key, need)))
+
+
+RETRY_S = 6.0
+"""Whoever waits for no longer than this only looks in from time to time; who waits for longer has something to do then."""
+
+
+def _gives_up_soon(case: Case, key: ThreadKey) -> bool:
+    """The user's code has given its wait a limit, so that it goes on by itself, as from a sleep."""
+    blocked, stack = case.blocked.get(key), case.stacks.get(key)
+    if blocked is None or blocked.ran_at is None or stack is None or not called_by_user(stack):
+        return False
+    wakes_at = blocked.wakes_at
+    if wakes_at is None and blocked.timeout_s is not None:
+        wakes_at = blocked.ran_at + blocked.timeout_s
+    return wakes_at is not None and wakes_at - blocked.ran_at > RETRY_S and 0.0 <= wakes_at - case.now < SOON_S
 
 
 def _ends_by_itself(case: Case, key: ThreadKey) -> bool:

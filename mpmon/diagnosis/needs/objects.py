@@ -156,7 +156,7 @@ def semaphore(case: Case, key: ThreadKey) -> Need | None:
         known = [target for target in need.targets if not isinstance(target, Nobody)]
         return Need((*known, *outside), words=need.words, evidence=need.evidence)
     if _is_lock(uses) and complete and case.standing(key).kind is not Wait.PROCESS_EVENT:
-        return _lock(case, key, item, uses)
+        return _lock(case, key, item, uses, _busy(case, item, users))
     return _counted(case, key, item, [pid for pid in users if pid != key[0]], uses if complete else [])
 
 
@@ -173,9 +173,41 @@ def _owners(uses: list[SemaphoreUse]) -> int:
     return sum(1 for use in uses if use.count > 0)
 
 
-def _lock(case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse]) -> Need:
+def _busy(case: Case, item: KernelObject, users: list[int]) -> tuple[ThreadKey, ...]:
+    """Threads of those who have a semaphore that are at work, and may release it when they come to it: also what they never
+    acquired, for a semaphore may begin without permits, and a lock may be used as a sign.
+    """
+    threads = (key for pid in users for key in dict.fromkeys(((pid, pid), *case.threads(pid))))
+    return tuple(key for key in threads if not case.standing(key).idle and _works(case, item, key))
+
+
+def _works(case: Case, item: KernelObject, key: ThreadKey) -> bool:
+    row, kind = case.blocked.get(key), case.standing(key).kind
+    if row is not None and item.id in row.waits_on:
+        return False
+    if kind in (Wait.SLEEP, Wait.RUNNING, Wait.FILE):
+        return True
+    ended = {f"process:{handle.pid}" for handle in case.holders.get(item.id, ())}
+    if kind in (Wait.CHILD, Wait.JOIN_PROCESS):
+        # A program that it has called does not have the semaphore.
+        return (
+            row is not None
+            and bool(row.waits_on)
+            and not any(
+                name in ended or not name.startswith("process:") or name == "process:any" for name in row.waits_on
+            )
+        )
+    return case.motion(key) in (Motion.MOVING, Motion.SPINNING)
+
+
+def _lock(
+    case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse], busy: tuple[ThreadKey, ...]
+) -> Need:
     """One permit: the process whose count is positive has it."""
     owners = [case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0]
+    lost = lost_relatives(case, key[0], certain=True)
+    if busy and (key in owners or not (owners or any(gone.status for gone in lost))):
+        return Need(tuple(dict.fromkeys((*owners, *busy))), words="a lock that others may release")
     if owners:
         names = several([case.role(pid).name for pid, _ in owners])
         evidence = (
@@ -189,9 +221,11 @@ def _lock(case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUs
             tuple(owners), every=True, exact=exact, held=True, words=f"a lock held by {names}", evidence=evidence
         )
     why = f"the lock {item.id} is taken, but no living process holds it: its holder ended without releasing it"
-    dead = tuple(gone.pid for gone in lost_relatives(case, key[0], certain=True))
+    dead = tuple(gone.pid for gone in lost)
+    # Any process may give back a lock that another one took, but for a recursive one: only a crash leaves no doubt.
+    exact = any(gone.status for gone in lost) or all(use.recursive for use in uses)
     return Need(
-        (Nobody(why, dead, Absent.HOLDER_ENDED),), exact=True, words="a lock that nobody alive holds", evidence=why
+        (Nobody(why, dead, Absent.HOLDER_ENDED),), exact=exact, words="a lock that nobody alive holds", evidence=why
     )
 
 
@@ -207,30 +241,35 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         # What one that lives takes out is enough; the dead matter where nobody is left.
         dead = [] if consumers else dead
     elif kind is Wait.LOCK and uses:
-        return _permits(case, item, uses, tuple(gone.pid for gone in dead))
+        return _permits(case, item, uses, tuple(gone.pid for gone in dead), _busy(case, item, [key[0], *users]))
     targets = tuple(dict.fromkeys(_hand(case, pid) for pid in users if pid != key[0]))
     if not targets and not dead:
         full = kind is Wait.QUEUE_PUT and any(use.max_value > 1 for use in uses)
         reason = Absent.NO_CONSUMER if full else Absent.HOLDER_ENDED
-        return Need((Nobody("no living process could release it", (key[0],), reason),), exact=True, words=words)
+        return Need((Nobody("no living process could release it", (key[0],), reason),), words=words)
     certain = [msgspec.structs.replace(gone, certain=True) for gone in dead] if not targets else dead
     return Need((*targets, *certain), words=words, evidence=evidence)
 
 
-def _permits(case: Case, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...]) -> Need:
-    """A semaphore of several permits, or one that anybody may release: those who only release, else those who took one."""
+def _permits(
+    case: Case, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...], busy: tuple[ThreadKey, ...]
+) -> Need:
+    """A semaphore of several permits, or one that anybody may release: those who only release, else those who took one, and
+    whoever is at work.
+    """
     givers = [use for use in uses if use.count < 0]
     owners = tuple(case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0)
     if givers:
         return Need(tuple((use.pid, use.pid) for use in givers), words="a semaphore that others release")
+    if not owners and busy:
+        return Need(busy, words="a semaphore that others release", evidence=f"{item.id} has value 0")
     if not owners:
-        why = f"no living process has a permit of {item.id}: they ended without giving them back"
-        return Need(
-            (Nobody(why, dead, Absent.HOLDER_ENDED),), exact=True, words="a semaphore without permits", evidence=why
-        )
+        why = f"no living process has a permit of {item.id}, and none that has the semaphore is at work"
+        return Need((Nobody(why, dead, Absent.HOLDER_ENDED),), words="a semaphore without permits", evidence=why)
     names = several([case.role(pid).name for pid, _ in owners])
     evidence = f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} took of it"
-    return Need(owners, held=True, words=f"a semaphore, of which {names} took a permit", evidence=evidence)
+    targets = tuple(dict.fromkeys((*owners, *busy)))
+    return Need(targets, held=not busy, words=f"a semaphore, of which {names} took a permit", evidence=evidence)
 
 
 def _may_release(case: Case, pid: int) -> bool:

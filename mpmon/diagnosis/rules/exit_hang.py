@@ -37,7 +37,6 @@ def claim(knot: Knot) -> Claim | None:
         evidence=("MainThread is in threading._shutdown or an exit function; no frame of the script is left",),
         advice=("End the thread before the end of the script, or start it with daemon=True.",),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.suspect, threads)),
     )
 
 

@@ -11,8 +11,7 @@ What to do: search the log for `QueueFeederThread`; make the item picklable; rai
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Absent, Target
-from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -46,11 +45,9 @@ def _never_set(knot: Knot) -> Claim | None:
     waiting = knot.members_in(Wait.PROCESS_EVENT)
     others = [key for key in knot.closed.members if key not in waiting]
     if not waiting or not all(
-        knot.standing(key).kind in _FOR_THEM or _targets(knot, key) <= {*waiting} for key in others
+        knot.standing(key).kind in _FOR_THEM or set(knot.targets(key)) <= {*waiting} for key in others
     ):
         return None
-    # Others may wait for some of them only.
-    awaited = [key for key in waiting if any(key in _targets(knot, other) for other in others)]
     names = several([knot.case.role(key[0]).name for key in waiting])
     return Claim(
         summary=f"{names} {'waits' if len(waiting) == 1 else 'wait'} for {knot.standing(waiting[0]).words}"
@@ -61,9 +58,4 @@ def _never_set(knot: Knot) -> Claim | None:
             "Test the condition in a loop under its lock (wait_for), and give the wait a timeout.",
         ),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.suspect, awaited or waiting)),
     )
-
-
-def _targets(knot: Knot, key: ThreadKey) -> set[Target]:
-    return set(knot.targets(key))

@@ -113,6 +113,5 @@ def _holder_waits_for_waiter(knot: Knot) -> Claim | None:
             evidence=(need.evidence if need else "", *knot.edge_evidence()),
             advice=("Give the lock back before waiting for the others.",),
             certainty=Certainty.LIKELY,
-            suspects=(knot.case.suspect(holder),),
         )
     return None

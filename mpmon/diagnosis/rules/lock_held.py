@@ -56,7 +56,6 @@ def _until_the_end(knot: Knot) -> Claim | None:
         evidence=knot.edge_evidence(),
         advice=("Give the lock back before waiting: a child that is forked inside of `with lock` has it too.",),
         certainty=Certainty.LIKELY,
-        suspects=(knot.case.suspect(holder),),
     )
 
 

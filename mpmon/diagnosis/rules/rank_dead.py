@@ -45,7 +45,6 @@ def claim(knot: Knot) -> Claim | None:
             _LAUNCHERS,
         ),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.dead_suspect, pids)),
     )
 
 
@@ -63,7 +62,6 @@ def _polls_after_crash(knot: Knot) -> Claim | None:
         evidence=evidence_of(knot.case, crashed),
         advice=(*advice_on(knot.case, crashed), _LAUNCHERS),
         certainty=Certainty.POSSIBLE,
-        suspects=tuple(map(knot.case.dead_suspect, crashed)),
     )
 
 
@@ -74,5 +72,4 @@ def _without_trace(knot: Knot, why: str) -> Claim:
         evidence=(why,),
         advice=("Look for its traceback in the job's log, and for the out-of-memory killer (dmesg).", _LAUNCHERS),
         certainty=Certainty.LIKELY,
-        suspects=(),
     )

@@ -40,7 +40,6 @@ def claim(knot: Knot) -> Claim | None:
         evidence=_evidence(knot, roots) or tuple(steps),
         advice=("Take locks in the same order everywhere; hold none while joining or getting.",),
         certainty=Certainty.PROVED if in_cycle else Certainty.LIKELY,
-        suspects=tuple(map(knot.case.suspect, roots)),
     )
 
 

@@ -171,7 +171,7 @@ class HostedProbe:
 def _lasting(row: Process | None) -> tuple[object, ...] | None:
     """What hosted probes ask of a row; counters are none of it."""
     return row and (
-        row.start_time, row.state in "ZX", row.ppid, row.uid, row.namespace_pid, row.forked, row.environment,
+        row.start_time, row.ended, row.ppid, row.uid, row.namespace_pid, row.forked, row.environment,
     )  # fmt: skip
 
 

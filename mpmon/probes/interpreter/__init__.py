@@ -1,5 +1,5 @@
-"""What CPython itself knows about its threads, read from the memory of a process: who holds which lock, in which frame,
-who waits for whom.
+"""What CPython itself knows about its threads, read from the memory of a process: in which calls they are, who holds which
+lock, in which frame, who waits for whom.
 
 Theory.  `with lock:` leaves the bound `__exit__` of the lock on the value stack of its frame until the block ends.  The
 exception table says how deep that stack must be at the instruction a frame stands at, so everything below that depth is
@@ -17,10 +17,12 @@ top of the waiter's value stack.
 Of a loop that may go round in circles, digests of what its variables lead to tell whether anything changes there.
 
 Rooms: `runtime` finds the interpreter in a process, `layouts` holds where its fields lie (tables for 3.10 to 3.12; what
-the interpreter publishes from 3.13 on, checked, with the rest from a table), `objects` reads Python objects, `frames`
-walks threads and frames, `locks` makes the rows; `contents` follows variables, and `things` knows what
-there is to see of an object; `groups` knows the process groups of torch; `children` and `queues` find objects of multiprocessing
-among those that are `reachable` from variables.
+the interpreter publishes from 3.13 on, checked, with the rest from a table), `walk` goes along threads and frames, `codes`
+decodes code objects and `lines` their tables of lines; `objects` reads Python objects, `modules` finds those of a module.
+`reader` makes the rows of stacks, with `names` of threads, and `values` of variables, which `printing` puts into py-spy's words.
+`frames` knows what is on a call's value stack, `locks` makes the rows of who holds what; `contents` follows variables, and
+`things` knows what there is to see of an object; `groups` knows the process groups of torch; `children` and `queues` find
+objects of multiprocessing among those that are `reachable` from variables.
 
 Nothing is stopped or written.  Every pointer is distrusted: a read that fails or a type that does not fit ends the search
 of that thread, reads are counted, and a clock bounds the whole.  A thread that ran meanwhile is reported as not exact.

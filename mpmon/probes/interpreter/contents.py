@@ -217,7 +217,7 @@ def _is_own(frame: FrameInMemory) -> bool:
 
 def _has_clock(frame: FrameInMemory) -> bool:
     try:
-        names = frame.code.names
+        names = frame.names
     except Torn:
         return False
     return not CLOCKS.isdisjoint(names) or ("time" in names and "sleep" not in names)

@@ -1,4 +1,4 @@
-"""The threads of an interpreter, their frames, and what is alive on a frame's value stack.
+"""The calls of a process's threads, and what is alive on a call's value stack.
 
 Frames: Include/internal/pycore_frame.h (3.11 and later), Include/cpython/frameobject.h (3.10).
 Exception tables: Objects/exception_handling_notes.txt of CPython.
@@ -9,56 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
+from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
 from mpmon.probes.interpreter.runtime import Runtime
-
-MOST_THREADS = 4096
-MOST_FRAMES = 1100
-"""Frames of one thread: a little more than Python's default recursion limit."""
+from mpmon.probes.interpreter.walk import PythonThread, Walk
+from mpmon.probes.memory import Memory
 
 DEEPEST = 512
 """Slots of one value stack."""
 
 MOST_TABLE = 1 << 15
 """Bytes of one exception table."""
-
-
-class PythonThread:
-    """One PyThreadState."""
-
-    def __init__(self, ident: int, native_id: int | None, frame: int) -> None:
-        self.ident = ident
-        self.native_id = native_id
-        """The kernel's id in the process's own pid namespace; `None` before Python 3.11."""
-        self.frame = frame
-
-
-class Code:
-    """What is needed of one code object."""
-
-    def __init__(self, objects: Objects, layout: Layout, address: int) -> None:
-        if objects.type_name(address) != b"code":
-            raise Torn
-        self._objects = objects
-        self._names_at = address + layout.names
-        self.name = objects.text(objects.word(address + layout.name))
-        self.file = objects.text(objects.word(address + layout.file))
-        self.variables, self.stack_size = (
-            min(objects.words("I", address + at)[0], DEEPEST) for at in (layout.variables, layout.stack_size)
-        )
-        self.first_instruction = address + layout.instructions
-        self.exceptions = b""
-        if layout.exceptions is not None:
-            table = objects.word(address + layout.exceptions)
-            size = min(objects.word(table + 16), MOST_TABLE)
-            self.exceptions = objects.read(table + 32, size) if size else b""
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """Globals, attributes and methods it looks up. Raises `Torn`."""
-        items = self._objects.items(self._objects.word(self._names_at))
-        return frozenset(self._objects.text(item & ~TAGS) for item in items)
 
 
 class FrameInMemory:
@@ -89,7 +51,13 @@ class FrameInMemory:
 
     def looked_up(self) -> tuple[int, ...]:
         """What the names of its module that the call looks up are bound to. Raises `Torn`."""
-        return self._objects.bound(self.module(), self.code.names)
+        return self._objects.bound(self.module(), self.names)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Globals, attributes and methods it looks up. Raises `Torn`."""
+        items = self._objects.items(self.code.names_at)
+        return frozenset(self._objects.text(item & ~TAGS) for item in items)
 
     @cached_property
     def kept(self) -> tuple[int, ...]:
@@ -126,7 +94,12 @@ class FrameInMemory:
     def _kept_depth(self) -> int:
         if self._layout.blocks is not None:
             return self._depth_of_blocks(self._layout.blocks)
-        return handler_depth(self.code.exceptions, self.step())
+        return handler_depth(self._exceptions(), self.step())
+
+    def _exceptions(self) -> bytes:
+        table = self.code.exceptions_at
+        size = min(self._objects.word(table + 16), MOST_TABLE)
+        return self._objects.read(table + 32, size) if size else b""
 
     def step(self) -> int:
         """The instruction it is at now, counted from the first one of its code. Raises `Torn`."""
@@ -163,45 +136,29 @@ def _numbers(table: bytes) -> Iterator[int]:
 
 
 class Frames:
-    """Walks the frames of one process; code objects are read once."""
+    """The frames of all threads of one process."""
 
-    def __init__(self, objects: Objects, runtime: Runtime) -> None:
+    def __init__(self, memory: Memory, objects: Objects, runtime: Runtime) -> None:
+        self._memory = memory
         self._objects = objects
         self._runtime = runtime
-        self._layout = runtime.layout
         self._codes: dict[int, Code] = {}
 
-    def threads(self) -> Iterator[PythonThread]:
+    def threads(self) -> list[PythonThread]:
         """The threads of the interpreter, the youngest first. Raises `Torn`."""
-        interpreter = self._objects.word(self._runtime.address + self._layout.interpreters)
-        address = self._objects.word(interpreter + self._layout.threads)
-        for _ in range(MOST_THREADS):
-            if not address:
-                return
-            yield self._thread(address)
-            address = self._objects.word(address + self._layout.next_thread)
-
-    def _thread(self, address: int) -> PythonThread:
-        layout, objects = self._layout, self._objects
-        native = objects.words("Q", address + layout.native_id)[0] if layout.native_id is not None else None
-        frame = objects.word(address + layout.frame)
-        if layout.frame_through is not None and frame:
-            frame = objects.word(frame + layout.frame_through)
-        return PythonThread(objects.word(address + layout.ident), native, frame)
+        walk = Walk(self._memory, self._runtime)
+        found = walk.threads()
+        walk.follow(found)
+        wanted = dict.fromkeys(link.code for thread in found for link in thread.links)
+        self._codes = Codes(self._runtime.layout).read(self._memory, wanted)
+        return found
 
     def of(self, thread: PythonThread) -> Iterator[FrameInMemory]:
         """The frames of a thread, innermost first. Raises `Torn`."""
-        address = thread.frame
-        for _ in range(MOST_FRAMES):
-            if not address:
-                return
-            if not self._is_shim(address):
-                code = self._objects.word(address + self._layout.code) & ~TAGS
-                if code not in self._codes:
-                    self._codes[code] = Code(self._objects, self._layout, code)
-                yield FrameInMemory(self._objects, self._layout, address, self._codes[code])
-            address = self._objects.word(address + self._layout.previous)
-
-    def _is_shim(self, address: int) -> bool:
-        owner = self._layout.owner
-        return owner is not None and self._objects.read(address + owner, 1)[0] >= self._layout.shim
+        for link in thread.links:
+            code = self._codes.get(link.code)
+            if code is None:
+                raise Torn
+            yield FrameInMemory(self._objects, self._runtime.layout, link.address, code)
+        if not thread.is_whole:
+            raise Torn

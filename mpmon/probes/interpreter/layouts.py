@@ -20,7 +20,16 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """PyInterpreterState to its first PyThreadState."""
     modules: int | None = None
     """PyInterpreterState to `sys.modules`; from 3.13 on the interpreter publishes it."""
+    next_interpreter: int = 0
+    gil: int
+    """PyInterpreterState to the pointer to its `_gil_runtime_state`; in 3.10 and 3.11 `_PyRuntime` to that state itself."""
+    gil_state: int = 0
+    """From where the two below are counted."""
+    gil_holder: int = 8
+    gil_locked: int = 16
     next_thread: int = 8
+    interpreter: int = 16
+    """PyThreadState to its interpreter."""
     ident: int
     native_id: int | None
     """`PyThreadState.native_thread_id`, from 3.11 on."""
@@ -28,6 +37,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """PyThreadState to its innermost frame."""
     frame_through: int | None = None
     """3.11 and 3.12: PyThreadState leads to a `_PyCFrame`, and that one to the frame at this offset."""
+    datastack: int | None = None
+    """PyThreadState to the chunk of memory its newest frames lie in, followed by where that ends; frames of 3.10 lie anywhere."""
     previous: int
     code: int
     instruction: int
@@ -37,6 +48,10 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     owner: int | None = None
     shim: int = 3
     """Frames whose owner is at least this belong to C code (`FRAME_OWNED_BY_CSTACK`)."""
+    entry: int | None = None
+    """3.11: whether the interpreter's loop was entered with a frame; before, it is entered with each."""
+    generator: int | None = None
+    """Before 3.12: what tells that a frame is a generator's: in 3.10 `f_gen`, a pointer, in 3.11 the owner."""
     global_variables: int
     """A frame to the dictionary of its module."""
     stack_pointer: int | None = None
@@ -47,8 +62,20 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """3.10: `f_valuestack`."""
     variables: int
     """PyCodeObject to the number of its variables."""
+    local_count: int
+    """The same without those that only nested functions use (`co_nlocals`)."""
+    arguments: int
+    """`co_argcount`"""
+    local_names: int
+    first_line: int
+    lines: int
+    """The table of lines; up to here nothing of a code object ever changes."""
+    counter: int | None = None
+    """3.11: among what else never changes of a code object, 4 bytes that do (`co_warmup`)."""
     stack_size: int
     name: int
+    qualified_name: int
+    """The same as `name` before 3.11."""
     file: int
     names: int = 32
     """PyCodeObject to the names it looks up: globals, attributes, methods."""
@@ -70,32 +97,37 @@ TABLE: dict[tuple[int, int], Layout] = {
     layout.version: layout
     for layout in (
         Layout(
-            version=(3, 10), interpreters=32, threads=8, modules=856, ident=176, native_id=None, frame=24,
-            previous=24, code=32, instruction=96, local_variables=352, global_variables=48, blocks=112, value_stack=64,
-            variables=28, stack_size=32, name=112, file=104, names=64, text=48, wide_text=72, cached_keys=872,
+            version=(3, 10), interpreters=32, gil=352, threads=8, modules=856, ident=176, native_id=None, frame=24,
+            previous=24, code=32, instruction=96, local_variables=352, global_variables=48, generator=88,
+            blocks=112, value_stack=64, variables=28, local_count=28, arguments=16, local_names=72, first_line=40, lines=120,
+            stack_size=32, name=112, qualified_name=112, file=104, names=64, text=48, wide_text=72, cached_keys=872,
         ),
         Layout(
-            version=(3, 11), interpreters=40, threads=16, modules=888, ident=152, native_id=160, frame=56, frame_through=8,
-            previous=48, code=32, instruction=56, local_variables=72, global_variables=8,
-            variables=76, stack_size=68, name=120, file=112, exceptions=40, instructions=184,
+            version=(3, 11), interpreters=40, gil=360, threads=16, modules=888, ident=152, native_id=160, frame=56,
+            frame_through=8, datastack=296, previous=48, code=32, instruction=56, local_variables=72, global_variables=8,
+            entry=68, generator=69, variables=76, local_count=80, arguments=56, local_names=96, first_line=72,
+            lines=136, counter=52, stack_size=68, name=120, qualified_name=128, file=112, exceptions=40, instructions=184,
             text=48, wide_text=72, cached_keys=872,
         ),
         Layout(
-            version=(3, 12), interpreters=40, threads=72, modules=944, ident=136, native_id=144, frame=56, frame_through=0,
-            previous=8, code=0, instruction=56, local_variables=72, global_variables=24, owner=70,
-            variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=192,
+            version=(3, 12), interpreters=40, gil=384, threads=72, modules=944, ident=136, native_id=144, frame=56,
+            frame_through=0, datastack=232, previous=8, code=0, instruction=56, local_variables=72, global_variables=24,
+            owner=70, variables=72, local_count=80, arguments=52, local_names=96, first_line=68, lines=136,
+            stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=192,
             text=40, wide_text=56, cached_keys=880,
         ),
         Layout(
-            version=(3, 13), interpreters=632, threads=7344, ident=152, native_id=160, frame=72,
-            previous=8, code=0, instruction=56, local_variables=72, global_variables=24, owner=70,
-            variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=200,
+            version=(3, 13), interpreters=632, next_interpreter=7264, gil=16, threads=7344, ident=152, native_id=160,
+            frame=72, datastack=232, previous=8, code=0, instruction=56, local_variables=72, global_variables=24, owner=70,
+            variables=72, local_count=80, arguments=52, local_names=96, first_line=68, lines=136,
+            stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=200,
             text=40, wide_text=56, cached_keys=880,
         ),
         Layout(
-            version=(3, 14), interpreters=808, threads=7344, ident=152, native_id=160, frame=72,
-            previous=8, code=0, instruction=56, local_variables=80, global_variables=24, owner=74, stack_pointer=64,
-            variables=72, stack_size=64, name=120, file=112, exceptions=40, instructions=208,
+            version=(3, 14), interpreters=808, next_interpreter=7264, gil=16, threads=7344, ident=152, native_id=160,
+            frame=72, datastack=232, previous=8, code=0, instruction=56, local_variables=80, global_variables=24, owner=74,
+            stack_pointer=64, variables=72, local_count=80, arguments=52, local_names=96, first_line=68, lines=136,
+            stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=208,
             text=40, wide_text=56, cached_keys=880, lock_word=False, tuple_items=32,
         ),
     )
@@ -116,9 +148,9 @@ def _words(*structures: str) -> tuple[str, ...]:
 
 
 PUBLISHED: dict[tuple[int, int], tuple[str, ...]] = {
-    (3, 13): _words(_RUNTIME, "size id next threads gc modules sysdict builtins", _GIL, _THREAD, _FRAME, _CODE),
+    (3, 13): _words(_RUNTIME, "size id next_interpreter threads gc modules sysdict builtins", _GIL, _THREAD, _FRAME, _CODE),
     (3, 14): _words(
-        _RUNTIME, "size id next threads main gc modules sysdict builtins", _GIL, "code_generation tlbc_generation",
+        _RUNTIME, "size id next_interpreter threads main gc modules sysdict builtins", _GIL, "code_generation tlbc_generation",
         _THREAD, _FRAME, "stack_pointer tlbc_index", _CODE,
     ),
 }  # fmt: skip

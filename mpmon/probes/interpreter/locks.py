@@ -13,12 +13,13 @@ from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
-from mpmon.probes.interpreter.frames import FrameInMemory, Frames, PythonThread
+from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import members
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
 from mpmon.probes.interpreter.things import CALLERS, POSITION_AT
 from mpmon.probes.interpreter.tids import Tids
+from mpmon.probes.interpreter.walk import PythonThread
 from mpmon.probes.maps import areas
 from mpmon.probes.memory import Memory
 from mpmon.probes.namespaces import Namespace
@@ -139,7 +140,7 @@ class _Inside:
         self._is_parent = is_parent
         self._objects = Objects(memory, runtime.layout)
         self._layout = runtime.layout
-        self._frames = Frames(self._objects, runtime)
+        self._frames = Frames(memory, self._objects, runtime)
         self._tids = tids
         self._sleepers = sleepers
         self._by_ident: dict[int, int] = {}
@@ -156,11 +157,11 @@ class _Inside:
     def read(self) -> None:
         """Fill the tables."""
         try:
-            threads = list(self._frames.threads())
+            threads = self._frames.threads()
         except Torn:
             self.problem = "the list of Python threads could not be followed"
             return
-        known = [(thread, tid) for thread in threads if (tid := self._tids.of(thread.ident, thread.native_id))]
+        known = [(thread, tid) for thread in threads if (tid := self._tids.of(thread.native_id))]
         if not known:
             self.problem = "no Python thread of the interpreter is a thread of the process"
             return
@@ -253,7 +254,7 @@ class _Inside:
         others = (frames for tid, frames in self._stacks.items() if tid != row.tid and tid not in waiters)
         try:
             by_hand = any(
-                TAKES in frame.code.names for frames in others for frame in frames if not is_standard(frame.code.file)
+                TAKES in frame.names for frames in others for frame in frames if not is_standard(frame.code.file)
             )
         except Torn:
             by_hand = True
@@ -303,7 +304,7 @@ class _Inside:
 
     def _took_by_hand(self, tid: int) -> bool:
         """One of its calls takes locks by hand; else a thread that ended may have had the ident that the lock names."""
-        return any(TAKES in frame.code.names for frame in self._stacks.get(tid, ()))
+        return any(TAKES in frame.names for frame in self._stacks.get(tid, ()))
 
     def _awaits(self, tid: int, lock: _Lock) -> bool:
         """The word it sleeps on is the lock's; where locks have no such word, the lock is at least locked."""
@@ -354,7 +355,7 @@ class _Inside:
                     self._running[future] = tid
 
     def _note_awaited(self, tid: int, frames: list[FrameInMemory]) -> None:
-        if frames and not is_standard(frames[0].code.file) and frames[0].code.names & WAITS_FOR_WORK:
+        if frames and not is_standard(frames[0].code.file) and frames[0].names & WAITS_FOR_WORK:
             group = members(self._objects, frames[0])
             self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="work", members=group))
             return
@@ -403,4 +404,4 @@ class _Inside:
 
 def _gives_back(frame: FrameInMemory) -> bool:
     """It may give back a lock that it did not take itself, which the standard library does not do."""
-    return not is_standard(frame.code.file) and bool(frame.code.names & GIVES_BACK)
+    return not is_standard(frame.code.file) and bool(frame.names & GIVES_BACK)

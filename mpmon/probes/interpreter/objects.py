@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.memory import Memory
@@ -19,8 +19,9 @@ READS = 60_000
 TYPE, TYPE_NAME, BASIC_SIZE, TYPE_FLAGS, DICT_OFFSET = 8, 24, 32, 168, 288
 """PyObject.ob_type; PyTypeObject's tp_name, tp_basicsize, tp_flags, tp_dictoffset: the same since Python 3.8."""
 
-INLINE_VALUES, MANAGED_DICT, HEAP_TYPE, TEXT = 1 << 2, 1 << 4, 1 << 9, 1 << 28
-"""Py_TPFLAGS_… of Include/object.h."""
+INLINE_VALUES, MANAGED_DICT, HEAP_TYPE = 1 << 2, 1 << 4, 1 << 9
+LONG, LIST, TUPLE, TEXT, DICT = 1 << 24, 1 << 25, 1 << 26, 1 << 28, 1 << 29
+"""Py_TPFLAGS_… of Include/object.h; those of the second line are of a class and of all that derive from it."""
 
 TAGS = 7
 """Objects are aligned to 8 bytes; 3.14 marks references in the lowest bits (pycore_stackref.h)."""
@@ -33,6 +34,9 @@ NEXT, CLASS_DICT = 224, 264
 
 NEGATIVE = 2
 """The lowest bits of `lv_tag` of a negative number, from 3.12 on."""
+
+MOST_DIGITS = 3
+"""Of 30 bits, that are read of a number (cpython/longintrepr.h)."""
 
 ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 """By the bytes of a character, `PyASCIIObject.state.kind` (Include/cpython/unicodeobject.h)."""
@@ -159,16 +163,12 @@ class Objects:
         return self.read(start, min(length, limit) * kind).decode(ENCODINGS[kind], "replace")
 
     def integer(self, thing: int) -> int:
-        """An `int` below 2**90: up to three digits of 30 bits (cpython/longintrepr.h). Raises `Torn`."""
+        """An `int` below 2**90. Raises `Torn`."""
         (size,) = self.words("q", thing + 16)
-        digits, negative = abs(size), size < 0
-        if self._layout.version >= (3, 12):
-            digits, negative = size >> 3, size & 3 == NEGATIVE
-        if not 0 <= digits <= 3:
+        count, _ = digits_of(size, self._layout)
+        if not 0 <= count <= MOST_DIGITS:
             raise Torn
-        parts = self.words(f"{digits}I", thing + 24) if digits else ()
-        number = sum(digit << 30 * place for place, digit in enumerate(parts))
-        return -number if negative else number
+        return integer_of(size, self.words(f"{count}I", thing + 24) if count else (), self._layout)
 
     def plain_integer(self, thing: int | None) -> int | None:
         """The same for what may be something else; `None` unless its type is `int` itself. Raises `Torn`."""
@@ -226,9 +226,13 @@ class Objects:
     def _name(self, key: int) -> bytes:
         """A name, cut when it is long; the instances of a class share theirs. Empty for a key that is no string."""
         if key not in self._names:
-            is_text = self._flags_of(self.word(key + TYPE)) & TEXT
+            is_text = self.flags(key) & TEXT
             self._names[key] = self.text(key, _LONGEST_NAME).encode() if is_text else b""
         return self._names[key]
+
+    def flags(self, thing: int) -> int:
+        """`tp_flags` of an object's type. Raises `Torn`."""
+        return self._flags_of(self.word(thing + TYPE))
 
     def _flags_of(self, kind: int) -> int:
         if kind not in self._flags:
@@ -312,3 +316,15 @@ class Objects:
                 key, value = struct.unpack_from("=QQ", table, place * size + size - 16)
                 if key:
                     yield first + place, key, value
+
+
+def digits_of(size: int, layout: Layout) -> tuple[int, bool]:
+    """How many digits a number has, and whether it is negative, by its `ob_size`, or its `lv_tag` from 3.12 on."""
+    return (abs(size), size < 0) if layout.version < (3, 12) else (size >> 3, size & 3 == NEGATIVE)
+
+
+def integer_of(size: int, digits: Sequence[int], layout: Layout) -> int:
+    """The number that has these digits among others."""
+    count, negative = digits_of(size, layout)
+    number = sum(digit << 30 * place for place, digit in enumerate(digits[:count]))
+    return -number if negative else number

@@ -18,14 +18,13 @@ import msgspec
 
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.frames import Frames
-from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.modules import names_of
 from mpmon.probes.interpreter.objects import Objects, Torn
 from mpmon.probes.interpreter.reachable import Reachable
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
 from mpmon.probes.maps import Area
 from mpmon.probes.memory import Memory
 
-MOST_MODULES = 20_000
 MOST_REGISTERED = 20_000
 
 MOST_OBJECTS = 2000
@@ -103,7 +102,7 @@ def queues(proc: Proc, pid: int, everything: list[Area]) -> Found:
     try:
         with Memory(proc, pid) as memory:
             runtime = find_runtime(proc, pid, memory, everything)
-            search = _Search(Objects(memory, runtime.layout), runtime)
+            search = _Search(memory, runtime)
             search.run()
     except NoInterpreter as reason:
         return Found([], problem=str(reason))
@@ -113,11 +112,11 @@ def queues(proc: Proc, pid: int, everything: list[Area]) -> Found:
 
 
 class _Search:
-    def __init__(self, objects: Objects, runtime: Runtime) -> None:
-        self._objects = objects
+    def __init__(self, memory: Memory, runtime: Runtime) -> None:
+        self._memory = memory
+        self._objects = Objects(memory, runtime.layout)
         self._runtime = runtime
-        self._layout: Layout = runtime.layout
-        self._reachable = Reachable(objects, MOST_OBJECTS, self._visit)
+        self._reachable = Reachable(self._objects, MOST_OBJECTS, self._visit)
         self.found = Found([])
 
     def run(self) -> None:
@@ -126,7 +125,7 @@ class _Search:
                 self._try(reference)
         except Torn:
             self.found.problem = "the queues it made could not be followed in its memory"
-        frames = Frames(self._objects, self._runtime)
+        frames = Frames(self._memory, self._objects, self._runtime)
         try:
             for thread in frames.threads():
                 for frame in frames.of(thread):
@@ -145,27 +144,11 @@ class _Search:
 
     def _registered(self) -> Iterator[int]:
         """The weak references in the registry of `multiprocessing.util`. Raises `Torn`."""
-        module = self._module(b"multiprocessing.util")
-        names = self._namespace(module) if module else None
+        names = names_of(self._objects, self._runtime, b"multiprocessing.util")
         registry = self._objects.named(names, b"_afterfork_registry") if names else None
         kept = self._objects.attribute(registry, b"data") if registry else None
         for _, reference in self._objects.pairs(kept, MOST_REGISTERED) if kept else ():
             yield reference
-
-    def _module(self, name: bytes) -> int | None:
-        if self._layout.modules is None:
-            raise Torn
-        interpreter = self._objects.word(self._runtime.address + self._layout.interpreters)
-        modules = self._objects.word(interpreter + self._layout.modules)
-        if self._objects.type_name(modules) != b"dict":
-            raise Torn
-        return self._objects.named(modules, name, MOST_MODULES)
-
-    def _namespace(self, module: int) -> int:
-        """`PyModuleObject.md_dict`."""
-        if self._objects.type_name(module) != b"module":
-            raise Torn
-        return self._objects.word(module + 16)
 
     # What its calls have
 

@@ -29,7 +29,10 @@ from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout, w
 from mpmon.probes.maps import Area
 from mpmon.probes.memory import Memory
 
-SYMBOLS = (b"_PyRuntime", b"Py_Version")
+DEBUGS = b"_Py_NegativeRefcount"
+"""What only builds with counts of references export (`Py_REF_DEBUG` in Include/object.h)."""
+
+SYMBOLS = (b"_PyRuntime", b"Py_Version", DEBUGS)
 SYMBOLS_LIMIT = 1 << 22
 """Bytes of a symbol or string table that are read; libpython's have 200 kB."""
 
@@ -125,6 +128,8 @@ def _runtime(memory: Memory, area: Area, addresses: dict[bytes, int]) -> Runtime
     layout = TABLE.get(version)
     if layout is None:
         raise NoInterpreter(f"the layout of Python {version[0]}.{version[1]} is not known")
+    if DEBUGS in addresses and version not in PUBLISHED:
+        raise NoInterpreter("the layout of a debug build is not known")
     address = addresses[b"_PyRuntime"]
     return Runtime(address, _confirmed(memory, address, layout) if version in PUBLISHED else layout)
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import platform
+
 from mpmon.probes.files import Proc
-from mpmon.probes.stacks import ThreadIds, run_counters
+from mpmon.probes.memory import word_at
+from mpmon.probes.namespaces import Namespace
+
+TID_AT = {"x86_64": 0x2D0, "aarch64": 0xD0}.get(platform.machine())
+"""Offset of `tid` in glibc's `struct pthread` (nptl/descr.h); where it is not known only the main thread is found."""
 
 
 class Tids:
@@ -12,14 +18,68 @@ class Tids:
     def __init__(self, proc: Proc, pid: int) -> None:
         self.pid = pid
         self._proc = proc
-        self._before = run_counters(proc, pid)
-        self._ids = ThreadIds(proc, pid)
+        self.counters = run_counters(proc, pid)
+        """Of each thread, when this object was made; none of a process that has ended."""
+        self.ended: set[int] = set()
+        """Threads that were seen to have ended since, by `moved`."""
+        self._namespace = Namespace(proc, pid)
 
-    def of(self, ident: int, native_id: int | None) -> int | None:
+    def of(self, native_id: int) -> int | None:
         """The kernel's id of a Python thread, `None` where it has ended."""
-        return self._ids.of("", ident, native_id)
+        tid = self._namespace.thread(native_id)
+        return tid if tid in self.counters else None
 
     def moved(self) -> set[int]:
         """Threads that ran since this object was made."""
         after = run_counters(self._proc, self.pid)
-        return {tid for tid in self._before | after if self._before.get(tid) != after.get(tid)}
+        self.ended = self.counters.keys() - after.keys()
+        return {tid for tid in self.counters | after if self.counters.get(tid) != after.get(tid)}
+
+    def running(self) -> set[int]:
+        """Threads that are on a CPU now, or wait for one, whose counters do not move meanwhile."""
+        return {tid for tid in self.counters if self._state(tid) not in b"SDTtZXIP"}
+
+    def _state(self, tid: int) -> bytes:
+        try:
+            return self._proc.read(self.pid, "task", tid, "stat").rpartition(b")")[2][1:2]
+        except OSError:
+            return b"X"
+
+
+class ThreadIds:
+    """The kernel's id of a Python thread, by what Python knows of it; it counts only if the process has such a thread.
+
+    Python keeps `native_thread_id` from 3.11 on.  Before, the id lies in glibc's thread control block, whose address the
+    pthread id is: `tid` of `struct pthread` (nptl/descr.h).  Both are ids of the process's own pid namespace.
+    """
+
+    def __init__(self, proc: Proc, pid: int) -> None:
+        self._proc, self._pid = proc, pid
+        self._namespace = Namespace(proc, pid)
+
+    def of(self, name: str, ident: int | None, native_id: int | None = None) -> int | None:
+        """The id, `None` where it cannot be told."""
+        if native_id is not None:
+            return self._namespace.thread(native_id)
+        found = self._from_memory(ident) if ident else None
+        return found or (self._pid if name == "MainThread" else None)
+
+    def _from_memory(self, ident: int) -> int | None:
+        if TID_AT is None:
+            return None
+        try:
+            word = word_at(self._proc, self._pid, ident + TID_AT)
+        except OSError:
+            return None
+        return None if word is None else self._namespace.thread(word)
+
+
+def run_counters(proc: Proc, pid: int) -> dict[int, bytes]:
+    """Each thread's `schedstat`: unchanged means that it did not run in between."""
+    counters: dict[int, bytes] = {}
+    try:
+        for tid in proc.tids(pid):
+            counters[tid] = proc.read(pid, "task", tid, "schedstat")
+    except OSError:
+        return counters
+    return counters

@@ -51,7 +51,7 @@ class Creators:
         """Infinity for one that is not there."""
         if seen_by.namespace_pid is None:
             stat = Stat.read(self._proc, creator)
-            return _NEVER if stat is None or stat.state in "ZX" else stat.started_at(self._boot)
+            return _NEVER if stat is None or stat.ended else stat.started_at(self._boot)
         if self._start_seen_by(seen_by, seen_by.namespace_pid) is None:
             return None
         began = self._start_seen_by(seen_by, creator)
@@ -61,7 +61,7 @@ class Creators:
         """When a process began, by the number that another one knows it by; what that one has at /proc may be anything."""
         try:
             stat = Stat(door.read(door.seen_by(self._proc, process.pid, f"/proc/{pid}/stat"), door.FILE, SHORT))
-            return _NEVER if stat.state in "ZX" else stat.started_at(self._boot)
+            return _NEVER if stat.ended else stat.started_at(self._boot)
         except (OSError, ValueError, IndexError, OverflowError):
             return None
 

@@ -56,6 +56,8 @@ class Call:
             position = 2 if self.name == "poll" else 3
             milliseconds = signed(self.args[position])
             return milliseconds / 1000 if milliseconds >= 0 else None
+        if self.name == "rt_sigtimedwait":
+            return self._timespec(self.args[2])
         if self.name in ("ppoll", "pselect6"):
             return self._timespec(self.args[2 if self.name == "ppoll" else 4])
         if self.name == "select":

@@ -34,7 +34,7 @@ class Member:
         self._io_text = b""
         self._traits = Traits(proc, pid, users)
         self._fixed = self._traits.read()
-        if stat.state in "ZX" and self._fixed["cgroup"] == "/":
+        if stat.ended and self._fixed["cgroup"] == "/":
             # What v1 says of every process that has ended, whatever its group was.
             self._fixed["cgroup"] = None
         self.row = self._build(stat, stat.started_at(boot))
@@ -67,7 +67,7 @@ class Member:
         self._stat_text = text
         row = self._build(stat, stat.started_at(self._boot))
         self.row = row if row != self.row else self.row
-        if len(self.threads) != stat.threads or stat.state in "ZX":
+        if len(self.threads) != stat.threads or stat.ended:
             self._refresh_threads()
         return True
 
@@ -84,13 +84,13 @@ class Member:
     def _may_have_new_traits(self, stat: Stat) -> bool:
         """It was renamed, is in the middle of an exec and shows no arguments, or was stopped or continued."""
         words = self.row.cmdline
-        in_exec = words is not None and not any(words) and stat.state not in "ZX"
+        in_exec = words is not None and not any(words) and not stat.ended
         stopped = stat.state != self.row.state and bool({stat.state, self.row.state} & set("Tt"))
         return stat.name != self.row.name or in_exec or stopped
 
     def _refresh_threads(self) -> bool:
         """Whether any thread ran, began or ended."""
-        if self.row.state in "ZX":
+        if self.row.ended:
             self.threads.drop()
             return False
         return self.threads.refresh(self.row.threads)
@@ -127,7 +127,7 @@ class Member:
             pid=self.pid, start_time=start_time, ppid=stat.ppid, pgid=stat.pgid, sid=stat.sid,
             state=stat.state, name=stat.name, threads=stat.threads, cpu_s=stat.cpu_s, rss_bytes=stat.rss_bytes,
             read_bytes=read, written_bytes=written, forked=stat.forked,
-            exit_code=self._exit_code(stat) if stat.state in "ZX" else None,
+            exit_code=self._exit_code(stat) if stat.ended else None,
             **self._fixed,
         )  # fmt: skip
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from mpmon.diagnosis.merging import merged
-from mpmon.model import NativeFrame
+from mpmon.model import NativeFrame, NativeStack, Stack
 from mpmon.probes.aside import Aside
 from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.reader import StackReader
 from mpmon.probes.native import native_stacks
 from mpmon.probes.native.outcomes import START
-from mpmon.probes.stacks import find_py_spy
+from mpmon.probes.stacks import StackProbe
+from tests.live.interpreters import VERSIONS, interpreters
 from tests.probes.native.looks import assert_same_as_gdb, functions, look, only_x86_64, process, python
 
 pytestmark = [only_x86_64, pytest.mark.live]
@@ -77,41 +77,33 @@ time.sleep(1e6)
 COUNT = 9
 
 
-def py_spy(pid: int) -> list[dict]:
-    """Its threads, whose frames tell with which of them the interpreter's loop was entered."""
-    command = [
-        find_py_spy() or pytest.skip("py-spy is not installed"),
-        "dump",
-        "--nonblocking",
-        "--json",
-        "-p",
-        str(pid),
-    ]
-    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-
-
-def entries(frames: Sequence[dict]) -> list[bool]:
-    return [bool(frame["is_entry"] or frame["is_shim_entry"]) for frame in frames]
-
-
 def test_every_frame_of_python_is_the_one_that_gdb_finds() -> None:
     with python(THREADS) as pid:
         assert {row.end for row in look(pid, threads=COUNT)} == {START}
         assert_same_as_gdb(pid)
 
 
-def test_frames_of_python_stand_between_those_of_c() -> None:
-    with python(THREADS) as pid:
-        rows = {row.tid: row for row in look(pid, threads=COUNT)}
-        threads = py_spy(pid)
-    assert len(threads) == COUNT
+def lists_of(stacks: Sequence[Stack], rows: Mapping[int, NativeStack]) -> dict[str, list[str]]:
+    """What the merged frames of each thread are called, by its name."""
+    assert len(stacks) == COUNT
     lists = {}
-    for thread in threads:
-        found = merged(rows[thread["os_thread_id"]].frames, thread["frames"], entries(thread["frames"]))
-        assert found.agrees, thread["thread_name"]
-        lists[thread["thread_name"]] = [
-            frame.name if isinstance(frame, NativeFrame) else f"py {frame['name']}" for frame in found.frames
+    for stack in stacks:
+        found = merged(rows[stack.tid].frames, stack.frames)
+        assert found.agrees, stack.thread_name
+        lists[stack.thread_name.partition(" ")[0]] = [
+            str(frame.name) if isinstance(frame, NativeFrame) else f"py {frame.function}" for frame in found.frames
         ]
+    return lists
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_frames_of_python_stand_between_those_of_c(version: str) -> None:
+    interpreter = interpreters().get(version) or pytest.skip(f"there is no Python {version} here")
+    with python(THREADS, interpreter=interpreter) as pid:
+        rows = {row.tid: row for row in look(pid, threads=COUNT)}
+        lists = lists_of(StackReader(Proc(), pid).read(1.0).stacks, rows)
+        by_py_spy, _ = StackProbe(Proc(), by_itself=False).dump([pid], lambda: 1.0)
+    assert lists_of(by_py_spy[pid], rows) == lists
     callback = lists["callback"]
     qsort = next(at for at, name in enumerate(callback) if str(name).startswith("qsort"))
     assert callback.index("py compare") < qsort < callback.index("py callback")

@@ -1,0 +1,188 @@
+"""One Python call, or a stack of them, as rows: the same ones whoever read them.
+
+Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS` and `KNOWN_WORDS`.
+Only a digest of the objects' identities is kept of the others: their values are the user's, not ours.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+
+from mpmon.model import Frame
+
+MAX_FRAMES = 400
+"""Frames of one thread that are kept, the innermost and the outermost halves."""
+
+KNOWN_LOCALS: dict[str, frozenset[str]] = {
+    "_worker_loop": frozenset({"worker_id", "num_workers"}),
+    "_next_data": frozenset({"worker_id"}),
+    "_wrap": frozenset({"i"}),
+    "send": frozenset({"dst"}),
+    "recv": frozenset({"src"}),
+    "isend": frozenset({"dst"}),
+    "irecv": frozenset({"src"}),
+    **dict.fromkeys(
+        ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list"), frozenset({"src", "group_src"})
+    ),
+    **dict.fromkeys(("reduce", "gather", "gather_object"), frozenset({"dst", "group_dst"})),
+}
+"""Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
+torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""
+
+KNOWN_WORDS = {"init_process_group": "init_method"}
+"""The same of words: where the ranks meet, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`."""
+
+LONGEST_WORD = 200
+
+PLAIN_LENGTH, MOST_PLAIN = 60, 24
+"""Length of a value that counts as plain, and how many of one frame are digested."""
+
+KNOWN_NUMBERS = frozenset({"rank", "world_size"})
+"""Kept from any frame, when they are plain numbers: who a process is in a job that was started by hand."""
+
+
+class Local(msgspec.Struct):
+    """A local variable, as py-spy prints it."""
+
+    name: str
+    addr: int = 0
+    arg: bool = False
+    repr: str | None = None
+
+
+class Call(msgspec.Struct):
+    """A Python call, as py-spy prints it."""
+
+    name: str
+    filename: str | None = None
+    line: int = 0
+    locals: list[Local] | None = None
+    is_entry: bool = False
+    """The interpreter's loop in C was entered with it."""
+    is_shim_entry: bool = False
+    """The same from Python 3.12 on, where a frame that is no call stands between."""
+
+
+class Numbers:
+    """The plain numbers in the frames of one process as they were at the last reading, to tell which of them grow.
+
+    They are kept here only, and only until the next reading.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[object, ...], float] = {}
+        self._now: dict[tuple[object, ...], float] = {}
+
+    def turn(self, kept: Collection[int] = ()) -> None:
+        """The next reading begins, which leaves the threads in `kept` as they were."""
+        self._before = self._now
+        self._now = {call: value for call, value in self._before.items() if call[0] in kept} if kept else {}
+
+    def trend(self, call: tuple[object, ...], plain: Iterable[Local]) -> dict[str, int]:
+        """`Frame.trend` of one call, which its thread, function and place tell from others."""
+        found: dict[str, int] = {}
+        for item in plain:
+            value = _number(item.repr or "")
+            if value is None:
+                continue
+            name = (*call, item.name)
+            self._now[name] = value
+            before = self._before.get(name, value)
+            if value != before:
+                found[item.name] = 1 if value > before else -1
+        return found
+
+
+def _number(text: str) -> float | None:
+    """`None` also for what is not a number, which is neither larger nor smaller than anything."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(value) else value
+
+
+Item = TypeVar("Item")
+
+
+def bounded(frames: Sequence[Item]) -> Sequence[Item]:
+    """The innermost and the outermost ones of a deep stack."""
+    if len(frames) <= MAX_FRAMES:
+        return frames
+    half = MAX_FRAMES // 2
+    return [*frames[:half], *frames[-half:]]
+
+
+def rows(calls: Sequence[Call], tid: int, numbers: Numbers) -> tuple[Frame, ...]:
+    """The frames of one thread, innermost first as they come; `numbers` are those of its process."""
+    return tuple(_row(call, (tid, len(calls) - at), numbers) for at, call in enumerate(calls))
+
+
+def _row(frame: Call, place: tuple[int, int], numbers: Numbers) -> Frame:
+    plain = _plain(frame)
+    return Frame(
+        function=_once(frame.name),
+        file=_once(frame.filename or ""),
+        line=frame.line,
+        arguments_digest=_digest(frame.locals, arguments=True),
+        locals_digest=_digest(frame.locals, arguments=False),
+        plain={item.name: zlib.crc32((item.repr or "").encode()) for item in plain} or None,
+        trend=numbers.trend((*place, frame.name), plain) or None,
+        known=_known(frame) or None,
+        is_entry=frame.is_entry or frame.is_shim_entry,
+    )
+
+
+def _once(text: str) -> str:
+    """The same object for what many frames say. What `sys.intern` is given, Python 3.12 never lets go of."""
+    return _kept(text) if len(text) <= LONGEST_WORD else text
+
+
+@lru_cache(maxsize=4096)
+def _kept(text: str) -> str:
+    return text
+
+
+def is_users(file: str) -> bool:
+    """Not of the standard library or an installed package."""
+    return not (file.startswith("<") or "/lib/python" in file or "-packages/" in file)
+
+
+def _plain(frame: Call) -> list[Local]:
+    """The plain locals of a frame of the user's."""
+    if not is_users(frame.filename or "<"):
+        return []
+    plain = (
+        item for item in frame.locals or () if item.repr and len(item.repr) <= PLAIN_LENGTH and "<" not in item.repr
+    )
+    return list(itertools.islice(plain, MOST_PLAIN))
+
+
+def bare(function: str) -> str:
+    """Its name without those of what it is defined in."""
+    return function.rpartition(".")[2]
+
+
+def _known(frame: Call) -> dict[str, str]:
+    if not frame.locals:
+        return {}
+    function = bare(frame.name)
+    wanted = KNOWN_LOCALS.get(function, frozenset[str]()) | KNOWN_NUMBERS
+    found = {item.name: item.repr for item in frame.locals if item.name in wanted and item.repr and item.repr.isdigit()}
+    return found | {
+        item.name: item.repr[1:-1] for item in frame.locals
+        if item.name == KNOWN_WORDS.get(function) and item.repr and item.repr[0] in "\"'" and len(item.repr) <= LONGEST_WORD
+    }  # fmt: skip
+
+
+def _digest(variables: list[Local] | None, *, arguments: bool) -> int | None:
+    """One number for which objects the arguments, or the other locals, are bound to."""
+    chosen = [(item.name, item.addr, item.repr) for item in variables or () if item.arg is arguments]
+    return zlib.crc32(repr(chosen).encode()) if chosen else None

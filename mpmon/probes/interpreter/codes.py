@@ -1,0 +1,222 @@
+"""Code objects, decoded once and kept for as long as every byte they were decoded from is still there.
+
+A code object that is freed may be followed by another one at the same address, whose name and table of lines may even lie
+where those of the first one lay.  So all of it is read each time, in two system calls for all of them, and compared: what
+never changes of the object itself, its file, name and names of variables, and its table of lines.
+
+Sources: Include/cpython/code.h, unicodeobject.h, bytesobject.h and tupleobject.h of CPython 3.10 to 3.14.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
+
+from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.lines import line_of, line_of_3_10
+from mpmon.probes.interpreter.objects import ENCODINGS, TYPE, TYPE_NAME
+from mpmon.probes.memory import READ_LIMIT, Memory
+
+LONGEST_TEXT = 4096
+"""Bytes of a name or of a path: PATH_MAX."""
+
+MOST_NAMES = 512
+"""Variables of one call that are told apart."""
+
+MOST_CODES = 4096
+"""Code objects that one process is in at one moment."""
+
+MOST_NAMED = 1 << 15
+"""Names of variables that are read at once."""
+
+HEAD = 40
+"""Bytes of an object up to the end of a string's state (PyASCIIObject)."""
+
+BYTES = 32
+"""PyBytesObject.ob_sval"""
+
+MOST_LINES = 1000
+"""Places of one code object whose line is kept."""
+
+_word = struct.Struct("=Q").unpack_from
+_half = struct.Struct("=I").unpack_from
+
+Piece = tuple[int, int]
+
+
+class Code:
+    """What is needed of one code object."""
+
+    def __init__(self, layout: Layout, address: int, text: bytes) -> None:
+        """`text` is the object, as far as it never changes."""
+        self._first_line = _half(text, layout.first_line)[0]
+        self._table = b""
+        self._lines: dict[int, int] = {}
+        self._is_old = layout.exceptions is None
+        self.function = ""
+        """Qualified from Python 3.11 on."""
+        self.file = ""
+        self.locals: tuple[str, ...] = ()
+        """Names of its variables, without those that only nested functions use, arguments first."""
+        self.local_count = min(_half(text, layout.local_count)[0], MOST_NAMES)
+        self.arguments = _half(text, layout.arguments)[0]
+        self.variables = min(_half(text, layout.variables)[0], MOST_NAMES)
+        self.stack_size = min(_half(text, layout.stack_size)[0], MOST_NAMES)
+        self.first_instruction = address + layout.instructions
+        self.names_at = _word(text, layout.names)[0]
+        """The tuple of names it looks up: globals, attributes and methods."""
+        self.exceptions_at = _word(text, layout.exceptions)[0] if layout.exceptions is not None else 0
+
+    @property
+    def name(self) -> str:
+        """Without those of what it is defined in."""
+        return self.function.rpartition(".")[2]
+
+    def line(self, instruction: int) -> int:
+        """The line a frame of it stands at; see `Link.instruction`."""
+        known = self._lines.get(instruction)
+        if known is None:
+            if len(self._lines) >= MOST_LINES:
+                self._lines.clear()
+            known = self._lines[instruction] = self._line(instruction)
+        return known
+
+    def _line(self, instruction: int) -> int:
+        if self._is_old:
+            return line_of_3_10(self._table, self._first_line, instruction)
+        return line_of(self._table, self._first_line, (instruction - self.first_instruction) // 2)
+
+    def fill(self, function: str, file: str, table: bytes) -> None:
+        """What the objects it points to say."""
+        self.function, self.file, self._table = function, file, table
+
+
+class _Known:
+    """A code object and all that it was decoded from."""
+
+    def __init__(self, code: Code, head: bytes, pieces: Sequence[Piece], texts: Sequence[bytes]) -> None:
+        self.code = code
+        self.head = head
+        self.pieces = pieces
+        self.texts = texts
+
+
+class Codes:
+    """The code objects of one process."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._known: dict[int, _Known] = {}
+        self._code_type = 0
+        """Where `PyCode_Type` lies, once it was seen."""
+        self._pointers = (layout.file, layout.qualified_name, layout.lines, layout.local_names)
+        numbers = (layout.first_line, layout.local_count, layout.arguments, layout.variables, layout.stack_size)
+        self._size = max(*self._pointers, *numbers, layout.names, layout.exceptions or 0) + 8
+
+    def read(self, memory: Memory, addresses: Collection[int]) -> dict[int, Code]:
+        """Those at these addresses that can be read, by address."""
+        if len(self._known) > MOST_CODES:
+            self._known.clear()
+        heads = self._heads(memory, addresses)
+        before = {it: self._known.pop(it) for it in addresses if it in self._known}
+        kept = {it: known for it, known in before.items() if known.head == heads.get(it)}
+        texts = iter(memory.pieces([piece for known in kept.values() for piece in known.pieces]))
+        for address, known in kept.items():
+            if known.texts == [next(texts) for _ in known.pieces]:
+                self._known[address] = known
+        fresh = {address: head for address, head in heads.items() if address not in self._known}
+        if fresh:
+            self._decode(memory, fresh)
+        return {address: self._known[address].code for address in heads if address in self._known}
+
+    def _heads(self, memory: Memory, addresses: Collection[int]) -> dict[int, bytes]:
+        """What never changes of those that are code objects, with zeros for the rest."""
+        counter = self._layout.counter
+        texts = memory.pieces([(address, self._size) for address in islice(addresses, MOST_CODES)])
+        heads: dict[int, bytes] = {}
+        for address, text in zip(addresses, texts, strict=False):
+            if text and self._is_code(memory, _word(text, TYPE)[0]):
+                # The count of references changes too.
+                head = bytes(TYPE) + text[TYPE:]
+                heads[address] = head if counter is None else head[:counter] + bytes(4) + head[counter + 4 :]
+        return heads
+
+    def _is_code(self, memory: Memory, kind: int) -> bool:
+        """The type of code objects is built in, so that it stays where it is."""
+        if not self._code_type and kind:
+            (name,) = memory.pieces([(kind + TYPE_NAME, 8)])
+            if name and memory.pieces([(_word(name)[0], 5)]) == [b"code\0"]:
+                self._code_type = kind
+        return kind == self._code_type and bool(kind)
+
+    def _decode(self, memory: Memory, heads: dict[int, bytes]) -> None:
+        """Objects they point to are read in three steps: how long they are, what they hold, and the names of variables."""
+        pointers = [_word(head, at)[0] for head in heads.values() for at in self._pointers]
+        pieces = self._sized(memory, pointers)
+        texts = memory.pieces(pieces)
+        tuples: list[tuple[Code, bytes]] = []
+        for place, (address, head) in enumerate(heads.items()):
+            own = slice(len(self._pointers) * place, len(self._pointers) * (place + 1))
+            file, function, table, names = (text for text in texts[own])
+            if not (file and function and names):
+                continue
+            code = Code(self._layout, address, head)
+            code.fill(self._text(function), self._text(file), table[BYTES - TYPE :])
+            self._known[address] = _Known(code, head, pieces[own], texts[own])
+            tuples.append((code, names[self._layout.tuple_items - TYPE :]))
+        self._name_locals(memory, tuples)
+
+    def _sized(self, memory: Memory, pointers: Sequence[int]) -> list[Piece]:
+        """Where the content of these objects lies, from their type on; a file, a name, bytes and a tuple in turn."""
+        texts = memory.pieces([(pointer, HEAD) for pointer in pointers])
+        measures = (self._text_size, self._text_size, _bytes_size, self._tuple_size)
+        return [
+            (pointer + TYPE, measures[place % len(measures)](text) - TYPE if text else 0)
+            for place, (pointer, text) in enumerate(zip(pointers, texts, strict=True))
+        ]
+
+    def _name_locals(self, memory: Memory, tuples: Iterable[tuple[Code, bytes]]) -> None:
+        wanted: list[tuple[Code, list[int]]] = []
+        left = MOST_NAMED
+        for code, items in tuples:
+            count = min(code.local_count, len(items) // 8, left)
+            left -= count
+            wanted.append((code, [_word(items, 8 * place)[0] for place in range(count)]))
+        names = self._texts(memory, dict.fromkeys(pointer for _, pointers in wanted for pointer in pointers))
+        for code, pointers in wanted:
+            code.locals = tuple(names[pointer] for pointer in pointers)
+
+    def _texts(self, memory: Memory, pointers: Collection[int]) -> dict[int, str]:
+        heads = memory.pieces([(pointer, HEAD) for pointer in pointers])
+        sizes = [self._text_size(head) - TYPE if head else 0 for head in heads]
+        texts = memory.pieces([(pointer + TYPE, size) for pointer, size in zip(pointers, sizes, strict=True)])
+        return {pointer: self._text(text) for pointer, text in zip(pointers, texts, strict=True)}
+
+    # Strings, bytes and tuples, from their type on
+
+    def _text_size(self, head: bytes) -> int:
+        length, (start, width) = _word(head, 16)[0], self._form(_half(head, 32)[0])
+        return start + min(length * width, LONGEST_TEXT) if width else 0
+
+    def _text(self, text: bytes) -> str:
+        if not text:
+            return ""
+        start, width = self._form(_half(text, 32 - TYPE)[0])
+        return text[start - TYPE :].decode(ENCODINGS[width], "replace") if width else ""
+
+    def _form(self, state: int) -> tuple[int, int]:
+        """Where the characters of a compact string begin, and the bytes of each; 0 for what is no such string."""
+        kind, compact, ascii_only = state >> 2 & 7, state >> 5 & 1, state >> 6 & 1
+        if not compact or kind not in ENCODINGS:
+            return 0, 0
+        return (self._layout.text if ascii_only else self._layout.wide_text), kind
+
+    def _tuple_size(self, head: bytes) -> int:
+        return self._layout.tuple_items + 8 * min(_word(head, 16)[0], MOST_NAMES)
+
+
+def _bytes_size(head: bytes) -> int:
+    """0 for a table so long that it is not read."""
+    size = BYTES + _word(head, 16)[0]
+    return size if size <= READ_LIMIT else 0

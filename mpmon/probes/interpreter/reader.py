@@ -1,0 +1,243 @@
+"""The stacks of a process, read from its memory while it runs: which threads there are, what they are called, in which calls
+they are and at which lines.
+
+The rows are those that py-spy's dumps become, for a tenth of the cost, as most is known from the reading before: a thread that
+has not run since is where it was.  Whether it ran is told by the kernel: the CPU time of the process, which a running thread
+moves at every moment, and where that moved, the counters and states of each thread.
+
+A thread that may have run while it was read is read again until two readings in a row find it in the very same calls; one of
+which that is not so has no row.  Nothing is stopped or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from mpmon.model import MPMON, Frame, Stack
+from mpmon.probes.aside import may_hang
+from mpmon.probes.calls import Numbers, bounded, rows
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.codes import Code, Codes
+from mpmon.probes.interpreter.names import ThreadNames
+from mpmon.probes.interpreter.objects import Objects, Torn
+from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
+from mpmon.probes.interpreter.tids import Tids
+from mpmon.probes.interpreter.values import Values
+from mpmon.probes.interpreter.walk import Link, PythonThread, Walk
+from mpmon.probes.maps import MAPS_LIMIT, area_of
+from mpmon.probes.memory import Memory
+
+ATTEMPTS = 16
+"""Readings of a thread that runs, before it is given up."""
+
+RAN_ON = "ran on while it was read"
+
+LOST = "the list of its Python threads cannot be followed"
+
+MOST_PROCESSES = 1024
+"""Of which something is kept from one reading to the next."""
+
+
+class Reading(msgspec.Struct):
+    """What one reading of one process found."""
+
+    stacks: tuple[Stack, ...] = ()
+    refused: str = ""
+    """Why this interpreter is not read here at all; py-spy may know it."""
+    problem: str = ""
+    """Why there is no row of some threads."""
+    gone: bool = False
+    """The process has ended."""
+
+
+class StackReader:
+    """Reads one process, again and again."""
+
+    def __init__(self, proc: Proc, pid: int) -> None:
+        self._proc = proc
+        self._pid = pid
+        self._runtime: Runtime | None = None
+        self._numbers = Numbers()
+        self._forget()
+
+    def _forget(self) -> None:
+        """The process may have become another program."""
+        self._runtime = None
+        self._codes: Codes | None = None
+        self._names: ThreadNames | None = None
+        self._addresses: tuple[int, ...] = ()
+        """Where its thread states lay."""
+        self._clock: int | None = None
+        """The CPU time of the process at which all rows were exact."""
+        self._counters: dict[int, bytes] = {}
+        """Of the threads whose rows were exact."""
+        self._rows: dict[int, Stack] = {}
+
+    def read(self, taken_at: float) -> Reading:
+        """The stacks of this moment, seconds since the epoch.
+
+        Raises:
+            OSError: its memory may not be read.
+        """
+        clock = self._cpu_time()
+        if clock is not None and clock == self._clock:
+            return Reading(tuple(_again(row, taken_at) for row in self._rows.values()))
+        tids = Tids(self._proc, self._pid)
+        if not tids.counters:
+            return Reading(gone=True)
+        with Memory(self._proc, self._pid) as memory:
+            try:
+                return self._read(memory, tids, clock, taken_at)
+            except (NoInterpreter, Torn) as reason:
+                refused, was_read = str(reason) or LOST, bool(self._rows)
+            self._forget()
+            if not was_read:
+                return Reading(refused=refused)
+            try:
+                # It may have become another program.
+                return self._read(memory, tids, clock, taken_at)
+            except (NoInterpreter, Torn) as reason:
+                self._forget()
+                return Reading(refused=str(reason) or LOST)
+
+    def _cpu_time(self) -> int | None:
+        return self._proc.clocks([self._pid])[0]
+
+    def _read(self, memory: Memory, tids: Tids, clock: int | None, taken_at: float) -> Reading:
+        """Raises: NoInterpreter, Torn."""
+        runtime = self._runtime = self._runtime or _runtime(self._proc, self._pid, memory)
+        walk = Walk(memory, runtime)
+        threads = walk.threads(self._addresses)
+        self._addresses = tuple(thread.address for thread in threads)
+        found = _by_tid(threads, tids)
+        kept = {tid for tid in found if tid in self._rows and self._counters.get(tid) == tids.counters[tid]}
+        fresh = {tid: states for tid, states in found.items() if tid not in kept}
+        walk.follow([state for states in fresh.values() for state in states])
+        ran = self._ran(tids, clock)
+        living = {tid: _in_calls(states) for tid, states in fresh.items() if tid not in tids.ended}
+        if not all(thread.is_whole for tid, thread in living.items() if tid not in ran):
+            # One that is ready to run was stopped anywhere, also between two words of a change.
+            ran |= tids.running()
+        self._numbers.turn(kept)
+        made = self._made(memory, runtime, _settled(walk, living, ran), ran, taken_at)
+        self._rows = {tid: self._rows[tid] if tid in kept else made[tid] for tid in found if tid in kept or tid in made}
+        self._counters = {tid: tids.counters[tid] for tid in self._rows if tid not in ran}
+        missing = sorted(living.keys() - made.keys())
+        self._clock = None if ran or missing else clock
+        return Reading(
+            tuple(_again(row, taken_at) if tid in kept else row for tid, row in self._rows.items()),
+            problem=f"thread {', '.join(map(str, missing))} {RAN_ON}" if missing else "",
+        )
+
+    def _ran(self, tids: Tids, clock: int | None) -> set[int]:
+        """Threads that may have run since their counters were read."""
+        if clock is not None and clock == self._cpu_time():
+            return set()
+        # In this order: one that stops to run in between has other counters afterwards.
+        running = tids.running()
+        return running | tids.moved()
+
+    def _made(
+        self,
+        memory: Memory,
+        runtime: Runtime,
+        threads: Mapping[int, PythonThread],
+        ran: Collection[int],
+        taken_at: float,
+    ) -> dict[int, Stack]:
+        """The rows of these threads, but of those that `ran` and whose calls are over. Raises `Torn`."""
+        if not threads:
+            return {}
+        self._codes = self._codes or Codes(runtime.layout)
+        self._names = self._names or ThreadNames(runtime)
+        links = {tid: bounded(thread.links) for tid, thread in threads.items()}
+        codes = self._codes.read(memory, dict.fromkeys(link.code for of_one in links.values() for link in of_one))
+        whole = {tid: of_one for tid, of_one in links.items() if all(link.code in codes for link in of_one)}
+        if not threads.keys() - whole.keys() <= set(ran):
+            raise Torn("a code object cannot be read")
+        frames = self._frames(Values(memory, runtime.layout), whole, codes)
+        idents = {threads[tid].ident for tid in whole}
+        names = self._names.read(Objects(memory, runtime.layout), idents)
+        return {
+            tid: Stack(
+                pid=self._pid, tid=tid, thread_name=names.get(threads[tid].ident, ""), taken_at=taken_at,
+                ident=threads[tid].ident, frames=frames[tid], owns_gil=threads[tid].owns_gil, active=tid in ran,
+                exact=tid not in ran, reader=MPMON,
+            )
+            for tid in whole
+        }  # fmt: skip
+
+    def _frames(
+        self, values: Values, links: Mapping[int, Sequence[Link]], codes: Mapping[int, Code]
+    ) -> dict[int, tuple[Frame, ...]]:
+        calls = iter(values.calls([(link, codes[link.code]) for of_one in links.values() for link in of_one]))
+        return {tid: rows([next(calls) for _ in of_one], tid, self._numbers) for tid, of_one in links.items()}
+
+
+def _by_tid(threads: Iterable[PythonThread], tids: Tids) -> dict[int, list[PythonThread]]:
+    """By the kernel's id, of those that the kernel has, one for each interpreter. Raises `NoInterpreter`."""
+    found: dict[int, list[PythonThread]] = {}
+    for thread in threads:
+        tid = tids.of(thread.native_id)
+        if tid is not None:
+            found.setdefault(tid, []).append(thread)
+    if not found:
+        raise NoInterpreter("no Python thread of the interpreter is a thread of the process")
+    return found
+
+
+def _in_calls(states: Sequence[PythonThread]) -> PythonThread:
+    """The one that a thread runs in now. Raises `NoInterpreter`."""
+    running = [state for state in states if state.links or not state.is_whole]
+    if len(running) > 1:
+        raise NoInterpreter("one of its threads is in calls of two interpreters")
+    return (running or states)[0]
+
+
+def _settled(walk: Walk, threads: Mapping[int, PythonThread], ran: Collection[int]) -> dict[int, PythonThread]:
+    """Those that were found in the same calls twice, if they may have run; raises `Torn` for one whose frames lead nowhere."""
+    settled = {tid: thread for tid, thread in threads.items() if tid not in ran}
+    if not all(thread.is_whole for thread in settled.values()):
+        raise Torn("the frames of a thread lead nowhere")
+    unsettled = {tid: thread for tid, thread in threads.items() if tid in ran}
+    for _ in range(ATTEMPTS):
+        if not unsettled:
+            break
+        now = dict(zip(unsettled, walk.again(list(unsettled.values())), strict=True))
+        settled.update((tid, thread) for tid, thread in now.items() if thread.same(unsettled[tid]))
+        unsettled = {tid: thread for tid, thread in now.items() if tid not in settled}
+    return settled
+
+
+def _again(row: Stack, taken_at: float) -> Stack:
+    """The row of a thread that has not run since: none of its numbers has become larger or smaller."""
+    frames = row.frames
+    if any(frame.trend for frame in frames):
+        frames = tuple(msgspec.structs.replace(frame, trend=None) if frame.trend else frame for frame in frames)
+    return msgspec.structs.replace(row, taken_at=taken_at, frames=frames)
+
+
+def _runtime(proc: Proc, pid: int, memory: Memory) -> Runtime:
+    """Raises: NoInterpreter, OSError."""
+    # Most lines are of other files: to take them apart would take longer than all the rest.
+    lines = proc.text(pid, "maps", limit=MAPS_LIMIT).split("\n")
+    areas = (area_of(line) for line in lines if "python" in line)
+    return find_runtime(proc, pid, memory, [area for area in areas if area])
+
+
+@lru_cache(maxsize=MOST_PROCESSES)
+def _reader(proc: Proc, pid: int) -> StackReader:
+    return StackReader(proc, pid)
+
+
+@may_hang
+def read_stacks(proc: Proc, pid: int, taken_at: float) -> Reading:
+    """The stacks of one process; what was found is kept for the next time.
+
+    Raises:
+        OSError: its memory may not be read.
+    """
+    return _reader(proc, pid).read(taken_at)

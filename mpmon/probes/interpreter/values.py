@@ -1,0 +1,150 @@
+"""What the variables of calls are bound to, read for all calls at once.
+
+Of most variables only a digest is wanted that tells whether they are bound to something else.  For that their objects need
+not be printed: an address tells objects apart, and of numbers, words and containers a few bytes tell those apart that come to
+lie at one place one after the other.  Printed are the variables of the user's calls, and the few that rows may keep.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from mpmon.probes.calls import KNOWN_LOCALS, KNOWN_NUMBERS, KNOWN_WORDS, Call, Local, bare, is_users
+from mpmon.probes.interpreter.codes import Code
+from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.objects import (
+    DICT,
+    LIST,
+    LONG,
+    TAGS,
+    TEXT,
+    TUPLE,
+    TYPE,
+    TYPE_FLAGS,
+    TYPE_NAME,
+    Objects,
+    digits_of,
+    integer_of,
+)
+from mpmon.probes.interpreter.printing import BIG, NOT_READ, OBJECT, integer, printed, real
+from mpmon.probes.interpreter.walk import Link
+from mpmon.probes.memory import Memory
+
+MOST_VALUES = 1 << 15
+"""Variables of one process that are looked at."""
+
+HEAD = 40
+"""Bytes of an object that tell it from another one."""
+
+LONGEST_NAME = 16
+"""Of the names of types that are told apart, `numpy.float64`."""
+
+WORD, WORDS = (slice(8, 16),), (slice(8, 24),)
+TELLING = ((LONG, WORDS), (LIST, WORDS), (DICT, (slice(8, 16), slice(24, 32))), (TEXT, WORD), (TUPLE, WORD))
+"""A number's digits, where a list's items lie, a dictionary's keys, and how many there are; not what the hash of a word is,
+which becomes known late.
+"""
+
+_word = struct.Struct("=Q").unpack_from
+_NUMBER, _FLOAT = struct.Struct("=qII").unpack_from, struct.Struct("=d").unpack_from
+
+Place = tuple[Link, Code]
+
+
+class Values:
+    """The variables of one process at one moment."""
+
+    def __init__(self, memory: Memory, layout: Layout) -> None:
+        self._memory = memory
+        self._layout = layout
+        self._objects = Objects(memory, layout)
+        self._left = MOST_VALUES
+        self._heads: dict[int, bytes] = {}
+        """Of objects, from their type on."""
+        self._in_full: dict[int, str] = {}
+        self._tokens: dict[int, str] = {}
+        self._names: dict[int, bytes] = {}
+        """Of types."""
+        self._telling: dict[int, tuple[slice, ...]] = {}
+        """By type, the parts of a head that tell an object's value or how much it holds."""
+
+    def calls(self, places: Sequence[Place]) -> list[Call]:
+        """These calls with their variables."""
+        bound = self._bound(places)
+        self._read(bound)
+        return [
+            Call(code.function, code.file, code.line(link.instruction), self._locals(code, values), link.is_entry)
+            for (link, code), values in zip(places, bound, strict=True)
+        ]
+
+    def _bound(self, places: Iterable[Place]) -> list[tuple[int, ...]]:
+        """The objects to which the variables of each call are bound, 0 for one that is not."""
+        at = self._layout.local_variables
+        found: list[tuple[int, ...]] = []
+        missing: list[tuple[int, int]] = []
+        for link, code in places:
+            count = min(code.local_count, self._left)
+            self._left -= count
+            own = link.text[at : at + 8 * count]
+            found.append(struct.unpack(f"={len(own) // 8}Q", own[: len(own) // 8 * 8]))
+            missing.append((link.address + at, 8 * count if len(found[-1]) < count else 0))
+        if any(size for _, size in missing):
+            for place, text in enumerate(self._memory.pieces(missing)):
+                if text:
+                    found[place] = struct.unpack(f"={len(text) // 8}Q", text)
+        return [tuple(word & ~TAGS for word in words) for words in found]
+
+    def _read(self, bound: Iterable[tuple[int, ...]]) -> None:
+        things = dict.fromkeys(word for words in bound for word in words if word and word not in self._heads)
+        self._heads.update(
+            zip(things, self._memory.pieces([(thing + TYPE, HEAD - TYPE) for thing in things]), strict=True)
+        )
+        kinds = dict.fromkeys(_word(head)[0] for head in self._heads.values() if head)
+        size = TYPE_FLAGS - TYPE_NAME + 8
+        texts = self._memory.pieces([(kind + TYPE_NAME, size) for kind in kinds])
+        names = self._memory.pieces([(_word(text)[0] if text else 0, LONGEST_NAME) for text in texts])
+        for kind, text, name in zip(kinds, texts, names, strict=True):
+            flags = _word(text, TYPE_FLAGS - TYPE_NAME)[0] if text else 0
+            self._names[kind] = name.partition(b"\0")[0]
+            self._telling[kind] = next((it for flag, it in TELLING if flags & flag), ())
+
+    def _locals(self, code: Code, values: Sequence[int]) -> list[Local]:
+        name = bare(code.function)
+        kept = KNOWN_LOCALS.get(name, frozenset[str]()) | KNOWN_NUMBERS | {KNOWN_WORDS.get(name, "")}
+        is_own = is_users(code.file)
+        return [
+            Local(variable, value, place < code.arguments, self._text(value, in_full=is_own or variable in kept))
+            for place, (variable, value) in enumerate(zip(code.locals, values, strict=False)) if value
+        ]  # fmt: skip
+
+    def _text(self, value: int, *, in_full: bool) -> str:
+        texts = self._in_full if in_full else self._tokens
+        if value not in texts:
+            texts[value] = self._printed(value) if in_full else self._token(value)
+        return texts[value]
+
+    def _printed(self, value: int) -> str:
+        """Most values are told by their heads, which are read already."""
+        head = self._heads.get(value)
+        if not head:
+            return NOT_READ
+        (kind,) = _word(head)
+        name, telling = self._names[kind], self._telling[kind]
+        if name in (b"int", b"bool"):
+            size, low, high = _NUMBER(head, 8)
+            if digits_of(size, self._layout)[0] > 2:
+                return BIG
+            return integer(integer_of(size, (low, high), self._layout), is_bool=name == b"bool")
+        if name == b"float":
+            return real(*_FLOAT(head, 8))
+        return printed(self._objects, value) if telling or name.startswith(b"numpy.") or name == b"NoneType" else OBJECT
+
+    def _token(self, value: int) -> str:
+        """What is the same as long as the object is the same one, and holds as much."""
+        head = self._heads.get(value)
+        if not head:
+            return OBJECT
+        (kind,) = _word(head)
+        telling = WORD if self._names[kind] == b"float" else self._telling[kind]
+        return OBJECT + "".join(head[part].hex() for part in telling)
