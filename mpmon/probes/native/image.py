@@ -13,6 +13,8 @@ those of RPM distributions and libgomp of torch's wheels have.
 from __future__ import annotations
 
 import lzma
+import re
+import struct
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -39,6 +41,7 @@ from mpmon.probes.elf import (
 from mpmon.probes.memory import Memory
 from mpmon.probes.native.cfi import Rules, function_at, rules_at
 from mpmon.probes.native.dwarf import BadFrames
+from mpmon.probes.native.machines import X86_64
 
 MOST_IMAGES = 128
 """Files of which something is kept; a rank of a job maps some hundred."""
@@ -66,6 +69,16 @@ REACH = 1 << 20
 
 _WITH_CODE = frozenset({0, 1, 2, 10})
 """STT_NOTYPE (hand-written code), OBJECT, FUNC and GNU_IFUNC."""
+
+MOST_CODE = 1 << 21
+"""Bytes of code of a file in which jumps are looked for; the C library has 1.4 MB."""
+
+_WAYS = re.compile(rb"(?:[\xe8\xe9]|\x0f[\x80-\x8f])(?=(.{4}))", re.DOTALL)
+"""CALL, JMP and Jcc of x86-64, with where they lead (Intel's manual, volume 2)."""
+_CALL, _SHORT = 0xE8, frozenset({*range(0x70, 0x80), 0xEB})
+"""CALL; Jcc and JMP over at most `NEAR` bytes."""
+NEAR = 130
+_FAR = struct.Struct("<i")
 
 _PAGE = 4096
 
@@ -176,6 +189,38 @@ class Library:
             wanted -= found.keys()
         self.image.names.update(dict.fromkeys(wanted))
         self.image.names.update((start, name) for start, (_, name) in found.items())
+        for start, outer in self._only_ways(wanted).items():
+            if outer not in wanted:
+                self.find_names({outer})
+                self.image.names[start] = self.image.names[outer]
+
+    def _only_ways(self, starts: Collection[int]) -> dict[int, int]:
+        """For functions without names, the one function all of whose jumps, and nobody's calls, lead there: they are parts of it,
+        as the slow way of `sem_wait` in a C library of which only the names of public functions are left.
+        """
+        ways: dict[int, set[int]] = {}
+        for segment in self.image.loads if starts and self.image.header.machine == X86_64.number else ():
+            if not segment.flags & EXECUTABLE or segment.size > MOST_CODE:
+                continue
+            text = self.view(segment.address, segment.size)
+            for jump in _WAYS.finditer(text):
+                to = segment.address + jump.end() + 4 + _FAR.unpack(jump[1])[0]
+                if to in starts:
+                    is_call = text[jump.start()] == _CALL
+                    ways.setdefault(to, set()).add(-1 if is_call else self._function(segment.address + jump.start()))
+            for start, outer in ways.items():
+                outer.update(self._near_ways(start - segment.address, text, segment.address))
+        return {start: next(iter(outer)) for start, outer in ways.items() if len(outer) == 1 and -1 not in outer}
+
+    def _near_ways(self, start: int, text: bytes, address: int) -> set[int]:
+        """Functions of which a byte looks like a short jump there: by chance, too, so they only tell that there are others."""
+        window = range(max(start - NEAR, 0), min(start + NEAR, len(text) - 1))
+        jumps = (at for at in window if text[at] in _SHORT and at + 2 + (text[at + 1] ^ 128) - 128 == start)
+        return {self._function(address + at) for at in jumps} - {address + start}
+
+    def _function(self, address: int) -> int:
+        rules = self.rules(address)
+        return rules.function.start if rules else -1
 
     def extent(self, address: int) -> tuple[int, int] | None:
         """Where the symbol begins and ends in which an address lies: of code without frame information."""

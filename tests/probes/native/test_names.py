@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 
 from mpmon.probes.demangler import demangle
 from mpmon.probes.native import names
+from mpmon.probes.native.image import Bytes, Library, image_of
 from mpmon.probes.native.names import names_of, short
+from tests.probes.native.looks import only_x86_64
 
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -96,6 +100,46 @@ def test_without_libstdcxx_nothing_is_translated(monkeypatch: pytest.MonkeyPatch
 @given(st.lists(st.text("_ZNSPKTIELvi0123456789st", max_size=80).map("_Z".__add__), max_size=40))
 def test_symbols_may_be_garbage(symbols: list[str]) -> None:
     assert names_of(symbols).keys() == set(symbols)
+
+
+PARTS = """
+#include <unistd.h>
+#define PART __attribute__((noinline)) static int
+#define FAR asm(".skip 200, 0x90");
+PART slow(int *p) { *p += getppid(); FAR return *p; }
+int only(int *p) { FAR return *p ? 1 : slow(p); }
+PART shared(int *p) { *p -= getpid(); FAR return *p; }
+int first(int *p) { FAR return *p ? 1 : shared(p); }
+int second(int *p) { FAR return *p ? 2 : shared(p); }
+PART called(int *p) { *p ^= getpid(); FAR return *p; }
+int calls(int *p) { FAR return called(p) + 1; }
+int jumps(int *p) { FAR return *p ? 3 : called(p); }
+PART near(int *p) { *p |= getpid(); return *p; }
+int beside(int *p) { return *p ? 4 : near(p); }
+int away(int *p) { FAR return *p ? 5 : near(p); }
+"""
+
+
+PARTS_NAMED = {"slow": "only", "shared": None, "called": None, "near": None, "first": "first"}
+
+
+@only_x86_64
+def test_a_part_of_one_function_has_its_name_in_a_file_of_public_names(tmp_path: Path) -> None:
+    if not (shutil.which("gcc") and shutil.which("nm")):
+        pytest.skip("there is no gcc to build a library with")
+    source, whole, stripped = (tmp_path / name for name in ("parts.c", "whole.so", "stripped.so"))
+    source.write_text(PARTS)
+    for made, option in ((whole, "-g0"), (stripped, "-s")):
+        subprocess.run(
+            ["gcc", "-O2", "-fPIC", "-fcf-protection=none", "-shared", option, source, "-o", made], check=True
+        )
+    said = subprocess.run(["nm", whole], capture_output=True, text=True, check=True).stdout
+    rows = (line.split() for line in said.splitlines())
+    starts = {name.partition(".")[0]: int(value, 16) for value, *_, name in rows if len(value) == 16}
+    text = Bytes(stripped.read_bytes())
+    library = Library(image_of(text), text)
+    library.find_names([starts[name] for name in PARTS_NAMED])
+    assert {name: library.image.names[starts[name]] for name in PARTS_NAMED} == PARTS_NAMED
 
 
 def test_no_more_names_are_kept_than_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,18 @@ def test_frames_of_python_stand_between_those_of_c(version: str) -> None:
     assert "py accept" in lists["accept"]
 
 
+def test_a_wait_of_a_stripped_c_library_has_the_name_of_its_public_function() -> None:
+    program = """
+import ctypes
+semaphore = ctypes.create_string_buffer(64)
+print("ready", flush=True)
+ctypes.CDLL(None).sem_wait(semaphore)
+"""
+    with python(program) as pid:
+        (row,) = look(pid, threads=1)
+    assert any("sem_wait" in name for name in functions(row, "libc")), functions(row)
+
+
 def test_a_look_is_made_by_the_helper() -> None:
     aside = Aside()
     try:
