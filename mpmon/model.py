@@ -818,7 +818,7 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     remembered: tuple[Remembered, ...] = ()
     stacks: tuple[Stack, ...] = ()
     native_stacks: tuple[NativeStack, ...] = ()
-    """Of suspects, where it was asked for or the cause lies there."""
+    """Of the threads that a finding is about, or of all where that was asked for."""
     collectives: tuple[Collective, ...] = ()
     flight_records: tuple[FlightRecord, ...] = ()
     gpus: tuple[Gpu, ...] = ()

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from mpmon.probes.files import Proc
     from mpmon.probes.flight_recorder import FlightRecorder
-    from mpmon.session.natives import NativeLooks
     from mpmon.session.recording import Recorder
     from mpmon.session.sampler import Sampler
     from mpmon.session.watch import LiveWatch
@@ -102,17 +101,8 @@ def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink) -> LiveWat
     def make_sampler(now: Callable[[], float]) -> Sampler:
         return _sampler(given, pid, found, now, eager=sink == "report")
 
-    def make_natives(now: Callable[[], float]) -> NativeLooks:
-        from mpmon.probes.files import Proc
-        from mpmon.session.natives import NativeLooks
-
-        return NativeLooks(Proc(aside=found.proc.aside), now, always=given.stacks == "native")
-
     reel = Reel() if sink == "screen" else None
-    return LiveWatch(
-        make_sampler, interval=given.interval, recorder=found.recorder, reel=reel,
-        make_natives=make_natives if sink == "report" and given.stacks != "never" else None,
-    )  # fmt: skip
+    return LiveWatch(make_sampler, interval=given.interval, recorder=found.recorder, reel=reel)
 
 
 def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float], *, eager: bool) -> Sampler:
@@ -132,6 +122,6 @@ def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float]
         hosted(proc, ShimProbe, "shim", eager=eager),
     )
     return Sampler(
-        proc, pid, now=now, host=os.uname().nodename, stacks="auto" if given.stacks == "native" else given.stacks, eager=eager,
+        proc, pid, now=now, host=os.uname().nodename, stacks=given.stacks, eager=eager,
         seconds=given.seconds if eager else math.inf, flight_recorder=found.flight_recorder, side_probes=side_probes,
     )  # fmt: skip

@@ -109,7 +109,7 @@ class FrameRow(Row, frozen=True, kw_only=True):
 
 
 class ThreadRow(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """All frames of one thread of a suspect, innermost first."""
+    """All frames of one thread that a finding is about, innermost first."""
 
     pid: int
     tid: int
@@ -207,13 +207,11 @@ def _process(process: Process, view: ProcessView | None) -> ProcessRow:
 
 
 def _threads(snapshot: Snapshot) -> Iterator[ThreadRow]:
+    python = {(row.pid, row.tid): row for row in snapshot.stacks} if snapshot.native_stacks else {}
     for row in snapshot.native_stacks:
-        thread = merging.merged_thread(snapshot, row.pid, row.tid)
-        if thread:
-            frames = tuple(map(_frame, thread.frames))
-            yield ThreadRow(
-                pid=row.pid, tid=row.tid, end=row.end, why=row.why, agrees=thread.agrees, frames=frames
-            )  # fmt: skip
+        thread = merging.merged_thread(row, python.get((row.pid, row.tid)))
+        frames = tuple(map(_frame, thread.frames))
+        yield ThreadRow(pid=row.pid, tid=row.tid, end=row.end, why=row.why, agrees=thread.agrees, frames=frames)
 
 
 def _frame(frame: Frame | NativeFrame) -> FrameRow:

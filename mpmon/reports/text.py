@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -12,7 +11,7 @@ from mpmon.diagnosis import holding, merging
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.words import age
-from mpmon.model import Frame, NativeFrame, Process, Snapshot
+from mpmon.model import Frame, NativeFrame, Process, Snapshot, Stack
 from mpmon.printable import command_line, in_ascii, written_out
 from mpmon.reports import sharing
 
@@ -26,9 +25,6 @@ LONGEST_NAME = 100
 """Letters of a C++ function."""
 
 MOST_WAITERS = 8
-
-_INTERPRETER = re.compile(r"^(lib)?python\d")
-"""Files whose frames are Python's own machinery."""
 
 MOST_DEPTH = 20
 """Processes that are further down the tree are drawn at this place of it."""
@@ -110,58 +106,30 @@ def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
     if suspect.dead:
         yield f"  {suspect.role} (pid {suspect.pid}) is dead: {suspect.end or 'ended'}"
         return
-    merged = merging.merged_thread(snapshot, suspect.pid, suspect.tid)
-    if merged and merged.native.frames:
-        yield f"  {suspect.role} (pid {suspect.pid}) blocks the others, in {suspect.thread}, C and C++ frames marked with |:"
-        yield from _all_frames(merged)
-        return
+    thread = merging.thread_of(snapshot, suspect.pid, suspect.tid)
     stack = next((row for row in snapshot.stacks if (row.pid, row.tid) == (suspect.pid, suspect.tid)), None)
-    yield f"  {suspect.role} (pid {suspect.pid}) blocks the others, in {suspect.thread}{':' if stack else ''}"
-    if stack:
-        frames, notes = tuple(own_frames(stack)), holding.by_frame(snapshot, stack)
-        for at, frame in enumerate(frames[:MOST_FRAMES]):
+    frames = thread.told if thread else tuple(own_frames(stack)) if stack else ()
+    native = thread if any(isinstance(frame, NativeFrame) for frame in frames) else None
+    marks = ", C and C++ frames marked with |" if native else ""
+    yield f"  {suspect.role} (pid {suspect.pid}) blocks the others, in {suspect.thread}{marks}{':' if frames else ''}"
+    yield from _frames(frames, _notes(snapshot, stack) if stack else {}, MOST_MERGED if native else MOST_FRAMES)
+    yield from (f"      ({note})" for note in (native.notes if native else ()))
+
+
+def _notes(snapshot: Snapshot, stack: Stack) -> dict[int, tuple[str, ...]]:
+    """What is known of frames, by their identity."""
+    return {id(stack.frames[at]): notes for at, notes in holding.by_frame(snapshot, stack).items()}
+
+
+def _frames(frames: tuple[Frame | NativeFrame, ...], notes: dict[int, tuple[str, ...]], most: int) -> Iterator[str]:
+    for frame in frames[:most]:
+        if isinstance(frame, NativeFrame):
+            yield f"      | {merging.native_text(frame, LONGEST_NAME)}"
+        else:
             yield f"      {frame_text(frame)}"
-            yield from (f"        - {note}" for note in notes.get(at, ()))
-        if len(frames) > MOST_FRAMES:
-            yield f"      … {len(frames) - MOST_FRAMES} more"
-
-
-def _all_frames(thread: merging.Thread) -> Iterator[str]:
-    """Frames of Python and of C; the interpreter's own tell nothing, and those of a library lead to Python's."""
-    shown = [
-        frame for frame in _own(thread) if not isinstance(frame, NativeFrame) or not _INTERPRETER.search(_file(frame))
-    ]
-    for frame in shown[:MOST_MERGED]:
-        yield f"      | {native_text(frame)}" if isinstance(frame, NativeFrame) else f"      {frame_text(frame)}"
-    if len(shown) > MOST_MERGED:
-        yield f"      … {len(shown) - MOST_MERGED} more"
-    if not thread.agrees:
-        yield "      (the two do not fit together: the frames of Python stand before the others)"
-    if not thread.native.is_complete:
-        yield f"      (no more of C: {thread.native.why or thread.native.end})"
-
-
-def _own(thread: merging.Thread) -> Iterator[Frame | NativeFrame]:
-    """Without what a forked child shows of its parent."""
-    own = list(own_frames(thread.python)) if thread.python else []
-    is_forked = thread.python is not None and len(own) < len(thread.python.frames)
-    for frame in thread.frames:
-        yield frame
-        if is_forked and thread.agrees and frame is own[-1]:
-            return
-
-
-def native_text(frame: NativeFrame) -> str:
-    """`c10d::Work::wait (libtorch_cpu.so)`, or `libcuda.so.1+0x2a3ff` where the library does not tell."""
-    file = _file(frame)
-    guess = "" if frame.is_certain else ", found by searching"
-    if frame.name:
-        return f"{_cut(frame.name, LONGEST_NAME)} ({file}{guess})"
-    return f"{file or 'code in no file'}+{frame.offset:#x}" + (f" ({guess[2:]})" if guess else "")
-
-
-def _file(frame: NativeFrame) -> str:
-    return (frame.library or "").removesuffix(" (deleted)").rpartition("/")[2]
+        yield from (f"        - {note}" for note in notes.get(id(frame), ()))
+    if len(frames) > most:
+        yield f"      … {len(frames) - most} more"
 
 
 def frame_text(frame: Frame) -> str:

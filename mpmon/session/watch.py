@@ -18,7 +18,6 @@ from mpmon.session.clock import LiveClock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mpmon.session.natives import NativeLooks
     from mpmon.session.recording import Recorder
     from mpmon.session.sampler import Sampler
 
@@ -76,9 +75,8 @@ class LiveWatch:
         interval: float = 1.0,
         recorder: Recorder | None = None,
         reel: Reel | None = None,
-        make_natives: Callable[[Callable[[], float]], NativeLooks] | None = None,
     ) -> None:
-        """`make_sampler` and `make_natives` are handed the clock; without a `reel` there is nothing to look back at.
+        """`make_sampler` is handed the clock; without a `reel` there is nothing to look back at.
 
         Raises:
             CannotTell: there is no such process.
@@ -96,7 +94,6 @@ class LiveWatch:
         self._interval = interval
         self._recorder = recorder
         self.reel = reel or Reel(0)
-        self._natives = make_natives(self._clock.now) if make_natives else None
         self._stopped = threading.Event()
 
     def __iter__(self) -> Iterator[Observation]:
@@ -104,7 +101,9 @@ class LiveWatch:
         try:
             snapshot = self._round(observer)
             while not self._stopped.is_set():
-                observation = self._seen(observer, snapshot)
+                if self._recorder:
+                    self._recorder.write(snapshot)
+                observation = observer.see(snapshot)
                 self.reel.add(observation)
                 yield observation
                 if not any(not process.ended for process in snapshot.processes):
@@ -114,18 +113,6 @@ class LiveWatch:
         finally:
             self._sampler.close()
             self._reader.close()
-
-    def _seen(self, observer: Observer, snapshot: Snapshot) -> Observation:
-        """What a round means; it is recorded in any case."""
-        try:
-            observation = observer.see(snapshot)
-            if self._natives:
-                observation = self._natives.add(observation)
-                snapshot = observation.snapshot
-            return observation
-        finally:
-            if self._recorder:
-                self._recorder.write(snapshot)
 
     def _round(self, observer: Observer) -> Snapshot:
         """The next snapshot; where a sampler stands still about a process, that of a new one, which leaves it alone."""

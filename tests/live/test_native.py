@@ -1,13 +1,15 @@
-"""A thread that hangs in C, in the report of a job that is really there."""
+"""The C and C++ frames of a job that is really there."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Observation, Suspect, Verdict
 from mpmon.model import Snapshot
 from mpmon.probes.files import Proc
 from mpmon.session.natives import NativeLooks
+from mpmon.session.sampler import Sampler
 from tests.probes.native.looks import look, only_x86_64, python
 
 pytestmark = [pytest.mark.live, only_x86_64]
@@ -15,44 +17,30 @@ pytestmark = [pytest.mark.live, only_x86_64]
 SLEEPS = "import time; print('ready', flush=True); time.sleep(1e6)"
 
 
-def observed(pid: int, tid: int | None, cause: str, *, dead: bool = False) -> Observation:
-    """A finding that blames one thread."""
-    suspect = Suspect(pid=pid, tid=tid, role="main", dead=dead)
-    finding = Finding(cause=cause, certainty=Certainty.LIKELY, summary="It waits", suspects=(suspect, suspect))
-    return Observation(
-        snapshot=Snapshot(taken_at=1.0, root_pid=pid, root_start_time=1.0),
-        diagnosis=Diagnosis(verdict=Verdict.HUNG, findings=(finding,)), watched_s=1.0,
-    )  # fmt: skip
+def sampled(pid: int, stacks: str) -> Snapshot:
+    """One round that finds a hang to rest on the main thread."""
+    sampler = Sampler(Proc(), pid, now=lambda: 5.0, host=os.uname().nodename, stacks=stacks, eager=True)  # type: ignore[arg-type]
+    try:
+        return sampler.round(lambda _: {pid: {pid}})
+    finally:
+        sampler.close()
 
 
-def added(observation: Observation, *, always: bool = False) -> Snapshot:
-    return NativeLooks(Proc(), lambda: 5.0, always=always).add(observation).snapshot
+def test_what_a_hang_rests_on_is_read_and_of_all_threads_when_that_is_wanted() -> None:
+    program = f"import threading; threading.Thread(target=threading.Event().wait, daemon=True).start(); {SLEEPS}"
+    with python(program) as pid:
+        look(pid, threads=2)
+        (row,) = sampled(pid, "auto").native_stacks
+        assert (row.pid, row.tid, row.end, row.taken_at) == (pid, pid, "start", 5.0)
+        assert row.frames
+        assert len(sampled(pid, "native").native_stacks) == 2
+        assert sampled(pid, "py-spy").native_stacks == ()
+        assert sampled(pid, "never").native_stacks == ()
 
 
-def test_the_suspect_of_a_native_hang_is_read_once() -> None:
+def test_a_process_that_ends_before_it_is_read_is_a_problem_of_the_probe() -> None:
     with python(SLEEPS) as pid:
-        look(pid)
-        (row,) = added(observed(pid, pid, "native-hang")).native_stacks
-    assert (row.pid, row.tid, row.end, row.taken_at) == (pid, pid, "start", 5.0)
-    assert row.frames
-
-
-def test_other_causes_are_read_when_the_user_wants_it() -> None:
-    with python(SLEEPS) as pid:
-        look(pid)
-        assert added(observed(pid, pid, "worker-stuck")).native_stacks == ()
-        assert len(added(observed(pid, pid, "worker-stuck"), always=True).native_stacks) == 1
-
-
-def test_nobody_is_asked_who_is_dead_or_has_no_thread() -> None:
-    for observation in (observed(1, 1, "native-hang", dead=True), observed(1, None, "native-hang")):
-        assert NativeLooks(Proc(), lambda: 5.0, always=True).add(observation) is observation
-
-
-def test_a_process_that_is_gone_is_a_problem_of_the_probe() -> None:
-    gone = (1 << 22) + 1
-    snapshot = added(observed(gone, gone, "native-hang"))
-    assert snapshot.native_stacks == ()
-    (report,) = snapshot.probes
-    assert (report.name, report.ok) == ("native stacks", False)
-    assert str(gone) in (report.problem or "")
+        snapshot = sampled(pid, "never")
+    found = NativeLooks(Proc()).add(snapshot, {pid: {pid}})
+    assert [row.end for row in found.native_stacks] == ["refused"]
+    assert [(row.name, row.ok) for row in found.probes[-1:]] == [("native stacks", False)]

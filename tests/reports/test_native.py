@@ -9,7 +9,7 @@ import pytest
 
 from mpmon.codec import decode_round, encode_round
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Observation, Suspect, Verdict
-from mpmon.model import Frame, NativeFrame, NativeStack, Snapshot
+from mpmon.model import Frame, LockUse, NativeFrame, NativeStack, Snapshot
 from mpmon.reports import document, text
 from tests.builders import ROOT, START, process, snapshot, stack
 
@@ -77,6 +77,19 @@ def test_a_stack_that_is_not_whole_says_why() -> None:
 
 def test_without_frames_of_c_those_of_python_are_shown() -> None:
     assert shown(hung(end="running")) == ["wait (job.py:3)", "main (job.py:9)"]
+
+
+def test_what_the_c_library_alone_does_is_told_by_the_system_call() -> None:
+    sleep = native("clock_nanosleep", "/lib/libc.so.6"), native("time_sleep", "/usr/bin/python3.11"), LOOP, LOOP
+    assert shown(hung(*sleep)) == ["wait (job.py:3)", "main (job.py:9)"]
+
+
+def test_a_frame_keeps_the_note_of_its_lock() -> None:
+    found = hung(*FRAMES)
+    use = LockUse(pid=ROOT, tid=ROOT, object="thread-lock:1:0x7f", kind="Lock", function="main", depth=0, holds=True)
+    job = msgspec.structs.replace(found.snapshot, locks=(use,))
+    lines = shown(msgspec.structs.replace(found, snapshot=job))
+    assert lines[-2:] == ["main (job.py:9)", "- holding Lock 0x7f"]
 
 
 def test_the_document_has_all_frames() -> None:
