@@ -254,8 +254,17 @@ def _finding(knot: Knot) -> Finding:
         chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)), advice=claim.advice,
         since=knot.since(),
     )  # fmt: skip
-    evidence = (*found.evidence, *agreement(found, knot.case.stacks))
+    evidence = (*found.evidence, *_in_native_code(knot), *agreement(found, knot.case.stacks))
     return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(knot.case, found)))
+
+
+def _in_native_code(knot: Knot) -> tuple[str, ...]:
+    """What the C and C++ frames of the first root say of its wait."""
+    fact = knot.native_fact()
+    if fact is None or not fact.words:
+        return ()
+    sure = "" if fact.certain else ", as far as frames tell that were found by searching"
+    return (f"by its C and C++ frames {fact.words}{sure}",)
 
 
 def _with_end(case: Case, suspect: Suspect) -> Suspect:

@@ -21,7 +21,7 @@ LOOPS = frozenset({"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"})
 _INTERPRETER = re.compile(r"/(lib)?python\d[^/]*\Z|/lib-dynload/[^/]+\Z")
 """Files of Python itself: the program, libpython, and the modules of the standard library that are written in C."""
 
-_RUNTIME = re.compile(r"/(ld-linux|lib(c|pthread|stdc\+\+|gcc_s))\b[^/]*\Z")
+_RUNTIME = re.compile(r"/(ld-linux|lib(c|pthread|stdc\+\+|gcc_s))[.-][^/]*\Z")
 """Files of the languages C and C++: what is called there is a system call, which the kernel names too."""
 
 

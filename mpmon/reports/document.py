@@ -16,6 +16,7 @@ from mpmon.diagnosis import ipc, merging
 from mpmon.diagnosis.findings import Finding, Observation, ProcessView, Remark, Unchecked
 from mpmon.diagnosis.gpus import Ordinal, device_of, ordinals
 from mpmon.diagnosis.ipc import ExportView, MemoryView, QueueView
+from mpmon.diagnosis.natives import native_fact
 from mpmon.model import Cgroup, Frame, Gpu, GpuProcess, MigInstance, NativeFrame, ProbeReport, Process, Row, Snapshot
 
 
@@ -118,6 +119,12 @@ class ThreadRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     why: str | None
     agrees: bool
     """False where the frames of Python just stand before the native ones."""
+    calls: str | None
+    """The function of a library that the innermost Python code has called."""
+    waits_for: str | None
+    """What that waits for, where the function is known."""
+    certain: bool | None
+    """No frame that tells so was searched for."""
     frames: tuple[FrameRow, ...]
 
 
@@ -211,7 +218,12 @@ def _threads(snapshot: Snapshot) -> Iterator[ThreadRow]:
     for row in snapshot.native_stacks:
         thread = merging.merged_thread(row, python.get((row.pid, row.tid)))
         frames = tuple(map(_frame, thread.frames))
-        yield ThreadRow(pid=row.pid, tid=row.tid, end=row.end, why=row.why, agrees=thread.agrees, frames=frames)
+        fact = native_fact(row)
+        yield ThreadRow(
+            pid=row.pid, tid=row.tid, end=row.end, why=row.why, agrees=thread.agrees, frames=frames,
+            calls=(fact.called or None) if fact else None, waits_for=fact.wait.waits_for if fact and fact.wait else None,
+            certain=fact.certain if fact else None,
+        )  # fmt: skip
 
 
 def _frame(frame: Frame | NativeFrame) -> FrameRow:

@@ -201,6 +201,11 @@ def test_threads_that_python_does_not_know_show_their_frames_of_c() -> None:
     lines = [text_of(line).strip() for line in all_threads(scene, 7, 80)]
     assert lines.count("| runLoop (libtorch_cpu.so)") == 1
     assert lines.count("| serve (libtorch_cpu.so)") == 1
+    waits = in_c(native("pthread_cond_wait", LIBC), native("c10d::Work::wait"), tid=8)
+    told = thread_lines(Scene(with_tables(hung(), blocked=rows, native_stacks=(waits,))), 7, 8, 99)
+    assert "c10d::Work::wait of libtorch_cpu.so waits for the end of a collective" in [
+        text_of(row).strip() for row in told
+    ]
     assert "| serve (libtorch_cpu.so)" in [text_of(line).strip() for line in thread_lines(scene, 7, 10, 80)]
 
 

@@ -6,6 +6,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.libraries.native_waits import Sort
 from mpmon.diagnosis.needs.dead import replaced
 from mpmon.diagnosis.waits import Context, Wait, context
 
@@ -45,8 +46,22 @@ def why_no_result(case: Case, key: ThreadKey, workers: list[int]) -> Absent:
 
 def _why_no_native(case: Case, key: ThreadKey) -> Absent:
     if case.is_forked(key[0]):
-        return Absent.NATIVE_AT_FORK if _in_native_barrier(case, key) else Absent.LOCKED_AT_FORK
+        return _told_at_fork(case, key) or (
+            Absent.NATIVE_AT_FORK if _in_native_barrier(case, key) else Absent.LOCKED_AT_FORK
+        )
     return Absent.NATIVE if case.is_native(key) else Absent.OWN_LOCK
+
+
+_AT_FORK = {
+    Sort.TEAM: Absent.NATIVE_AT_FORK, Sort.LOCK: Absent.LOCKED_AT_FORK, Sort.PYTHON_LOCK: Absent.LOCKED_AT_FORK,
+    Sort.SEMAPHORE: Absent.NATIVE, Sort.CONDITION: Absent.NATIVE, Sort.END: Absent.NATIVE,
+}  # fmt: skip
+
+
+def _told_at_fork(case: Case, key: ThreadKey) -> Absent | None:
+    """What the child of a fork lacks, by its frames of C; `None` where they do not tell."""
+    fact = case.native_facts.get(key)
+    return _AT_FORK.get(fact.wait.sort) if fact and fact.certain and fact.wait else None
 
 
 def _in_native_barrier(case: Case, key: ThreadKey) -> bool:

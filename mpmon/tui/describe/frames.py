@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mpmon.diagnosis import merging
+from mpmon.diagnosis.natives import native_fact
 from mpmon.model import Frame, NativeFrame
 from mpmon.tui import format as fmt
 from mpmon.tui.line import Line, clip, plain
@@ -79,6 +80,12 @@ def frame_lines(
         place = f"{fmt.file_name(forked_at.file)}:{forked_at.line} in {forked_at.function}"
         lines.append(clip(plain(f"  forked at {place}", "dim"), width))
     return lines
+
+
+def wait_lines(native: NativeStack | None, width: int) -> list[Line]:
+    """What the frames of C tell of a wait, if anything."""
+    fact = native_fact(native) if native else None
+    return [clip(plain(f"  {fact.words}", "dim"), width)] if fact and fact.words else []
 
 
 def native_lines(native: NativeStack, width: int) -> list[Line]:

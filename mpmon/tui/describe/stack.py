@@ -10,7 +10,7 @@ import msgspec
 from mpmon.diagnosis import holding
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.finding import in_chain
-from mpmon.tui.describe.frames import frame_lines, native_lines
+from mpmon.tui.describe.frames import frame_lines, native_lines, wait_lines
 from mpmon.tui.describe.waits import kernel_lines
 from mpmon.tui.line import BLANK, Line, clip, plain, wrap
 
@@ -46,6 +46,7 @@ def thread_lines(scene: Scene, pid: int, tid: int, width: int, *, folded: bool =
     stack = next((s for s in scene.stacks_of(pid) if s.tid == tid), None)
     lines = kernel_lines(scene, blocked, width) if blocked else []
     native = scene.native_stacks.get((pid, tid))
+    lines += wait_lines(native, width)
     if stack is None:
         return lines + (native_lines(native, width) if native else missing(scene, pid, width))
     lines += [plain(note, "dim") for note in _notes(scene, stack)]
@@ -134,4 +135,5 @@ def _native(scene: Scene, pid: int, threads: list[ThreadKey], width: int) -> lis
     else:
         blocked = msgspec.structs.replace(blocked, waits_on=_shared(blocked))
     frames = scene.native_stacks.get((pid, threads[0].tid))
-    return [*title, *kernel_lines(scene, blocked, width), *(native_lines(frames, width) if frames else ())]
+    called = [*wait_lines(frames, width), *native_lines(frames, width)] if frames else []
+    return [*title, *kernel_lines(scene, blocked, width), *called]
