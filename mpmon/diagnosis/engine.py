@@ -258,13 +258,19 @@ def _finding(knot: Knot) -> Finding:
     return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(knot.case, found)))
 
 
+MOST_IN_C = 4
+"""Members of a chain of which is told what they wait for in C."""
+
+
 def _in_native_code(knot: Knot) -> tuple[str, ...]:
-    """What the C and C++ frames of the first root say of its wait."""
-    fact = knot.native_fact()
-    if fact is None or not fact.words:
-        return ()
-    sure = "" if fact.certain else ", as far as frames tell that were found by searching"
-    return (f"by its C and C++ frames {fact.words}{sure}",)
+    """What the C and C++ frames of those in the chain say of their waits, of who must move first before the others."""
+    keys = dict.fromkeys((*knot.roots[:1], *reversed(knot.closed.path)))
+    facts = [(key, fact) for key in keys if (fact := knot.case.native_facts.get(key)) and fact.words]
+    return tuple(
+        f"{knot.case.role(key[0]).name}, by its C and C++ frames: {fact.words}"
+        + ("" if fact.certain else ", as far as frames tell that were found by searching")
+        for key, fact in facts[:MOST_IN_C]
+    )
 
 
 def _with_end(case: Case, suspect: Suspect) -> Suspect:

@@ -220,6 +220,16 @@ def rank_in_futex(*texts: str) -> Finding:
     return first(*rows)
 
 
+def test_what_the_others_of_a_chain_wait_for_in_c_is_told_too() -> None:
+    rows = (
+        process(), thread(), stack("main", "job.py:12 collect"), blocked("futex", "futex:4100:0x70", ran_at=0.0),
+        native(*COND, "codec decoder_flush", *CTYPES),
+    )  # fmt: skip
+    assert "main, by its C and C++ frames: decoder_flush of libcodec.so" in evidence(first(*rows))
+    found = rank_in_futex("libc", "libc sem_wait", *CTYPES)
+    assert "rank 1, by its C and C++ frames: sem_wait of libc.so.6" in evidence(found)
+
+
 def test_a_rank_in_a_team_of_threads_is_in_no_collective() -> None:
     assert rank_in_futex().cause != "native-hang"
     assert rank_in_futex(*COND, "cpu c10d::Work::wait").cause == rank_in_futex().cause
