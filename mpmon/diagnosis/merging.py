@@ -18,10 +18,10 @@ from mpmon.model import Frame, NativeFrame, NativeStack, Snapshot, Stack
 LOOPS = frozenset({"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"})
 """The interpreter's loop, now and before Python 3.6."""
 
-_INTERPRETER = re.compile(r"/(lib)?python\d[^/]*\Z|/lib-dynload/[^/]+\Z")
+_INTERPRETER = r"/(lib)?python\d[^/]*\Z|/lib-dynload/[^/]+\Z"
 """Files of Python itself: the program, libpython, and the modules of the standard library that are written in C."""
 
-_RUNTIME = re.compile(r"/(ld-linux|lib(c|pthread|stdc\+\+|gcc_s))[.-][^/]*\Z")
+_RUNTIME = r"/(ld-linux|lib(c|pthread|stdc\+\+|gcc_s))[.-][^/]*\Z"
 """Files of the languages C and C++: what is called there is a system call, which the kernel names too."""
 
 
@@ -108,12 +108,12 @@ def is_loop(frame: NativeFrame) -> bool:
 
 def is_interpreter(frame: NativeFrame) -> bool:
     """It is Python's own."""
-    return _INTERPRETER.search(_path(frame)) is not None
+    return re.search(_INTERPRETER, _path(frame)) is not None
 
 
 def is_runtime(frame: NativeFrame) -> bool:
     """It is of the C library, or of that of C++."""
-    return _RUNTIME.search(_path(frame)) is not None
+    return re.search(_RUNTIME, _path(frame)) is not None
 
 
 def library(frame: NativeFrame) -> str:

@@ -15,13 +15,13 @@ from mpmon.diagnosis.libraries.native_waits import NativeWait, Sort, known, mean
 from mpmon.diagnosis.merging import is_interpreter, is_loop, is_runtime, library
 from mpmon.model import NativeFrame, NativeStack
 
-_BETWEEN = re.compile(
+_BETWEEN = (
     r"pybind11::.*|nanobind::.*|boost::python::.*|__pyx_\w+|std::.*|c10::(impl|detail|Dispatcher|OperatorHandle)::.*"
     r"|c10::(Boxed|Kernel)\w+::.*|at::_ops::.*|torch::autograd::Variable(Hooks|Type)::.*|c10d::ops::.*"
 )
 """Functions that only lead from Python to the one that was called."""
 
-_BINDINGS = re.compile(r"libffi\b|libtorch_python\b")
+_BINDINGS = r"libffi\b|libtorch_python\b"
 """Files of such functions alone."""
 
 
@@ -97,5 +97,5 @@ def _runs_others(inside: list[NativeFrame], frame: NativeFrame) -> bool:
 
 def _called(frames: list[NativeFrame]) -> NativeFrame | None:
     """The function that Python has called: the outermost one that is neither the interpreter's nor leads there."""
-    own = [frame for frame in frames if not is_interpreter(frame) and not _BINDINGS.match(library(frame))]
-    return next((frame for frame in reversed(own) if frame.name and not _BETWEEN.fullmatch(frame.name)), None)
+    own = [frame for frame in frames if not is_interpreter(frame) and not re.match(_BINDINGS, library(frame))]
+    return next((frame for frame in reversed(own) if frame.name and not re.fullmatch(_BETWEEN, frame.name)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding
-from mpmon.diagnosis.libraries.native_waits import Sort
+from mpmon.diagnosis.libraries.native_waits import Sort, known
 from mpmon.diagnosis.natives import NativeFact, native_fact
 from mpmon.model import Awaited, NativeFrame, NativeStack, Row
 from tests.builders import ROOT, START, blocked, kernel_object, process, snapshot, stack, thread, watched
@@ -100,6 +100,11 @@ def test_what_a_stack_means(texts: tuple[str, ...], called: str, waits_for: str,
     assert found.wait
     assert (found.called, found.wait.waits_for, found.wait.sort) == (called, waits_for, sort)
     assert found.is_surely(sort)
+
+
+def test_a_name_that_nobody_would_write_is_not_looked_up() -> None:
+    assert known("gloo::" + "transport::" * 10 + "waitRecv")
+    assert known("gloo::" + "transport::" * 1000 + "waitRecv") is None
 
 
 def test_of_an_unknown_library_the_function_is_named() -> None:

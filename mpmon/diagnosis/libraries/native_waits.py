@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import msgspec
 
@@ -141,20 +141,29 @@ _MEANS = (
 """What libraries wait with."""
 
 
+LONGEST_NAME = 512
+"""Letters of a name that is looked up: it is the job's, and to compare it takes the square of its length at worst."""
+
+
 @lru_cache(maxsize=4096)
 def known(function: str) -> NativeWait | None:
     """What it means to wait in a function of a library."""
-    return next((row for pattern, row in _KNOWN_NAMES if pattern.fullmatch(function)), None)
+    return _first(_KNOWN, function)
 
 
 @lru_cache(maxsize=4096)
 def means(function: str) -> NativeWait | None:
     """The same of those with which libraries wait."""
-    return next((row for pattern, row in _MEANS_NAMES if pattern.fullmatch(function)), None)
+    return _first(_MEANS, function)
 
 
-def _patterns(rows: tuple[NativeWait, ...]) -> tuple[tuple[re.Pattern[str], NativeWait], ...]:
-    return tuple((re.compile("|".join(row.functions)), row) for row in rows)
+def _first(rows: tuple[NativeWait, ...], function: str) -> NativeWait | None:
+    if len(function) > LONGEST_NAME:
+        return None
+    return next((row for row in rows if _pattern(row).fullmatch(function)), None)
 
 
-_KNOWN_NAMES, _MEANS_NAMES = _patterns(_KNOWN), _patterns(_MEANS)
+@cache
+def _pattern(row: NativeWait) -> re.Pattern[str]:
+    """Made when it is needed: most jobs never hang, and all want to be seen at once."""
+    return re.compile("|".join(row.functions))
