@@ -281,6 +281,8 @@ class Frame(Row, frozen=True, kw_only=True):
     a smaller one."""
     known: dict[str, str] | None = None
     """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop."""
+    is_entry: bool = False
+    """The interpreter's loop in C was entered with it; false for all frames of a stack where nobody told."""
 
 
 PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"
@@ -318,6 +320,59 @@ class Stack(Row, frozen=True, kw_only=True):
     """With `contents`: places of calls, counted from the outermost, that went back to an instruction further up while they
     were read: loops whose turns take microseconds.
     """
+
+
+class NativeFrame(Row, frozen=True, kw_only=True):
+    """One call of a function of C or C++."""
+
+    library: str | None = None
+    """The file as the process has mapped it; `None` for code that lies in no file."""
+    build_id: str | None = None
+    offset: int
+    """Where it stands, as the file counts (for addr2line(1)); the address itself where there is no file."""
+    function: str | None = None
+    """The symbol; `None` where the file does not name the function."""
+    name: str | None = None
+    """The same for people: demangled, without parameters and template arguments."""
+    inside: int | None = None
+    """How many bytes behind the beginning of the function it stands; `None` where that is not known."""
+    how: str
+    """How it was found: `registers` (the innermost one: the kernel tells it), `frame information` (told, nothing was assumed),
+    `prologue` (derived: the code of the frame below tells how deep that is), `frame pointer`, or `search` (the nearest word
+    on the stack that is a return address of a call that may have led there).
+    """
+    proof: int | None = None
+    """Of one that was not told, what proves it: 3, the call before its return address names the function below; 2, it calls
+    one that jumps to the function below; 1, it is a call through a register or memory.
+    """
+
+    @property
+    def is_certain(self) -> bool:
+        """A diagnosis may rest on it: it was told, or derived and confirmed by the call."""
+        return self.how in ("registers", "frame information", "prologue")
+
+
+class NativeStack(Row, frozen=True, kw_only=True):
+    """Frames of C and C++ of one thread, innermost first, read while it slept."""
+
+    pid: int
+    tid: int
+    taken_at: Moment
+    frames: tuple[NativeFrame, ...] = ()
+    end: str
+    """Why there are no more: `start` (all are there), `lost` (from there on nothing is known), `bounded` (more frames, or more
+    work, than is allowed), `running` (it was on a CPU), `moved` (it ran while it was read, twice), `refused` (it may not be
+    read, or is of a kind that is not understood).
+    """
+    why: str | None = None
+    """More of that, in words that go on after it."""
+    seconds: float = 0.0
+    """What it took of mpmon's time."""
+
+    @property
+    def is_complete(self) -> bool:
+        """All frames are there."""
+        return self.end == "start"
 
 
 class Exit(Row, frozen=True, kw_only=True):
@@ -762,6 +817,8 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     awaited: tuple[Awaited, ...] = ()
     remembered: tuple[Remembered, ...] = ()
     stacks: tuple[Stack, ...] = ()
+    native_stacks: tuple[NativeStack, ...] = ()
+    """Of the threads that a finding is about, or of all where that was asked for."""
     collectives: tuple[Collective, ...] = ()
     flight_records: tuple[FlightRecord, ...] = ()
     gpus: tuple[Gpu, ...] = ()

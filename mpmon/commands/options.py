@@ -98,9 +98,10 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--stacks",
-        choices=("auto", "py-spy", "never"),
+        choices=("auto", "py-spy", "native", "never"),
         default="auto",
-        help="auto: read by mpmon, by py-spy where it must; py-spy: by that alone; never: not at all",
+        help="auto: read by mpmon, by py-spy where it must; py-spy: by that alone; native: C and C++ frames of all threads"
+        " as well; never: not at all",
     )
     parser.add_argument("--readonly", action=argparse.BooleanOptionalAction, default=False, help="offer no signals")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto",

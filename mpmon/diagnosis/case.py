@@ -9,6 +9,7 @@ from mpmon.diagnosis.frames import bare, inner_machinery, innermost_user, place
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.history import History, Look, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
+from mpmon.diagnosis.libraries.native_waits import Sort
 from mpmon.diagnosis.libraries.tasks import Shape, shape
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion, till_now
@@ -65,6 +66,8 @@ class Case(Tables):
                 found = Standing(Wait.THREAD_LOCK, "a lock", found.frame)
             elif found.kind in _SOCKET_WAITS and self._asks_store(key):
                 found = Standing(Wait.STORE_KEY, "a key of the store", found.frame)
+            elif found.kind is Wait.FUTEX and (words := self._own_threads_words(key)):
+                found = Standing(Wait.FUTEX, words, found.frame)
             elif found.kind is Wait.FUTEX and self._waits_for_work(key):
                 found = Standing(Wait.COLLECTIVE, ASYNCHRONOUS, found.frame)
             elif found.kind is Wait.FUTEX and key[0] in self.in_rpc and self.is_native(key):
@@ -93,6 +96,11 @@ class Case(Tables):
         """A rank's main thread in a native wait that is no lock of Python's: `Work.wait()` of torch."""
         in_group = key[0] == key[1] and key[0] in self._in_process_group
         return in_group and self.role(key[0]).kind == "rank" and self.asks_for_work(key) and self.is_native(key)
+
+    def _own_threads_words(self, key: ThreadKey) -> str:
+        """What it waits for where its frames of C show that no other process does it."""
+        fact = self.native_facts.get(key)
+        return fact.wait.waits_for if fact and fact.wait and fact.is_surely(Sort.TEAM, Sort.SEMAPHORE) else ""
 
     def is_native(self, key: ThreadKey) -> bool:
         """What a thread waits for by its own code in a futex is no lock of Python's: the interpreter was asked, and of the

@@ -254,8 +254,23 @@ def _finding(knot: Knot) -> Finding:
         chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)), advice=claim.advice,
         since=knot.since(), threads=claim.threads,
     )  # fmt: skip
-    evidence = (*found.evidence, *agreement(found, knot.case.stacks))
+    evidence = (*found.evidence, *_in_native_code(knot), *agreement(found, knot.case.stacks))
     return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(knot.case, found)))
+
+
+MOST_IN_C = 4
+"""Members of a chain of which is told what they wait for in C."""
+
+
+def _in_native_code(knot: Knot) -> tuple[str, ...]:
+    """What the C and C++ frames of those in the chain say of their waits, of who must move first before the others."""
+    keys = dict.fromkeys((*knot.roots[:1], *reversed(knot.closed.path)))
+    facts = [(key, fact) for key in keys if (fact := knot.case.native_facts.get(key)) and fact.words]
+    return tuple(
+        f"{knot.case.role(key[0]).name}, by its C and C++ frames: {fact.words}"
+        + ("" if fact.certain else ", as far as frames tell that were found by searching")
+        for key, fact in facts[:MOST_IN_C]
+    )
 
 
 def _with_end(case: Case, suspect: Suspect) -> Suspect:

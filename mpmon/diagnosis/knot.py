@@ -14,6 +14,7 @@ from mpmon.diagnosis.gaps import hides_call
 from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Outside, Status, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion, same_since
+from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.needs.dead import exit_words
 from mpmon.diagnosis.waits import Context, Standing, Wait, context
 from mpmon.diagnosis.words import age, amount
@@ -154,6 +155,10 @@ class Knot:
     def blocked(self) -> Blocked | None:
         """What the kernel says of the root."""
         return self.case.blocked.get(self.root or self.goal)
+
+    def native_fact(self) -> NativeFact | None:
+        """What the C and C++ frames of the root tell."""
+        return self.case.native_facts.get(self.root or self.goal)
 
     def context(self) -> Context | None:
         """The library call that waits for the root's code."""

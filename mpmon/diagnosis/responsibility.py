@@ -105,8 +105,8 @@ def lost_holder(knot: Knot) -> LostHolder | None:
 
 
 def unanswered_prompt(knot: Knot) -> ThreadKey | None:
-    """Who reads its standard input, a pipe whose only writers are stuck themselves, but for one that is asked and answers there: its
-    writer waits for what it writes to its standard output.
+    """Who reads its standard input, a pipe whose only writers are stuck themselves; but for one that answers requests: its writer
+    waits for what it writes to its standard output.
     """
     if knot.ending not in (Ending.CYCLE, Ending.OPEN):
         return None

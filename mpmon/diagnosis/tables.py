@@ -12,6 +12,7 @@ from typing import Any
 
 from mpmon.diagnosis.history import History, Past, ThreadKey
 from mpmon.diagnosis.memory import Memory
+from mpmon.diagnosis.natives import NativeFact, native_fact
 from mpmon.diagnosis.roles import PROCESS_GROUP_THREADS, Role, given_name, named_process
 from mpmon.model import (
     NOT_PYTHON,
@@ -21,6 +22,7 @@ from mpmon.model import (
     KernelObject,
     LockUse,
     Mount,
+    NativeStack,
     Process,
     Remembered,
     SemaphoreUse,
@@ -118,6 +120,11 @@ class Tables:
     def stacks(self) -> dict[ThreadKey, Stack]:
         """Stacks by thread."""
         return self.memory.same("stacks", _by_thread, self.snapshot.stacks)
+
+    @cached_property
+    def native_facts(self) -> dict[ThreadKey, NativeFact]:
+        """What the C and C++ frames of threads tell, as far as they were read."""
+        return self.memory.same("native facts", _native_facts, self.snapshot.native_stacks)
 
     @cached_property
     def blocked(self) -> dict[ThreadKey, Blocked]:
@@ -291,6 +298,11 @@ def _ranks(roles: Mapping[int, Role]) -> list[int]:
 
 def _by_thread(rows: Iterable[Any]) -> dict[ThreadKey, Any]:
     return {(row.pid, row.tid): row for row in rows}
+
+
+def _native_facts(rows: Iterable[NativeStack]) -> dict[ThreadKey, NativeFact]:
+    facts = ((row, native_fact(row)) for row in rows)
+    return {(row.pid, row.tid): fact for row, fact in facts if fact}
 
 
 def _by_object(rows: Iterable[Any]) -> dict[str, list[Any]]:

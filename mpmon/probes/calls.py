@@ -64,6 +64,10 @@ class Call(msgspec.Struct):
     filename: str | None = None
     line: int = 0
     locals: list[Local] | None = None
+    is_entry: bool = False
+    """The interpreter's loop in C was entered with it."""
+    is_shim_entry: bool = False
+    """The same from Python 3.12 on, where a frame that is no call stands between."""
 
 
 class Numbers:
@@ -132,6 +136,7 @@ def _row(frame: Call, place: tuple[int, int], numbers: Numbers) -> Frame:
         plain={item.name: zlib.crc32((item.repr or "").encode()) for item in plain} or None,
         trend=numbers.trend((*place, frame.name), plain) or None,
         known=_known(frame) or None,
+        is_entry=frame.is_entry or frame.is_shim_entry,
     )
 
 

@@ -173,6 +173,26 @@ def behind(link: str) -> os.stat_result:
     return os.stat(link)
 
 
+@contextmanager
+def opened_behind(link: str, expected: Expected) -> Generator[int]:
+    """What a link of proc_pid_map_files(5) leads to, whatever stands at its path now, for the length of a `with` block.
+
+    Raises:
+        Refused: it leads to something else, or to what is somebody else's.
+        OSError: as open(2); EPERM for who lacks CAP_SYS_ADMIN and CAP_CHECKPOINT_RESTORE.
+    """
+    found = os.open(link, _FINDING)
+    try:
+        _check(os.fstat(found), expected, Place(link))
+        descriptor = os.open(f"/proc/self/fd/{found}", _READING)
+    finally:
+        os.close(found)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def words(problem: OSError) -> str:
     """What went wrong, to go on after a name."""
     said = problem.strerror or "unreadable"

@@ -5,17 +5,19 @@ A number that is not known is `null`, and the reason stands in `unchecked`, in `
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timezone
 
 import msgspec
 
 from mpmon import __version__
 from mpmon.codec import REPORT_SCHEMA, encode
-from mpmon.diagnosis import ipc
+from mpmon.diagnosis import ipc, merging
 from mpmon.diagnosis.findings import Finding, Observation, ProcessView, Remark, Unchecked
 from mpmon.diagnosis.gpus import Ordinal, device_of, ordinals
 from mpmon.diagnosis.ipc import ExportView, MemoryView, QueueView
-from mpmon.model import Cgroup, Gpu, GpuProcess, MigInstance, ProbeReport, Process, Row, Snapshot
+from mpmon.diagnosis.natives import native_fact
+from mpmon.model import Cgroup, Frame, Gpu, GpuProcess, MigInstance, NativeFrame, ProbeReport, Process, Row, Snapshot
 
 
 class RootRow(Row, frozen=True, kw_only=True):
@@ -90,6 +92,43 @@ class ProbeRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     problem: str | None
 
 
+class FrameRow(Row, frozen=True, kw_only=True):
+    """One frame of a thread: of Python with a file and a line, or of C or C++ with a library."""
+
+    language: str
+    """`python` or `native`."""
+    function: str | None
+    """The symbol of a native one; `null` where its library does not name it."""
+    name: str | None = None
+    """The same of a native one for people."""
+    file: str | None = None
+    line: int | None = None
+    library: str | None = None
+    build_id: str | None = None
+    offset: int | None = None
+    how: str | None = None
+    proof: int | None = None
+
+
+class ThreadRow(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """All frames of one thread that a finding is about, innermost first."""
+
+    pid: int
+    tid: int
+    end: str
+    """`start` where all native frames are there."""
+    why: str | None
+    agrees: bool
+    """False where the frames of Python just stand before the native ones."""
+    calls: str | None
+    """The function of a library that the innermost Python code has called."""
+    waits_for: str | None
+    """What that waits for, where the function is known."""
+    certain: bool | None
+    """No frame that tells so was searched for."""
+    frames: tuple[FrameRow, ...]
+
+
 class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     """The whole document."""
 
@@ -114,6 +153,7 @@ class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     queues: tuple[QueueView, ...] = ()
     ipc_exports: tuple[ExportView, ...] = ()
     shared_memory: MemoryView | None = None
+    native_stacks: tuple[ThreadRow, ...] = ()
     probes: tuple[ProbeRow, ...] = ()
 
 
@@ -133,7 +173,7 @@ def document(observation: Observation) -> Report:
         gpus=snapshot.gpus, gpu_processes=_gpu_processes(snapshot),
         mig_instances=snapshot.mig_instances, driver=snapshot.driver, cgroups=snapshot.cgroups,
         queues=shared.queues, ipc_exports=shared.exports, shared_memory=shared.memory,
-        probes=tuple(map(_probe, snapshot.probes)),
+        native_stacks=tuple(_threads(snapshot)), probes=tuple(map(_probe, snapshot.probes)),
     )  # fmt: skip
 
 
@@ -171,6 +211,28 @@ def _process(process: Process, view: ProcessView | None) -> ProcessRow:
         cpu_percent=view.cpu_percent if view else None, rss_bytes=process.rss_bytes,
         pss_bytes=process.pss_bytes, threads=process.threads,
         does=view.does if view else "", mood=view.mood if view else "",
+    )  # fmt: skip
+
+
+def _threads(snapshot: Snapshot) -> Iterator[ThreadRow]:
+    python = {(row.pid, row.tid): row for row in snapshot.stacks} if snapshot.native_stacks else {}
+    for row in snapshot.native_stacks:
+        thread = merging.merged_thread(row, python.get((row.pid, row.tid)))
+        frames = tuple(map(_frame, thread.frames))
+        fact = native_fact(row)
+        yield ThreadRow(
+            pid=row.pid, tid=row.tid, end=row.end, why=row.why, agrees=thread.agrees, frames=frames,
+            calls=(fact.called or None) if fact else None, waits_for=fact.wait.waits_for if fact and fact.wait else None,
+            certain=fact.certain if fact else None,
+        )  # fmt: skip
+
+
+def _frame(frame: Frame | NativeFrame) -> FrameRow:
+    if isinstance(frame, Frame):
+        return FrameRow(language="python", function=frame.function, file=frame.file, line=frame.line)
+    return FrameRow(
+        language="native", function=frame.function, name=frame.name, library=frame.library,
+        build_id=frame.build_id, offset=frame.offset, how=frame.how, proof=frame.proof,
     )  # fmt: skip
 
 

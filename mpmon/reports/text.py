@@ -7,16 +7,22 @@ from datetime import datetime
 
 from msgspec import structs
 
-from mpmon.diagnosis import holding
+from mpmon.diagnosis import holding, merging
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.words import age
-from mpmon.model import Frame, Process, Snapshot
+from mpmon.model import Frame, NativeFrame, Process, Snapshot, Stack
 from mpmon.printable import command_line, in_ascii, written_out
 from mpmon.reports import sharing
 
 MOST_FRAMES = 12
 """Frames of a suspect that are printed."""
+
+MOST_MERGED = 32
+"""The same where frames of C are among them."""
+
+LONGEST_NAME = 100
+"""Letters of a C++ function."""
 
 MOST_WAITERS = 8
 
@@ -100,15 +106,30 @@ def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
     if suspect.dead:
         yield f"  {suspect.role} (pid {suspect.pid}) is dead: {suspect.end or 'ended'}"
         return
+    thread = merging.thread_of(snapshot, suspect.pid, suspect.tid)
     stack = next((row for row in snapshot.stacks if (row.pid, row.tid) == (suspect.pid, suspect.tid)), None)
-    yield f"  {suspect.role} (pid {suspect.pid}) blocks the others, in {suspect.thread}{':' if stack else ''}"
-    if stack:
-        frames, notes = tuple(own_frames(stack)), holding.by_frame(snapshot, stack)
-        for at, frame in enumerate(frames[:MOST_FRAMES]):
+    frames = thread.told if thread else tuple(own_frames(stack)) if stack else ()
+    native = thread if any(isinstance(frame, NativeFrame) for frame in frames) else None
+    marks = ", C and C++ frames marked with |" if native else ""
+    yield f"  {suspect.role} (pid {suspect.pid}) blocks the others, in {suspect.thread}{marks}{':' if frames else ''}"
+    yield from _frames(frames, _notes(snapshot, stack) if stack else {}, MOST_MERGED if native else MOST_FRAMES)
+    yield from (f"      ({note})" for note in (native.notes if native else ()))
+
+
+def _notes(snapshot: Snapshot, stack: Stack) -> dict[int, tuple[str, ...]]:
+    """What is known of frames, by their identity."""
+    return {id(stack.frames[at]): notes for at, notes in holding.by_frame(snapshot, stack).items()}
+
+
+def _frames(frames: tuple[Frame | NativeFrame, ...], notes: dict[int, tuple[str, ...]], most: int) -> Iterator[str]:
+    for frame in frames[:most]:
+        if isinstance(frame, NativeFrame):
+            yield f"      | {merging.native_text(frame, LONGEST_NAME)}"
+        else:
             yield f"      {frame_text(frame)}"
-            yield from (f"        - {note}" for note in notes.get(at, ()))
-        if len(frames) > MOST_FRAMES:
-            yield f"      … {len(frames) - MOST_FRAMES} more"
+        yield from (f"        - {note}" for note in notes.get(id(frame), ()))
+    if len(frames) > most:
+        yield f"      … {len(frames) - most} more"
 
 
 def frame_text(frame: Frame) -> str:

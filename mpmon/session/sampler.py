@@ -8,7 +8,8 @@ A round goes from top to bottom through `Sampler.round`:
 4. `schedule` chooses who is due for a thorough look, as far as the `budget` goes;
 5. `thorough` looks at those (one `look` a process) and asks the `holders` of what they wait for;
 6. the tables of all looks, `joined`, and all else become a `Snapshot`;
-7. where that would show a hang, py-spy is asked for the stacks that it rests on, as far as mpmon has read them itself.
+7. where that would show a hang, py-spy is asked for the stacks that it rests on, as far as mpmon has read them itself, and
+   `natives` reads the C and C++ frames of the threads that it is about.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from mpmon.probes.outsiders import Outsiders
 from mpmon.probes.processes import ProcessTable
 from mpmon.session.activity import Activity
 from mpmon.session.budget import Budget
+from mpmon.session.natives import REPORT_S, ROUND_S, NativeLooks, all_threads
 from mpmon.session.schedule import Schedule
 from mpmon.session.thorough import StackMode, ThoroughLooks
 
@@ -80,6 +82,8 @@ class Sampler:
         self._looks = ThoroughLooks(
             proc, self._table, self._activity, budget, now, stacks=stacks, stack_probe=stack_probe, eager=eager
         )
+        self._natives = NativeLooks(proc, round_s=REPORT_S if eager else ROUND_S)
+        self._stacks: StackMode = stacks
         self._schedule = Schedule(self._table, self._activity, self._looks.last, budget, eager=eager)
 
     @property
@@ -107,7 +111,8 @@ class Sampler:
     def round(self, foresee: Callable[[Snapshot], Mapping[int, Collection[int]]] | None = None) -> Snapshot:
         """All facts of this moment.
 
-        `foresee` is asked which threads, by process, a hang would rest on: of those a second reader reads the stacks too.
+        `foresee` is asked which threads, by process, a hang would rest on: of those a second reader reads the stacks too, and
+        the frames of C and C++ are read.
         """
         now = self._now()
         for probe in self._side_probes:
@@ -124,7 +129,13 @@ class Sampler:
             snapshot = probe.add(snapshot)
         if self._flight_recorder is not None:
             snapshot = self._with_collectives(snapshot, self._flight_recorder)
-        return self._seconded(snapshot, foresee(snapshot)) if foresee else snapshot
+        if self._stacks == "native":
+            snapshot = self._natives.add(snapshot, all_threads(snapshot.threads))
+        if foresee is None:
+            return snapshot
+        threads = foresee(snapshot)
+        snapshot = self._seconded(snapshot, threads)
+        return self._natives.add(snapshot, threads) if self._stacks == "auto" else snapshot
 
     def _seconded(self, snapshot: Snapshot, threads: Mapping[int, Collection[int]]) -> Snapshot:
         """With what a second reader says of the stacks of these threads, where nobody was asked for it yet."""
@@ -153,8 +164,8 @@ class Sampler:
             processes=processes, threads=threads, exits=self._table.exits, probes=tuple(reports),
             blocked=looks.blocked, objects=looks.objects, handles=looks.handles, outsiders=self._outside_holders(now),
             semaphores=looks.semaphores, locks=looks.locks, awaited=looks.awaited, remembered=looks.remembered,
-            stacks=looks.stacks, unknowns=looks.unknowns, cgroups=self._cgroups.look(processes, now),
-            mounts=self._looks.mounts(),
+            stacks=looks.stacks, native_stacks=self._natives.still_true(threads), unknowns=looks.unknowns,
+            cgroups=self._cgroups.look(processes, now), mounts=self._looks.mounts(),
         )  # fmt: skip
 
     def _outside_holders(self, now: float) -> tuple[Handle, ...]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mpmon.probes.kernel.holdings import ServedFile
     from mpmon.probes.stacks import StackProbe
 
-StackMode = Literal["auto", "py-spy", "never"]
+StackMode = Literal["auto", "py-spy", "native", "never"]
 
 KEPT_RUNS = 1000
 """Frames are kept for so many runs of the main thread at most: who runs more may have been elsewhere in between."""
@@ -214,7 +214,7 @@ class ThoroughLooks:
         if self._stack_probe is None and self._stacks != "never":
             from mpmon.probes.stacks import StackProbe
 
-            self._stack_probe = StackProbe(self._proc, by_itself=self._stacks == "auto")
+            self._stack_probe = StackProbe(self._proc, by_itself=self._stacks != "py-spy")
         return self._stack_probe
 
     def _keeps_stacks(self, look: Look) -> bool:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Diagnosis, Finding, Observation
     from mpmon.diagnosis.gpus import Device, Share
     from mpmon.diagnosis.ipc import Ipc
-    from mpmon.model import Blocked, GpuProcess, Handle, KernelObject, Process, Snapshot, Stack
+    from mpmon.model import Blocked, GpuProcess, Handle, KernelObject, NativeStack, Process, Snapshot, Stack
 
 
-_JOINS = ("stacks", "blocked", "objects", "handles")
+_JOINS = ("stacks", "native_stacks", "blocked", "objects", "handles")
 """Those that are made of the one table of that name."""
 
 
@@ -102,6 +102,11 @@ class Scene:
         for stack in self.snapshot.stacks:
             found[stack.pid].append(stack)
         return {pid: tuple(sorted(stacks, key=lambda s: (s.tid != pid, s.tid))) for pid, stacks in found.items()}
+
+    @cached_property
+    def native_stacks(self) -> dict[tuple[int, int], NativeStack]:
+        """Frames of C, by pid and thread id, as far as they were read."""
+        return {(row.pid, row.tid): row for row in self.snapshot.native_stacks}
 
     @cached_property
     def blocked(self) -> dict[int, dict[int, Blocked]]:

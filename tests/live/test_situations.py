@@ -17,6 +17,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.kernel import KernelLook
 from mpmon.probes.stacks import StackProbe
 from tests.live.running import Program, py_spies, sampler, watch
+from tests.probes.native.looks import only_x86_64
 
 pytestmark = pytest.mark.live
 
@@ -78,6 +79,17 @@ def test_a_lock_that_was_held_at_the_fork() -> None:
         finding = hung(watch(program.pid))
         assert finding.cause == "fork-lock"
         check_suspect(finding, program, "process work")
+
+
+@only_x86_64
+def test_a_semaphore_of_c_code_in_the_child_of_a_fork_is_told_from_a_lock_by_its_frames() -> None:
+    with Program("fork_semaphore.py").hear("child") as program:
+        seen = watch(program.pid)
+        finding = hung(seen)
+        assert finding.cause == "native-hang"
+        assert "sem_wait" in finding.summary
+        check_suspect(finding, program, "process work")
+        assert program.pids["child"] in {row.pid for row in seen.snapshot.native_stacks}
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])

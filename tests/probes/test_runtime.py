@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpmon.probes import elf
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import runtime
 from mpmon.probes.interpreter.runtime import MOST_CANDIDATES, SYMBOLS_LIMIT, NoInterpreter, _candidates, find_runtime
@@ -21,7 +22,7 @@ from mpmon.probes.memory import Memory
 from tests.probes.test_door import LEASES, lives_on
 from tests.sleepers import sleeper
 
-MOST_BYTES = 64 + runtime.TABLE_LIMIT + 2 * SYMBOLS_LIMIT
+MOST_BYTES = 64 + 2 * elf.TABLE_LIMIT + 2 * SYMBOLS_LIMIT
 """Of one file."""
 
 

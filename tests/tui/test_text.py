@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mpmon import start
 from mpmon.diagnosis.findings import ProcessView
+from mpmon.model import Blocked, Frame, NativeFrame, NativeStack
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.frames import frame_lines, is_users
 from mpmon.tui.describe.naming import kind_of
+from mpmon.tui.describe.stack import all_threads, thread_lines
 from mpmon.tui.keys import APP_KEYS, ENVIRONMENT_KEYS, MAIN_KEYS, PAGE_KEYS, SIGNAL_KEYS, bindings
 from mpmon.tui.line import cells, clip, fit, justify, plain, text_of, wrap_spans
 from mpmon.tui.scene import Scene
@@ -124,6 +127,86 @@ def test_libraries_between_the_users_frames_fold_into_one_line() -> None:
         "dataset.py:10 in main",
     ]
     assert len(frame_lines(whole, 80)) == len(whole.frames)
+
+
+def native(
+    name: str | None, library: str = "/venv/torch/lib/libtorch_cpu.so", how: str = "frame information"
+) -> NativeFrame:
+    return NativeFrame(library=library, offset=0x20, function=name, name=name, how=how)
+
+
+PYTHON, LIBC = "/usr/bin/python3.11", "/usr/lib/x86_64-linux-gnu/libc.so.6"
+LOOP = native("_PyEval_EvalFrameDefault", PYTHON)
+
+
+def in_c(*frames: NativeFrame, end: str = "start", tid: int = 7) -> NativeStack:
+    return NativeStack(pid=7, tid=tid, taken_at=NOW, frames=frames, end=end)
+
+
+def entered(name: str, file: str = "/home/ada/cats/dataset.py", line: int = 1) -> Frame:
+    return msgspec.structs.replace(frame(name, file, line), is_entry=True)
+
+
+WAITING = (
+    native("poll", LIBC), native("gloo::waitRecv"), native("c10d::wait", how="search"), native(None), LOOP,
+    native("vectorcall", PYTHON), LOOP, native("Py_RunMain", PYTHON), native("__libc_start_main", LIBC),
+)  # fmt: skip
+
+
+def test_frames_of_c_stand_dimmed_among_those_of_python() -> None:
+    lines = frame_lines(stack(7, entered("wait", line=8), entered("train", line=9)), 80, native=in_c(*WAITING))
+    assert [text_of(line).strip() for line in lines] == [
+        "| poll (libc.so.6)",
+        "| gloo::waitRecv (libtorch_cpu.so)",
+        "| c10d::wait (libtorch_cpu.so, found by searching)",
+        "| libtorch_cpu.so+0x20",
+        "dataset.py:8 in wait",
+        "dataset.py:9 in train",
+    ]
+    assert {style for _, style in lines[1]} == {"dim"}
+
+
+def test_frames_of_c_fold_with_those_of_libraries_and_without_the_c_library() -> None:
+    library = entered("all_reduce", "/venv/lib/python3.12/site-packages/torch/distributed.py", 7)
+    whole = stack(7, library, entered("train", line=9))
+    lines = frame_lines(whole, 80, folded=True, native=in_c(*WAITING))
+    assert [text_of(line).strip() for line in lines] == [
+        "| gloo::waitRecv (libtorch_cpu.so)",
+        "… 3 frames of libtorch_cpu.so, torch",
+        "dataset.py:9 in train",
+    ]
+
+
+def test_where_only_the_c_library_is_on_the_stack_the_frames_are_those_of_python() -> None:
+    asleep = stack(7, entered("sleep", line=8))
+    lines = frame_lines(asleep, 80, native=in_c(native("clock_nanosleep", LIBC), native("time_sleep", PYTHON), LOOP))
+    assert lines == frame_lines(asleep, 80)
+
+
+def test_frames_of_c_that_are_not_whole_or_do_not_fit_say_so() -> None:
+    asleep = stack(7, entered("sleep", line=8))
+    lines = frame_lines(asleep, 80, native=in_c(native("gloo::waitRecv"), end="lost"))
+    assert [text_of(line).strip() for line in lines] == [
+        "dataset.py:8 in sleep",
+        "| gloo::waitRecv (libtorch_cpu.so)",
+        "(the two do not fit together: the frames of Python stand before the others)",
+        "(no more of C: lost)",
+    ]
+
+
+def test_threads_that_python_does_not_know_show_their_frames_of_c() -> None:
+    rows = tuple(Blocked(pid=7, tid=tid, state="S", syscall="poll") for tid in (8, 9, 10))
+    natives = (in_c(native("runLoop"), tid=8), in_c(native("runLoop"), tid=9), in_c(native("serve"), tid=10))
+    scene = Scene(with_tables(hung(), stacks=(stack(7, entered("main")),), blocked=rows, native_stacks=natives))
+    lines = [text_of(line).strip() for line in all_threads(scene, 7, 80)]
+    assert lines.count("| runLoop (libtorch_cpu.so)") == 1
+    assert lines.count("| serve (libtorch_cpu.so)") == 1
+    waits = in_c(native("pthread_cond_wait", LIBC), native("c10d::Work::wait"), tid=8)
+    told = thread_lines(Scene(with_tables(hung(), blocked=rows, native_stacks=(waits,))), 7, 8, 99)
+    assert "c10d::Work::wait of libtorch_cpu.so waits for the end of a collective" in [
+        text_of(row).strip() for row in told
+    ]
+    assert "| serve (libtorch_cpu.so)" in [text_of(line).strip() for line in thread_lines(scene, 7, 10, 80)]
 
 
 def test_a_row_is_the_same_object_until_something_of_it_changes() -> None:

@@ -6,6 +6,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.libraries.native_waits import Sort
 from mpmon.diagnosis.needs.dead import replaced
 from mpmon.diagnosis.waits import Context, Wait, context
 
@@ -45,10 +46,24 @@ def why_no_result(case: Case, key: ThreadKey, workers: list[int]) -> Absent:
 
 def _why_no_native(case: Case, key: ThreadKey) -> Absent:
     if case.is_forked(key[0]):
-        return Absent.NATIVE_AT_FORK if _in_native_barrier(case, key) else Absent.LOCKED_AT_FORK
+        return _told_at_fork(case, key) or (
+            Absent.NATIVE_AT_FORK if _in_native_barrier(case, key) else Absent.LOCKED_AT_FORK
+        )
     if _siblings_in_copy(case, key):
         return Absent.LOCKED_AT_FORK
     return Absent.NATIVE if case.is_native(key) else Absent.OWN_LOCK
+
+
+_AT_FORK = {
+    Sort.TEAM: Absent.NATIVE_AT_FORK, Sort.LOCK: Absent.LOCKED_AT_FORK, Sort.PYTHON_LOCK: Absent.LOCKED_AT_FORK,
+    Sort.SEMAPHORE: Absent.NATIVE, Sort.CONDITION: Absent.NATIVE, Sort.END: Absent.NATIVE,
+}  # fmt: skip
+
+
+def _told_at_fork(case: Case, key: ThreadKey) -> Absent | None:
+    """What the child of a fork lacks, by its frames of C; `None` where they do not tell."""
+    fact = case.native_facts.get(key)
+    return _AT_FORK.get(fact.wait.sort) if fact and fact.certain and fact.wait else None
 
 
 def _siblings_in_copy(case: Case, key: ThreadKey) -> bool:
@@ -56,7 +71,9 @@ def _siblings_in_copy(case: Case, key: ThreadKey) -> bool:
     lock, process = case.wanted_lock(key), case.processes[key[0]]
     if lock is None or not process.forked:
         return False
-    siblings = (row.pid for row in case.processes.values() if row.ppid == process.ppid and row.forked and row.pid != key[0])
+    siblings = (
+        row.pid for row in case.processes.values() if row.ppid == process.ppid and row.forked and row.pid != key[0]
+    )
     wanted = (case.wanted_lock((pid, pid)) for pid in siblings)
     return any(other is not None and other.rpartition(":")[2] == lock.rpartition(":")[2] for other in wanted)
 

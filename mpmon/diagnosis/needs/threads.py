@@ -5,6 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import FEW, Absent, Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.libraries.native_waits import Sort
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.missing import why_no_thread
 from mpmon.diagnosis.waits import Wait
@@ -154,4 +155,19 @@ def other_threads(case: Case, key: ThreadKey) -> Need | None:
     if others:
         return Need(others, words=words)
     why = "no other Python thread of this process is left that could end the wait"
-    return Need((Nobody(why, (key[0],), why_no_thread(case, key)),), words=words)
+    exact = _is_left_alone(case, key)
+    return Need((Nobody(why, (key[0],), why_no_thread(case, key)),), exact=exact, words=words)
+
+
+_PRIVATE = 0x80
+"""FUTEX_PRIVATE_FLAG, linux/futex.h: only threads of the process can wake it."""
+
+
+def _is_left_alone(case: Case, key: ThreadKey) -> bool:
+    """The only thread of its process waits, without a time limit, in a lock or a barrier of native threads."""
+    fact, blocked = case.native_facts.get(key), case.blocked.get(key)
+    if fact is None or blocked is None or blocked.syscall != "futex" or len(blocked.args) < 2:
+        return False
+    timed = blocked.wakes_at is not None or blocked.timeout_s is not None
+    alone = case.processes[key[0]].threads == 1 and bool(blocked.args[1] & _PRIVATE)
+    return alone and not timed and fact.is_surely(Sort.LOCK, Sort.TEAM)

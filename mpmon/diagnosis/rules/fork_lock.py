@@ -10,6 +10,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.libraries.native_waits import Sort
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "fork-lock"
@@ -20,6 +21,8 @@ def claim(knot: Knot) -> Claim | None:
     """A child of a fork waits for a lock, and nobody in its process can hold it."""
     if knot.nobody is None or knot.nobody.reason is not Absent.LOCKED_AT_FORK:
         return None
+    fact = knot.native_fact()
+    in_lock = fact is not None and fact.is_surely(Sort.LOCK)
     return Claim(
         summary=f"{knot.role()} waits for a lock{knot.at()} that was taken before the fork: "
         "its holder does not exist in this process",
@@ -28,5 +31,5 @@ def claim(knot: Knot) -> Claim | None:
             'Start workers with multiprocessing_context="forkserver" or "spawn".',
             "Or start them before any thread takes that lock.",
         ),
-        certainty=Certainty.PROVED if knot.standing().kind is Wait.THREAD_LOCK else Certainty.LIKELY,
+        certainty=Certainty.PROVED if knot.standing().kind is Wait.THREAD_LOCK or in_lock else Certainty.LIKELY,
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.libraries.native_waits import Sort
 
 CAUSE = "fork-openmp"
 NEEDS = frozenset({"stacks", "blocked"})
@@ -24,16 +25,20 @@ def claim(knot: Knot) -> Claim | None:
     if len(blocked.args) < 3:
         return None
     _, operation, value, *_ = blocked.args
+    fact = knot.native_fact()
+    team = fact.wait if fact and fact.wait and fact.is_surely(Sort.TEAM) else None
     return Claim(
-        summary=f"{knot.role()}, the child of a fork, waits{knot.at()} for native threads (OpenMP) "
+        summary=f"{knot.role()}, the child of a fork, waits{knot.at()} for native threads ({team.library if team else 'OpenMP'}) "
         "that exist in its parent only",
         evidence=(
-            f"futex operation {operation:#x} expecting {value}: neither a mutex nor a semaphore, as libgomp's barriers",
+            ""
+            if team
+            else f"futex operation {operation:#x} expecting {value}: neither a mutex nor a semaphore, as libgomp's barriers",
             f"{len(knot.case.threads(knot.root[0]))} Python thread(s) in the child, none of them can wake it",
         ),
         advice=(
             'Start the process with multiprocessing.get_context("spawn") or "forkserver".',
             "Or call torch.set_num_threads(1) in the child before the first operation.",
         ),
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.PROVED if team else Certainty.LIKELY,
     )

@@ -3,7 +3,7 @@
 What it looks like: a thread stands in a call of a C or C++ library, in a futex that is no lock of Python's; no thread of
 the process, native ones included, does any work.
 Why: a library joins or waits for a thread of its own that waits itself: a decoder, a driver, a thread pool.
-What to do: look at the native stack (`py-spy dump --native`, `gdb`); close such objects before the end of their input.
+What to do: look at its C and C++ frames, which the report shows; close such objects before the end of their input.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.natives import NativeFact
 
 CAUSE = "native-hang"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
@@ -23,21 +24,30 @@ def claim(knot: Knot) -> Claim | None:
     """The root waits in native code, and nobody is left who works in its process."""
     if knot.nobody is None or knot.nobody.reason is not Absent.NATIVE or knot.root is None:
         return None
-    joined = _joined(knot)
-    what = f"the end of the native thread {joined}" if joined else "something in native code"
+    joined, fact = _joined(knot), knot.native_fact()
+    what = f"the end of the native thread {joined}" if joined else _awaited(fact)
+    called = f" in {fact.called}" if fact and fact.called else ""
+    pid = knot.root[0]
     return Claim(
-        summary=f"{knot.role()} has waited for {what} for {knot.for_how_long()}{knot.at()}, and nothing in its process works",
+        summary=f"{knot.role()} has waited{called} for {what} for {knot.for_how_long()}{knot.at()}, "
+        "and nothing in its process works",
         evidence=(
             "it sleeps in a futex that is no lock of Python's, and all native threads of the process stand still",
             *((f"the futex has the number of thread {joined}, as in pthread_join",) if joined else ()),
             *knot.edge_evidence(),
         ),
         advice=(
-            f"Look at the native stacks: py-spy dump --native --pid {knot.root[0]}, or gdb -p {knot.root[0]}.",
+            f"Ask the makers of {fact.library} what {fact.function} waits for."
+            if fact and fact.function and fact.wait is None
+            else f"Look at all native stacks: mpmon --stacks native {pid}, or, which stops the process, gdb -p {pid}.",
             "Call that library in a process of its own, which can be given up after a while.",
         ),
         certainty=Certainty.LIKELY,
     )
+
+
+def _awaited(fact: NativeFact | None) -> str:
+    return fact.wait.waits_for if fact and fact.wait and fact.certain else "something in native code"
 
 
 def _joined(knot: Knot) -> int | None:

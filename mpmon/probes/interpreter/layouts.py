@@ -48,6 +48,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     owner: int | None = None
     shim: int = 3
     """Frames whose owner is at least this belong to C code (`FRAME_OWNED_BY_CSTACK`)."""
+    entry: int | None = None
+    """3.11: whether the interpreter's loop was entered with a frame; before, it is entered with each."""
     generator: int | None = None
     """Before 3.12: what tells that a frame is a generator's: in 3.10 `f_gen`, a pointer, in 3.11 the owner."""
     global_variables: int
@@ -103,8 +105,8 @@ TABLE: dict[tuple[int, int], Layout] = {
         Layout(
             version=(3, 11), interpreters=40, gil=360, threads=16, modules=888, ident=152, native_id=160, frame=56,
             frame_through=8, datastack=296, previous=48, code=32, instruction=56, local_variables=72, global_variables=8,
-            generator=69, variables=76, local_count=80, arguments=56, local_names=96, first_line=72, lines=136, counter=52,
-            stack_size=68, name=120, qualified_name=128, file=112, exceptions=40, instructions=184,
+            entry=68, generator=69, variables=76, local_count=80, arguments=56, local_names=96, first_line=72,
+            lines=136, counter=52, stack_size=68, name=120, qualified_name=128, file=112, exceptions=40, instructions=184,
             text=48, wide_text=72, cached_keys=872,
         ),
         Layout(

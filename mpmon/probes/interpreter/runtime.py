@@ -11,10 +11,19 @@ from __future__ import annotations
 import os
 import re
 import struct
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mpmon.probes.door import FILE, Place, opened, seen_by
+from mpmon.probes.elf import (
+    DYNAMIC_SYMBOLS,
+    SHARED_OBJECT,
+    SYMBOL,
+    BadElf,
+    Program,
+    header_of,
+    program,
+    sections_of,
+)  # fmt: skip
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.layouts import COOKIE, PUBLISHED, TABLE, Layout, with_published
 from mpmon.probes.maps import Area
@@ -27,20 +36,10 @@ SYMBOLS = (b"_PyRuntime", b"Py_Version", DEBUGS)
 SYMBOLS_LIMIT = 1 << 22
 """Bytes of a symbol or string table that are read; libpython's have 200 kB."""
 
-TABLE_LIMIT = 1 << 16
-"""The same of the tables of sections and of segments; libpython's have 2 kB."""
-
 MOST_CANDIDATES = 16
 """Mapped files that are looked into."""
 
 _PYTHON = re.compile(r"/(?:lib)?python(\d+)\.(\d+)[^/]*$")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SEGMENT = struct.Struct("<IIQQQQQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_DYNAMIC_SYMBOLS = 11
-"""SHT_DYNSYM"""
-_SHARED_OBJECT = 3
-"""ET_DYN: addresses count from where the file is mapped."""
 
 
 class Runtime:
@@ -91,73 +90,37 @@ def _symbols_of(proc: Proc, pid: int, area: Area) -> dict[bytes, int]:
                 info = os.fstat(descriptor)
                 # After an upgrade another file may stand at that path.
                 if area.is_of(info):
-                    return _symbols(_Program(info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, descriptor))
-        except (OSError, struct.error):
+                    return _symbols(program(descriptor, info))
+        except (OSError, BadElf):
             continue
     return {}
 
 
-@dataclass(frozen=True)
-class _Program:
-    """A file that is open, and by what it is known again."""
-
-    device: int
-    inode: int
-    size: int
-    changed_at: int
-    """Nanoseconds since the epoch."""
-    descriptor: int = field(compare=False)
-
-    def part(self, at: int, size: int) -> bytes:
-        """Of the file."""
-        return os.pread(self.descriptor, size, at) if at < self.size else b""
-
-
 @lru_cache(maxsize=64)
-def _symbols(program: _Program) -> dict[bytes, int]:
+def _symbols(program: Program) -> dict[bytes, int]:
     """Offsets of `SYMBOLS` from where the file is mapped.
 
     Raises:
-        struct.error: the file is cut, or no program.
+        BadElf: it is no program.
         OSError: as pread(2).
     """
-    head = program.part(0, 64)
-    if head[:6] != b"\x7fELF\x02\x01":
+    header = header_of(program)
+    sections = sections_of(program, header)
+    dynamic = next((section for section in sections if section.kind == DYNAMIC_SYMBOLS), None)
+    if dynamic is None or dynamic.link >= len(sections):
         return {}
-    kind, sections_at, size, count = (
-        struct.unpack_from("<H", head, 16)[0], *struct.unpack_from("<Q", head, 40), *struct.unpack_from("<HH", head, 58),
-    )  # fmt: skip
-    sections = list(_SECTION.iter_unpack(_table(program, sections_at, size, count, _SECTION)))
-    dynamic = next((row for row in sections if row[1] == _DYNAMIC_SYMBOLS), None)
-    if dynamic is None or dynamic[6] >= len(sections):
-        return {}
-    symbols = program.part(dynamic[4], min(dynamic[5], SYMBOLS_LIMIT))
-    names_at, names_size = sections[dynamic[6]][4:6]
-    names = program.part(names_at, min(names_size, SYMBOLS_LIMIT))
-    return _pick(symbols, names, 0 if kind == _SHARED_OBJECT else _first_address(program, head))
-
-
-def _table(program: _Program, at: int, size: int, count: int, row: struct.Struct) -> bytes:
-    """Rows of which the file says how long one is, which is not for it to say; none where there would be too many."""
-    if size != row.size or size * count > TABLE_LIMIT:
-        return b""
-    table = program.part(at, size * count)
-    return table[: len(table) // size * size]
+    symbols = program.part(dynamic.offset, min(dynamic.size, SYMBOLS_LIMIT))
+    strings = sections[dynamic.link]
+    names = program.part(strings.offset, min(strings.size, SYMBOLS_LIMIT))
+    return _pick(symbols, names, 0 if header.kind == SHARED_OBJECT else header.base)
 
 
 def _pick(symbols: bytes, names: bytes, base: int) -> dict[bytes, int]:
     wanted = {names.find(b"\0" + name + b"\0") + 1: name for name in SYMBOLS}
-    whole = symbols[: len(symbols) // _SYMBOL.size * _SYMBOL.size]
+    whole = symbols[: len(symbols) // SYMBOL.size * SYMBOL.size]
     return {
-        wanted[name]: value - base for name, _, _, _, value, _ in _SYMBOL.iter_unpack(whole) if name and name in wanted
+        wanted[name]: value - base for name, _, _, _, value, _ in SYMBOL.iter_unpack(whole) if name and name in wanted
     }
-
-
-def _first_address(program: _Program, head: bytes) -> int:
-    """Where an executable that is not relocatable is mapped: the lowest address of its segments."""
-    at, size, count = *struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54)
-    loads = _SEGMENT.iter_unpack(_table(program, at, size, count, _SEGMENT))
-    return min((row[3] for row in loads if row[0] == 1), default=0)
 
 
 def _runtime(memory: Memory, area: Area, addresses: dict[bytes, int]) -> Runtime:

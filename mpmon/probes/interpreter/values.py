@@ -74,7 +74,7 @@ class Values:
         bound = self._bound(places)
         self._read(bound)
         return [
-            Call(code.function, code.file, code.line(link.instruction), self._locals(code, values))
+            Call(code.function, code.file, code.line(link.instruction), self._locals(code, values), link.is_entry)
             for (link, code), values in zip(places, bound, strict=True)
         ]
 

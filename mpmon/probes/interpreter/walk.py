@@ -55,6 +55,8 @@ class Link(NamedTuple):
     """Where it stands: an address, in 3.10 a number."""
     text: bytes
     """The frame itself, with its first variables."""
+    is_entry: bool = False
+    """The interpreter's loop in C was entered with it."""
 
 
 class PythonThread:
@@ -269,7 +271,11 @@ class Walk:
             if layout.owner is None or text[layout.owner] < layout.shim:
                 code = _word(text, layout.code)[0] & ~TAGS
                 step = _word if layout.blocks is None else _half
-                chain.thread.links.append(Link(address, code, step(text, layout.instruction)[0], text))
+                entered = layout.owner is None and (layout.entry is None or text[layout.entry] != 0)
+                chain.thread.links.append(Link(address, code, step(text, layout.instruction)[0], text, entered))
+            elif chain.thread.links:
+                # It belongs to the C code that has entered the loop, with the frame before it.
+                chain.thread.links[-1] = chain.thread.links[-1]._replace(is_entry=True)
         return False
 
     def _is_generators(self, text: bytes) -> bool:

@@ -1,17 +1,20 @@
-"""Python frames as lines: the user's own code bright, libraries and what a fork copied in short."""
+"""Frames as lines: the user's own code bright, libraries, what is written in C and what a fork copied in short."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from mpmon.diagnosis import merging
+from mpmon.diagnosis.natives import native_fact
+from mpmon.model import Frame, NativeFrame
 from mpmon.tui import format as fmt
 from mpmon.tui.line import Line, clip, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
-    from mpmon.model import Frame, Stack
+    from mpmon.model import NativeStack, Stack
 
 LIBRARY = re.compile(r"/(site|dist)-packages/|/mpmon/shim/|/lib/python\d|/lib64/python\d|^<frozen|\.zip/")
 """Files that are not the user's own code."""
@@ -21,6 +24,9 @@ LIBRARY_ROOT = re.compile(r".*(/(site|dist)-packages|/lib(64)?/python\d[^/]*|\.z
 
 NAMED = 3
 """How many packages a folded line names."""
+
+LONGEST_NAME = 60
+"""Letters of a function of C++."""
 
 FORK = "multiprocessing/popen_fork.py"
 """Where multiprocessing forks: the child comes out of it with its parent's stack."""
@@ -45,23 +51,29 @@ def frame_line(frame: Frame, width: int) -> Line:
 
 
 def frame_lines(
-    stack: Stack, width: int, *, folded: bool = False, notes: Mapping[int, tuple[str, ...]] | None = None
+    stack: Stack,
+    width: int,
+    *,
+    folded: bool = False,
+    notes: Mapping[int, tuple[str, ...]] | None = None,
+    native: NativeStack | None = None,
 ) -> list[Line]:
-    """Frames innermost first; what a forked process inherited of its parent's stack is one line.
+    """Frames innermost first, those of C among those of Python; what a forked process inherited of its parent's is one line.
 
-    Folded, libraries below the innermost frame take one line between two frames of the user's.  A frame with notes (the
-    locks it holds or waits for) is never folded, and has them below it.
+    Folded, libraries below the innermost frame take one line between two frames of the user's, and the C library none.  A frame
+    with notes (the locks it holds or waits for) is never folded, and has them below it.
     """
     if not stack.frames:
-        return [plain("  no Python frames", "dim")]
-    notes = notes or {}
-    own = own_frames(stack)
+        return [plain("  no Python frames", "dim"), *(native_lines(native, width) if native else ())]
+    noted = {id(stack.frames[at]): lines for at, lines in (notes or {}).items()}
+    own, thread = own_frames(stack), merging.merged_thread(native, stack) if native else None
+    frames = _shown(thread.told if thread else own, folded=folded)
     lines: list[Line] = []
-    at = 0
-    for run in _runs(own, frozenset(notes), folded=folded):
+    for run in _runs(frames, noted.keys(), folded=folded):
         lines += _run_lines(run, width)
-        lines += [clip(plain(f"    - {note}", "warn"), width) for note in notes.get(at, ())]
-        at += len(run)
+        lines += [clip(plain(f"    - {note}", "warn"), width) for note in noted.get(id(run[0]), ())]
+    if thread and any(isinstance(frame, NativeFrame) for frame in frames):
+        lines += [clip(plain(f"  ({note})", "dim"), width) for note in thread.notes]
     inherited = stack.frames[len(own) :]
     forked_at = next((frame for frame in inherited if is_users(frame)), None)
     if forked_at is not None:
@@ -70,11 +82,31 @@ def frame_lines(
     return lines
 
 
-def _runs(frames: tuple[Frame, ...], noted: frozenset[int], *, folded: bool) -> list[list[Frame]]:
+def wait_lines(native: NativeStack | None, width: int) -> list[Line]:
+    """What the frames of C tell of a wait, if anything."""
+    fact = native_fact(native) if native else None
+    return [clip(plain(f"  {fact.words}", "dim"), width)] if fact and fact.words else []
+
+
+def native_lines(native: NativeStack, width: int) -> list[Line]:
+    """The frames of a thread that Python does not know."""
+    thread = merging.merged_thread(native, None)
+    lines = [line for frame in native.frames for line in _run_lines([frame], width)]
+    return [*lines, *(clip(plain(f"  ({note})", "dim"), width) for note in thread.notes)]
+
+
+def _shown(frames: Sequence[Frame | NativeFrame], *, folded: bool) -> list[Frame | NativeFrame]:
+    return [frame for frame in frames if not (folded and isinstance(frame, NativeFrame) and merging.is_runtime(frame))]
+
+
+def _runs(
+    frames: Sequence[Frame | NativeFrame], noted: Collection[int], *, folded: bool
+) -> list[list[Frame | NativeFrame]]:
     """Frames that share a line."""
-    runs: list[list[Frame]] = []
+    runs: list[list[Frame | NativeFrame]] = []
     for index, frame in enumerate(frames):
-        plain_ones = not is_users(frame) and not is_users(frames[index - 1]) and not {index, index - 1} & noted
+        pair = (frame, frames[index - 1])
+        plain_ones = not any(_is_users(one) or id(one) in noted for one in pair)
         if folded and index > 1 and plain_ones:
             runs[-1].append(frame)
         else:
@@ -82,10 +114,19 @@ def _runs(frames: tuple[Frame, ...], noted: frozenset[int], *, folded: bool) -> 
     return runs
 
 
-def _run_lines(run: list[Frame], width: int) -> list[Line]:
+def _is_users(frame: Frame | NativeFrame) -> bool:
+    return isinstance(frame, Frame) and is_users(frame)
+
+
+def _run_lines(run: Sequence[Frame | NativeFrame], width: int) -> list[Line]:
     if len(run) == 1:
-        return [frame_line(run[0], width)]
-    packages = list(dict.fromkeys(package(frame.file) for frame in run))
+        (frame,) = run
+        if isinstance(frame, Frame):
+            return [frame_line(frame, width)]
+        return [clip(plain(f"  | {merging.native_text(frame, LONGEST_NAME)}", "dim"), width)]
+    packages = list(
+        dict.fromkeys(package(frame.file) if isinstance(frame, Frame) else merging.library(frame) for frame in run)
+    )
     said = ", ".join(packages[:NAMED]) + (" …" if len(packages) > NAMED else "")
     return [clip(plain(f"  … {len(run)} frames of {said}", "dim"), width)]
 

@@ -1,4 +1,4 @@
-"""The threads of one process: what the kernel says of each, and its Python frames."""
+"""The threads of one process: what the kernel says of each, and its frames."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import msgspec
 from mpmon.diagnosis import holding
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.finding import in_chain
-from mpmon.tui.describe.frames import frame_lines
+from mpmon.tui.describe.frames import frame_lines, native_lines, wait_lines
 from mpmon.tui.describe.waits import kernel_lines
 from mpmon.tui.line import BLANK, Line, clip, plain, wrap
 
 if TYPE_CHECKING:
-    from mpmon.model import Blocked, Stack
+    from mpmon.model import Blocked, NativeStack, Stack
     from mpmon.tui.scene import Scene
 
 STALE_S = 10.0
@@ -45,10 +45,13 @@ def thread_lines(scene: Scene, pid: int, tid: int, width: int, *, folded: bool =
     blocked = scene.blocked_of(pid).get(tid)
     stack = next((s for s in scene.stacks_of(pid) if s.tid == tid), None)
     lines = kernel_lines(scene, blocked, width) if blocked else []
+    native = scene.native_stacks.get((pid, tid))
+    lines += wait_lines(native, width)
     if stack is None:
-        return lines + missing(scene, pid, width)
+        return lines + (native_lines(native, width) if native else missing(scene, pid, width))
     lines += [plain(note, "dim") for note in _notes(scene, stack)]
-    return lines + frame_lines(stack, width, folded=folded, notes=holding.by_frame(scene.snapshot, stack))
+    notes = holding.by_frame(scene.snapshot, stack)
+    return lines + frame_lines(stack, width, folded=folded, notes=notes, native=native)
 
 
 def along_chain(scene: Scene, pid: int, tid: int, width: int) -> list[list[Line]]:
@@ -61,8 +64,8 @@ def along_chain(scene: Scene, pid: int, tid: int, width: int) -> list[list[Line]
         stack = next((s for s in scene.stacks_of(link.pid) if link.thread in (s.thread_name, None)), None)
         if stack is not None and stack.tid != tid:
             title = clip(plain(f"{in_chain(scene, finding, link)} · {link.does}", "title"), width)
-            notes = holding.by_frame(scene.snapshot, stack)
-            found.append([title, *frame_lines(stack, width, folded=True, notes=notes)])
+            notes, native = holding.by_frame(scene.snapshot, stack), scene.native_stacks.get((link.pid, stack.tid))
+            found.append([title, *frame_lines(stack, width, folded=True, notes=notes, native=native)])
     return found
 
 
@@ -100,7 +103,8 @@ def all_threads(scene: Scene, pid: int, width: int, *, folded: bool = False) -> 
             lines += [plain(f"{thread.name} ({thread.tid})", "title")]
             lines += [*thread_lines(scene, pid, thread.tid, width, folded=folded), BLANK]
         elif blocked := scene.blocked_of(pid).get(thread.tid):
-            native.setdefault(_same_wait(blocked), []).append(thread)
+            calls = _functions(scene.native_stacks.get((pid, thread.tid)))
+            native.setdefault((*_same_wait(blocked), *calls), []).append(thread)
     for threads in native.values():
         lines += [*_native(scene, pid, threads, width), BLANK]
     return lines[:-1]
@@ -109,6 +113,10 @@ def all_threads(scene: Scene, pid: int, width: int, *, folded: bool = False) -> 
 def _same_wait(blocked: Blocked) -> tuple[str, ...]:
     """Equal for threads that wait alike: what is private to one of them, such as its futex, does not count."""
     return (blocked.state, blocked.syscall or blocked.wchan or "", *_shared(blocked))
+
+
+def _functions(native: NativeStack | None) -> tuple[str, ...]:
+    return tuple(frame.name or f"{frame.library}+{frame.offset}" for frame in native.frames) if native else ()
 
 
 def _shared(blocked: Blocked) -> tuple[str, ...]:
@@ -126,4 +134,6 @@ def _native(scene: Scene, pid: int, threads: list[ThreadKey], width: int) -> lis
         title[-1] = (*title[-1], (f" ({threads[0].tid})", "title"))
     else:
         blocked = msgspec.structs.replace(blocked, waits_on=_shared(blocked))
-    return [*title, *kernel_lines(scene, blocked, width)]
+    frames = scene.native_stacks.get((pid, threads[0].tid))
+    called = [*wait_lines(frames, width), *native_lines(frames, width)] if frames else []
+    return [*title, *kernel_lines(scene, blocked, width), *called]

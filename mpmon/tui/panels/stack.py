@@ -1,4 +1,4 @@
-"""The stack of the selected process: one thread, what the kernel says of it, and its Python frames.
+"""The stack of the selected process: one thread, what the kernel says of it, and its frames, of Python and of C.
 
 Of a process in the chain of a finding the stacks of the others in it follow, where there is room or who scrolls.
 """

@@ -1,0 +1,169 @@
+"""Functions of C and C++ libraries in which a thread waits, and for what: by the names that `mpmon.probes.native` gives them.
+
+From the inside of a stack outwards the first function that is known tells the most: `UnboundBuffer::waitRecv` says more than the
+`std::condition_variable::wait` that it calls, and more than the `Work::wait` that has called it.  So what libraries wait with (a
+mutex, a condition) counts where nobody else is known.  A function that runs code of others, as `GOMP_parallel` does, waits
+itself only where none of that is further inside.
+
+The names are those of torch 2.13 with gloo, TensorPipe and libuv in it, NCCL 2.21 to 2.32, CUDA 12, libgomp of GCC 12 and 14,
+libomp of LLVM, TBB of oneAPI, OpenBLAS 0.3 and glibc 2.31 to 2.41.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import cache, lru_cache
+
+import msgspec
+
+
+class Sort(Enum):
+    """Who can end a wait."""
+
+    RANKS = "another process of the job"
+    GPU = "the GPU"
+    TEAM = "other native threads of the process, which work together with it"
+    LOCK = "whoever has the lock: a thread of the process"
+    SEMAPHORE = "whoever calls sem_post"
+    CONDITION = "a thread of the process that reports something"
+    END = "a native thread of the process, by ending"
+    NAME_SERVER = "a server on the network"
+    PYTHON_LOCK = "a Python thread"
+    GIL = "the Python thread that has the GIL"
+    NOBODY = "nobody in particular: it is a servant that waits for work, or looks in from time to time"
+
+
+class NativeWait(msgspec.Struct, frozen=True, gc=False):
+    """What it means to wait in one of some functions."""
+
+    library: str
+    """As people call it: `gloo`."""
+    waits_for: str
+    """`data of another rank`."""
+    sort: Sort
+    functions: tuple[str, ...]
+    """Patterns of whole names, without parameters and template arguments."""
+    runs_others: bool = False
+    """It runs code of others, in which a thread may wait for something else."""
+
+
+_KNOWN = (
+    # Servants, and those that have to be told from them.
+    NativeWait("torch.distributed", "collectives to run", Sort.NOBODY, (r"c10d::ProcessGroup(Gloo|Wrapper)::runLoop",)),
+    NativeWait("torch.distributed", "messages of other processes", Sort.NOBODY, (
+        r"gloo::transport::\w+::Loop::run", r"c10d::detail::\w+Daemon::run",
+    )),
+    NativeWait("torch.distributed", "its next look at NCCL's work", Sort.NOBODY, (
+        r"c10d::ProcessGroupNCCL::(\w+::)?(ncclCommWatchdog|watchdogHandler|runLoop|heartbeatMonitor)",
+    )),
+    NativeWait("NCCL", "requests of its own rank", Sort.NOBODY, (
+        r"ncclProxy(Service|Progress)\w*", r"ncclRasThread\w*", r"ncclIbAsyncThread\w*",
+    )),
+    NativeWait("TensorPipe", "messages of other processes", Sort.NOBODY, (
+        r"tensorpipe::(\w+::)*\w*(Loop|Reactor)\w*::(run|eventLoop|loop)\w*",
+    )),
+    NativeWait("autograd", "gradients that other threads compute", Sort.TEAM, (r"torch::autograd::ReadyQueue::pop",)),
+    # Other ranks.
+    NativeWait("gloo", "data of another rank", Sort.RANKS, (r"gloo::(\w+::)*waitRecv\w*",)),
+    NativeWait("gloo", "another rank to take its data", Sort.RANKS, (r"gloo::(\w+::)*waitSend\w*",)),
+    NativeWait("gloo", "a connection with another rank", Sort.RANKS, (
+        r"gloo::(\w+::)*(connect|createConnection|waitUntilConnected|waitForConn)\w*", r"gloo::rendezvous::\w+::\w+",
+    )),
+    NativeWait("DistributedDataParallel", "the gradients of the other ranks", Sort.RANKS, (r"c10d::Reducer::\w+",), True),
+    NativeWait("torch.distributed", "the end of a collective", Sort.RANKS, (
+        r"c10d::(\w+::)?\w*Work\w*::(wait|synchronize|blockingWait)\w*",
+    )),
+    NativeWait("torch.distributed", "the server of the store", Sort.RANKS, (
+        r"c10d::detail::(SocketConnectOp::\w+|TCPClient::connect\w*)", r"c10d::TCPStore::(TCPStore|validate|ping)",
+    )),
+    NativeWait("torch.distributed", "the other ranks to come to the store", Sort.RANKS, (r"c10d::TCPStore::waitForWorkers",)),
+    NativeWait("torch.distributed", "a key of the store, which another process sets", Sort.RANKS, (r"c10d::\w*Store::\w+",)),
+    NativeWait("NCCL", "the other ranks, to meet them", Sort.RANKS, (
+        r"bootstrap\w+", r"(nccl)?[sS]ocket(Accept|Connect|Ready|Progress|Wait|Init|Recv|Send)\w*",
+        r"ncclTransport\w*(Setup|Connect)\w*", r"p?ncclCommInit\w*",
+    )),
+    NativeWait("NCCL", "the other ranks of a collective", Sort.RANKS, (
+        r"p?nccl(Group(End|Launch)|AllReduce|Broadcast|Bcast|Reduce|AllGather|Send|Recv|EnqueueCheck)\w*",
+        r"p?ncclComm(Abort|Destroy|Finalize|Split)\w*",
+    )),
+    NativeWait("torch.distributed.rpc", "another process", Sort.RANKS, (r"torch::distributed::rpc::.*", r"tensorpipe::.*")),
+    NativeWait("MPI", "other ranks", Sort.RANKS, (r"P?MPI_\w+",)),
+    # The GPU.
+    NativeWait("CUDA", "the GPU to do what it was given", Sort.GPU, (
+        r"cu(da)?(Stream|Event|Ctx|Device|Thread)(Synchronize|Query)\w*", r"cu(da)?Mem(cpy|set|Free|Alloc)\w*", r"cudaFree\w*",
+        r"cu(da)?Launch\w+", r"cu(Module|Library)(Load|GetFunction)\w*",
+    )),
+    # Threads that work together.
+    NativeWait("OpenMP", "the threads of its team", Sort.TEAM, (r"(GOMP|gomp|kmp|__kmpc?)_\w+",), True),
+    NativeWait("TBB", "the threads of its pool", Sort.TEAM, (r"tbb::.*", r"rml::.*"), True),
+    NativeWait("MKL", "the threads of its pool", Sort.TEAM, (r"mkl_\w*(barrier|thread|omp)\w*",), True),
+    NativeWait("OpenBLAS", "the threads of its pool", Sort.TEAM, (
+        r"exec_blas\w*", r"blas_(thread|memory_alloc)\w*", r"goto_set_num_threads\w*", r"inner_advanced_thread",
+    ), True),
+    NativeWait("torch", "the threads of its pool", Sort.TEAM, (
+        r"at::parallel_for\w*", r"at::internal::\w+", r"pthreadpool_\w+", r"c10::TaskThreadPoolBase::\w+",
+    ), True),
+    NativeWait("C", "other threads at a barrier", Sort.TEAM, (r"pthread_barrier_wait", r"std::(barrier|latch)::\w+")),
+    # Python.
+    NativeWait("Python", "the GIL", Sort.GIL, (
+        r"take_gil", r"PyEval_(RestoreThread|AcquireThread)", r"PyGILState_Ensure", r"_PyThreadState_Attach",
+    )),
+    NativeWait("Python", "a lock of Python's", Sort.PYTHON_LOCK, (
+        r"PyThread_acquire_lock\w*", r"_?PyMutex_Lock\w*", r"_PyParkingLot_Park", r"_PySemaphore_Wait", r"_?PyEvent_Wait\w*",
+    )),
+    # The C library.
+    NativeWait("the resolver", "an answer about the name of a machine", Sort.NAME_SERVER, (
+        r"getaddrinfo\w*", r"gethostby\w+", r"getnameinfo", r"(__)?res_\w+",
+    )),
+    NativeWait("the loader", "whoever loads a library: one at a time", Sort.LOCK, (
+        r"(__)?dlm?(open|close)\w*", r"_dl_\w*(open|close)\w*",
+    ), True),
+    NativeWait("C++", "the end of a native thread", Sort.END, (r"std::j?thread::join", r"(__)?pthread_\w*join\w*")),
+    NativeWait("torch", "a result of other threads", Sort.CONDITION, (
+        r"c10::ivalue::Future::wait\w*", r"torch::autograd::(python::Python)?Engine::execute\w*",
+    ), True),
+)  # fmt: skip
+"""The first row that fits a name counts."""
+
+_MEANS = (
+    NativeWait("C", "somebody's sem_post", Sort.SEMAPHORE, (
+        r"sem_(timed|clock)?wait\w*", r"__new_sem_wait\w*", r"std::counting_semaphore::\w+", r"uv_sem_wait",
+    )),
+    NativeWait("C", "a lock of C code", Sort.LOCK, (
+        r"(__)?pthread_(mutex|rwlock|spin)_\w*lock\w*", r"(__)?lll_lock_wait\w*", r"std::\w*mutex::lock\w*",
+    )),
+    NativeWait("C", "a condition that another thread has to report", Sort.CONDITION, (
+        r"(__)?pthread_cond_\w*wait\w*", r"std::condition_variable\w*::wait\w*", r"std::\w*future\w*::\w*wait\w*",
+        r"uv_cond_\w*wait",
+    )),
+)  # fmt: skip
+"""What libraries wait with."""
+
+
+LONGEST_NAME = 512
+"""Letters of a name that is looked up: it is the job's, and to compare it takes the square of its length at worst."""
+
+
+@lru_cache(maxsize=4096)
+def known(function: str) -> NativeWait | None:
+    """What it means to wait in a function of a library."""
+    return _first(_KNOWN, function)
+
+
+@lru_cache(maxsize=4096)
+def means(function: str) -> NativeWait | None:
+    """The same of those with which libraries wait."""
+    return _first(_MEANS, function)
+
+
+def _first(rows: tuple[NativeWait, ...], function: str) -> NativeWait | None:
+    if len(function) > LONGEST_NAME:
+        return None
+    return next((row for row in rows if _pattern(row).fullmatch(function)), None)
+
+
+@cache
+def _pattern(row: NativeWait) -> re.Pattern[str]:
+    """Made when it is needed: most jobs never hang, and all want to be seen at once."""
+    return re.compile("|".join(row.functions))

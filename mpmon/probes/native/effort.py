@@ -1,0 +1,37 @@
+"""How much work a look may be: counted, not timed, so that the same process gives the same answer on any machine."""
+
+from __future__ import annotations
+
+MOST = 100_000
+"""Steps of one thread: words of its stack that are tried, jumps that are followed, frames. Some hundred milliseconds."""
+
+MOST_TOGETHER = 400_000
+"""The same of all threads of one process."""
+
+
+class Spent(Exception):
+    """It would be more than is allowed."""
+
+
+class Effort:
+    """What may still be done: for one thread at a time, and for all of them."""
+
+    def __init__(self, most: int = MOST, together: int = MOST_TOGETHER) -> None:
+        self._most, self._together = most, together
+        self._left = 0
+
+    def begin(self) -> None:
+        """The next thread."""
+        self._together += self._left
+        self._left = min(self._most, self._together)
+        self._together -= self._left
+
+    def take(self, steps: int = 1) -> None:
+        """
+        Raises:
+            Spent: there are none left.
+        """
+        self._left -= steps
+        if self._left < 0:
+            self._left = 0
+            raise Spent

@@ -1,0 +1,132 @@
+"""One look at the threads of one process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from mpmon.model import NativeFrame, NativeStack
+from mpmon.probes.aside import may_hang
+from mpmon.probes.files import Proc
+from mpmon.probes.maps import areas
+from mpmon.probes.memory import Memory
+from mpmon.probes.native.climb import Climb, Climber, Step
+from mpmon.probes.native.effort import Effort
+from mpmon.probes.native.image import Library
+from mpmon.probes.native.machines import Machine, machine_of
+from mpmon.probes.native.names import names_of
+from mpmon.probes.native.outcomes import BOUNDED, MOVED, REFUSED
+from mpmon.probes.native.space import Code, Space
+from mpmon.probes.native.standing import NotStanding, counters, standing
+
+MOST_THREADS = 256
+"""Of one process."""
+
+ATTEMPTS = 2
+"""How often a thread is read that ran meanwhile."""
+
+
+@may_hang
+def native_stacks(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tuple[NativeStack, ...]:
+    """The frames of C and C++ of these threads of a process, one row for each.
+
+    Raises:
+        OSError: the process is gone, or its memory may not be read.
+    """
+    machine = machine_of()
+    if machine is None:
+        why = "mpmon does not understand the code of this kind of processor"
+        return tuple(NativeStack(pid=pid, tid=tid, taken_at=now, end=REFUSED, why=why) for tid in tids)
+    with Memory(proc, pid) as memory, Space(proc, pid, memory, areas(proc, pid), machine) as space:
+        return _Look(proc, pid, space, machine, now).rows(tids)
+
+
+class _Look:
+    def __init__(self, proc: Proc, pid: int, space: Space, machine: Machine, now: float) -> None:
+        self._proc, self._pid, self._now = proc, pid, now
+        self._space, self._machine = space, machine
+        self._climber = Climber(space, Effort())
+
+    def rows(self, tids: Sequence[int]) -> tuple[NativeStack, ...]:
+        """All stacks first, since they may change; then the names in them."""
+        climbs: list[tuple[int, Climb, float]] = []
+        for number, tid in enumerate(tids):
+            began = time.perf_counter()
+            climb = (
+                self._climb(tid) if number < MOST_THREADS else Climb((), BOUNDED, f"more than {MOST_THREADS} threads")
+            )
+            climbs.append((tid, climb, time.perf_counter() - began))
+        names = _Names(self._space, (step for _, climb, _ in climbs for step in climb.steps))
+        return tuple(
+            NativeStack(
+                pid=self._pid, tid=tid, taken_at=self._now, frames=tuple(map(names.frame, climb.steps)),
+                end=climb.end, why=climb.why, seconds=seconds,
+            )
+            for tid, climb, seconds in climbs
+        )  # fmt: skip
+
+    def _climb(self, tid: int) -> Climb:
+        """Frames of one moment: the thread has not run from before the first word was read until after the last."""
+        try:
+            for _ in range(ATTEMPTS):
+                before = counters(self._proc, self._pid, tid)
+                found = self._climber.climb(standing(self._proc, self._pid, tid))
+                if counters(self._proc, self._pid, tid) == before:
+                    return found
+        except NotStanding as problem:
+            return Climb((), problem.end, problem.why)
+        return Climb((), MOVED)
+
+
+class _Names:
+    """What the frames of one look are called."""
+
+    def __init__(self, space: Space, steps: Iterable[Step]) -> None:
+        self._space = space
+        self._codes: dict[tuple[int, bool], tuple[Code | None, int | None]] = {}
+        """By frame: the area, and where its function begins, as the file counts."""
+        wanted: dict[Library, set[int]] = {}
+        for step in steps:
+            code, start = self._place(step)
+            if code and code.library and start is not None:
+                wanted.setdefault(code.library, set()).add(start)
+        for library, starts in wanted.items():
+            library.find_names(starts)
+        found = {name for library in wanted for name in library.image.names.values() if name}
+        self._short = names_of(found)
+
+    def _place(self, step: Step) -> tuple[Code | None, int | None]:
+        key = step.program_counter, step.exact
+        if key not in self._codes:
+            code = self._space.code(step.program_counter)
+            self._codes[key] = code, self._start(code, step)
+        return self._codes[key]
+
+    @staticmethod
+    def _start(code: Code | None, step: Step) -> int | None:
+        if code is None or code.library is None:
+            return None
+        at = step.program_counter - code.bias - (not step.exact)
+        rules = code.library.rules(at)
+        if rules is None and not step.exact:
+            # The trampoline of a signal.
+            rules = code.library.rules(at + 1)
+            rules = rules if rules and rules.function.is_signal else None
+        if rules:
+            return rules.function.start
+        extent = code.library.extent(at)
+        return extent[0] if extent else None
+
+    def frame(self, step: Step) -> NativeFrame:
+        """The row of one frame."""
+        code, start = self._place(step)
+        if code is None or code.library is None:
+            path = code.area.path if code else ""
+            return NativeFrame(library=path or None, offset=step.program_counter, how=step.how, proof=step.proof)
+        offset = step.program_counter - code.bias
+        function = code.library.image.names.get(start) if start is not None else None
+        return NativeFrame(
+            library=code.area.path, build_id=code.library.image.build_id, offset=offset,
+            function=function, name=self._short.get(function, function) if function else None,
+            inside=None if start is None else offset - start, how=step.how, proof=step.proof,
+        )  # fmt: skip

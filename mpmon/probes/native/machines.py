@@ -1,0 +1,43 @@
+"""What differs from one kind of processor to the other: how frame information counts registers (the psABI of each)."""
+
+from __future__ import annotations
+
+import platform
+from typing import NamedTuple
+
+
+class Machine(NamedTuple):
+    """One kind of processor. Registers have the numbers of DWARF."""
+
+    name: str
+    number: int
+    """e_machine of elf(5)."""
+    stack_pointer: int
+    program_counter: int
+    frame_pointer: int
+    kept: frozenset[int]
+    """Registers that a function has to leave as they were."""
+    address_bits: int
+    """Of a return address; those above may hold a signature (pointer authentication)."""
+    follows_signals: bool
+    """Whether frame information leads from a signal's handler to what it interrupted."""
+    reads_code: bool
+    """Whether calls and prologues are understood, so that a lost frame can be looked for."""
+
+
+X86_64 = Machine(
+    name="x86_64", number=62, stack_pointer=7, program_counter=16, frame_pointer=6,
+    kept=frozenset({3, 6, 12, 13, 14, 15}), address_bits=64, follows_signals=True, reads_code=True,
+)  # fmt: skip
+
+AARCH64 = Machine(
+    name="aarch64", number=183, stack_pointer=31, program_counter=32, frame_pointer=29,
+    kept=frozenset(range(19, 30)), address_bits=48, follows_signals=False, reads_code=False,
+)  # fmt: skip
+
+_KNOWN = {"x86_64": X86_64, "AMD64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
+
+
+def machine_of(name: str | None = None) -> Machine | None:
+    """By the name of uname(2), this one's where it is not given; `None` for one that is not understood."""
+    return _KNOWN.get(platform.machine() if name is None else name)

@@ -1,0 +1,202 @@
+"""The memory of a process as code and as words: which file lies where, and what its bytes are."""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_right
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from mpmon.probes.door import FILE, Place, opened, opened_behind, seen_by, words
+from mpmon.probes.elf import BadElf, program
+from mpmon.probes.files import Proc
+from mpmon.probes.maps import Area
+from mpmon.probes.memory import Memory
+from mpmon.probes.native.dwarf import WORD
+from mpmon.probes.native.image import Library, Loaded, LoadedLibrary, image_of, known_image
+from mpmon.probes.native.machines import Machine
+
+PAGE = 4096
+STACK_LIMIT = 1 << 23
+"""Bytes of one stack that are read: as many as stacks have by default."""
+
+MOST_LIBRARIES = 256
+"""Files of one process that are opened."""
+
+_WORD = struct.Struct("<Q")
+_VDSO = "[vdso]"
+"""Code that the kernel maps into every process."""
+
+
+class Code(NamedTuple):
+    """An area that may be executed."""
+
+    area: Area
+    library: Library | None
+    bias: int
+    """To be added to addresses of the library's own."""
+    problem: str | None
+    """Why there is no library."""
+
+
+class Space:
+    """One process, for the length of a `with` block; what is found out of it is kept so long."""
+
+    def __init__(self, proc: Proc, pid: int, memory: Memory, areas: list[Area], machine: Machine) -> None:
+        self._proc, self._pid = proc, pid
+        self.memory = memory
+        self.machine = machine
+        self._areas = areas
+        self._starts = [area.start for area in areas]
+        self._codes: dict[int, Code] = {}
+        self._libraries: dict[int, Library | str] = {}
+        """By where the file is mapped."""
+        self._open = ExitStack()
+
+    def __enter__(self) -> Space:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def area(self, address: int) -> Area | None:
+        """The one in which an address lies."""
+        at = bisect_right(self._starts, address) - 1
+        return self._areas[at] if at >= 0 and address < self._areas[at].end else None
+
+    def code(self, address: int) -> Code | None:
+        """What is executed there; `None` where nothing can be."""
+        area = self.area(address)
+        if area is None or "x" not in area.rights:
+            return None
+        if area.start not in self._codes:
+            self._codes[area.start] = self._code(area)
+        return self._codes[area.start]
+
+    def code_bytes(self, address: int, size: int) -> bytes:
+        """Of code; out of the file where there is one, so that no page of it has to be fetched into the process."""
+        code = self.code(address)
+        if code is None:
+            return b""
+        size = min(size, code.area.end - address)
+        found = code.library.code(address - code.bias, size) if code.library else b""
+        return found if len(found) == size else self.memory.read_some(address, size)
+
+    def word(self, address: int) -> int:
+        """The one at an address.
+
+        Raises:
+            LookupError: none that can be read.
+        """
+        text = self.memory.read_some(address & WORD, _WORD.size)
+        if len(text) < _WORD.size:
+            raise LookupError(address)
+        return _WORD.unpack(text)[0]
+
+    # Files
+
+    def _code(self, area: Area) -> Code:
+        found = self._library(area)
+        if isinstance(found, str):
+            return Code(area, None, 0, found)
+        if found.image.header.machine != self.machine.number:
+            return Code(area, None, 0, "is for another kind of processor")
+        if isinstance(found, LoadedLibrary):
+            return Code(area, found, self._loaded_at(area) - found.image.header.base, None)
+        bias = found.bias(area.start, area.offset)
+        return Code(area, None, 0, "has no code where it is mapped") if bias is None else Code(area, found, bias, None)
+
+    def _library(self, area: Area) -> Library | str:
+        """Or why there is none, to go on after its name."""
+        start = self._loaded_at(area)
+        if start not in self._libraries:
+            full = len(self._libraries) >= MOST_LIBRARIES
+            self._libraries[start] = "is one of too many" if full else self._opened(area)
+        return self._libraries[start]
+
+    def _opened(self, area: Area) -> Library | str:
+        if area.path == _VDSO:
+            return self._loaded(area, "cannot be read")
+        if not area.path.startswith("/"):
+            return "lies in no file"
+        try:
+            return self._file(area)
+        except BadElf as problem:
+            return str(problem)
+        except OSError as problem:
+            return self._loaded(area, words(problem))
+
+    def _file(self, area: Area) -> Library:
+        """
+        Raises:
+            BadElf: no program.
+            OSError: the file that is mapped cannot be had.
+        """
+        path = area.path.removesuffix(" (deleted)")
+        # maps shows the path in a container as the process sees it, and below a chroot as mpmon does.
+        for place in (seen_by(self._proc, self._pid, path), Place(path)):
+            try:
+                descriptor = self._open.enter_context(opened(place, FILE))
+                info = os.fstat(descriptor)
+            except OSError:
+                continue
+            # Since it was mapped, another file may have come to stand at that path.
+            if area.is_of(info):
+                return self._known(descriptor, info)
+        link = self._proc.path(self._pid, "map_files", f"{area.start:x}-{area.end:x}")
+        descriptor = self._open.enter_context(opened_behind(link, FILE))
+        return self._known(descriptor, os.fstat(descriptor))
+
+    def _known(self, descriptor: int, info: os.stat_result) -> Library:
+        text = program(descriptor, info)
+        return Library(known_image(text), text)
+
+    def _loaded(self, area: Area, problem: str) -> Library | str:
+        """As it lies in memory, where frame information does too, but no names."""
+        start = self._loaded_at(area)
+        try:
+            return LoadedLibrary(image_of(Loaded(self.memory, start)), self.memory, start)
+        except (BadElf, OSError):
+            return problem
+
+    def _loaded_at(self, area: Area) -> int:
+        """Where the beginning of the file is mapped: the nearest before this area."""
+        at = bisect_right(self._starts, area.start) - 1
+        while (
+            at > 0
+            and self._areas[at].offset
+            and ((self._areas[at - 1].device, self._areas[at - 1].inode) == (area.device, area.inode))
+        ):
+            at -= 1
+        return self._areas[at].start
+
+
+class Stack:
+    """The stack of one thread, read page by page as it is asked for."""
+
+    def __init__(self, space: Space, pointer: int) -> None:
+        self._space = space
+        area = space.area(pointer)
+        self.start = pointer & -8
+        self.end = min(area.end, self.start + STACK_LIMIT) if area else self.start
+        self._pages: dict[int, bytes] = {}
+
+    def word(self, address: int) -> int:
+        """As `Space.word`; the stack may lie elsewhere from some frame on, as that of a signal's handler does."""
+        if not self.start <= address <= self.end - _WORD.size or address % _WORD.size:
+            return self._space.word(address)
+        page = address & -PAGE
+        if page not in self._pages:
+            self._pages[page] = self._space.memory.read_some(page, PAGE)
+        text, at = self._pages[page], address - page
+        if at + _WORD.size > len(text):
+            raise LookupError(address)
+        return _WORD.unpack_from(text, at)[0]
+
+    def word_or_zero(self, address: int) -> int:
+        """0 where nothing can be read."""
+        try:
+            return self.word(address)
+        except LookupError:
+            return 0

@@ -1,0 +1,106 @@
+"""From one function to its caller by frame information alone."""
+
+from __future__ import annotations
+
+from mpmon.probes.native.cfi import Rule, Rules
+from mpmon.probes.native.dwarf import WORD, BadFrames, Registers, evaluated, known
+from mpmon.probes.native.space import Space, Stack
+
+
+class NoWay(Exception):
+    """Frame information leads nowhere: a defect of it, or memory that is not what it was."""
+
+
+class Start(Exception):
+    """This function has no caller: the thread began there."""
+
+
+class Unwind:
+    """Of one process."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        machine = space.machine
+        self._pointer, self._counter = machine.stack_pointer, machine.program_counter
+        self._kept, self._mask = machine.kept, (1 << machine.address_bits) - 1
+
+    def rules(self, address: int, *, exact: bool) -> Rules | None:
+        """What holds where a function stands: at the next instruction (`exact`), or in the call before it.
+
+        `None` where nobody tells. The call may be the last instruction of its function, so what is behind it may belong to
+        another one.
+        """
+        code = self._space.code(address)
+        if code is None or code.library is None:
+            return None
+        at = address - code.bias
+        found = code.library.rules(at if exact else at - 1)
+        if found is None and not exact:
+            # Where a signal's handler returns to nobody has called: its entry may begin at this very address.
+            trampoline = code.library.rules(at)
+            return trampoline if trampoline and trampoline.function.is_signal else None
+        return found
+
+    def is_signal(self, address: int) -> bool:
+        """A signal's handler returns there."""
+        rules = self.rules(address, exact=False)
+        return rules is not None and rules.function.is_signal
+
+    def caller(self, rules: Rules, registers: Registers, stack: Stack) -> dict[int, int]:
+        """What is known of the caller's registers when this function returns.
+
+        Raises:
+            Start: there is no caller.
+            NoWay: it cannot be.
+            Unknown: a register that is needed is not known.
+        """
+        returns = rules.function.return_register
+        if not rules.has_caller:
+            raise Start
+        try:
+            cfa = self._cfa(rules, registers, stack)
+            found = {number: registers[number] for number in self._kept if number in registers}
+            found[self._pointer] = cfa
+            for number, rule in rules.registers:
+                self._set(found, number, self._value(rule, cfa, registers, stack))
+        except LookupError:
+            raise NoWay("the stack cannot be read") from None
+        except BadFrames as problem:
+            raise NoWay(str(problem)) from None
+        address = found.pop(returns, None)
+        if address is None:
+            # Only a function that has called nobody keeps it in a register, and so the kernel would have to tell it.
+            address = known(registers, returns)
+        if not address:
+            raise Start
+        if cfa <= registers[self._pointer] and not rules.function.is_signal:
+            raise NoWay("the stack does not grow")
+        found[self._counter] = address & self._mask
+        return found
+
+    @staticmethod
+    def _set(found: dict[int, int], number: int, value: int | None) -> None:
+        if value is None:
+            found.pop(number, None)
+        else:
+            found[number] = value
+
+    @staticmethod
+    def _cfa(rules: Rules, registers: Registers, stack: Stack) -> int:
+        if rules.cfa.kind == "expression":
+            return evaluated(rules.cfa.code, registers, stack.word)
+        return (known(registers, rules.cfa.register) + rules.cfa.offset) & WORD
+
+    @staticmethod
+    def _value(rule: Rule, cfa: int, registers: Registers, stack: Stack) -> int | None:
+        if rule.kind == "at":
+            return stack.word((cfa + rule.offset) & WORD)
+        if rule.kind == "is":
+            return (cfa + rule.offset) & WORD
+        if rule.kind == "register":
+            return registers.get(rule.register)
+        if rule.kind == "at expression":
+            return stack.word(evaluated(rule.code, registers, stack.word, cfa))
+        if rule.kind == "expression":
+            return evaluated(rule.code, registers, stack.word, cfa)
+        return None

@@ -1,0 +1,102 @@
+"""The C and C++ frames of threads: of those that a finding is about, or of all.
+
+A finding is about few threads, and they stand: each is read once, and again only when it has run meanwhile, which the rows of
+threads tell that every round has.  So a hang costs once what the reading of its threads takes.
+
+What was read in a round before and is still true belongs to the next one from its beginning: where nothing is to be read, the
+diagnosis before the reading is the one after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from mpmon.model import NativeStack, ProbeReport, Snapshot, Thread
+from mpmon.probes.files import Proc
+from mpmon.rows import kept
+
+ROUND_S, REPORT_S = 0.25, 2.0
+"""No further process is begun in a round after so long; who waits for a report gives it more."""
+
+PASSING = frozenset({"running", "moved"})
+"""Ends of stacks that say nothing of the next round (`mpmon.probes.native.outcomes`)."""
+
+ThreadKey = tuple[int, int]
+"""Pid and tid."""
+
+
+class NativeLooks:
+    """At the threads of one job, round after round."""
+
+    def __init__(self, proc: Proc, *, round_s: float = ROUND_S) -> None:
+        self._proc, self._round_s = proc, round_s
+        self._rows: dict[ThreadKey, NativeStack] = {}
+        self._read_at: dict[ThreadKey, Thread] = {}
+        """How much a thread had run before it was read."""
+        self._table: tuple[NativeStack, ...] = ()
+
+    def still_true(self, threads: Iterable[Thread]) -> tuple[NativeStack, ...]:
+        """What was read of those of these threads that have not run since; the rest is forgotten."""
+        if self._rows:
+            now = {key: row for row in threads if (key := (row.pid, row.tid)) in self._rows}
+            self._rows = {
+                key: row for key, row in self._rows.items()
+                if now.get(key) == self._read_at[key] and row.end not in PASSING
+            }  # fmt: skip
+        return self._known()
+
+    def _known(self) -> tuple[NativeStack, ...]:
+        """The very tuple of before where no row has changed."""
+        self._table = kept(tuple(self._rows.values()), self._table)
+        return self._table
+
+    def add(self, snapshot: Snapshot, wanted: Mapping[int, Collection[int]]) -> Snapshot:
+        """The snapshot with the stacks of these threads, by process, as far as there is time; those of others are forgotten."""
+        before = self._rows
+        threads = {(row.pid, row.tid): row for row in snapshot.threads if row.tid in wanted.get(row.pid, ())}
+        self._rows = {key: before[key] for key in threads if key in before}
+        missing: dict[int, list[int]] = {}
+        for pid, tid in threads.keys() - before.keys():
+            missing.setdefault(pid, []).append(tid)
+        report = self._read(missing, threads, snapshot.taken_at) if missing else None
+        self._rows = {key: self._rows[key] for key in threads if key in self._rows}
+        rows = self._known()
+        if report is None and rows is snapshot.native_stacks:
+            return snapshot
+        reports = (report,) if report else ()
+        return msgspec.structs.replace(snapshot, native_stacks=rows, probes=(*snapshot.probes, *reports))
+
+    def _read(
+        self, missing: Mapping[int, list[int]], threads: Mapping[ThreadKey, Thread], taken_at: float
+    ) -> ProbeReport:
+        from mpmon.probes.native import native_stacks
+
+        began, problem = time.monotonic(), None
+        for pid in sorted(missing):
+            if time.monotonic() - began > self._round_s:
+                break
+            try:
+                rows = native_stacks(self._proc, pid, sorted(missing[pid]), taken_at)
+            except OSError as refusal:
+                why = (refusal.strerror or "unreadable").lower()
+                problem = problem or f"pid {pid}: {why}"
+                rows = [
+                    NativeStack(pid=pid, tid=tid, taken_at=taken_at, end="refused", why=why) for tid in missing[pid]
+                ]
+            for row in rows:
+                self._rows[row.pid, row.tid] = row
+                self._read_at[row.pid, row.tid] = threads[row.pid, row.tid]
+        self._read_at = {key: row for key, row in self._read_at.items() if key in self._rows}
+        seconds = round(time.monotonic() - began, 4)
+        return ProbeReport(name="native stacks", ok=problem is None, seconds=seconds, problem=problem)
+
+
+def all_threads(threads: Iterable[Thread]) -> dict[int, set[int]]:
+    """The threads of a job, by process."""
+    found: dict[int, set[int]] = {}
+    for row in threads:
+        found.setdefault(row.pid, set()).add(row.tid)
+    return found

@@ -1,0 +1,243 @@
+"""What the C and C++ frames of a thread mean, and what a diagnosis makes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding
+from mpmon.diagnosis.libraries.native_waits import Sort, known
+from mpmon.diagnosis.natives import NativeFact, native_fact
+from mpmon.model import Awaited, NativeFrame, NativeStack, Row
+from tests.builders import ROOT, START, blocked, kernel_object, process, snapshot, stack, thread, watched
+
+CHILD = 5000
+PRIVATE_WAIT, PRIVATE_BITSET = 0x80, 0x89
+"""futex(2): FUTEX_WAIT and FUTEX_WAIT_BITSET of a word of one process."""
+
+FILES = {
+    "libc": "/usr/lib/x86_64-linux-gnu/libc.so.6",
+    "python": "/usr/lib/libpython3.11.so.1.0",
+    "ctypes": "/usr/lib/python3.11/lib-dynload/_ctypes.cpython-311-x86_64-linux-gnu.so",
+    "ffi": "/usr/lib/libffi.so.8",
+    "cpp": "/usr/lib/libstdc++.so.6",
+    "gomp": "/venv/torch/lib/libgomp.so.1",
+    "cpu": "/venv/torch/lib/libtorch_cpu.so",
+    "bindings": "/venv/torch/lib/libtorch_python.so",
+    "codec": "/opt/codec/libcodec.so",
+    "nccl": "/venv/nvidia/nccl/lib/libnccl.so.2",
+    "cuda": "/usr/lib/libcuda.so.535",
+    "cudart": "/venv/nvidia/lib/libcudart.so.12",
+}
+
+
+def frames(*texts: str) -> tuple[NativeFrame, ...]:
+    """`libc sem_wait`, innermost first; `?` before it for one that was searched for, and nothing after it for no name."""
+    found: list[NativeFrame] = []
+    for text in (*texts, "python _PyEval_EvalFrameDefault", "codec never_reached"):
+        file, _, name = text.lstrip("?").partition(" ")
+        how = "search" if text.startswith("?") else "frame information" if found else "registers"
+        found.append(NativeFrame(library=FILES[file], offset=1, function=name or None, name=name or None, how=how))
+    return tuple(found)
+
+
+def native(*texts: str, pid: int = ROOT, tid: int | None = None) -> NativeStack:
+    return NativeStack(pid=pid, tid=tid or pid, taken_at=START, frames=frames(*texts), end="start")
+
+
+def fact(*texts: str) -> NativeFact:
+    found = native_fact(native(*texts))
+    assert found
+    return found
+
+
+COND = ("libc", "libc pthread_cond_wait", "cpp std::condition_variable::wait")
+CTYPES = ("ffi", "ffi ffi_call", "ctypes PyCFuncPtr_call")
+
+
+@pytest.mark.parametrize(
+    ("texts", "called", "waits_for", "sort"),
+    [
+        (("libc", "libc sem_wait", *CTYPES), "sem_wait of libc.so.6", "somebody's sem_post", Sort.SEMAPHORE),
+        (("libc", "libc sem_wait", "python PyThread_acquire_lock_timed"), "", "a lock of Python's", Sort.PYTHON_LOCK),
+        (("libc pthread_cond_timedwait", "python take_gil", "python PyGILState_Ensure", "codec f"), "", "the GIL", Sort.GIL),
+        (("gomp gomp_team_barrier_wait_end", "gomp gomp_team_end", "cpu mkl_blas_sgemm", "cpu at::native::matmul",
+          "cpu at::_ops::matmul::call", "bindings torch::autograd::THPVariable_matmul"),
+         "at::native::matmul of libtorch_cpu.so", "the threads of its team", Sort.TEAM),
+        (("libc pthread_mutex_lock", "codec one_row", "gomp GOMP_parallel", "codec decode"),
+         "decode of libcodec.so", "a lock of C code", Sort.LOCK),
+        (("libc", "libc pthread_cond_timedwait", "cpu gloo::transport::tcp::UnboundBuffer::waitRecv",
+          "cpu c10d::ProcessGroupGloo::RecvWork::wait", "bindings pybind11::cpp_function::dispatcher"),
+         "c10d::ProcessGroupGloo::RecvWork::wait of libtorch_cpu.so", "data of another rank", Sort.RANKS),
+        ((*COND, "cpu c10d::Work::wait", "bindings pybind11::cpp_function::dispatcher"),
+         "c10d::Work::wait of libtorch_cpu.so", "the end of a collective", Sort.RANKS),
+        ((*COND, "cpu c10d::Reducer::finalize_backward", "cpu torch::autograd::Engine::thread_main",
+          "cpu torch::autograd::Engine::execute", "bindings THPEngine_run_backward"),
+         "torch::autograd::Engine::execute of libtorch_cpu.so", "the gradients of the other ranks", Sort.RANKS),
+        (("libc __poll", "cpu c10d::detail::SocketImpl::waitForInput", "cpu c10d::TCPStore::doWait", "cpu c10d::TCPStore::get"),
+         "c10d::TCPStore::get of libtorch_cpu.so", "a key of the store, which another process sets", Sort.RANKS),
+        (("libc accept", "nccl socketProgressState", "nccl ncclSocketAccept", "nccl bootstrapInit", "nccl ncclCommInitRankFunc"),
+         "ncclCommInitRankFunc of libnccl.so.2", "the other ranks, to meet them", Sort.RANKS),
+        (("libc ioctl", "cuda", "cuda cuStreamSynchronize", "cudart cudaStreamSynchronize", "cpu at::native::item"),
+         "at::native::item of libtorch_cpu.so", "the GPU to do what it was given", Sort.GPU),
+        (("libc __poll", "libc", "libc getaddrinfo"), "getaddrinfo of libc.so.6", "an answer about the name of a machine",
+         Sort.NAME_SERVER),
+        (("libc", "libc pthread_mutex_lock", "libc dlopen", *CTYPES), "dlopen of libc.so.6",
+         "whoever loads a library: one at a time", Sort.LOCK),
+        (("libc", "libc sem_wait", "codec at_load", "libc _dl_catch_exception", "libc dlopen", *CTYPES), "dlopen of libc.so.6",
+         "somebody's sem_post", Sort.SEMAPHORE),
+        (("libc", "libc pthread_join", "cpp std::thread::join", "codec decoder_close", *CTYPES),
+         "decoder_close of libcodec.so", "the end of a native thread", Sort.END),
+        ((*COND, "cpu torch::autograd::ReadyQueue::pop"), "torch::autograd::ReadyQueue::pop of libtorch_cpu.so",
+         "gradients that other threads compute", Sort.TEAM),
+        ((*COND, "cpu c10d::ProcessGroupNCCL::HeartbeatMonitor::runLoop"),
+         "c10d::ProcessGroupNCCL::HeartbeatMonitor::runLoop of libtorch_cpu.so", "its next look at NCCL's work", Sort.NOBODY),
+        ((*COND, "cpu at::internal::_parallel_run", "cpu at::native::add"), "at::native::add of libtorch_cpu.so",
+         "the threads of its pool", Sort.TEAM),
+    ],
+)  # fmt: skip
+def test_what_a_stack_means(texts: tuple[str, ...], called: str, waits_for: str, sort: Sort) -> None:
+    found = fact(*texts)
+    assert found.wait
+    assert (found.called, found.wait.waits_for, found.wait.sort) == (called, waits_for, sort)
+    assert found.is_surely(sort)
+
+
+def test_a_name_that_nobody_would_write_is_not_looked_up() -> None:
+    assert known("gloo::" + "transport::" * 10 + "waitRecv")
+    assert known("gloo::" + "transport::" * 1000 + "waitRecv") is None
+
+
+def test_of_an_unknown_library_the_function_is_named() -> None:
+    found = fact("libc read", "codec", "codec decode_frame", *CTYPES)
+    assert (found.called, found.wait, found.words) == ("decode_frame of libcodec.so", None, "")
+
+
+def test_a_frame_that_was_searched_for_only_suggests_and_so_does_all_behind_it() -> None:
+    assert not fact("libc", "?libc sem_wait", *CTYPES).certain
+    assert not fact("?codec", "libc sem_wait", *CTYPES).certain
+    assert fact("libc", "libc sem_wait", "?codec", *CTYPES).certain
+
+
+def test_where_no_frame_is_known_nothing_is_told() -> None:
+    assert native_fact(NativeStack(pid=1, tid=1, taken_at=START, end="running")) is None
+    assert native_fact(NativeStack(pid=1, tid=1, taken_at=START, frames=frames()[:1], end="start")) is None
+
+
+# Findings
+
+
+def forked_child(operation: int, value: int, *texts: str, threads: int = 1, **limit: float) -> Finding:
+    """The child of a fork stands in a futex, with these frames, and its parent waits for its end."""
+    name = f"futex:{CHILD}:0x70"
+    return first(
+        process(), thread(), stack("main", "multiprocessing/process.py:149 BaseProcess.join", "job.py:50 <module>"),
+        blocked("wait4", f"process:{CHILD}", ran_at=0.0), kernel_object(f"process:{CHILD}"),
+        process(CHILD, parent=ROOT, forked=True, threads=threads), thread(CHILD),
+        stack("main", "job.py:12 score", "multiprocessing/process.py:314 BaseProcess._bootstrap", pid=CHILD),
+        blocked("futex", name, pid=CHILD, ran_at=0.0, args=(0x70, operation, value, 0, 0, 0), **limit), kernel_object(name),
+        *([native(*texts, pid=CHILD)] if texts else []),
+    )  # fmt: skip
+
+
+def first(*rows: Row) -> Finding:
+    found: Diagnosis = watched(snapshot(*rows))
+    return found.findings[0]
+
+
+def evidence(finding: Finding) -> str:
+    return "\n".join(finding.evidence)
+
+
+BARRIER = ("gomp gomp_team_barrier_wait_end", "gomp gomp_team_end", "cpu at::native::matmul")
+
+
+def test_a_semaphore_of_c_code_is_no_lock_that_a_fork_copied() -> None:
+    """The kernel alone says as much of either."""
+    assert forked_child(PRIVATE_BITSET, 0).cause == "fork-lock"
+    found = forked_child(PRIVATE_BITSET, 0, "libc", "libc sem_wait", *CTYPES)
+    assert (found.cause, found.certainty) == ("native-hang", Certainty.LIKELY)
+    assert "sem_wait of libc.so.6" in found.summary
+    assert "somebody's sem_post" in found.summary
+
+
+def test_what_was_searched_for_changes_no_cause() -> None:
+    found = forked_child(PRIVATE_BITSET, 0, "libc", "?libc sem_wait", *CTYPES)
+    assert found.cause == "fork-lock"
+    assert "found by searching" in evidence(found)
+
+
+def test_a_barrier_on_the_stack_of_the_only_thread_proves_that_a_fork_left_its_team() -> None:
+    assert forked_child(PRIVATE_WAIT, 32).certainty is Certainty.LIKELY
+    found = forked_child(PRIVATE_WAIT, 32, *BARRIER)
+    assert (found.cause, found.certainty) == ("fork-openmp", Certainty.PROVED)
+    assert "at::native::matmul of libtorch_cpu.so" in evidence(found)
+    assert forked_child(PRIVATE_WAIT, 32, *BARRIER, threads=2).certainty is Certainty.LIKELY
+    assert forked_child(PRIVATE_WAIT, 32, "?gomp", *BARRIER).certainty is Certainty.LIKELY
+
+
+def test_a_barrier_that_waits_like_a_mutex_is_told_by_its_frames() -> None:
+    assert forked_child(PRIVATE_WAIT, 2).cause == "fork-lock"
+    assert forked_child(PRIVATE_WAIT, 2, *BARRIER).cause == "fork-openmp"
+
+
+def test_a_lock_of_c_code_in_the_only_thread_of_a_fork_is_proved() -> None:
+    texts = ("libc pthread_mutex_lock", "codec decode", *CTYPES)
+    found = forked_child(PRIVATE_WAIT, 2, *texts)
+    assert (found.cause, found.certainty) == ("fork-lock", Certainty.PROVED)
+    assert forked_child(PRIVATE_WAIT, 2, *texts, timeout_s=100.0).certainty is not Certainty.PROVED
+
+
+def hung_in_c(*texts: str) -> Finding:
+    """The only thread of a program stands in a futex that is no lock of Python's."""
+    return first(
+        process(), thread(), stack("main", "job.py:12 collect"), blocked("futex", "futex:4100:0x70", ran_at=0.0),
+        native(*texts),
+    )  # fmt: skip
+
+
+def test_a_native_hang_names_the_library_the_function_and_what_it_waits_for() -> None:
+    found = hung_in_c(*COND, "codec decoder_flush", *CTYPES)
+    assert found.cause == "native-hang"
+    assert "decoder_flush of libcodec.so for a condition that another thread has to report" in found.summary
+
+
+def test_a_native_hang_of_which_the_wait_is_not_known_names_the_function() -> None:
+    found = hung_in_c("codec", "codec decoder_flush", *CTYPES)
+    assert "decoder_flush of libcodec.so for something in native code" in found.summary
+    assert any("makers of libcodec.so" in line for line in found.advice)
+
+
+def rank_in_futex(*texts: str) -> Finding:
+    """The main thread of rank 1 stands in a futex in a call that may be `Work.wait()`, and rank 0 in one of rank 1's work."""
+    one, two = 4121, 4122
+    rows: list[Row] = [
+        process(), thread(), stack("main", "torch/multiprocessing/spawn.py:140 ProcessContext.join", "job.py:76 <module>"),
+        blocked(ran_at=0.0),
+    ]  # fmt: skip
+    for number, pid in enumerate((one, two)):
+        rows += [
+            process(pid, parent=ROOT, forked=False, environment={"RANK": str(number), "WORLD_SIZE": "2"}), thread(pid),
+            thread(pid, pid + 60, name="pt_gloo_runloop"),
+            stack("main", "torch/distributed/distributed_c10d.py:3252 all_reduce" if pid == one else "job.py:12 encode", pid=pid),
+            blocked("futex", f"futex:{pid}:0x70", pid=pid, ran_at=0.0), kernel_object(f"futex:{pid}:0x70"),
+        ]  # fmt: skip
+    rows += [Awaited(pid=two, tid=two, kind="work"), *([native(*texts, pid=two)] if texts else [])]
+    return first(*rows)
+
+
+def test_what_the_others_of_a_chain_wait_for_in_c_is_told_too() -> None:
+    rows = (
+        process(), thread(), stack("main", "job.py:12 collect"), blocked("futex", "futex:4100:0x70", ran_at=0.0),
+        native(*COND, "codec decoder_flush", *CTYPES),
+    )  # fmt: skip
+    assert "main, by its C and C++ frames: decoder_flush of libcodec.so" in evidence(first(*rows))
+    found = rank_in_futex("libc", "libc sem_wait", *CTYPES)
+    assert "rank 1, by its C and C++ frames: sem_wait of libc.so.6" in evidence(found)
+
+
+def test_a_rank_in_a_team_of_threads_is_in_no_collective() -> None:
+    assert rank_in_futex().cause != "native-hang"
+    assert rank_in_futex(*COND, "cpu c10d::Work::wait").cause == rank_in_futex().cause
+    found = rank_in_futex("gomp gomp_team_barrier_wait_end", "codec encode")
+    assert (found.cause, [row.pid for row in found.suspects]) == ("native-hang", [4122])
+    assert "encode of libcodec.so for the threads of its team" in found.summary
