@@ -1,0 +1,10 @@
+"""All cases: those of `mpmon doctor --gpu`, and those that need more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mpmon.doctor.gpu import ALL
+from mpmon.doctor.gpu.case import Case
+
+CASES: Sequence[Case] = (*ALL,)
