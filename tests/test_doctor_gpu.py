@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
@@ -23,7 +24,7 @@ from mpmon.doctor.gpu.talking import Program, Silent
 from mpmon.errors import CannotTell, MpmonError, UsageError
 from mpmon.probes.nvml.wire import Look
 from tests.gpu.standins import standins
-from tests.nvml import Scenario
+from tests.nvml import NO_PERMISSION, Scenario
 from tests.nvml.fixture import Standin
 
 __all__ = ["standins"]
@@ -194,3 +195,33 @@ def test_a_program_that_fails_says_why(standins: World) -> None:
         program.hear()
         with pytest.raises(Silent, match="ended with status 1: KeyError"):
             program.order("nonsense")
+
+
+def test_a_driver_that_lists_nobody_confirms_no_context(
+    standins: World, nvml: Standin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "SOON_S", 0.0)
+    nvml.say(Scenario().fails("nvmlDeviceGetComputeRunningProcesses_v3", NO_PERMISSION))
+    result = next(case for case in memory.CASES if case.name == "context-is-listed").result(standins)
+    assert result.verdict in {WRONG, NOT_HERE}, "the latter in a container"
+
+
+class CountsImports(World):
+    """A driver that counts 100 MiB more of everybody with each look."""
+
+    def __init__(self) -> None:
+        super().__init__(computes=False)
+        self._looks = 0
+
+    def look(self) -> Look:
+        said = super().look()
+        self._looks += 1
+        more = self._looks * (100 << 20)
+        rows = (msgspec.structs.replace(row, memory_bytes=(row.memory_bytes or 0) + more) for row in said.processes)
+        return msgspec.structs.replace(said, processes=tuple(rows))
+
+
+def test_a_driver_that_counts_imports_is_found_out(standins: World) -> None:
+    result = next(case for case in memory.CASES if case.name == "imports-are-not-counted").result(CountsImports())
+    assert result.verdict == WRONG
+    assert result.words == "expected at most 40 MiB more of the importer of 256 MiB; seen: 100 MiB more"

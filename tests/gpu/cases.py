@@ -6,5 +6,6 @@ from collections.abc import Sequence
 
 from mpmon.doctor.gpu import ALL
 from mpmon.doctor.gpu.case import Case
+from tests.gpu import costs, hangs, remarks
 
-CASES: Sequence[Case] = (*ALL,)
+CASES: Sequence[Case] = (*ALL, *hangs.CASES, *remarks.CASES, *costs.CASES)

@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mpmon.diagnosis.remarks import TOPICS
 from mpmon.doctor.gpu.case import CONFIRMED, NOT_HERE, WRONG, Result, World
 from mpmon.doctor.gpu.report import Report, decode, encode, report
 from mpmon.probes.nvml.wire import Look
-from tests.gpu import confirmed, record
+from tests.gpu import confirmed, record, remarks
 from tests.gpu.cases import CASES
 from tests.gpu.standins import standins
 from tests.gpu.table import merged
@@ -60,6 +61,14 @@ def test_a_run_is_one_file() -> None:
 def test_every_case_has_a_name_and_a_sentence_of_its_own() -> None:
     assert len({case.name for case in CASES}) == len({case.confirms for case in CASES}) == len(CASES)
     assert all(case.confirms.endswith(".") for case in CASES)
+
+
+def test_every_remark_about_gpus_is_made_once_or_said_not_to_be() -> None:
+    topics = {topic.TOPIC for topic in TOPICS if topic.TOPIC.startswith(("gpu-", "ipc-"))}
+    names = {case.name for case in CASES}
+    assert remarks.ELSEWHERE.keys() | remarks.UNTRIED.keys() | {case.name for case in remarks.CASES} == topics
+    assert set(remarks.ELSEWHERE.values()) <= names
+    assert remarks.UNTRIED.keys().isdisjoint(names)
 
 
 def test_what_is_recorded_is_said_again(standins: World, nvml: Standin) -> None:

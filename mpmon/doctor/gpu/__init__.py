@@ -23,7 +23,7 @@ __all__ = ["ALL", "CASES", "Confirming", "Report", "encode", "line"]
 
 ALL: Sequence[Case] = (*driver.CASES, *memory.CASES, *load.CASES, *sharing.CASES)
 
-SHARING = frozenset({"ipc-life", "ipc-limbo", "ipc-consumer-killed"})
+SHARING = frozenset({"ipc-life", "ipc-limbo-and-collect", "ipc-consumer-killed"})
 """Of the cases that share memory: each starts torch twice, and nobody waits longer than some minutes."""
 
 CASES: Sequence[Case] = tuple(case for case in ALL if case not in sharing.CASES or case.name in SHARING)

@@ -39,6 +39,7 @@ class Sharing:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self.root = program.pid
         pids = program.hear()
         self.producer: int = pids["producer"]
         self.consumer: int = pids["consumer"]
@@ -49,7 +50,7 @@ class Sharing:
 
     def until(self, fits: Callable[[Report], object], expected: str) -> Report:
         """The first report of which this is so. Raises: Wrong."""
-        return until(self._program.pid, fits, expected, _told)
+        return until(self.root, fits, expected, _told)
 
     def settled(self, *states: str) -> list[dict[str, Any]]:
         """The sendings once these are their states. Raises: Wrong."""
@@ -261,7 +262,8 @@ CASES: Sequence[Case] = (
          _TORCH),
     Case("ipc-life-file-system", "The same where torch shares CPU tensors by name (file_system).",
          partial(life, strategy="file_system"), _TORCH),
-    Case("ipc-limbo", "Memory that the producer drops first is in limbo, then not collected, then free.", limbo, _TORCH),
+    Case("ipc-limbo-and-collect", "Memory that the producer drops first is in limbo, then not collected, then free.", limbo,
+         _TORCH),
     Case("ipc-consumer-killed", "What a killed consumer had stays taken, and mpmon says so.", consumer_killed, _TORCH),
     Case("ipc-producer-killed", "The file of counts stays behind a killed producer.", producer_killed, _TORCH),
     Case("ipc-end-spawn", "A spawned producer that ends in order removes its file of counts.",

@@ -6,6 +6,9 @@
 TENSORS is the module that makes tensors: `mpmon.doctor.gpu.programs.cuda`, or a stand-in for it.  The process that is told
 has neither torch nor a context, so it is still there when the producer is killed.  The queue shim is on where MPMON_RUN_DIR
 says where to.
+
+`send COUNT BYTES`, `again` what was sent first, `twice BYTES` one pickled message, `post BYTES` without waiting for its
+receiver, `share BYTES` by hand and to nobody; `drop` at the consumer, `forget` at the producer, `collect`, `idle`; `end`.
 """
 
 from __future__ import annotations
@@ -78,6 +81,11 @@ def produce(
                 said = put(kept[-1])
         elif words[0] == "again":
             said = put(kept[0])
+        elif words[0] == "post":
+            items.put(module.tensor(int(words[1])))
+        elif words[0] == "share":
+            kept.append(module.tensor(int(words[1])))
+            kept[-1]._typed_storage()._share_cuda_()
         elif words[0] == "twice":
             message = Message(module.tensor(int(words[1])))
             said = put(message) or put(message)
