@@ -111,7 +111,7 @@ def test_the_report_has_no_names_and_no_paths(machine: World, monkeypatch: pytes
     assert cli.run(["doctor", "--gpu", "--yes", "--report", str(file)]) == 0
     text = file.read_text()
     report = json.loads(text)
-    assert (report["schema"], report["driver"], report["standin"]) == ("mpmon.gpu/1", "580.95.05", False)
+    assert (report["schema"], report["driver"], report["standin"]) == ("mpmon.gpu/1", "580.95.05", True)
     assert report["gpus"] == ["Stand-in H200"] * 2
     assert {row["name"]: row["verdict"] for row in report["results"]} == {
         "driver-answers": CONFIRMED, "figures-as-nvidia-smi": NOT_HERE, "calls-are-cheap": CONFIRMED,

@@ -81,7 +81,7 @@ class Confirming:
 
     def report(self) -> Report:
         """All that was found."""
-        return report(self._look, self._world.torch, self.results)
+        return report(self._look, self._world.torch, self.results, standin=not self._world.computes)
 
     @property
     def summary(self) -> str:

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 from mpmon.probes.nvml.child import look_once
@@ -77,22 +77,28 @@ class World:
         """What the driver says now."""
         return look_once(ANSWER_S)
 
-    @cached_property
+    @property
     def torch(self) -> str | None:
         """The version of the torch beside mpmon, or `None` without one that has CUDA."""
-        from mpmon.doctor.gpu.talking import Program, Silent
-
-        try:
-            with Program("mpmon.doctor.gpu.programs.shares", "about", self.tensors) as program:
-                version = program.hear()["torch"]
-        except Silent:
-            return None
-        return version if isinstance(version, str) else None
+        return _torch(self.tensors)
 
     @cached_property
     def smi(self) -> str | None:
         """Where nvidia-smi is."""
         return shutil.which("nvidia-smi")
+
+
+@cache
+def _torch(tensors: str) -> str | None:
+    """What the module that makes tensors says; asked once, because a first import of torch takes long."""
+    from mpmon.doctor.gpu.talking import Program, Silent
+
+    try:
+        with Program("mpmon.doctor.gpu.programs.shares", "about", tensors) as program:
+            version = program.hear()["torch"]
+    except Silent:
+        return None
+    return version if isinstance(version, str) else None
 
 
 @dataclass(frozen=True)

@@ -233,9 +233,17 @@ def _names(files: Sequence[str]) -> str:
 
 
 def _kill(pid: int) -> None:
-    """It is dead, and a zombie, when this returns: its parent, which is this process, does not collect it."""
+    """It is dead, and a zombie, when this returns: its parent, which is this process, does not collect it.
+
+    Raises:
+        Wrong: the driver keeps it from ending.
+    """
     os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    deadline = time.monotonic() + SOON_S
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() > deadline:
+            raise Wrong(f"the end of a killed process within {SOON_S:g} s", "it is there still")
+        time.sleep(0.05)
 
 
 _MEMORY: frozenset[Need] = frozenset({"memory"})
