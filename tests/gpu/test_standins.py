@@ -11,8 +11,6 @@ from tests.gpu.standins import standins
 
 __all__ = ["standins"]
 
-pytest.importorskip("torch")
-
 
 @pytest.mark.live
 @pytest.mark.parametrize("case", [case for case in CASES if "work" not in case.needs], ids=lambda case: case.name)

@@ -3,7 +3,7 @@
 `straggles`: gloo; all ranks but the first sleep in a function of theirs where the others are in a collective.
 `spins`: NCCL; DDP trains until it has worked for a while, then a kernel never ends, and the step waits for its result.
 `starves`: a rank whose loader is slow.  `shares`: ranks that all hold memory of one GPU, and stand.
-`grows`: a rank that takes more and more.
+`grows`: ranks on one GPU, all but the first of which take more and more.
 With FLIGHT_RECORD in the environment `spins` writes down its collectives there, as JSON.
 """
 
@@ -153,6 +153,8 @@ def grows(_device: str) -> None:
 
     cuda = Cuda()
     cuda.context()
+    if os.environ["RANK"] == "0":
+        sleeps_elsewhere()
     ready()
     while True:
         cuda.take(GROWS_MIB)
