@@ -48,7 +48,7 @@ class UsageError(MpmonError):
 
 
 class CannotTell(MpmonError):
-    """Nothing can be said about this process: it is gone, or not ours to read."""
+    """Nothing can be said: the process is gone, or not ours to read; or there is no GPU."""
 
     exit_status = 4
 

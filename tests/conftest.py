@@ -5,7 +5,7 @@ import signal
 
 from hypothesis import settings
 
-pytest_plugins = ("tests.nvml.fixture",)
+pytest_plugins = ("tests.nvml.fixture", "tests.gpu.table")
 
 # Nobody's own settings are to change what is tested.
 os.environ["XDG_CONFIG_HOME"] = "/dev/null"

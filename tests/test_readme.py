@@ -15,6 +15,7 @@ from mpmon import cli
 from mpmon.commands.show import EXIT_STATUS
 from mpmon.diagnosis.remarks import TOPICS
 from mpmon.diagnosis.rules import RULES
+from tests.gpu import confirmed
 
 HOME = Path(__file__).parents[1]
 README = (HOME / "README.md").read_text(encoding="utf-8")
@@ -120,6 +121,18 @@ def test_every_cause_and_remark_is_told_as_explain_tells_it(head: str) -> None:
         (HOME / "README.md").write_text(written, encoding="utf-8")
 
     assert f"\n{table}\n" in (HOME / "README.md").read_text(encoding="utf-8")
+
+
+def test_what_is_said_of_gpus_is_what_files_say() -> None:
+    """`MPMON_UPDATE_GOLDENS=1` writes these rows anew."""
+    if os.environ.get("MPMON_UPDATE_GOLDENS") == "1":
+        written = (HOME / "README.md").read_text(encoding="utf-8")
+        rows = "".join(f"{row}\n" for row in confirmed.rows())
+        written = re.sub(rf"(?:^{re.escape(confirmed.BEGIN)}.*\n)+", lambda _: rows, written, flags=re.MULTILINE)
+        (HOME / "README.md").write_text(written, encoding="utf-8")
+
+    lines = (HOME / "README.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith(confirmed.BEGIN)] == confirmed.rows()
 
 
 def test_the_exit_statuses_are_those_of_the_program() -> None:

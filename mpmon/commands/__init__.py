@@ -10,7 +10,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("[options] -- CMD", "start a job with the queue shim on, and watch it"),
     "demo": ("[SCENE]", "start a small job that really hangs, and watch it (--list)"),
     "serve": ("[PID]", "the screen in a browser, on this machine only"),
-    "doctor": ("[PID]", "what can be read here, what cannot, and the remedy"),
+    "doctor": ("[PID]", "what can be read here, what cannot, and the remedy; of a GPU, --gpu"),
     "explain": ("[CAUSE]", "the manual page of a cause"),
     "gc": ("[FOLDER]", "remove what dead jobs left of the shim's files"),
     "config": ("[options]", "the settings in effect, and where each comes from"),

@@ -1,15 +1,27 @@
-"""`mpmon doctor [PID]`: what can be read here, what cannot, why, and the remedy."""
+"""`mpmon doctor [PID]`: what can be read here, what cannot, why, and the remedy; with `--gpu`, what is true of the GPU."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Generator
+from typing import BinaryIO
 
 from mpmon.commands import options
+from mpmon.errors import UsageError
 
 
 def run(arguments: list[str]) -> int:
     """Print the checks; the exit status is that of the worst."""
     given = parser().parse_args(arguments)
+    if given.gpu:
+        if given.pid is not None:
+            raise UsageError("--gpu is about the machine and takes no PID.", "Run mpmon doctor PID by itself.")
+        return _confirm(given.report, yes=given.yes)
+    if given.report or given.yes:
+        raise UsageError("--report and --yes belong to --gpu.", "Run mpmon doctor --gpu.")
     from mpmon import doctor
     from mpmon.commands import live
 
@@ -20,8 +32,62 @@ def run(arguments: list[str]) -> int:
     return doctor.exit_status(checks)
 
 
+def _confirm(path: str | None, *, yes: bool) -> int:
+    """Print what is true of the GPU, as it is found."""
+    from mpmon.doctor import gpu
+    from mpmon.doctor.gpu.case import World
+
+    confirming = gpu.Confirming(World())
+    with _new_file(path) as file:
+        print(confirming.machine, flush=True)
+        for result in confirming.run(lambda: yes or _agrees(confirming.question())):
+            print(gpu.line(result), flush=True)
+        print(confirming.summary)
+        if file:
+            file.write(gpu.encode(confirming.report()))
+    return confirming.exit_status
+
+
+def _agrees(question: str) -> bool:
+    """Whether the user allows it; where nobody can be asked, what was not done is said."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print(f"{question} Nobody can be asked here: left out without --yes.", flush=True)
+        return False
+    try:
+        return input(f"{question} Go on? [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        return False
+
+
+@contextlib.contextmanager
+def _new_file(path: str | None) -> Generator[BinaryIO | None]:
+    """A file that was not there, made before minutes are spent; gone again when they come to nothing."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = open(path, "xb")  # noqa: SIM115  closed below
+    except FileExistsError as problem:
+        remedy = "Give a new name to --report; mpmon overwrites nothing."
+        raise UsageError(f"{path} exists already.", remedy) from problem
+    except OSError as problem:
+        raise UsageError(f"cannot write {path}: {problem.strerror}.", "Give a path you may write to.") from problem
+    try:
+        with file:
+            yield file
+    except BaseException:
+        os.unlink(path)
+        raise
+
+
 def parser() -> argparse.ArgumentParser:
     """What this command takes."""
-    made = options.Parser(prog="mpmon doctor", description="What can be read here, what cannot, why, and the remedy.")
+    made = options.Parser(
+        prog="mpmon doctor", allow_abbrev=False,
+        description="What can be read here, what cannot, why, and the remedy.",
+    )  # fmt: skip
     made.add_argument("pid", nargs="?", type=options.pid, metavar="PID", help="also check this process")
+    made.add_argument("--gpu", action="store_true", help="see what is true of the GPU, with small processes of its own")
+    made.add_argument("--report", metavar="FILE", help="with --gpu: write what was found to a new file, without names")
+    made.add_argument("--yes", action="store_true", help="with --gpu: take memory of the GPU without asking")
     return made

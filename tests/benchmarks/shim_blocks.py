@@ -73,6 +73,8 @@ def maker(case: str) -> Callable[[], object]:
         from tests.ipc import standin
 
         return lambda: standin.Tensor(256)
+    if case == "cuda-tensor":
+        return lambda: torch.zeros(256, device="cuda")
     return lambda: torch.zeros(256)
 
 

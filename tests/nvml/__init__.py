@@ -6,7 +6,8 @@
 
 The file is read again at each call when it was written anew, so a test changes the machine while somebody watches it.
 Each line is one fact: `gpu 3 power 612000` (in the driver's units), `gpu 3 error nvmlDeviceGetPowerUsage 15`; see scenario.c.
-In tests the fixture `nvml` has the library built, the scenario's file, and the environment that leads to both.
+Beside it lies a stand-in for libcuda: a process that takes memory with it is on the lists, see contexts.h.
+In tests the fixture `nvml` has the libraries built, the scenario's file, and the environment that leads to both.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-SOURCES = tuple(Path(__file__).parent / name for name in ("nvml.c", "scenario.c"))
-LIBRARY = "libnvidia-ml.so.1"
+LIBRARY, CUDA = "libnvidia-ml.so.1", "cuda/libcuda.so.1"
+"""Apart, so that only who asks for it has the second one in place of a real one."""
+SOURCES = {LIBRARY: ("nvml.c", "scenario.c", "contexts.c"), CUDA: ("cuda.c", "scenario.c", "contexts.c")}
+"""By library, files beside this one."""
 
 MIB, GIB = 1 << 20, 1 << 30
 UNKNOWN_MEMORY = (1 << 64) - 1
@@ -38,8 +41,12 @@ GPU: dict[str, int | str] = {
     "memory_total": 140 * GIB, "memory_used": 4 * GIB, "memory_reserved": 600 * MIB, "temperature": 50,
     "sm_clock": 1500, "sm_clock_max": 1980, "memory_clock": 3201, "clock_reasons": 0, "ecc": 0, "recovery": 0,
     "mig": 0, "compute_mode": 0, "persistence": 1, "pcie_rx": 1000, "pcie_tx": 500,
+    "context": 500 * MIB,
 }  # fmt: skip
-"""What a device says unless told otherwise, in the driver's units: milliwatts, bytes, percent, MHz, KiB a second."""
+"""What a device says unless told otherwise, in the driver's units: milliwatts, bytes, percent, MHz, KiB a second.
+
+`context` is what a process takes of it before it has taken anything.
+"""
 
 ALL_CALLS_OF_A_DEVICE = (
     "nvmlDeviceGetPowerUsage", "nvmlDeviceGetPowerManagementLimit", "nvmlDeviceGetUtilizationRates",
@@ -167,7 +174,7 @@ class Scenario:
 
 
 def build(folder: Path) -> Path:
-    """Compile the library into the folder; return the folder.
+    """Compile the libraries into the folder; return the folder.
 
     Raises:
         NoCompiler: there is none, or it fails.
@@ -175,10 +182,13 @@ def build(folder: Path) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise NoCompiler("no C compiler for the stand-in of NVML")
-    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(folder / LIBRARY), *map(str, SOURCES), "-lpthread"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NoCompiler(f"the stand-in of NVML does not compile: {done.stderr.strip()[:200]}")
+    (folder / CUDA).parent.mkdir(exist_ok=True)
+    for library, names in SOURCES.items():
+        sources = [str(Path(__file__).parent / name) for name in names]
+        command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(folder / library), *sources, "-lpthread"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NoCompiler(f"the stand-in of {library} does not compile: {done.stderr.strip()[:200]}")
     return folder
 
 

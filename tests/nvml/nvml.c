@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "contexts.h"
 #include "scenario.h"
 
 #define NO_INSTANCE 0xFFFFFFFFu
@@ -235,12 +236,22 @@ int nvmlDeviceGetEncoderUtilization(Device d, unsigned *out, unsigned *period) {
 int nvmlDeviceGetDecoderUtilization(Device d, unsigned *out, unsigned *period) { (void)d; return idle(out, period); }
 int nvmlDeviceGetFanSpeed(Device device, unsigned *out) { (void)device; (void)out; return NOT_SUPPORTED; }
 
+/* Of processes that use the stand-in of libcuda. */
+static Number used_by_contexts(Device device) {
+    Context found[MOST_CONTEXTS];
+    unsigned count = device->index ? 0 : contexts(found);
+    Number sum = 0;
+    while (count)
+        sum += found[--count].memory;
+    return sum;
+}
+
 int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2 *out) {
     ENTER(device);
     const Number *values = facts(device)->values;
     const Instance *part = instance(device);
     out->total = part ? part->total : values[MEMORY_TOTAL];
-    out->used = part ? part->used : values[MEMORY_USED];
+    out->used = part ? part->used : values[MEMORY_USED] + used_by_contexts(device);
     out->reserved = part ? 0 : values[MEMORY_RESERVED];
     out->free = out->total - out->used - out->reserved;
     return SUCCESS;
@@ -251,7 +262,7 @@ int nvmlDeviceGetMemoryInfo(Device device, Memory *out) {
     const Number *values = facts(device)->values;
     const Instance *part = instance(device);
     out->total = part ? part->total : values[MEMORY_TOTAL];
-    out->used = part ? part->used : values[MEMORY_USED] + values[MEMORY_RESERVED];
+    out->used = part ? part->used : values[MEMORY_USED] + values[MEMORY_RESERVED] + used_by_contexts(device);
     out->free = out->total - out->used;
     return SUCCESS;
 }
@@ -365,22 +376,36 @@ static int is_on(const ProcessFacts *row, enum list list, Device device) {
            (!part || (row->gpu_instance == part->gpu_instance && row->compute_instance == part->compute_instance));
 }
 
+/* Entries are 24 or 32 bytes long. */
+static void put(void *out, unsigned at, const WideProcess *entry, int wide) {
+    size_t size = wide ? sizeof(WideProcess) : sizeof(Process);
+    memcpy((char *)out + size * at, entry, size);
+}
+
 static int list_processes(Device device, enum list list, unsigned *count, void *out, int wide) {
     const Scenario *now = scenario();
-    unsigned room = out ? *count : 0, own = 0;
-    size_t size = wide ? sizeof(WideProcess) : sizeof(Process);
+    Context found[MOST_CONTEXTS];
+    unsigned room = out ? *count : 0, own = 0, at = 0;
+    unsigned found_count = list == COMPUTE && !device->index && !instance(device) ? contexts(found) : 0;
     for (unsigned i = 0; i < now->process_count; i++)
         own += is_on(&now->processes[i], list, device);
+    for (unsigned i = 0; i < found_count; i++)
+        own += found[i].listed;
     *count = own;
     if (own > room)
         return INSUFFICIENT_SIZE;
-    for (unsigned i = 0, at = 0; i < now->process_count; i++) {
+    for (unsigned i = 0; i < now->process_count; i++) {
         const ProcessFacts *row = &now->processes[i];
         WideProcess entry = {{row->pid, row->memory, row->gpu_instance, row->compute_instance}, 0};
         if (instance(device)) /* of an instance's own list it goes without saying */
             entry.plain.gpu_instance = entry.plain.compute_instance = NO_INSTANCE;
         if (is_on(row, list, device))
-            memcpy((char *)out + size * at++, &entry, size);
+            put(out, at++, &entry, wide);
+    }
+    for (unsigned i = 0; i < found_count; i++) {
+        WideProcess entry = {{found[i].pid, found[i].memory, NO_INSTANCE, NO_INSTANCE}, 0};
+        if (found[i].listed)
+            put(out, at++, &entry, wide);
     }
     return SUCCESS;
 }

@@ -12,7 +12,7 @@
 static const char *const VALUE_NAMES[VALUES] = {
     "power", "power_limit", "utilization", "memory_utilization", "memory_total", "memory_used", "memory_reserved",
     "temperature", "sm_clock", "sm_clock_max", "memory_clock", "clock_reasons", "ecc", "recovery", "mig",
-    "compute_mode", "persistence", "pcie_rx", "pcie_tx",
+    "compute_mode", "persistence", "pcie_rx", "pcie_tx", "context",
 };
 
 static const char *const LIST_NAMES[] = {"compute", "graphics", "mps"};

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from mpmon.model import Gpu, GpuProcess, ProbeReport, Snapshot
@@ -17,8 +18,12 @@ from tests.nvml import Scenario
 from tests.nvml.fixture import Standin
 
 LONGEST_S = 20.0
-EVERYTHING = Settings(deadline_s=0.2, start_deadline_s=0.2, lists_every_s=0.0, slowly_every_s=0.0, retry_s=0.0)
-"""Every look asks everything."""
+EVERYTHING = Settings(
+    deadline_s=LONGEST_S, start_deadline_s=LONGEST_S, lists_every_s=0.0, slowly_every_s=0.0, retry_s=0.0
+)
+"""Every look asks everything, and waits for it: a machine that is busy elsewhere is no driver that blocks."""
+IMPATIENT = msgspec.structs.replace(EVERYTHING, deadline_s=0.5, start_deadline_s=0.5)
+"""For calls that never come back."""
 
 
 class Looks:

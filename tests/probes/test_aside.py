@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mpmon.model import Snapshot
@@ -166,7 +167,9 @@ def test_a_probe_in_the_helper_says_what_it_says_here(aside: Aside) -> None:
         found = [_shared_memory(proc, child.pid) for proc in (Proc(), Proc(aside=aside))]
     assert found[0].limits
     assert found[0].limits == found[1].limits
-    assert found[0].shared_memory == found[1].shared_memory
+    # How full it is, others of this machine change meanwhile.
+    here, there = ([msgspec.structs.replace(row, used_bytes=0) for row in snapshot.shared_memory] for snapshot in found)
+    assert here == there
 
 
 def test_tables_that_did_not_change_stay_the_very_same(aside: Aside) -> None:

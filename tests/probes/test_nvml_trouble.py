@@ -28,7 +28,7 @@ from tests.nvml import (
     uuid,
 )
 from tests.nvml.fixture import Standin
-from tests.probes.gpus import EVERYTHING, LONGEST_S, Looks, without_pauses
+from tests.probes.gpus import IMPATIENT, LONGEST_S, Looks, without_pauses
 
 HELPER = "mpmon.probes.nvml.helper"
 POWER = "nvmlDeviceGetPowerUsage"
@@ -37,7 +37,7 @@ POWER = "nvmlDeviceGetPowerUsage"
 @pytest.fixture
 def looks(nvml: Standin, monkeypatch: pytest.MonkeyPatch) -> Iterator[Looks]:
     without_pauses(monkeypatch)
-    looks = Looks(nvml, restarts_after_s=(0.0, 0.0))
+    looks = Looks(nvml, IMPATIENT, restarts_after_s=(0.0, 0.0))
     yield looks
     looks.close()
 
@@ -249,7 +249,7 @@ def pci(folder: Path, *, status: str) -> str:
 
 def test_a_driver_that_is_not_loaded(nvml: Standin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without_pauses(monkeypatch)
-    settings = msgspec.structs.replace(EVERYTHING, pci=pci(tmp_path / "pci", status="active"))
+    settings = msgspec.structs.replace(IMPATIENT, pci=pci(tmp_path / "pci", status="active"))
     looks = Looks(nvml, settings)
     looks.at(Scenario().fails("nvmlInitWithFlags", DRIVER_NOT_LOADED))
     assert not looks.report.ok
@@ -259,7 +259,7 @@ def test_a_driver_that_is_not_loaded(nvml: Standin, monkeypatch: pytest.MonkeyPa
 
 def test_a_machine_with_the_driver_and_no_gpu(nvml: Standin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without_pauses(monkeypatch)
-    looks = Looks(nvml, msgspec.structs.replace(EVERYTHING, pci=str(tmp_path)))
+    looks = Looks(nvml, msgspec.structs.replace(IMPATIENT, pci=str(tmp_path)))
     looks.at(Scenario().fails("nvmlInitWithFlags", DRIVER_NOT_LOADED))
     assert (looks.report.ok, looks.problem) == (True, "no NVIDIA GPU here: the driver is installed and not loaded")
     looks.close()
@@ -267,7 +267,7 @@ def test_a_machine_with_the_driver_and_no_gpu(nvml: Standin, monkeypatch: pytest
 
 def test_a_gpu_that_sleeps_is_not_woken(nvml: Standin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without_pauses(monkeypatch)
-    looks = Looks(nvml, msgspec.structs.replace(EVERYTHING, pci=pci(tmp_path / "pci", status="suspended")))
+    looks = Looks(nvml, msgspec.structs.replace(IMPATIENT, pci=pci(tmp_path / "pci", status="suspended")))
     looks.round()
     assert (looks.report.ok, looks.last.gpus) == (True, ())
     assert looks.problem == "every NVIDIA GPU here is suspended, and mpmon wakes none"
@@ -292,7 +292,7 @@ def has_driver() -> bool:
 def test_a_machine_without_a_driver_is_told_so_once(nvml: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     without_pauses(monkeypatch)
     monkeypatch.delenv("LD_LIBRARY_PATH")
-    looks = Looks(nvml)
+    looks = Looks(nvml, IMPATIENT)
     for _ in range(3):
         looks.round()
         assert looks.report.ok
@@ -332,7 +332,7 @@ def test_files_beside_the_user_do_not_matter(looks: Looks, monkeypatch: pytest.M
 
 def test_the_first_picture_of_a_screen_starts_no_helper(nvml: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     without_pauses(monkeypatch)
-    looks = Looks(nvml)
+    looks = Looks(nvml, IMPATIENT)
     looks.probe._eager = False
     assert looks.round().probes == ()
     assert helpers() == []

@@ -256,7 +256,7 @@ def test_a_fork_in_a_thread_while_another_one_has_the_shims_lock(tmp_path: Path)
         "WRITER.lock.acquire(); thread = threading.Thread(target=fork); thread.start(); thread.join(); print(os.wait()[1])"
     )
     assert hooked(code, tmp_path, PYTHONWARNINGS="ignore") == "0"
-    child = max(files(tmp_path).values(), key=lambda file: file.name.pid)
+    child = max(files(tmp_path).values(), key=lambda file: file.name.start_ticks)
     assert [(row.puts, row.gets) for row in child.queues] == [(1, 1)]
 
 

@@ -58,7 +58,7 @@ def test_lines_that_put_without_waiting_are_told_apart(tmp_path: Path) -> None:
 
 def test_a_queue_with_one_end_closed_is_known_by_the_other(tmp_path: Path) -> None:
     assert run("one_end.py", folder=tmp_path).said == "10\n"
-    child = max(files(tmp_path).values(), key=lambda file: file.name.pid)
+    child = max(files(tmp_path).values(), key=lambda file: file.name.start_ticks)
     row = queue_of(child, "SimpleQueue")
     assert (row.puts, row.put_site) == (5, place("one_end.py", "PUT", "produce"))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mpmon.probes.shim.file import ShimFile
 from tests.live.interpreters import VERSIONS, interpreters
 from tests.shim.running import Done, files, place, queue_of, run
 
@@ -29,12 +30,15 @@ def _complaints(done: Done) -> list[str]:
     return [line for line in lines if "resource_tracker" not in line and not line.startswith("  warnings.warn(")]
 
 
+def in_order(folder: Path) -> list[ShimFile]:
+    """A file a process, the one that started first before the others: pids begin anew at some point."""
+    return sorted(files(folder).values(), key=lambda file: file.name.start_ticks)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_queues_of_all_kinds(method: str, tmp_path: Path) -> None:
     same_with_and_without("items.py", method, folder=tmp_path)
-    found = files(tmp_path)
-    assert len(found) == 2
-    parent, child = (found[pid] for pid in sorted(found))
+    parent, child = in_order(tmp_path)
     assert (parent.dropped, child.dropped) == (0, 0)
 
     numbers = queue_of(parent)
@@ -63,7 +67,7 @@ def test_every_interpreter(version: str, tmp_path: Path) -> None:
     for method in METHODS:
         folder = tmp_path / method
         same_with_and_without("items.py", method, folder=folder, python=python)
-        assert [queue_of(file).puts for _, file in sorted(files(folder).items())] == [21, 0]
+        assert [queue_of(file).puts for file in in_order(folder)] == [21, 0]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,0 +1,114 @@
+"""Which of what mpmon takes for granted about GPUs is true on this machine: `mpmon doctor --gpu`.
+
+Nobody's processes are touched: each case starts small ones of its own, has a deadline for whatever it waits for, and ends
+them.  mpmon itself never loads CUDA or torch; `programs/` do, in processes of their own.
+
+Rooms: `case` is one thing to confirm, what came of it, and the world it is tried in; `driver`, `memory`, `load` and `sharing`
+are the cases by what they need; `talking` starts programs, `watching` has mpmon itself look at them; `report` is the table.
+`tests/gpu` runs the same cases, some more, and all that can be without a GPU on stand-ins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from mpmon.doctor.gpu import driver, load, memory, sharing
+from mpmon.doctor.gpu.case import WRONG, Case, Result, World, left_out
+from mpmon.doctor.gpu.report import Report, encode, line, machine_words, report, summary
+from mpmon.errors import CannotTell, MpmonError
+from mpmon.probes.nvml.wire import Look
+
+__all__ = ["ALL", "CASES", "Confirming", "Report", "encode", "line"]
+
+ALL: Sequence[Case] = (*driver.CASES, *memory.CASES, *load.CASES, *sharing.CASES)
+
+SHARING = frozenset({"ipc-life", "ipc-limbo-and-collect", "ipc-consumer-killed"})
+"""Of the cases that share memory: each starts torch twice, and nobody waits longer than some minutes."""
+
+CASES: Sequence[Case] = tuple(case for case in ALL if case not in sharing.CASES or case.name in SHARING)
+"""Those for users."""
+
+MOST_MIB = 1536
+"""Of the GPU, at one time: two contexts, and what a case takes in them."""
+MINUTES = 3
+LONGEST_S = 300.0
+"""After which no case is begun."""
+
+MIB = 1 << 20
+
+
+class Confirming:
+    """One run of the cases on this machine."""
+
+    def __init__(self, world: World, cases: Sequence[Case] = CASES) -> None:
+        """Ask the driver.
+
+        Raises:
+            CannotTell: there is no GPU.
+            MpmonError: the driver does not answer.
+        """
+        self._world = world
+        self._cases = cases
+        self._look = _look(world)
+        self.results: list[Result] = []
+
+    @property
+    def machine(self) -> str:
+        """Driver, GPU and torch in one line."""
+        return machine_words(self._look, self._world.torch)
+
+    def question(self) -> str:
+        """What the user is asked before memory of the GPU is taken."""
+        gpu = self._look.gpus[0]
+        used, total = ((size or 0) / MIB / 1024 for size in (gpu.memory_used_bytes, gpu.memory_total_bytes))
+        count = sum(case.takes_memory for case in self._cases)
+        return (
+            f"{count} more take up to {MOST_MIB} MiB of the first GPU for some {MINUTES} minutes, and let it work for "
+            f"10 seconds if it is idle ({used:.1f} of {total:.1f} GiB are in use)."
+        )
+
+    def run(self, allowed: Callable[[], bool]) -> Iterator[Result]:
+        """All cases; `allowed` says, once, whether memory may be taken."""
+        began = time.monotonic()
+        asking = [case for case in self._cases if not case.takes_memory]
+        taking = [case for case in self._cases if case.takes_memory]
+        yield from self._run(asking, began)
+        if allowed():
+            yield from self._run(taking, began)
+        else:
+            yield from self._keep(left_out(taking, "left out: it takes memory of the GPU, which was not allowed"))
+
+    def report(self) -> Report:
+        """All that was found."""
+        return report(self._look, self._world.torch, self.results, standin=not self._world.computes)
+
+    @property
+    def summary(self) -> str:
+        """How many of each."""
+        return summary(self.results)
+
+    @property
+    def exit_status(self) -> int:
+        """1 when something is not as mpmon takes it to be."""
+        return int(any(result.verdict == WRONG for result in self.results))
+
+    def _run(self, cases: Sequence[Case], began: float) -> Iterator[Result]:
+        for case in cases:
+            if time.monotonic() - began > LONGEST_S:
+                yield from self._keep(left_out([case], f"left out: the others took {LONGEST_S / 60:.0f} minutes"))
+            else:
+                yield from self._keep([case.result(self._world)])
+
+    def _keep(self, results: Sequence[Result]) -> Sequence[Result]:
+        self.results += results
+        return results
+
+
+def _look(world: World) -> Look:
+    look = world.look()
+    if look.harmless or (not look.problem and not look.gpus):
+        raise CannotTell(f"{look.problem or 'the driver knows no GPU'}; nothing can be confirmed here.")
+    if look.problem:
+        raise MpmonError(f"{look.problem}; nothing can be confirmed here.")
+    return look

@@ -1,0 +1,43 @@
+"""The rows about GPUs of README's table "What was confirmed where": one a file in `confirmed/`.
+
+Such a file is what `mpmon doctor --gpu --report FILE` or `python -m pytest tests/gpu --gpu-report FILE` wrote on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mpmon.doctor.gpu.case import CONFIRMED, NOT_HERE, WRONG
+from mpmon.doctor.gpu.report import Report, decode
+
+FOLDER = Path(__file__).parent / "confirmed"
+
+NOTHING = (
+    "| on a GPU | not confirmed: everything about GPUs and CUDA IPC was tried with stand-ins for the driver "
+    "([tests/nvml](tests/nvml/__init__.py)) and for three storage primitives of torch "
+    "([tests/ipc/standin.py](tests/ipc/standin.py)) |"
+)
+"""While there is no file."""
+
+BEGIN = "| on a GPU"
+
+
+def rows(folder: Path = FOLDER) -> list[str]:
+    """The rows, the newest last."""
+    reports = [decode(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
+    told = [report for report in reports if not report.standin]
+    return [_row(report) for report in sorted(told, key=lambda report: report.day)] or [NOTHING]
+
+
+def _row(report: Report) -> str:
+    gpus = ", ".join(dict.fromkeys(report.gpus))
+    torch = f"torch {report.torch}" if report.torch else "without torch"
+    where = f"{BEGIN}: {gpus}, driver {report.driver}, {torch}, Linux {report.kernel}, {report.day}"
+    told = (_names(report, verdict) for verdict in (CONFIRMED, WRONG, NOT_HERE))
+    return f"{where} | {'; '.join(filter(None, told))} |"
+
+
+def _names(report: Report, verdict: str) -> str:
+    names: Sequence[str] = [row.name for row in report.results if row.verdict == verdict]
+    return f"{verdict}: {', '.join(names)}" if names else ""

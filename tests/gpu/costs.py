@@ -1,0 +1,50 @@
+"""What the shim costs a CUDA tensor that goes through a queue, as `tests.benchmarks.shim` measures it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from statistics import median
+
+from mpmon.doctor.gpu.case import Case, Seen, World, Wrong
+from tests.shim.running import HOME
+
+SECONDS = "10"
+LONGEST_S = 180.0
+MOST_US = 100.0
+"""CPU time of both processes, for each tensor; the stand-in's takes about 30."""
+
+
+def shim(world: World) -> Seen:
+    case = "cuda-tensor" if world.computes else "device-tensor"
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="mpmon-gpu-") as folder:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "tests.benchmarks.shim_blocks", case, SECONDS], cwd=HOME, check=True,
+                env={**os.environ, "MPMON_RUN_DIR": folder, "OMP_NUM_THREADS": "1"}, capture_output=True, timeout=LONGEST_S,
+            )  # fmt: skip
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
+            said = (problem.stderr or b"").decode(errors="replace").strip()
+            raise Wrong("a time for each tensor", "none", said[-400:]) from problem
+    said = json.loads(done.stdout)
+    off = median(said["off"])
+    more = median(on - bare for bare, on in zip(said["off"], said["on"], strict=True))
+    if world.computes and more > MOST_US:  # how fast a stand-in is, is nobody's business
+        raise Wrong(f"at most {MOST_US:g} us of CPU more a tensor", f"{more:.1f} us more than {off:.1f}")
+    return Seen(
+        f"{more:.1f} us of CPU more than {off:.1f} a tensor", {"bare_us": round(off, 1), "more_us": round(more, 1)}
+    )
+
+
+CASES: Sequence[Case] = (
+    Case(
+        "shim-cost",
+        f"The shim costs a CUDA tensor at most {MOST_US:g} us of CPU.",
+        shim,
+        frozenset({"memory", "torch"}),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Jobs of the cases that need a whole one."""

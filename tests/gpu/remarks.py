@@ -1,0 +1,174 @@
+"""What mpmon remarks about GPUs and CUDA memory, each once: by the job that it is about.
+
+What takes minutes is looked at with a clock that goes ahead (`tests.ipc.looking`), where it is the age of something.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from mpmon.diagnosis.case import Case as Diagnosed
+from mpmon.diagnosis.remarks import remarks
+from mpmon.doctor.gpu.case import Case, Need, NotHere, Seen, World, Wrong
+from mpmon.doctor.gpu.sharing import Sharing, sharing
+from mpmon.doctor.gpu.watching import report_of
+from tests.gpu.hangs import topics
+from tests.gpu.streams import HOLDS, RANKS, job, told, until
+from tests.ipc.looking import Looking, looking_at
+
+MIB = 1 << 20
+GROWTH_S = 200.0
+"""`gpu-memory-grows` wants two minutes."""
+
+Bring = Callable[[Sharing, Looking], Diagnosed]
+
+
+def said(case: Diagnosed, topic: str) -> str | None:
+    """What is remarked of a topic."""
+    return next((remark.summary for remark in remarks(case) if remark.topic == topic), None)
+
+
+def of_sharing(topic: str, bring: Bring, environment: Mapping[str, str] | None = None) -> Callable[[World], Seen]:
+    """A case for a remark about a producer and a consumer."""
+
+    def run(world: World) -> Seen:
+        with sharing(world, environment=environment) as sharers, looking_at(sharers.root) as looking:
+            case = bring(sharers, looking)
+            if said(case, topic) is None:
+                try:
+                    looking.until(lambda case: said(case, topic))
+                except AssertionError as problem:
+                    made = sorted({remark.topic for remark in remarks(looking.round())})
+                    raise Wrong(
+                        f"the remark {topic}", f"remarks: {', '.join(made) or 'none'}", str(problem)
+                    ) from problem
+            return Seen("the remark is made")
+
+    return run
+
+
+def settled(looking: Looking, *states: str) -> Diagnosed:
+    return looking.until(lambda case: [view.state for view in case.ipc.exports] == list(states))
+
+
+def never_received(job: Sharing, looking: Looking) -> Diagnosed:
+    job.do("send", "1", "1024")
+    job.do("drop")
+    job.do("share", "1024")
+    settled(looking, "in-flight")
+    return looking.round(later_s=400.0)
+
+
+def not_collected(job: Sharing, looking: Looking) -> Diagnosed:
+    job.do("send", "1", str(32 * MIB))
+    settled(looking, "held")
+    job.do("forget")
+    job.do("collect")  # the shim looks then what was dropped
+    job.do("drop")
+    settled(looking, "released-not-collected")
+    return looking.round(later_s=40.0)
+
+
+def limbo(job: Sharing, looking: Looking) -> Diagnosed:
+    job.do("send", "1015", "1024", seconds=120.0)
+    job.do("forget")
+    job.do("collect")
+    return looking.round()
+
+
+def dead_producer(job: Sharing, looking: Looking) -> Diagnosed:
+    os.kill(job.consumer, signal.SIGSTOP)
+    for _ in range(3):
+        job.do("post", "1024")
+    looking.until(lambda case: len(case.snapshot.exports) == 3)
+    os.kill(job.producer, signal.SIGKILL)
+    return looking.round()
+
+
+def no_caching(job: Sharing, looking: Looking) -> Diagnosed:
+    job.do("send", "1", "1024")
+    return looking.round()
+
+
+def leak_by_consumer(job: Sharing, looking: Looking) -> Diagnosed:
+    for _ in range(21):
+        job.do("send", "1", "1024")
+        time.sleep(3.1)
+    return looking.round()
+
+
+def really(run: Callable[[World], Seen], why: str) -> Callable[[World], Seen]:
+    """Only on a GPU."""
+
+    def case(world: World) -> Seen:
+        if not world.computes:
+            raise NotHere(why)
+        return run(world)
+
+    return case
+
+
+def held(world: World) -> Seen:
+    with job(RANKS, "shares", "1", "cuda") as (program, rank), job(HOLDS) as (other, _):
+        other.order("context")
+        other.order("take", "300")
+        if not any(row["pid"] in rank["ranks"] for row in report_of(program.pid)["gpu_processes"]):
+            raise NotHere("the driver lists nobody by the pid it has here")
+        report = until(program.pid, lambda report: "gpu-held" in topics(report), "the remark gpu-held")
+        return Seen(told(report))
+
+
+def grows(world: World) -> Seen:
+    with job(RANKS, "grows", "2", "cuda") as (program, _):
+        report = until(
+            program.pid, lambda report: "gpu-memory-grows" in topics(report), "the remark gpu-memory-grows", seconds=GROWTH_S
+        )  # fmt: skip
+        return Seen(told(report))
+
+
+_MEMORY: frozenset[Need] = frozenset({"memory"})
+_TORCH: frozenset[Need] = frozenset({"memory", "torch"})
+_MINUTES = "it takes minutes, and tests/diagnosis has it with a clock of its own"
+
+CASES: Sequence[Case] = (
+    Case("gpu-held", "Memory that a stranger holds on the GPU of a rank is told.", held, _MEMORY),
+    Case("gpu-memory-grows", "A rank whose memory grows and whose peer's does not is told.", really(grows, _MINUTES), _MEMORY),
+    *(
+        Case(topic, f"{sentence} is told.", of_sharing(topic, bring, environment), _TORCH)
+        for topic, sentence, bring, environment in (
+            ("ipc-never-received", "A sending that nobody receives", never_received, None),
+            ("ipc-not-collected", "What was given back and not collected", not_collected, None),
+            ("ipc-limbo", "More than a thousand blocks in limbo", limbo, None),
+            ("ipc-dead-producer", "What a dead producer had put", dead_producer, None),
+            ("ipc-no-caching", "Sharing without the caching allocator", no_caching,
+             {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}),
+        )
+    ),
+    Case("ipc-leak-by-consumer", "A consumer that keeps all it receives is told.",
+         really(of_sharing("ipc-leak-by-consumer", leak_by_consumer), _MINUTES), _TORCH),
+)  # fmt: skip
+
+ELSEWHERE = {
+    "gpu-spinning": "hang-nccl",
+    "gpu-starved": "gpu-starved",
+    "gpu-shared": "gpu-shared",
+    "ipc-leak-by-death": "ipc-consumer-killed",
+    "ipc-rebuilt-twice": "ipc-rebuilt-twice",
+    "ipc-sync-mode": "ipc-events",
+    "ipc-expandable-segments": "ipc-expandable",
+}
+"""Remarks that other cases make."""
+
+UNTRIED = {
+    "gpu-lost": "a GPU is not lost on purpose",
+    "gpu-throttled": "a GPU is not heated on purpose",
+    "gpu-not-own": "it needs two GPUs",
+    "gpu-unseen": "it needs a container whose driver lists nobody",
+    "ipc-contexts": "it needs four receivers",
+    "ipc-receiver-grows": "it takes thousands of sendings over minutes",
+    "ipc-torch-faults": "it needs those versions of torch",
+}
+"""Remarks that no case makes, and why."""

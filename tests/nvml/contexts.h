@@ -1,0 +1,25 @@
+/*
+ * Who has a CUDA context by the stand-in of libcuda, as the driver sees it: a file a process beside the scenario, which is
+ * locked as long as somebody has its description open, be it a forked child.  So memory is held for as long as the driver
+ * holds it, and a process is listed while it lives.
+ */
+#ifndef CONTEXTS_H
+#define CONTEXTS_H
+
+#include "scenario.h"
+
+#define MOST_CONTEXTS 64
+
+typedef struct {
+    unsigned pid;
+    Number memory;
+    int listed; /* its process lives, and is no zombie */
+} Context;
+
+/* Those that hold memory now, all on device 0; how many. */
+unsigned contexts(Context out[MOST_CONTEXTS]);
+
+/* Folder of these files, and the file of a process in it. */
+void contexts_folder(char *out, unsigned size);
+
+#endif
