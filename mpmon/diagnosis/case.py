@@ -180,9 +180,9 @@ class Case(Tables):
         return [item for item in locks if not (self.is_forked(pid) and self._has_from_parent(pid, item))]
 
     def _has_from_parent(self, pid: int, item: KernelObject) -> bool:
-        """Its parent has the file too, under the same number: what two children have each opened for itself it has not."""
+        """Its parent has the file too, under each number under which it has it: it has not opened it once more for itself."""
         rows, parent = self.holders.get(item.id, ()), self.processes[pid].ppid
-        return bool({row.fd for row in rows if row.pid == pid} & {row.fd for row in rows if row.pid == parent})
+        return {row.fd for row in rows if row.pid == pid} <= {row.fd for row in rows if row.pid == parent}
 
     # Who moves
 

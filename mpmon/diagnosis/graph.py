@@ -71,6 +71,8 @@ class Absent(Enum):
     WORKER_REPLACED = "a result of a worker that died and that its pool has replaced"
     NO_WORKERS = "workers that do not exist"
     NO_OTHER_END = "the other end of a pipe, or another client of a server"
+    OWN_END = "the other end of a pipe that only the waiting process itself has: neither data nor their end can come"
+    OWN_ROOM = "room in a queue from which only the waiting process itself takes"
     NO_CONSUMER = "one who takes something out of a full queue"
     RANK_ENDED = "a rank that ended without a trace"
     RANK_NEVER_CAME = "a rank that was never started, or has another's number"

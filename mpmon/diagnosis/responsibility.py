@@ -45,7 +45,10 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
     if (holder := lost_holder(knot)) is not None:
         return tuple(map(case.dead_suspect, holder.pids))
     if blamed := dict.fromkeys(pid for end in knot.closed.roots if isinstance(end, Nobody) for pid in end.blame):
-        return tuple(case.suspect((pid, pid)) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed)
+        own = {key[0]: key for key in reversed(knot.roots)}
+        return tuple(
+            case.suspect(own.get(pid, (pid, pid))) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed
+        )
     if knot.in_handler:
         return (case.suspect(knot.in_handler[0]),)
     if asks := unanswered_prompt(knot):

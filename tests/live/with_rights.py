@@ -1,12 +1,14 @@
 """Look at a process with fewer rights than one has: `python -m tests.live.with_rights RIGHTS PID SECONDS PY_SPY`.
 
 Prints one line of JSON: the report, and the same as text.
-What is imported on the way may not be readable any more with fewer rights, so one round is made before.
+What is imported on the way may not be readable any more with fewer rights, so one round is made before, and what only a finding
+needs is imported.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import sys
@@ -68,6 +70,7 @@ def look(pid: int, seconds: float, py_spy: str) -> Observation:
 if __name__ == "__main__":
     rights, root, longest, executable = sys.argv[1:]
     look(int(root), 0.1, executable)
+    importlib.import_module("mpmon.probes.native")
     RIGHTS[rights]()
     seen = look(int(root), float(longest), executable)
     print(json.dumps({"report": json.loads(document.render(seen)), "text": text.render(seen)}))

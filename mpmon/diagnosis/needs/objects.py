@@ -37,6 +37,10 @@ def message(case: Case, key: ThreadKey) -> Need | None:
     strangers = _strangers(case, objects, writes=writes)
     # What only strangers can bring was never for a relative to bring.
     dead = lost_relatives(case, key[0], certain=not ends) if mute and (ends or not strangers) else []
+    if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(case, key, pipe):
+        why = f"the only other end of {pipe.id} is its own, so neither data nor their end can come"
+        need = Nobody(why, (key[0],), Absent.OWN_END)
+        return Need((need,), exact=not dead, words=words, evidence=evidence)
     if case.standing(key).kind is Wait.SOCKET and ends and not writes:
         words = f"an answer from {several(list(dict.fromkeys(case.role(pid).name for pid, _ in _threads(ends))))}"
     if ends or dead or strangers:
@@ -46,6 +50,14 @@ def message(case: Case, key: ThreadKey) -> Need | None:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return Need((Nobody(why, (key[0],)),), exact=True, words=words, evidence=evidence)
     return Need((Outside(_outside_words(objects)),), words=words, evidence=evidence)
+
+
+def _keeps_other_end(case: Case, key: ThreadKey, pipe: KernelObject) -> bool:
+    """It reads, and has the writing end itself, which no other thread of it uses. Of a queue everybody has both ends."""
+    row, stack = case.blocked.get(key), case.stacks.get(key)
+    of_queue = stack is None or has(stack, QUEUES_FILE, ("get", "_recv_bytes"))
+    own = any(handle.pid == key[0] and handle.writes for handle in case.holders.get(pipe.id, ()))
+    return own and not of_queue and not case.others_at_work(key) and not (row and row.writes)
 
 
 def _behind_events(case: Case, key: ThreadKey, objects: list[KernelObject]) -> list[KernelObject]:
@@ -257,13 +269,22 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         dead = [] if consumers else dead
     elif kind is Wait.LOCK and uses:
         return _permits(case, item, uses, tuple(gone.pid for gone in dead), _busy(case, item, [key[0], *users]))
-    targets = tuple(dict.fromkeys(_hand(case, pid) for pid in users if pid != key[0]))
+    targets = tuple(dict.fromkeys(_taker(case, pid, item) or _hand(case, pid) for pid in users if pid != key[0]))
     if not targets and not dead:
         full = kind is Wait.QUEUE_PUT and any(use.max_value > 1 for use in uses)
         reason = Absent.NO_CONSUMER if full else Absent.HOLDER_ENDED
+        if full and any(use.pid == key[0] and use.count < 0 for use in uses):
+            reason = Absent.OWN_ROOM
         return Need((Nobody("no living process could release it", (key[0],), reason),), words=words)
     certain = [msgspec.structs.replace(gone, certain=True) for gone in dead] if not targets else dead
     return Need((*targets, *certain), words=words, evidence=evidence)
+
+
+def _taker(case: Case, pid: int, item: KernelObject) -> ThreadKey | None:
+    """Another thread than the main one that waits for the semaphore itself: it is the one of its process that uses the queue."""
+    main = (pid, pid)
+    waiting = [key for key in case.threads(pid) if (row := case.blocked.get(key)) and item.id in row.waits_on]
+    return waiting[0] if waiting and main not in waiting else None
 
 
 def _permits(

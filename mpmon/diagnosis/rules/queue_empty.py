@@ -46,6 +46,8 @@ def claim(knot: Knot) -> Claim | None:
 
 def _ring(knot: Knot, readers: list[ThreadKey]) -> Claim | None:
     """Everybody waits for an item of another one, and all queues are empty: which of them owes one cannot be seen."""
+    if knot.ending is Ending.CYCLE and all(_in_connection(knot, key) for key in readers):
+        return None
     if len(readers) < 2 or crashed_mates(knot) or any(item.fill for key in readers for item in knot.case.waits_on(key)):
         return None
     owes = owing(knot.case, [pid for pid, _ in readers])
@@ -63,6 +65,11 @@ def _ring(knot: Knot, readers: list[ThreadKey]) -> Claim | None:
         certainty=Certainty.LIKELY,
         suspects=tuple(knot.case.suspect(key) for key in readers if not owes or key[0] == owes.pid),
     )
+
+
+def _in_connection(knot: Knot, key: ThreadKey) -> bool:
+    """What it waits for is no queue, of which another one might put, but a connection with two ends."""
+    return any(item.kind == "socket" for item in knot.case.waits_on(key))
 
 
 def _owed(knot: Knot, owes: Balance) -> str:

@@ -33,7 +33,8 @@ def claim(knot: Knot) -> Claim | None:
     names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid}, {gone.how})" for gone in knot.gone])
     producers = several([knot.case.role(key[0]).name for key in putting])
     return Claim(
-        summary=f"{producers} block in put(): the queue is full, and its consumer{f' {names}' if names else ''} is gone",
+        summary=f"{producers} block{'s' * (len(putting) == 1)} in put(): the queue is full, and "
+        f"{f'its consumer {names} is gone' if names else 'no other process takes anything out'}",
         evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
         advice=(*advice_on(knot.case, pids), "Use put(timeout=…), and check Process.is_alive() of the consumer."),
     )

@@ -2,8 +2,8 @@
 
 What it looks like: one thread takes a lock it holds already; or it opens a file again and waits for the flock it has by the
 first open; or a task of an executor waits for tasks of the same executor, whose workers are all busy waiting; or a server
-that serves one connection at a time asks itself; or a consumer joins a `JoinableQueue` before it has called `task_done` for
-the item it is at.
+that serves one connection at a time asks itself; or a reader of a pipe has its only writing end itself; or a consumer joins
+a `JoinableQueue` before it has called `task_done` for the item it is at.
 What to do: use `RLock`, or do not call back under the lock; never wait for a pool's results inside of its tasks; leave
 `join` to those who put.
 """
@@ -23,6 +23,22 @@ NEEDS = frozenset({"stacks", "blocked", "locks"})
 _RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
 _POOLS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
 _LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK, Wait.LOCK})
+
+_OWN = {
+    Absent.OWN_LOCK: (
+        "a lock that only it can hold itself",
+        "Use RLock, or do not call code that takes the lock while holding it.",
+    ),
+    Absent.OWN_END: (
+        "{words} of a pipe whose only writing end is its own: neither that nor an end of file can come",
+        "Close the writing end in the process that reads, before it reads, and in all others that do not write.",
+    ),
+    Absent.OWN_ROOM: (
+        "room in a queue from which only it itself takes anything out",
+        "Let what takes out of a queue never put into it: a handler of a log's listener must not log there.",
+    ),
+}
+"""What only the one who waits could bring: what it is, and what to do."""
 
 
 def claim(knot: Knot) -> Claim | None:
@@ -85,15 +101,16 @@ def claim(knot: Knot) -> Claim | None:
             ),
             certainty=Certainty.LIKELY,
         )
-    lonely = knot.nobody is not None and knot.nobody.reason is Absent.OWN_LOCK
-    if kind in _LOCKS and (alone or lonely):
-        return Claim(
-            summary=f"{knot.role()} waits{at} for a lock that only it can hold itself",
-            evidence=knot.edge_evidence() or ("no other Python thread of the process could hold the lock",),
-            advice=("Use RLock, or do not call code that takes the lock while holding it.",),
-            certainty=Certainty.PROVED if alone else Certainty.LIKELY,
-        )
-    return None
+    own = knot.nobody.reason if knot.nobody else Absent.OWN_LOCK if alone else None
+    if own not in _OWN or (own is Absent.OWN_LOCK and kind not in _LOCKS):
+        return None
+    what, advice = _OWN[own]
+    return Claim(
+        summary=f"{knot.role()} waits{at} for {what.format(words=knot.standing().words)}",
+        evidence=knot.edge_evidence() or (knot.nobody.why if knot.nobody else "",),
+        advice=(advice,),
+        certainty=Certainty.PROVED if alone else Certainty.LIKELY,
+    )
 
 
 def _joins_own_tasks(knot: Knot) -> Claim | None:
