@@ -176,7 +176,9 @@ def in_given_stream(case: Case, key: ThreadKey) -> bool:
 
 def _lost_producers(knot: Knot) -> list[int]:
     """Of those who wait for an item: relatives that crashed, or the one that had put all there was and has ended."""
-    readers = [key for key in knot.closed.members if knot.standing(key).kind is Wait.QUEUE_GET]
+    # What those miss who only wait for a cycle is not what the cycle is about.
+    among = knot.roots if knot.ending is Ending.CYCLE else knot.closed.members
+    readers = [key for key in among if knot.standing(key).kind is Wait.QUEUE_GET]
     if len(readers) == len(knot.closed.members):
         # They wait for items of each other: that another one has ended need not matter.
         return []

@@ -36,8 +36,10 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
 """Locals of torch's own functions worth keeping: torch/utils/data/_utils/worker.py, torch/utils/data/dataloader.py,
 torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""
 
-KNOWN_WORDS = {"init_process_group": "init_method"}
-"""The same of words: where the ranks meet, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`."""
+KNOWN_WORDS = {"init_process_group": "init_method", "_find_and_load": "name", "_lock_unlock_module": "name"}
+"""The same of words: where the ranks meet, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`; the module that is imported, of
+functions of CPython's Lib/importlib/_bootstrap.py.
+"""
 
 LONGEST_WORD = 200
 

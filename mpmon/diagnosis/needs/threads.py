@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.frames import calls
 from mpmon.diagnosis.graph import FEW, Absent, Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.libraries.native_waits import Sort
@@ -10,7 +11,7 @@ from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.missing import why_no_thread
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
-from mpmon.model import LockUse
+from mpmon.model import Frame, LockUse
 
 GIL_INTERVAL_S = 0.1
 """A wait for the GIL ends after sys.getswitchinterval(), 5 ms unless it was set, and begins anew."""
@@ -58,8 +59,43 @@ def kept_by_gil(case: Case, key: ThreadKey) -> Need | None:
     return Need(starved, words="a file lock of its own process", evidence=evidence)
 
 
+_IMPORTS, _ACQUIRES = "importlib._bootstrap>", frozenset({"_find_and_load", "_lock_unlock_module"})
+
+
+def import_lock(case: Case, key: ThreadKey) -> Need | None:
+    """The lock of a module, which whoever imports it holds until its code has run: Lib/importlib/_bootstrap.py."""
+    stack = case.stacks.get(key)
+    if stack is None or not stack.frames or not calls(stack.frames[0], _IMPORTS, ("acquire",)):
+        return None
+    name = next((found for frame in stack.frames if (found := _imports(frame, _ACQUIRES))), None)
+    holders = [other for other in case.threads(key[0]) if other != key and name and _runs_module(case, other, name)]
+    if len(holders) != 1:
+        return None
+    evidence = f"thread {case.thread_name(holders[0])} of pid {key[0]} imports {name}: a frame of _find_and_load()"
+    return Need(tuple(holders), exact=True, held=True, words=f"the import of {name}", evidence=evidence)
+
+
+def _imports(frame: Frame, functions: frozenset[str]) -> str | None:
+    """The module that is imported by a call, by its argument `name`."""
+    return (frame.known or {}).get("name") if calls(frame, _IMPORTS, functions) else None
+
+
+def _runs_module(case: Case, key: ThreadKey, name: str) -> bool:
+    """It has the lock of a module, and has come to its code."""
+    stack = case.stacks.get(key)
+    if stack is None:
+        return False
+    begun = [frame for at, frame in enumerate(stack.frames) if at and calls(stack.frames[at - 1], _IMPORTS, _LOADS)]
+    return any(_imports(frame, frozenset({"_find_and_load"})) == name for frame in begun)
+
+
+_LOADS = frozenset({"_find_and_load_unlocked"})
+
+
 def thread_lock(case: Case, key: ThreadKey) -> Need | None:
     """A `threading` lock by its holder: the thread with the `with` block around it, or the one an RLock names."""
+    if need := import_lock(case, key):
+        return need
     lock = case.wanted_lock(key)
     holders = case.lock_holders(lock)
     targets = tuple(dict.fromkeys((use.pid, use.tid) for use in holders))
@@ -131,6 +167,8 @@ def _held_at_fork(case: Case, pid: int, lock: str) -> bool:
 
 def native_mutex(case: Case, key: ThreadKey) -> Need | None:
     """A pthread mutex by its owner word; any other private futex by the threads of the process."""
+    if need := import_lock(case, key):
+        return need
     owner = next((item.owner_tid for item in case.waits_on(key) if item.owner_tid), None)
     if owner is None and case.is_native(key) and case.natives_at_work(key[0]):
         # A library's own threads do its work, and no Python frame shows it.
