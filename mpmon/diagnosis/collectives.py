@@ -69,6 +69,7 @@ class Differs(Enum):
     DIRECTION = "all of them send, or all receive"
     KEY = "they have passed the place at which they were to set a key for most"
     ELSEWHERE = "they wait for what only those in the collective could bring"
+    KEEPS_LOCK = "they have a lock that those wait for who are not in the collective, or whoever answers these"
     STRANGER = "they wait for a process that is no rank, and waits for those in the collective"
     LEFT_BACKWARD = "they do not reduce gradients as the others do"
     OPERATION = "they are in another operation"
@@ -152,8 +153,17 @@ def _absent(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | None:
         return None
     if len(absent) > len(there) and all(knot.standing(key).kind is Wait.STORE_KEY for key in absent):
         return Split(Differs.KEY, there, groups, others=absent)
+    if keeps := _with_locks(knot, there):
+        return Split(Differs.KEEPS_LOCK, keeps, groups, others=absent)
     through = all(_waits_for_stranger(knot, key) for key in absent)
     return Split(Differs.STRANGER if through else Differs.ELSEWHERE, absent, groups, others=there)
+
+
+def _with_locks(knot: Knot, keys: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
+    """Those of them that have a lock that another member waits for."""
+    needs = (need for key in knot.closed.members if (need := knot.graph.node(key).need) and need.held)
+    held = {target for need in needs for target in need.targets}
+    return tuple(key for key in keys if key in held)
 
 
 def _waits_for_stranger(knot: Knot, key: ThreadKey) -> bool:

@@ -70,7 +70,9 @@ def _servers_in(case: Case, pid: int, item: KernelObject, asks: ThreadKey) -> li
 def _unnamed(case: Case, threads: list[ThreadKey], busy: list[ThreadKey], main: ThreadKey) -> list[ThreadKey]:
     """Where nothing tells who serves: what a background server started, else the main thread, else any that works."""
     # One in a collective has no connection in hand.
-    in_background = case.standing(main).kind is Wait.COLLECTIVE or any(_accepts(case, key) for key in threads if key != main)
+    in_background = case.standing(main).kind is Wait.COLLECTIVE or any(
+        _accepts(case, key) for key in threads if key != main
+    )
     if in_background and (others := [key for key in busy if key != main]):
         return others
     if main in busy or not busy:

@@ -96,7 +96,28 @@ def _through_manager(knot: Knot) -> Claim | None:
 
 
 def _holder_waits_for_waiter(knot: Knot) -> Claim | None:
-    """Who has a lock waits, among others, for one that waits for that very lock: a barrier inside of the lock."""
+    """Who has a lock waits, among others, for one that cannot come without that very lock: a barrier inside of the lock."""
+    kept = _kept_in_collective(knot) or _kept_from_waiter(knot)
+    if kept is None:
+        return None
+    holder, others = kept
+    name, needing = knot.case.role(holder[0]).name, several([knot.case.role(key[0]).name for key in others])
+    return Claim(
+        summary=f"{name} holds a lock that {needing} cannot go on without{knot.at(others[0])}, and waits for "
+        f"{knot.waits_for(holder)}{knot.at(holder)}, for which {needing} has to come",
+        evidence=knot.edge_evidence(),
+        advice=("Give the lock back before waiting for the others.",),
+        certainty=Certainty.LIKELY,
+    )
+
+
+def _kept_in_collective(knot: Knot) -> tuple[ThreadKey, tuple[ThreadKey, ...]] | None:
+    """A rank in a collective that has a lock, and those who are not in it because they need that."""
+    found = split(knot)
+    return (found.odd[0], found.others) if found and found.how is Differs.KEEPS_LOCK else None
+
+
+def _kept_from_waiter(knot: Knot) -> tuple[ThreadKey, tuple[ThreadKey, ...]] | None:
     if knot.ending is not Ending.OPEN:
         return None
     for waiter in knot.closed.members:
@@ -104,14 +125,6 @@ def _holder_waits_for_waiter(knot: Knot) -> Claim | None:
         holder = need.targets[0] if need and need.held and len(need.targets) == 1 else None
         if not isinstance(holder, tuple) or holder[0] == waiter[0] or waiter not in knot.targets(holder):
             continue
-        if _in_line(knot, waiter, holder):
-            continue
-        names = knot.case.role(holder[0]).name, knot.case.role(waiter[0]).name
-        return Claim(
-            summary=f"{names[0]} holds the lock that {names[1]} waits for{knot.at(waiter)}, and waits for "
-            f"{knot.waits_for(holder)}{knot.at(holder)}, for which {names[1]} has to come",
-            evidence=(need.evidence if need else "", *knot.edge_evidence()),
-            advice=("Give the lock back before waiting for the others.",),
-            certainty=Certainty.LIKELY,
-        )
+        if not _in_line(knot, waiter, holder):
+            return holder, (waiter,)
     return None
