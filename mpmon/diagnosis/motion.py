@@ -221,15 +221,20 @@ def _moved(before: Look, after: Look) -> bool:
 
 
 def _asks_again(look: Look) -> bool:
-    """It waits for so short a time that it can only be asking again and again; or it is just about to."""
-    limit = look.blocked.timeout_s if look.blocked else None
+    """It waits or sleeps for so short a time that it can only be asking again and again; or it is just about to."""
+    row = look.blocked
+    limit = row.timeout_s if row else None
+    if limit is None and row and row.wakes_at is not None:
+        limit = row.wakes_at - look.at
     return _on_cpu(look) or (limit is not None and limit <= ASKS_AGAIN_S)
 
 
 def _outline(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...]:
     """The user's frames, and of the library's that they called in the end the lines: whoever asks again has new variables."""
     users = [at for at, frame in enumerate(stack.frames) if is_user(frame.file)]
-    inner = users[0] if users else 0
+    if not users:
+        return _pictures(stack)
+    inner = users[0]
     called = ((frame.function, frame.line, None, None) for frame in stack.frames[:inner])
     return (*called, *map(_picture, stack.frames[inner:]))
 
