@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.frames import called_by_user
+from mpmon.diagnosis.frames import called_by_user, is_user
 from mpmon.diagnosis.graph import Need, Node, Outside, Status
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.life import SOON_S, signs_of_life
@@ -108,10 +108,11 @@ def _opens_pipe(case: Case, key: ThreadKey) -> bool:
 
 
 def _other_opener(case: Case, key: ThreadKey) -> Need | None:
-    """Opening a named pipe waits for whoever opens its other end, fifo(7): any program that gets on may come to it."""
+    """Opening a named pipe waits for whoever opens its other end, fifo(7): any program of the user's that gets on may."""
     mains = ((pid, pid) for pid in case.processes if pid != key[0] and not case.is_foreign(pid))
     others = [main for main in mains if case.role(main[0]).kind not in _SERVANTS and not _opens_pipe(case, main)]
-    alive = tuple(main for main in others if main in case.stacks and node(case, main).status is Status.LIVE)
+    users = [main for main in others if (stack := case.stacks.get(main)) and any(is_user(row.file) for row in stack.frames)]
+    alive = tuple(main for main in users if node(case, main).status is Status.LIVE)
     return Need(alive, words="the other end of a named pipe to be opened") if alive else None
 
 
