@@ -111,7 +111,9 @@ def _other_opener(case: Case, key: ThreadKey) -> Need | None:
     """Opening a named pipe waits for whoever opens its other end, fifo(7): any program of the user's that gets on may."""
     mains = ((pid, pid) for pid in case.processes if pid != key[0] and not case.is_foreign(pid))
     others = [main for main in mains if case.role(main[0]).kind not in _SERVANTS and not _opens_pipe(case, main)]
-    users = [main for main in others if (stack := case.stacks.get(main)) and any(is_user(row.file) for row in stack.frames)]
+    users = [
+        main for main in others if (stack := case.stacks.get(main)) and any(is_user(row.file) for row in stack.frames)
+    ]
     alive = tuple(main for main in users if node(case, main).status is Status.LIVE)
     return Need(alive, words="the other end of a named pipe to be opened") if alive else None
 
