@@ -1,4 +1,4 @@
-"""Whether an installed mpmon works: its demo finds the cause, its screen comes up and leaves.
+"""Whether an installed mpmon works: its demo finds the cause, its screen comes up and leaves, its manual is there.
 
 Takes the program; says what was tried, and ends with a status other than 0 when it failed.
 """
@@ -23,6 +23,14 @@ def report(program: str) -> None:
     found = re.search(r"cause: .*", answer.stdout)
     print(f"demo loader --once: status {answer.returncode}, {found[0] if found else 'no cause'}")
     if answer.returncode != HUNG or not found:
+        sys.exit(answer.stdout + answer.stderr)
+
+
+def manual(program: str) -> None:
+    """A page of the manual, which is a file of the wheel that is no Python."""
+    answer = subprocess.run([program, "explain", "rights"], capture_output=True, text=True, cwd="/", check=False)
+    print(f"explain rights: status {answer.returncode}, {len(answer.stdout.splitlines())} lines")
+    if answer.returncode or "ptrace_scope" not in answer.stdout:
         sys.exit(answer.stdout + answer.stderr)
 
 
@@ -58,5 +66,6 @@ def drawn(terminal: int, until: bytes | None = None) -> bytes:
     return shown
 
 
+manual(sys.argv[1])
 report(sys.argv[1])
 screen(sys.argv[1])

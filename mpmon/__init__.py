@@ -14,8 +14,9 @@ The map of the house, from the ground up; nothing below knows what is above (che
 - `signals`: what the screen sends to processes, on the user's word only; `launch`: starts a job of the user's.
 - `shim/`: runs inside the job and writes down what it does with its queues; knows nothing of all this, and `probes/shim/`
   reads what it wrote.
-- `commands/`: arguments to a source and a sink, one file a command; `shells`: how a shell completes them; `cli` chooses the
-  command; `console` has the standard streams; `__main__` prints failures and sets the exit status.
+- `commands/`: arguments to a source and a sink, one file a command; `shells`: how a shell completes them; `manual/`: pages
+  about mpmon itself, which `explain` prints; `cli` chooses the command; `console` has the standard streams; `__main__` prints
+  failures and sets the exit status.
 
 Data goes one way: probes make a `Snapshot`, the history folds snapshots, the diagnosis of the history and the snapshot are
 an `Observation`, and every view shows observations.  A recording holds snapshots, so any later version diagnoses it anew.

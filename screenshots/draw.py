@@ -1,4 +1,4 @@
-"""Draws the pictures of the README from recorded hangs: `python screenshots/draw.py [FOLDER]`.
+"""Draws the pictures of the README and of README.md here from recorded hangs: `python screenshots/draw.py [FOLDER]`.
 
 Each picture is the real screen at a moment of a recording, drawn without a terminal: the cases of `tests/hangs/`, and what
 `screenshots/record.py` made.

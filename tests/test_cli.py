@@ -23,7 +23,7 @@ import psutil
 import pytest
 
 import mpmon as mpmon_package
-from mpmon import __version__
+from mpmon import __version__, manual
 from mpmon.codec import encode
 from mpmon.commands import COMMANDS
 from mpmon.diagnosis.remarks import TOPICS
@@ -109,12 +109,13 @@ def test_asking_about_itself_loads_nothing_heavy(option: str) -> None:
     assert loaded & {"textual", "rich", "torch", "numpy", "pynvml", "psutil", "msgspec"} == set()
 
 
-def test_explain_lists_every_rule_and_every_topic() -> None:
+def test_explain_lists_every_rule_every_remark_and_every_page() -> None:
     answer = mpmon("explain")
     assert answer.returncode == 0
-    causes, topics = (part.splitlines() for part in answer.stdout.split("\n\n"))
+    causes, topics, pages = (part.splitlines()[1:] for part in answer.stdout.split("\n\n"))
     assert [line.split()[0] for line in causes] == sorted(rule.CAUSE for rule in RULES)
     assert [line.split()[0] for line in topics] == sorted(topic.TOPIC for topic in TOPICS)
+    assert tuple(line.split()[0] for line in pages) == manual.TOPICS
 
 
 @pytest.mark.parametrize("cause", [*(rule.CAUSE for rule in RULES[:2]), TOPICS[0].TOPIC])
@@ -123,6 +124,10 @@ def test_explain_prints_the_page_of_a_rule_or_a_topic(cause: str) -> None:
     assert answer.returncode == 0
     assert answer.stdout.startswith(f"{cause}\n")
     assert "What to do" in answer.stdout
+
+
+def test_explain_prints_a_page_of_the_manual() -> None:
+    assert mpmon("explain", "rights").stdout == f"rights\n\n{manual.page('rights')}\n"
 
 
 def test_explain_of_what_is_no_cause() -> None:
@@ -136,7 +141,7 @@ def test_explain_of_what_is_nearly_a_cause(said: str, meant: str) -> None:
 
 def test_lists_stand_in_columns() -> None:
     for listed in mpmon("explain").stdout.split("\n\n"):
-        assert len({len(line) - len(line.split(maxsplit=1)[1]) for line in listed.splitlines()}) == 1
+        assert len({len(line) - len(line.split(maxsplit=1)[1]) for line in listed.splitlines()[1:]}) == 1
     told = mpmon("--help").stdout.splitlines()
     assert len({line.index(does) for line in told for _, does in COMMANDS.values() if line.endswith(does)}) == 1
 

@@ -90,9 +90,10 @@ def test_scenes(shell: str, tmp_path: Path) -> None:
     assert "queue-join" in offered(shell, tmp_path, "mpmon", "demo", "q")
 
 
-def test_causes(shell: str, tmp_path: Path) -> None:
+def test_pages_of_the_manual(shell: str, tmp_path: Path) -> None:
     assert "fork-lock" in offered(shell, tmp_path, "mpmon", "explain", "fork-")
     assert "gpu-spinning" in offered(shell, tmp_path, "mpmon", "explain", "gpu-")
+    assert "how-it-decides" in offered(shell, tmp_path, "mpmon", "explain", "how")
 
 
 def test_jobs_for_a_command_that_takes_one(shell: str, tmp_path: Path) -> None:

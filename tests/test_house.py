@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gzip
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,14 @@ def test_a_topic_has_a_test(topic: Topic) -> None:
     module = topic.__name__.rpartition(".")[2]  # type: ignore[attr-defined]
     tests = "".join(path.read_text(encoding="utf-8") for path in (HOUSE / "tests" / "diagnosis").glob("test_*.py"))
     assert f"{module}.TOPIC" in tests or f'"{topic.TOPIC}"' in tests
+
+
+def test_files_of_the_package_that_are_no_python_go_into_the_wheel() -> None:
+    listed = re.search(r"^mpmon = (\[.*\])$", (HOUSE / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert listed
+    packed = {path for pattern in ast.literal_eval(listed[1]) for path in (HOUSE / "mpmon").glob(pattern)}
+    others = {path for path in own_files() if path.is_relative_to(HOUSE / "mpmon") and path.suffix != ".py"}
+    assert sorted(others - packed) == []
 
 
 def test_no_file_names_a_folder_of_the_machine_it_was_made_on() -> None:

@@ -1,4 +1,4 @@
-"""The README tells the truth: its commands parse, its links lead somewhere, and it knows every cause."""
+"""README and manual tell the truth: their commands parse, their links lead somewhere, and they know every option."""
 
 from __future__ import annotations
 
@@ -11,21 +11,29 @@ from typing import NoReturn
 
 import pytest
 
-from mpmon import cli
-from mpmon.commands.show import EXIT_STATUS
-from mpmon.diagnosis.remarks import TOPICS
-from mpmon.diagnosis.rules import RULES
+from mpmon import cli, manual
+from mpmon.commands.explain import sections
 from tests.gpu import confirmed
 
 HOME = Path(__file__).parents[1]
 README = (HOME / "README.md").read_text(encoding="utf-8")
 CI = (HOME / ".ci" / "run").read_text(encoding="utf-8")
 
-PROSE = re.sub(r"^```.*?^```$", "", README, flags=re.DOTALL | re.MULTILINE)
-"""All but the fenced blocks."""
+FENCED = re.compile(r"^```sh\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+BLOCKS: list[str] = FENCED.findall(README)
+INDENTED = re.compile(r"^    mpmon .*$", flags=re.MULTILINE)
+"""A command in a page of the manual."""
 
-BLOCKS: list[str] = re.findall(r"^```sh\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
-SPANS: list[str] = re.findall(r"`([^`\n]+)`", PROSE)
+GUIDE = "\n\n".join([README, *map(manual.page, manual.TOPICS)])
+COMMANDS = [line for block in BLOCKS for line in block.splitlines()] + INDENTED.findall(GUIDE)
+SPANS: list[str] = re.findall(r"`([^`\n]+)`", FENCED.sub("", GUIDE))
+
+LINKING = ("README.md", "CONTRIBUTING.md", "screenshots/README.md")
+LINKS = [
+    (name, target)
+    for name in LINKING
+    for target in re.findall(r"\]\(([^)\s]+)\)", (HOME / name).read_text(encoding="utf-8"))
+]
 
 
 class Parsed(Exception):
@@ -46,10 +54,9 @@ def simple_commands(text: str) -> list[list[str]]:
 
 
 def calls_of_mpmon() -> list[list[str]]:
-    """What the README gives to mpmon, in blocks and in prose."""
-    lines = [line for block in BLOCKS for line in block.splitlines()]
+    """What README and manual give to mpmon, in blocks and in prose."""
     in_prose = [span.replace("PID", "4100") for span in SPANS if span.startswith("mpmon ")]
-    commands = [command for line in [*lines, *in_prose] for command in simple_commands(line)]
+    commands = [command for line in [*COMMANDS, *in_prose] for command in simple_commands(line)]
     return [command[1:] for command in commands if command[0].rpartition("/")[2] == "mpmon"]
 
 
@@ -68,16 +75,16 @@ def understood(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> argpars
     return options[0]
 
 
-def test_the_readme_shows_how_to_call_mpmon() -> None:
-    assert len(calls_of_mpmon()) > 10
+def test_they_show_how_to_call_mpmon() -> None:
+    assert len(calls_of_mpmon()) > 30
 
 
-@pytest.mark.parametrize("arguments", [call for call in calls_of_mpmon() if call != ["--help"]], ids=shlex.join)
+@pytest.mark.parametrize("arguments", [call for call in calls_of_mpmon() if call[-1:] != ["--help"]], ids=shlex.join)
 def test_a_command_parses(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     options = understood(arguments, monkeypatch)
 
-    if arguments[:1] == ["explain"] and options.cause:
-        assert options.cause in {rule.CAUSE for rule in RULES} | {topic.TOPIC for topic in TOPICS}
+    if arguments[:1] == ["explain"] and options.topic:
+        assert any(options.topic in pages for pages in sections().values())
 
 
 def test_an_option_in_the_prose_exists(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,53 +102,33 @@ def test_every_option_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         cli.run(["--help"])
     known = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", capsys.readouterr().out, flags=re.MULTILINE))
 
-    assert sorted(option for option in known if option not in README) == []
+    assert sorted(option for option in known if option not in GUIDE) == []
 
 
-@pytest.mark.parametrize("target", re.findall(r"\]\(([^)\s]+)\)", PROSE))
-def test_a_link_leads_to_a_file(target: str) -> None:
-    assert (HOME / target).is_file()
+@pytest.mark.parametrize(("name", "target"), LINKS)
+def test_a_link_leads_to_a_file(name: str, target: str) -> None:
+    assert (HOME / name).parent.joinpath(target).is_file()
 
 
-TABLES = {
-    "| cause | what it is |\n|---|---|\n": {rule.CAUSE: rule.__doc__ or "" for rule in RULES},
-    "| remark | what it is |\n|---|---|\n": {topic.TOPIC: topic.__doc__ or "" for topic in TOPICS},
-}
-"""What `mpmon explain` lists, by the heads of the tables here."""
+def test_it_is_a_front_page() -> None:
+    assert len(README.splitlines()) <= 150
+    assert len(re.findall(r"^!\[", README, flags=re.MULTILINE)) == 1
 
 
-@pytest.mark.parametrize("head", TABLES)
-def test_every_cause_and_remark_is_told_as_explain_tells_it(head: str) -> None:
-    """`MPMON_UPDATE_GOLDENS=1` writes the tables anew."""
-    rows = {name: page.strip().splitlines()[0] for name, page in TABLES[head].items()}
-    table = head + "".join(f"| {name} | {page} |\n" for name, page in sorted(rows.items()))
+def test_it_lists_the_pages_of_the_manual() -> None:
+    """`MPMON_UPDATE_GOLDENS=1` writes the table anew."""
+    head = "| topic | what it tells |\n|---|---|\n"
+    rows = ((topic, manual.page(topic).splitlines()[0]) for topic in manual.TOPICS)
+    table = head + "".join(f"| [{topic}](mpmon/manual/{topic}.md) | {told} |\n" for topic, told in rows)
     if os.environ.get("MPMON_UPDATE_GOLDENS") == "1":
-        written = (HOME / "README.md").read_text(encoding="utf-8")
-        written = re.sub(re.escape(head) + r"(?:\|.*\n)*", lambda _: table, written)
+        written = re.sub(re.escape(head) + r"(?:\|.*\n)*", lambda _: table, README)
         (HOME / "README.md").write_text(written, encoding="utf-8")
 
     assert f"\n{table}\n" in (HOME / "README.md").read_text(encoding="utf-8")
 
 
-def test_what_is_said_of_gpus_is_what_files_say() -> None:
-    """`MPMON_UPDATE_GOLDENS=1` writes these rows anew."""
-    if os.environ.get("MPMON_UPDATE_GOLDENS") == "1":
-        written = (HOME / "README.md").read_text(encoding="utf-8")
-        rows = "".join(f"{row}\n" for row in confirmed.rows())
-        written = re.sub(rf"(?:^{re.escape(confirmed.BEGIN)}.*\n)+", lambda _: rows, written, flags=re.MULTILINE)
-        (HOME / "README.md").write_text(written, encoding="utf-8")
-
-    lines = (HOME / "README.md").read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if line.startswith(confirmed.BEGIN)] == confirmed.rows()
-
-
-def test_the_exit_statuses_are_those_of_the_program() -> None:
-    rows = {int(status): words for status, words in re.findall(r"^\| (\d) \| (.+) \|$", PROSE, flags=re.MULTILINE)}
-
-    assert "hung" in rows[EXIT_STATUS["hung"]]
-    assert "could not tell" in rows[EXIT_STATUS["unknown"]]
-    assert "no hang" in rows[EXIT_STATUS["healthy"]]
-    assert "slow" in rows[EXIT_STATUS["slow"]]
+def test_it_says_whether_a_gpu_has_confirmed_anything() -> None:
+    assert ("No GPU has confirmed" in README) == (confirmed.entries() == [confirmed.NOTHING])
 
 
 def test_the_first_screen_has_two_commands_and_the_second_is_what_ci_runs() -> None:

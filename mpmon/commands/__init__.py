@@ -11,7 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("[SCENE]", "start a small job that really hangs, and watch it (--list)"),
     "serve": ("[PID]", "the screen in a browser, on this machine only"),
     "doctor": ("[PID]", "what can be read here, what cannot, and the remedy; of a GPU, --gpu"),
-    "explain": ("[CAUSE]", "the manual page of a cause"),
+    "explain": ("[TOPIC]", "the manual: causes, remarks, and how mpmon works"),
     "gc": ("[FOLDER]", "remove what dead jobs left of the shim's files"),
     "config": ("[options]", "the settings in effect, and where each comes from"),
     "completion": ("SHELL", "a script with which bash, zsh or fish completes calls of mpmon"),

@@ -79,7 +79,7 @@ def _takes(action: argparse.Action) -> Takes:
         "SOURCE": "files",
         "PID": "pids",
         "SCENE": _scenes(),
-        "CAUSE": _causes(),
+        "TOPIC": _topics(),
     }
     return words.get(str(action.metavar), "anything")
 
@@ -90,9 +90,8 @@ def _scenes() -> tuple[str, ...]:
     return tuple(scene.name for scene in demo.scenes())
 
 
-def _causes() -> tuple[str, ...]:
+def _topics() -> tuple[str, ...]:
     """All that has a page."""
-    from mpmon.diagnosis.remarks import TOPICS
-    from mpmon.diagnosis.rules import RULES
+    from mpmon.commands import explain
 
-    return (*sorted(rule.CAUSE for rule in RULES), *sorted(topic.TOPIC for topic in TOPICS))
+    return tuple(topic for pages in explain.sections().values() for topic in pages)

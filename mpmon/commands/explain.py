@@ -1,4 +1,4 @@
-"""`mpmon explain [CAUSE]`: the manual page of a cause or of a remark's topic, which is the docstring of its module."""
+"""`mpmon explain [TOPIC]`: a page of the manual, or that of a cause or a remark, which is the docstring of its module."""
 
 from __future__ import annotations
 
@@ -10,21 +10,32 @@ from mpmon.errors import UsageError
 
 
 def run(arguments: list[str]) -> int:
-    """Print a page, or the lists: causes first, then topics."""
+    """Print a page, or what there are pages of."""
     given = parser().parse_args(arguments)
+    listed = sections()
+    if given.topic is None:
+        print("\n\n".join(f"{title}\n{_listed(pages)}" for title, pages in listed.items()))
+        return 0
+    pages = {topic: page for section in listed.values() for topic, page in section.items()}
+    if given.topic not in pages:
+        raise UsageError(f"there is no cause {given.topic!r}, and no other topic.", _others(given.topic, pages))
+    print(f"{given.topic}\n\n{pages[given.topic]}")
+    return 0
+
+
+def sections() -> dict[str, dict[str, str]]:
+    """All pages by their topics, under the titles of the lists; what is read most stands last, above the prompt."""
+    from mpmon import manual
     from mpmon.diagnosis.remarks import TOPICS
     from mpmon.diagnosis.rules import RULES
 
     causes = {rule.CAUSE: (rule.__doc__ or "").strip() for rule in RULES}
-    topics = {topic.TOPIC: (topic.__doc__ or "").strip() for topic in TOPICS}
-    pages = causes | topics
-    if given.cause is None:
-        print(f"{_listed(causes)}\n\n{_listed(topics)}")
-        return 0
-    if given.cause not in pages:
-        raise UsageError(f"there is no cause {given.cause!r}, and no topic.", _others(given.cause, pages))
-    print(f"{given.cause}\n\n{pages[given.cause]}")
-    return 0
+    remarks = {topic.TOPIC: (topic.__doc__ or "").strip() for topic in TOPICS}
+    return {
+        "Causes of a hang:": dict(sorted(causes.items())),
+        "Remarks, which warn of what is not a hang:": dict(sorted(remarks.items())),
+        "About mpmon:": {topic: manual.page(topic) for topic in manual.TOPICS},
+    }
 
 
 def _others(wanted: str, pages: dict[str, str]) -> str:
@@ -36,11 +47,11 @@ def _others(wanted: str, pages: dict[str, str]) -> str:
 def _listed(pages: dict[str, str]) -> str:
     """Names with the first line of each page."""
     width = max(map(len, pages))
-    return "\n".join(f"{name:<{width}}  {page.splitlines()[0]}" for name, page in sorted(pages.items()))
+    return "\n".join(f"  {name:<{width}}  {page.splitlines()[0]}" for name, page in pages.items())
 
 
 def parser() -> argparse.ArgumentParser:
     """What this command takes."""
-    made = options.Parser(prog="mpmon explain", description="The manual page of a cause or a topic.")
-    made.add_argument("cause", nargs="?", metavar="CAUSE", help="or the topic of a remark; without it, the lists")
+    made = options.Parser(prog="mpmon explain", description="The manual: causes, remarks, and how mpmon works.")
+    made.add_argument("topic", nargs="?", metavar="TOPIC", help="the name of a page; without it, the list of all")
     return made

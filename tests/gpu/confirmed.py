@@ -1,10 +1,11 @@
-"""The rows about GPUs of README's table "What was confirmed where": one a file in `confirmed/`.
+"""What the page `confirmed` of the manual says about GPUs: an entry for each file in `confirmed/`.
 
 Such a file is what `mpmon doctor --gpu --report FILE` or `python -m pytest tests/gpu --gpu-report FILE` wrote on a GPU.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,29 +14,40 @@ from mpmon.doctor.gpu.report import Report, decode
 
 FOLDER = Path(__file__).parent / "confirmed"
 
+BEGIN = "- On a GPU"
+
 NOTHING = (
-    "| on a GPU | not confirmed: everything about GPUs and CUDA IPC was tried with stand-ins for the driver "
-    "([tests/nvml](tests/nvml/__init__.py)) and for three storage primitives of torch "
-    "([tests/ipc/standin.py](tests/ipc/standin.py)) |"
+    f"{BEGIN}: not confirmed. Everything about GPUs and CUDA IPC was tried with stand-ins for the driver (`tests/nvml`) "
+    "and for three storage primitives of torch (`tests/ipc/standin.py`)."
 )
 """While there is no file."""
 
-BEGIN = "| on a GPU"
+COLUMNS = 80
+"""Of a page."""
 
 
-def rows(folder: Path = FOLDER) -> list[str]:
-    """The rows, the newest last."""
+def written(folder: Path = FOLDER) -> str:
+    """The entries as they stand in the page."""
+    return "".join(f"{_wrapped(entry)}\n" for entry in entries(folder))
+
+
+def _wrapped(entry: str) -> str:
+    return textwrap.fill(entry, COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def entries(folder: Path = FOLDER) -> list[str]:
+    """A line for each, the newest last."""
     reports = [decode(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
     told = [report for report in reports if not report.standin]
-    return [_row(report) for report in sorted(told, key=lambda report: report.day)] or [NOTHING]
+    return [_entry(report) for report in sorted(told, key=lambda report: report.day)] or [NOTHING]
 
 
-def _row(report: Report) -> str:
+def _entry(report: Report) -> str:
     gpus = ", ".join(dict.fromkeys(report.gpus))
     torch = f"torch {report.torch}" if report.torch else "without torch"
-    where = f"{BEGIN}: {gpus}, driver {report.driver}, {torch}, Linux {report.kernel}, {report.day}"
+    where = f"{BEGIN} ({gpus}, driver {report.driver}, {torch}, Linux {report.kernel}, {report.day})"
     told = (_names(report, verdict) for verdict in (CONFIRMED, WRONG, NOT_HERE))
-    return f"{where} | {'; '.join(filter(None, told))} |"
+    return f"{where}: {'; '.join(filter(None, told))}."
 
 
 def _names(report: Report, verdict: str) -> str:

@@ -1,4 +1,4 @@
-"""The files that tell what was confirmed, README's rows of them, and what is recorded of a driver."""
+"""The files that tell what was confirmed, the manual's entries of them, and what is recorded of a driver."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def test_a_file_says_what_was_written() -> None:
 
 
 def test_without_files_nothing_is_confirmed(tmp_path: Path) -> None:
-    assert confirmed.rows(tmp_path) == [confirmed.NOTHING]
+    assert confirmed.entries(tmp_path) == [confirmed.NOTHING]
 
 
-def test_a_file_has_a_row(tmp_path: Path) -> None:
+def test_a_file_has_an_entry(tmp_path: Path) -> None:
     one = made(result("one", CONFIRMED), result("two", CONFIRMED), result("three", WRONG), result("four", NOT_HERE))
     (tmp_path / "a.json").write_bytes(encode(one))
     (tmp_path / "b.json").write_bytes(encode(made(result("one", CONFIRMED), day="2026-11-01")))
     (tmp_path / "c.json").write_bytes(encode(made(result("one", CONFIRMED), standin=True)))
-    where = "| on a GPU: NVIDIA H100, driver 580.95.05, torch 2.13.0+cu130, Linux 6.8, 2026-11"
-    assert confirmed.rows(tmp_path) == [
-        f"{where}-01 | confirmed: one |",
-        f"{where}-22 | confirmed: one, two; wrong: three; not applicable here: four |",
+    where = "- On a GPU (NVIDIA H100, driver 580.95.05, torch 2.13.0+cu130, Linux 6.8, 2026-11"
+    assert confirmed.entries(tmp_path) == [
+        f"{where}-01): confirmed: one.",
+        f"{where}-22): confirmed: one, two; wrong: three; not applicable here: four.",
     ]
 
 

@@ -96,7 +96,7 @@ def test_what_is_ignored_from_the_start_stays_so(tmp_path: Path) -> None:
 
 
 def test_two_that_python_ignores_have_their_usual_effect(tmp_path: Path) -> None:
-    """What they did before Python began cannot be known; whoever wants them ignored has a shell do it, as README says."""
+    """What they did before Python began cannot be known; whoever wants them ignored has a shell do it, as the manual says."""
     sees, trap = ["grep", "SigIgn", "/proc/self/status"], "trap '' HUP PIPE XFSZ; exec \"$@\""
     for given, ignored in (
         (sees, {signal.SIGHUP}),
