@@ -17,7 +17,7 @@ from mpmon.diagnosis.numbers import Numbers
 from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
-from mpmon.diagnosis.waits import ASYNCHRONOUS, Standing, Wait, in_own_code, standing
+from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, standing
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
@@ -82,7 +82,10 @@ class Case(Tables):
         return self._standings[key]
 
     def _read(self, key: ThreadKey) -> Standing:
-        """What its own rows tell."""
+        """What its own rows tell; what the kernel says of its process now outranks every look of before."""
+        process = self.processes.get(key[0])
+        if process and process.state == "T":
+            return STOPPED
         stack, blocked, past = self.stacks.get(key), self.blocked.get(key), self.past(key)
         look = past.looks[-1] if past and past.looks else None
         same = look is not None and look.stack is stack and look.blocked is blocked

@@ -247,10 +247,13 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
         return self.kind in IDLE
 
 
+STOPPED = Standing(Wait.STOPPED, "stopped by a signal")
+
+
 def standing(stack: Stack | None, blocked: Blocked | None) -> Standing:
     """What a thread waits for, from its frames and the kernel."""
     if blocked and blocked.state in "Tt":
-        return Standing(Wait.STOPPED, "stopped by a signal" if blocked.state == "T" else "held by a debugger")
+        return STOPPED if blocked.state == "T" else Standing(Wait.STOPPED, "held by a debugger")
     found = _from_frames(stack) if stack else None
     if found and not (found.kind is Wait.COLLECTIVE and _finished(blocked)):
         return _sharpened(found, blocked)

@@ -324,6 +324,17 @@ def test_a_stopped_process_stands_since_it_last_ran() -> None:
     assert (found.verdict, found.findings[0].cause, found.since) == (Verdict.HUNG, "stopped", START + 5)
 
 
+def test_what_the_kernel_says_of_a_process_now_outranks_the_look_of_before() -> None:
+    """The state of a process is read in each round, what its threads wait in only now and then."""
+
+    def rows(at: int) -> Rows:
+        main, *others = sleeper(ROOT, min(at, 5))
+        return (main, *others) if at <= 5 else (msgspec.structs.replace(main, state="T"), *others)
+
+    found = seen(rows, seconds=14)
+    assert (found.verdict, found.findings[0].cause) == (Verdict.HUNG, "stopped")
+
+
 # A look that is too short
 
 
