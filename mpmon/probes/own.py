@@ -13,6 +13,7 @@ import os
 import stat
 import time
 
+from mpmon import private
 from mpmon.errors import MpmonError
 from mpmon.probes.files import Proc
 from mpmon.probes.mounts import mounts_of
@@ -241,7 +242,7 @@ def _part(path: str, place: int, size: int) -> bytes:
 
 
 def _make(path: str) -> None:
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+    os.close(private.make(path))
 
 
 def _append(path: str, data: bytes) -> None:

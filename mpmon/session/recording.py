@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from mpmon import __version__
+from mpmon import __version__, private
 from mpmon.codec import RECORDING_SCHEMA, BadRecording, Header, decode, decode_round, encode, encode_round
 from mpmon.errors import MpmonError, UsageError
 from mpmon.model import ProbeReport, Snapshot
@@ -64,7 +64,7 @@ class Recorder:
         """
         try:
             far = own.served(str(path))
-            raw = own.Writer(far) if far else path.open("xb")
+            raw = own.Writer(far) if far else os.fdopen(private.make(path), "wb")
         except FileExistsError as problem:
             raise UsageError(
                 f"{path} exists already.", "Give a new name to --record; mpmon overwrites nothing."

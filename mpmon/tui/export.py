@@ -1,9 +1,12 @@
-"""Files for what is on the screen, written beside the user's work and never over an older one."""
+"""Files for what is on the screen, written beside the user's work and never over an older one; for nobody else to read."""
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
+
+from mpmon import private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +32,6 @@ def write_new(stem: str, contents: dict[str, str], folder: Path) -> str:
         number += 1
         name = f"{stem}-{number}"
     for suffix, content in contents.items():
-        with (folder / f"{name}{suffix}").open("x", encoding="utf-8") as file:
+        with os.fdopen(private.make(folder / f"{name}{suffix}"), "w", encoding="utf-8") as file:
             file.write(content)
     return name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,6 +102,7 @@ def test_a_job_is_recorded_on_a_server(mount: Mount) -> None:
     with job(mount, "idle.py", "nothing") as program:
         answer = said(mount, str(program.pid), "--once", "--record", path)
     assert answer.words == ""
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600  # whatever the umask, for its owner only
     replayed = said(mount, "--replay", path, "--once", "--json")
     assert (replayed.status, replayed.report["processes"][0]["pid"]) == (answer.status, program.pid)
     assert len(list(read_recording(Path(path)))) > 1

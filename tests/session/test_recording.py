@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,23 @@ def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exists already"):
         Recorder(path)
     assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["hang.jsonl", "hang.jsonl.gz"])
+def test_a_recording_is_its_owners_only(tmp_path: Path, name: str) -> None:
+    before = os.umask(0)
+    try:
+        recorded(tmp_path / name)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
+def test_a_link_that_leads_nowhere_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="exists already"):
+        Recorder(tmp_path / "link")
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

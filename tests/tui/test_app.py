@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import time
 from typing import TYPE_CHECKING
 
@@ -246,8 +247,13 @@ def test_export_writes_report_and_picture_and_never_over_a_file(
     def report(observation: Observation) -> str:
         return f"{observation.diagnosis.verdict.value}\n"
 
-    play(FakeWatch(hung()), script, first="HUNG", export=report, document=document.render_pretty)
+    before = os.umask(0)
+    try:
+        play(FakeWatch(hung()), script, first="HUNG", export=report, document=document.render_pretty)
+    finally:
+        os.umask(before)
 
+    assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}  # for nobody else to read
     assert sorted(p.suffix for p in tmp_path.iterdir()) == [".json", ".json", ".svg", ".svg", ".txt", ".txt"]
     assert {p.read_text() for p in tmp_path.glob("*.txt")} == {"hung\n"}
     assert {json.loads(p.read_text())["verdict"] for p in tmp_path.glob("*.json")} == {"hung"}
