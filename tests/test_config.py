@@ -13,6 +13,8 @@ from mpmon.errors import UsageError
 from mpmon.tui import themes
 from mpmon.tui.app import MonitorApp
 from mpmon.tui.options import Options
+from tests.probes.test_door import LEASES, Openings, lives_on
+from tests.sleepers import sleeper
 from tests.test_cli import ENVIRONMENT, HUNG, mpmon, one_sentence
 from tests.tui.fakes import FakeWatch
 
@@ -87,18 +89,38 @@ def test_a_file_that_may_not_be_read_is_none(file: Path, monkeypatch: pytest.Mon
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("builtins.open", refuse)
+    file.write_text("plain = true\n")
+    monkeypatch.setattr("mpmon.probes.door.take_named", refuse)
     assert settings.read() == {}
 
 
 def test_a_folder_in_its_place(file: Path) -> None:
     file.mkdir()
-    assert "cannot be read: Is a directory" in one_sentence(mpmon("7", env=environment(file)), 2)
+    assert "cannot be read: it is a folder, not a regular file" in one_sentence(mpmon("7", env=environment(file)), 2)
 
 
 def test_a_pipe_in_its_place_is_not_waited_for(file: Path) -> None:
     os.mkfifo(file)
-    assert "cannot be read: it is no file" in one_sentence(mpmon("7", env=environment(file)), 2)
+    openings = Openings(file)
+    assert "cannot be read: it is a named pipe, not a regular file" in one_sentence(
+        mpmon("7", env=environment(file)), 2
+    )
+    assert not openings.there_were(), "to open a device may do something"
+
+
+def test_a_link_to_the_settings_is_followed(file: Path) -> None:
+    """As those who keep all their settings in one folder have it."""
+    file.with_name("elsewhere").write_text("plain = 7\n")
+    file.symlink_to("elsewhere")
+    assert "elsewhere" not in (told := one_sentence(mpmon("7", env=environment(file)), 2))
+    assert "plain" in told
+
+
+def test_a_lease_on_the_settings_is_not_broken(file: Path) -> None:
+    file.write_text("")
+    with sleeper(LEASES, arguments=[str(file)]) as child:
+        assert "has a lease of another process on it" in one_sentence(mpmon("7", env=environment(file)), 2)
+        assert lives_on(child)
 
 
 def test_a_file_without_an_end(file: Path) -> None:

@@ -231,6 +231,28 @@ def test_connections_that_lead_to_nothing_make_room(served: Served) -> None:
         assert len([row for row in found if row.status == "ESTABLISHED"]) <= MOST + 4
 
 
+def test_one_more_takes_the_place_of_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though no time of any of them is ever over."""
+    monkeypatch.setattr(connections, "PATIENCE_S", 1e6)
+    monkeypatch.setattr(connections, "MOST", 2)
+
+    async def look() -> None:
+        kept = connections.Connections()
+        with socket.create_server(("127.0.0.1", 0)) as door:
+            door.setblocking(False)
+            accepting = asyncio.create_task(kept.accept(door, asyncio.Protocol))
+            oldest, *others = [await asyncio.open_connection(*door.getsockname()) for _ in range(3)]
+            await is_let_go(*oldest)
+            assert [reader.at_eof() for reader, _ in others] == [False, False]
+            accepting.cancel()
+            for transport in list(kept._ends):
+                kept._drop(transport)
+            for reader, writer in others:
+                await is_let_go(reader, writer)
+
+    run(look())
+
+
 def test_a_connection_may_last_so_long_unless_it_becomes_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "PATIENCE_S", 0.1)
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import reprlib
-import stat
-from errno import EINVAL, ENOENT
+from errno import ENOENT
 
 from mpmon.commands import options
 from mpmon.errors import UsageError, tell
@@ -87,7 +86,10 @@ def read() -> dict[str, Any]:
         # Under sudo it may be the file of somebody else; `mpmon config` tells.
         return {}
     except OSError as problem:
-        raise UsageError(f"{path} cannot be read: {problem.strerror}.", "Make it readable, or remove it.") from problem
+        from mpmon.probes.door import Refused
+
+        reason = f"it {problem.strerror}" if isinstance(problem, Refused) else problem.strerror
+        raise UsageError(f"{path} cannot be read: {reason}.", "Make it readable, or remove it.") from problem
     if len(text) > LONGEST:
         raise UsageError(f"{path} is too long for settings.", "Correct it, or remove it.")
     known = settable()
@@ -102,10 +104,14 @@ def _text(path: str) -> bytes:
     """
     if not os.path.isabs(path):  # there is neither HOME nor a home of this user
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), path)
-    with open(path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(EINVAL, "it is no file")
-        return file.read(LONGEST + 1)
+    os.stat(path)  # Most people have none, and then nothing more is imported.
+    from mpmon.probes.door import FILE, take_named
+
+    descriptor = take_named(path, FILE)
+    try:
+        return os.read(descriptor, LONGEST + 1)
+    finally:
+        os.close(descriptor)
 
 
 def _toml(text: bytes, path: str) -> list[tuple[str, object]]:

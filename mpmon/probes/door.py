@@ -103,7 +103,7 @@ class Expected:
         return replace(self, owners=(*users, _ROOT))
 
 
-FILE, FOLDER = Expected(stat.S_IFREG), Expected(stat.S_IFDIR)
+FILE, FOLDER, PIPE = Expected(stat.S_IFREG), Expected(stat.S_IFDIR), Expected(stat.S_IFIFO)
 
 
 def seen_by(proc: Proc, pid: int, path: str) -> Place:
@@ -133,6 +133,15 @@ def take(place: Place, expected: Expected) -> int:
         OSError: as `opened`.
     """
     return _take(place, expected, os.O_NOFOLLOW)
+
+
+def take_named(path: str, expected: Expected) -> int:
+    """The same of a path that the user of mpmon has chosen: its links are followed, wherever they lead.
+
+    Raises:
+        OSError: as `opened`.
+    """
+    return _take(Place(path), expected, 0)
 
 
 def read(place: Place, expected: Expected, limit: int) -> bytes:

@@ -27,6 +27,7 @@ from mpmon.codec import RECORDING_SCHEMA, BadRecording, Header, decode, decode_r
 from mpmon.errors import MpmonError, UsageError
 from mpmon.model import ProbeReport, Snapshot
 from mpmon.probes import own
+from mpmon.probes.door import FILE, PIPE, Refused, take_named, words
 
 CUT = "its file ends in the middle: it was cut, or is not written to its end"
 FOLLOWED = "something else follows in its file, which is not read"
@@ -254,12 +255,11 @@ def _opened(path: Path, *, again: bool) -> io.BufferedReader:
         if not stat.S_ISREG(reader.mode_of_file):
             raise UsageError(f"{path} cannot be read: it is no regular file.", REMEDY)
         return io.BufferedReader(reader, CHUNK)
-    # Else open(2) waits at a FIFO for one who writes, and at a file with a lease (fcntl(2)) for one who gives it up.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    kind = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(kind) and (again or not stat.S_ISFIFO(kind) or _has_a_name(path)):
-        os.close(descriptor)
-        raise UsageError(f"{path} cannot be read: it is no regular file.", REMEDY)
+    is_pipe = not again and stat.S_ISFIFO(os.stat(path).st_mode) and not _has_a_name(path)
+    try:
+        descriptor = take_named(str(path), PIPE if is_pipe else FILE)
+    except Refused as problem:
+        raise UsageError(f"{path} cannot be read: it {words(problem)}.", REMEDY) from problem
     os.set_blocking(descriptor, True)
     return open(descriptor, "rb")
 

@@ -24,7 +24,9 @@ from mpmon.session.watch import ReplayWatch
 from tests.builders import ROOT, gpu, snapshot
 from tests.diagnosis.ipc_jobs import CONSUMER, consumer, got, producer, refcounter, sent, shim
 from tests.hangs.expected import HOME, cases
+from tests.probes.test_door import LEASES, Openings, lives_on
 from tests.session.hanging import record
+from tests.sleepers import sleeper
 from tests.test_cli import HUNG, mpmon, one_sentence
 
 Json = Any
@@ -68,13 +70,35 @@ def refusal(path: Path) -> str:
 def test_what_is_no_file_is_told_and_never_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("fifo")
-    for path in (tmp_path, tmp_path / "fifo", tmp_path / "link", Path("/dev/null"), Path("/dev/zero")):
-        assert f"{path} cannot be read: it is no regular file. Give the path" in refusal(path)
-        with pytest.raises(UsageError):
-            count_rounds(path)
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(str(tmp_path / "socket"))
-        assert "cannot be read: No such device or address." in refusal(tmp_path / "socket")
+        for path, kind in (
+            (tmp_path, "a folder"),
+            (tmp_path / "fifo", "a named pipe"),
+            (tmp_path / "link", "a named pipe"),
+            (tmp_path / "socket", "a socket"),
+            (Path("/dev/null"), "a device"),
+            (Path("/dev/zero"), "a device"),
+        ):
+            assert f"{path} cannot be read: it is {kind}, not a regular file. Give the path" in refusal(path)
+            with pytest.raises(UsageError):
+                count_rounds(path)
+
+
+def test_what_is_no_file_is_not_even_opened(tmp_path: Path) -> None:
+    """Opening alone may do something: from then on /dev/watchdog wants to hear from us."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    openings = Openings(tmp_path / "fifo")
+    refusal(tmp_path / "link")
+    assert not openings.there_were()
+
+
+def test_a_lease_on_a_recording_is_not_broken(tmp_path: Path) -> None:
+    path = record(tmp_path / "hang.jsonl")
+    with sleeper(LEASES, arguments=[str(path)]) as child:
+        assert "has a lease of another process on it" in refusal(path)
+        assert lives_on(child)
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -95,7 +119,7 @@ def test_a_pipe_is_read_by_one_only(tmp_path: Path) -> None:
         writer.start()
         path = Path(f"/dev/fd/{reads}")
         found = read_recording(path)
-        with pytest.raises(UsageError, match="no regular file"):
+        with pytest.raises(UsageError, match="not a regular file"):
             count_rounds(path)
         assert len(list(found)) == count_rounds(watch_file)
         writer.join()

@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,14 +39,17 @@ def mpmon(folder: Path, *arguments: str, said: str = "", cwd: Path | None = None
 
 @contextlib.contextmanager
 def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """One that goes on, and is gone afterwards with all it started."""
+    """One that goes on, and is gone afterwards with all it started; who listens to it for too long finds its end."""
     with subprocess.Popen(
         [*MPMON, *arguments], env=variables(folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as running:  # fmt: skip
+        guard = threading.Timer(LONGEST_S, os.killpg, (running.pid, signal.SIGKILL))
+        guard.start()
         try:
             yield running
         finally:
+            guard.cancel()
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(running.pid, signal.SIGKILL)
 

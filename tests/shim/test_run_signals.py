@@ -36,7 +36,9 @@ def command(*options: str) -> list[str]:
 
 def heard(running: subprocess.Popen[str]) -> str:
     assert running.stdout
-    return running.stdout.readline().strip()
+    line = running.stdout.readline()
+    assert line, "it has ended"
+    return line.strip()
 
 
 def before_the_ring(running: subprocess.Popen[str]) -> list[str]:
