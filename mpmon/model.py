@@ -248,6 +248,8 @@ class Awaited(Row, frozen=True, kw_only=True):
     """Of `work` by a function of torch's own: the ranks of its process group, by their numbers in the job; empty where that
     is not known.
     """
+    group: str = ""
+    """The name of that group, which all its ranks know it by; empty where that is not known."""
 
 
 class Remembered(Row, frozen=True, kw_only=True):

@@ -330,8 +330,23 @@ def _may_give_up(case: Case, key: ThreadKey) -> bool:
 
 
 def _sentence(summary: str, knot: Knot) -> str:
+    parts = [summary, *_others_stand(knot)]
     waits = knot.who_waits()
-    return f"{summary}; {waits}" if waits and waits not in summary else summary
+    return "; ".join([*parts, waits] if waits and waits not in summary else parts)
+
+
+MOST_OTHERS = 2
+"""Further ones that stand by themselves, of which the sentence tells what they do."""
+
+
+def _others_stand(knot: Knot) -> list[str]:
+    """What others do that the goal waits for as well, and that stand by themselves: they are hangs of their own."""
+    others = [key for key in knot.roots[1:] if key[0] != knot.roots[0][0]] if knot.ending is Ending.LEAF else []
+    told = [
+        f"{knot.case.role(key[0]).name} has been {doing(knot.case, key, age(knot.case.now - stands_since(knot.case, key)))}"
+        for key in others[:MOST_OTHERS]
+    ]
+    return told + ([f"{len(others) - MOST_OTHERS} more stand still as well"] if len(others) > MOST_OTHERS else [])
 
 
 def _is_ripe(knot: Knot) -> bool:

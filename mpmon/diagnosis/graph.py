@@ -27,6 +27,7 @@ from enum import Enum
 
 import msgspec
 
+from mpmon.diagnosis.components import components
 from mpmon.diagnosis.history import ThreadKey
 
 
@@ -135,6 +136,10 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
     """From the goal to the first root, by the shortest way."""
     exact: bool
     """Every edge of the path is exact."""
+    core: tuple[ThreadKey, ...] = ()
+    """Where it ends in threads that wait for each other: all of these, who wait for nobody else; the other members only wait
+    for them.  Else all members.
+    """
 
 
 class Graph:
@@ -194,11 +199,12 @@ class Graph:
         if goal in able:
             return None
         members, paths = self._closed_from(goal, able)
-        roots, cycle = self._roots(members, able)
+        core = self._core(members, able)
+        roots, cycle = self._roots(members, core, able)
         path = paths.get(_end(roots, members, self), (goal,))
         argument = dict.fromkeys((*path, *(root for root in roots if cycle and isinstance(root, tuple))))
         exact = all(need.exact for key in argument if (need := self.node(key).need))
-        return Closed(goal, tuple(members), tuple(roots), cycle, path, exact)
+        return Closed(goal, tuple(members), tuple(roots), cycle, path, exact, tuple(core))
 
     def _is_helped(self, node: Node) -> bool:
         """One who is enough moves already: of the others nobody need be thought about."""
@@ -239,7 +245,41 @@ class Graph:
                 heapq.heappush(line, (cost + step, next(serial), (*path, target)))
         return list(paths), paths
 
-    def _roots(self, members: list[ThreadKey], able: set[ThreadKey]) -> tuple[list[Target], bool]:
+    def _core(self, members: list[ThreadKey], able: set[ThreadKey]) -> list[ThreadKey]:
+        """Of the members who wait for each other and for nobody else those nearest to the goal; all where there are none.
+
+        An idle one is nobody to wait for here: it does nothing before somebody asks it.
+        """
+        lists: dict[int, list[ThreadKey | int]] = {}
+
+        def targets(one: ThreadKey | int) -> list[ThreadKey | int]:
+            """Of a thread; a list that many threads may have in common stands between them and its members, as a number."""
+            if isinstance(one, int):
+                return lists[one]
+            need = self.node(one).need
+            if need is None or len(need.targets) <= FEW:
+                return list(self._stuck_targets(one, able))
+            if id(need.targets) not in lists:
+                lists[id(need.targets)] = list(self._stuck_targets(one, able))
+            return [id(need.targets)]
+
+        sinks: dict[ThreadKey | int, set[ThreadKey | int]] = {}
+        for row in map(set, components(members, targets)):
+            inside = [target in row for one in row for target in targets(one)]
+            if inside and all(inside):
+                sinks.update(dict.fromkeys(row, row))
+        first = next((sinks[key] for key in members if key in sinks), None)
+        return [key for key in members if key in first] if first else members
+
+    def _stuck_targets(self, key: ThreadKey, able: set[ThreadKey]) -> Iterator[ThreadKey]:
+        """The threads it waits for that cannot move, but for those that wait for work."""
+        for target in _threads(self.node(key)):
+            if target not in able and self.node(target).status is not Status.IDLE:
+                yield target
+
+    def _roots(
+        self, members: list[ThreadKey], core: list[ThreadKey], able: set[ThreadKey]
+    ) -> tuple[list[Target], bool]:
         shared = _Shared()
         needs = [need for key in members if (need := self.node(key).need) and shared.is_new(self.node(key))]
         ends = [target for need in needs for target in need.targets if not isinstance(target, tuple)]
@@ -254,7 +294,7 @@ class Graph:
         ]  # fmt: skip
         if leaves:
             return leaves, False
-        if cycle := self._cycle(members, able, exact=True):
+        if cycle := self._cycle(core, able, exact=True):
             return list(cycle), True
         if found := [end for end in ends if isinstance(end, Gone)]:
             return list(dict.fromkeys(found)), False
@@ -264,9 +304,9 @@ class Graph:
             return asked, False
         if deserted := [key for key in members if self._is_deserted(self.node(key), able)]:
             return list[Target](deserted), False
-        if cycle := self._cycle(members, able, exact=False):
+        if cycle := self._cycle(core, able, exact=False):
             return list(cycle), True
-        waiting = [(key, need) for key in members if (need := self.node(key).need)]
+        waiting = [(key, need) for key in core if (need := self.node(key).need)]
         # Whoever waits for one that is known moves when that one does; the others wait for somebody.
         vague: list[Target] = [key for key, need in waiting if not need.exact and not need.every]
         return vague or [key for key, _ in waiting], False

@@ -149,7 +149,8 @@ def waiting_for_rank(knot: Knot) -> list[ThreadKey]:
     if knot.standing().kind in TOGETHER:
         return []
     waiting = [key for key in knot.case.blocked if key[0] == key[1] and knot.standing(key).kind in TOGETHER]
-    return [key for key in waiting if key[0] != knot.root[0] and knot.case.role(key[0]).kind == "rank"]
+    ranks = [key for key in waiting if key[0] != knot.root[0] and knot.case.role(key[0]).kind == "rank"]
+    return [key for key in ranks if knot.root in knot.graph.reached(key)]
 
 
 def _serves_a_rank(knot: Knot) -> bool:

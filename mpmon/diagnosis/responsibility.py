@@ -146,7 +146,7 @@ def waits_for_room(case: Case, key: ThreadKey) -> bool:
 
 def _makers_of_room(knot: Knot) -> list[ThreadKey]:
     """Those who alone could make the room that members wait for, and wait for something else meanwhile."""
-    members = [key for key in knot.closed.members if waits_for_room(knot.case, key)]
+    members = [key for key in knot.closed.core if waits_for_room(knot.case, key)]
     # The writer's own process has the other end as well, and would not read what it has written.
     pairs = [(key, target) for key in members for target in _helpers(knot, key) if target[0] != key[0]]
     pairs = [(key, target) for key, target in pairs if not _waits_to_write(knot, target)]
@@ -177,9 +177,9 @@ def in_given_stream(case: Case, key: ThreadKey) -> bool:
 def _lost_producers(knot: Knot) -> list[int]:
     """Of those who wait for an item: relatives that crashed, or the one that had put all there was and has ended."""
     # What those miss who only wait for a cycle is not what the cycle is about.
-    among = knot.roots if knot.ending is Ending.CYCLE else knot.closed.members
+    among = knot.roots if knot.ending is Ending.CYCLE else knot.closed.core
     readers = [key for key in among if knot.standing(key).kind is Wait.QUEUE_GET]
-    if len(readers) == len(knot.closed.members):
+    if len(readers) == len(knot.closed.core):
         # They wait for items of each other: that another one has ended need not matter.
         return []
     for key in readers:
@@ -191,7 +191,7 @@ def _lost_producers(knot: Knot) -> list[int]:
 
 def _holders_of_locks(knot: Knot) -> list[ThreadKey]:
     """Those who have a lock that members wait for, and wait for something else than a lock."""
-    waiting = [key for key in knot.closed.members if knot.standing(key).kind in _LOCKS]
+    waiting = [key for key in knot.closed.core if knot.standing(key).kind in _LOCKS]
     holders = [target for key in waiting for target in _helpers(knot, key)]
     return [key for key in dict.fromkeys(holders) if knot.standing(key).kind not in _LOCKS]
 
@@ -205,4 +205,4 @@ def unfinished_tasks(knot: Knot) -> list[ThreadKey]:
 
 def _helpers(knot: Knot, key: ThreadKey) -> list[ThreadKey]:
     """Members that a member waits for."""
-    return [target for target in knot.targets(key) if isinstance(target, tuple) and target in knot.closed.members]
+    return [target for target in knot.targets(key) if isinstance(target, tuple) and target in knot.closed.core]

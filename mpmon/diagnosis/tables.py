@@ -283,6 +283,19 @@ class Tables:
         row = self._awaited.get(key)
         return row.members if row else ()
 
+    def group_name(self, key: ThreadKey) -> str:
+        """What all ranks call that group; empty where it is not known."""
+        row = self._awaited.get(key)
+        return row.group if row else ""
+
+    def is_of_group(self, one: ThreadKey, other: ThreadKey) -> bool | None:
+        """Whether the collectives of two threads are of one process group; `None` where that is not known."""
+        rows = self._awaited.get(one), self._awaited.get(other)
+        if not all(row and row.members for row in rows):
+            return None
+        names = {row.group for row in rows if row and row.group}
+        return len({row.members for row in rows if row}) == 1 and len(names) < 2
+
     def asks_for_work(self, key: ThreadKey) -> bool:
         """A sleeping thread's own code may be in `Work.wait()` of torch."""
         row = self._awaited.get(key)

@@ -127,9 +127,8 @@ def _is_there(case: Case, key: ThreadKey, pid: int) -> bool:
 
     One that has come to the end of rpc serves the others; it is not known to be of their group.
     """
-    own, others = case.group_of(key), case.group_of((pid, pid))
-    elsewhere = own and others and own != others
-    return case.standing((pid, pid)).kind in (Wait.COLLECTIVE, Wait.REMOTE_END) and not elsewhere
+    together = case.is_of_group(key, (pid, pid)) is not False
+    return case.standing((pid, pid)).kind in (Wait.COLLECTIVE, Wait.REMOTE_END) and together
 
 
 def rendezvous(case: Case, key: ThreadKey) -> Need | None:

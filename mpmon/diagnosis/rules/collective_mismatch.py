@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from mpmon.diagnosis.collectives import Differs, Split, named_root, split
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.words import runs, several
 
@@ -89,20 +90,30 @@ def _other_root(knot: Knot, found: Split) -> Claim:
 
 
 def _other_group(knot: Knot, found: Split) -> Claim:
-    """Ranks at one line in groups of which some belong to the groups of others, but not the other way round."""
-    keys = [key for keys in found.groups.values() for key in keys]
-    said = [
-        f"{knot.case.role(key[0]).name} is in the group of ranks {runs(knot.case.group_of(key))}{knot.at(key)}"
-        for key in keys if knot.case.group_of(key)
-    ]  # fmt: skip
+    """Ranks at one line that expect each other in different groups."""
     names = several([knot.case.role(key[0]).name for key in found.others])
-    astray_names = several([knot.case.role(key[0]).name for key in found.odd])
+    astray = several([knot.case.role(key[0]).name for key in found.odd])
+    told = (
+        f"{astray} wait for each other{knot.at(found.odd[0])}, each with another group"
+        if set(found.odd) == set(found.others)
+        else f"{names} wait{'s' if len(found.others) == 1 else ''} for {astray}{knot.at(found.others[0])}, and {astray} came "
+        "there with another group"
+    )
     return Claim(
-        summary=f"ranks are in {_operation(found)} of different groups: {names} wait{'s' if len(found.others) == 1 else ''} "
-        f"for {astray_names}{knot.at(found.others[0])}, and {astray_names} came there with another group",
-        evidence=tuple(said),
+        summary=f"ranks are in {_operation(found)} of different groups: {told}",
+        evidence=tuple(
+            _in_group(knot, key) for keys in found.groups.values() for key in keys if knot.case.group_of(key)
+        ),
         advice=("Compare which process group each rank passes at that line.",),
         certainty=Certainty.LIKELY,
+    )
+
+
+def _in_group(knot: Knot, key: ThreadKey) -> str:
+    name = knot.case.group_name(key)
+    called = f', which torch calls "{name}",' if name else ""
+    return (
+        f"{knot.case.role(key[0]).name} is in the group of ranks {runs(knot.case.group_of(key))}{called}{knot.at(key)}"
     )
 
 
