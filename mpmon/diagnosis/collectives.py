@@ -79,7 +79,7 @@ class Differs(Enum):
     ROOT = "they name another root"
     GROUP = "they came with another group"
     ARGUMENT = "they have another value at hand"
-    THREADS = "two threads of each are in collectives, which a group takes in one order only"
+    THREADS = "two threads of them are in collectives, which a group takes in one order only"
     LINE = "they came there from another line"
 
 
@@ -203,7 +203,8 @@ def _same_name(knot: Knot, groups: dict[str, list[ThreadKey]], numbers: Numbered
     if found := differing(keys, knot.case):
         return Split(Differs.ARGUMENT, tuple(found[0]), groups, found[1])
     if others := _other_threads(knot, keys):
-        return Split(Differs.THREADS, tuple(keys), groups, others=others)
+        everybody = {key[0] for key in others} == {key[0] for key in keys}
+        return Split(Differs.THREADS, tuple(keys) if everybody else others, groups, others=others)
     places: dict[str, list[ThreadKey]] = {}
     for key in keys:
         places.setdefault(str(knot.case.place(key)), []).append(key)
@@ -213,11 +214,11 @@ def _same_name(knot: Knot, groups: dict[str, list[ThreadKey]], numbers: Numbered
 
 
 def _other_threads(knot: Knot, keys: list[ThreadKey]) -> tuple[ThreadKey, ...]:
-    """Of ranks of which each has another thread in a collective: those threads."""
+    """Further threads of these ranks that are in collectives, as far as is known of the same group."""
     pids = {key[0] for key in keys}
     ours = [key for pid in sorted(pids) for key in knot.case.threads(pid) if key not in keys]
-    found = tuple(key for key in ours if knot.standing(key).kind is Wait.COLLECTIVE)
-    return found if {key[0] for key in found} == pids else ()
+    ours = [key for key in ours if knot.case.is_of_group(keys[0], key) is not False]
+    return tuple(key for key in ours if knot.standing(key).kind is Wait.COLLECTIVE)
 
 
 def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> tuple[ThreadKey, ...]:

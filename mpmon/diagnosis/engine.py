@@ -341,12 +341,22 @@ MOST_OTHERS = 2
 
 def _others_stand(knot: Knot) -> list[str]:
     """What others do that the goal waits for as well, and that stand by themselves: they are hangs of their own."""
-    others = [key for key in knot.roots[1:] if key[0] != knot.roots[0][0]] if knot.ending is Ending.LEAF else []
+    case, first = knot.case, knot.root
+    if knot.ending is not Ending.LEAF or first is None:
+        return []
+    others = [key for key in knot.roots[1:] if key[0] != first[0]]
+    alike = [key for key in others if doing(case, key) == doing(case, first)]
+    rest = [key for key in others if key not in alike]
     told = [
-        f"{knot.case.role(key[0]).name} has been {doing(knot.case, key, age(knot.case.now - stands_since(knot.case, key)))}"
-        for key in others[:MOST_OTHERS]
+        f"{case.role(key[0]).name} has been {doing(case, key, age(case.now - stands_since(case, key)))}"
+        for key in rest[:MOST_OTHERS]
     ]
-    return told + ([f"{len(others) - MOST_OTHERS} more stand still as well"] if len(others) > MOST_OTHERS else [])
+    same = [f"so {'have' if len(alike) > 1 else 'has'} {several([case.role(key[0]).name for key in alike])}"]
+    return [
+        *(same if alike else ()),
+        *told,
+        *([f"and {len(rest) - MOST_OTHERS} more"] if len(rest) > MOST_OTHERS else []),
+    ]
 
 
 def _is_ripe(knot: Knot) -> bool:

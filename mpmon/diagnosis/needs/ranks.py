@@ -28,7 +28,9 @@ def collective(case: Case, key: ThreadKey) -> Need | None:
         return need
     if need := _with_peer(case, key, words) or _with_only_contact(case, key, words):
         return need
-    absent = [(pid, pid) for pid in ranks if pid != key[0] and not _is_there(case, key, pid)]
+    mates = [pid for pid in ranks if pid != key[0]]
+    there = {pid: thread for pid in mates if (thread := _thread_there(case, key, pid))}
+    absent = [(pid, pid) for pid in mates if pid not in there]
     if absent:
         names = several([case.role(pid).name for pid, _ in absent])
         return Need(tuple(absent), every=True, words=f"{words} with {names}")
@@ -37,11 +39,9 @@ def collective(case: Case, key: ThreadKey) -> Need | None:
     size = len(case.group_of(key)) or case.role(key[0]).world_size
     if size is not None and len(ranks) < size:
         return Need((Outside(f"{size - len(ranks)} of {size} ranks, which do not run here"),), words=words)
-    others = [(pid, pid) for pid in ranks if pid != key[0]]
-    if others:
-        return Need(
-            tuple(others), every=True, words=f"{words} with {several([case.role(pid).name for pid, _ in others])}"
-        )
+    if there:
+        names = several([case.role(pid).name for pid in there])
+        return Need(tuple(there.values()), every=True, words=f"{words} with {names}")
     return Need((Outside("ranks on other machines"),), words=words)
 
 
@@ -122,13 +122,17 @@ def _mates(case: Case, key: ThreadKey) -> list[int]:
     return [pid for pid in case.ranks if case.role(pid).rank in numbers] if numbers else case.ranks
 
 
-def _is_there(case: Case, key: ThreadKey, pid: int) -> bool:
-    """The rank is in a collective, and as far as is known in one of the same group.
+def _thread_there(case: Case, key: ThreadKey, pid: int) -> ThreadKey | None:
+    """The thread of a rank that is in a collective, as far as is known of the same group: rather in the same operation, rather
+    the main one.
 
     One that has come to the end of rpc serves the others; it is not known to be of their group.
     """
-    together = case.is_of_group(key, (pid, pid)) is not False
-    return case.standing((pid, pid)).kind in (Wait.COLLECTIVE, Wait.REMOTE_END) and together
+    threads = [(pid, pid), *(one for one in case.threads(pid) if one != (pid, pid))]
+    there = [one for one in threads if case.standing(one).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)]
+    there = [one for one in there if case.is_of_group(key, one) is not False]
+    words = case.standing(key).words
+    return next((one for one in there if case.standing(one).words == words), next(iter(there), None))
 
 
 def rendezvous(case: Case, key: ThreadKey) -> Need | None:

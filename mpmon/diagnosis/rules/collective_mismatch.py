@@ -132,14 +132,18 @@ def _other_argument(knot: Knot, found: Split) -> Claim:
 
 
 def _two_threads(knot: Knot, found: Split) -> Claim:
-    """Each rank uses the group from two threads, and the turns differ."""
+    """Ranks use the group from two threads, and the turns differ."""
+    keys = {key for row in found.groups.values() for key in row}
     said = [
         f"{knot.case.role(key[0]).name}: thread {knot.case.thread_name(key)} in {knot.standing(key).words}{knot.at(key)}"
-        for key in sorted((*found.odd, *found.others))
+        for key in sorted(keys.union(found.others))
     ]
+    pids = dict.fromkeys(key[0] for key in found.odd)
+    names = several([knot.case.role(pid).name for pid in pids])
+    turns = "are in collectives with two threads each, and their turns differ"
+    turn = "is in collectives with two threads at once, which the others are not"
     return Claim(
-        summary=f"{several([knot.case.role(key[0]).name for key in found.odd])} are in collectives with two threads each, and "
-        f"their turns differ: {several(said)}",
+        summary=f"{names} {turns if len(pids) > 1 else turn}: {several(said)}",
         evidence=tuple(said),
         advice=("Give each thread a process group of its own (dist.new_group), or let one thread do all collectives.",),
         certainty=Certainty.LIKELY,
