@@ -37,6 +37,8 @@ def message(case: Case, key: ThreadKey) -> Need | None:
     strangers = _strangers(case, objects, writes=writes)
     # What only strangers can bring was never for a relative to bring.
     dead = lost_relatives(case, key[0], certain=not ends) if mute and (ends or not strangers) else []
+    if ends and not writes and _was_read_by_ended(case, objects):
+        dead = [gone for gone in dead if gone.status]
     if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(case, key, pipe):
         why = f"the only other end of {pipe.id} is its own, so neither data nor their end can come"
         need = Nobody(why, (key[0],), Absent.OWN_END)
@@ -50,6 +52,16 @@ def message(case: Case, key: ThreadKey) -> Need | None:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return Need((Nobody(why, (key[0],)),), exact=True, words=words, evidence=evidence)
     return Need((Outside(_outside_words(objects)),), words=words, evidence=evidence)
+
+
+def _was_read_by_ended(case: Case, objects: list[KernelObject]) -> bool:
+    """The pipe of a queue from which those who ended took more than they put, as the ledgers of the living tell: they were its
+    readers, and what is missing was not theirs to bring.
+    """
+    names = {item.id for item in objects}
+    return any(
+        queue.object in names and queue.by_ended is not None and queue.by_ended < 0 for queue in case.snapshot.queues
+    )
 
 
 def _keeps_other_end(case: Case, key: ThreadKey, pipe: KernelObject) -> bool:
