@@ -346,7 +346,7 @@ class Graph:
         node = self.node(key)
         if node.need is None or (exact_only and not node.need.exact):
             return None
-        targets = (target for target in _threads(node) if target not in able)
+        targets = self._stuck_targets(key, able)
         first, second = next(targets, None), next(targets, None)
         return first if second is None or node.need.every else None
 

@@ -86,7 +86,9 @@ class Knot:
         """The threads that must move first; for the dead, nobody and the outside those who wait for them directly."""
         threads = tuple(root for root in self.closed.roots if isinstance(root, tuple))
         if threads:
-            return tuple(dict.fromkeys(map(self._answerable, threads)))
+            # A manager's thread waits for its client.
+            own = [key for key in threads if self.case.standing(key).kind is not Wait.OTHER_CLIENTS]
+            return tuple(dict.fromkeys(map(self._answerable, own or threads)))
         return tuple(
             key
             for key in self.closed.members

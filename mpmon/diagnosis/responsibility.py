@@ -23,11 +23,12 @@ from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, Nobody, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot, crashed
+from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import crashed_relatives, forgotten_child, replaced
-from mpmon.diagnosis.waits import Wait, in_own_code
+from mpmon.diagnosis.waits import Context, Wait, context, in_own_code
 
 _LOCKS = frozenset({Wait.LOCK, Wait.THREAD_LOCK, Wait.FILE_LOCK})
 
@@ -197,10 +198,29 @@ def _holders_of_locks(knot: Knot) -> list[ThreadKey]:
 
 
 def unfinished_tasks(knot: Knot) -> list[ThreadKey]:
-    """In a cycle, those of the user's code that a library has called, where the others have called one."""
-    tasks = [key for key in knot.roots if knot.case.shape(key).runs]
-    clients = [key for key in knot.roots if key not in tasks and knot.case.shape(key).asks]
-    return tasks if knot.ending is Ending.CYCLE and len(tasks) + len(clients) == len(knot.roots) and clients else []
+    """In a cycle, those of the user's code that a library has called, where the others have called one; unless it is for a lock
+    or for room that the tasks wait.
+    """
+    tasks = [key for key in knot.roots if knot.case.shape(key).runs or _is_servant(knot, key)]
+    clients = [key for key in knot.roots if key not in tasks and _asks(knot, key)]
+    if knot.ending is not Ending.CYCLE or not clients or len(tasks) + len(clients) < len(knot.roots):
+        return []
+    needs = {key: need for key in tasks if (need := knot.graph.node(key).need)}
+    told = any(need.held or waits_for_room(knot.case, key) for key, need in needs.items())
+    return [] if told or "put" in client_calls(knot).values() else tasks
+
+
+_REQUESTS = frozenset({Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
+
+
+def _asks(knot: Knot, key: ThreadKey) -> bool:
+    return bool(knot.case.shape(key).asks) or knot.standing(key).kind in _REQUESTS
+
+
+def _is_servant(knot: Knot, key: ThreadKey) -> bool:
+    """It runs the user's code for another process."""
+    found = context(knot.case.stacks.get(key))
+    return found is not None and found[0] in (Context.DATALOADER_WORKER, Context.POOL_WORKER)
 
 
 def _helpers(knot: Knot, key: ThreadKey) -> list[ThreadKey]:
