@@ -131,6 +131,7 @@ WITHOUT_THE_DOOR = {
     "kernel/holdings.py": "descriptors of other processes, which have no path",
     "kernel/waited.py": "descriptors of other processes, which have no path",
     "aside/client.py": "the kernel's /proc",
+    "native/standing.py": "the kernel's /proc",
     "standstill.py": "the kernel's /proc",
     "aside/helper.py": "/dev/null",
     "file_servers.py": "descriptors of other processes, and mount points in their roots: their server is asked on purpose",
