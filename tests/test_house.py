@@ -126,6 +126,7 @@ WITHOUT_THE_DOOR = {
     "probes/rights.py": "the kernel's /proc",
     "probes/outsiders.py": "the kernel's /proc",
     "probes/cgroups.py": "the kernel's control groups",
+    "probes/native/standing.py": "the kernel's /proc",
     "probes/nvml/suspended.py": "the kernel's /sys",
     "probes/nvml/helper.py": "/dev/null, and whether the driver has devices",
     "probes/users.py": "/etc/passwd",

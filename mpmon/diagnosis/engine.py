@@ -172,15 +172,15 @@ def _hung(case: Case, graph: Graph, knots: list[Knot], findings: tuple[Finding, 
 
 
 def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot]) -> Diagnosis:
-    verdict, since, because = Verdict.HEALTHY, None, _healthy_words(case, goals)
+    verdict, since, because, hidden = Verdict.HEALTHY, None, _healthy_words(case, goals), ()
     slow = next((goal for goal in goals if _is_slow(case, graph, goal)), None)
     if case.history.watched_s < MIN_WATCH_S:
         verdict, because = (
             Verdict.UNKNOWN,
             f"observed for {case.history.watched_s:.1f} s only, which is too short to tell",
         )
-    elif hidden := _hidden_words(case, graph, goals):
-        verdict, because = Verdict.UNKNOWN, hidden
+    elif hidden := tuple(dict.fromkeys(key for goal in goals for key in graph.rests_on(goal))):
+        verdict, because = Verdict.UNKNOWN, _hidden_words(case, hidden[0][0])
     elif still := _has_only_stood(case, graph, goals, knots):
         verdict, (since, what) = Verdict.UNKNOWN, still
         because = f"{what}, and has stood still for {age(case.now - since)}: only a longer look (--for) tells whether it hangs"
@@ -192,15 +192,12 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot
         because = _slow_words(case, graph, slow)
     return Diagnosis(
         verdict=verdict, since=since, because=because, unchecked=_unchecked(case),
-        processes=process_views(case, graph, ()),
+        processes=process_views(case, graph, ()), hidden=hidden,
     )  # fmt: skip
 
 
-def _hidden_words(case: Case, graph: Graph, goals: list[ThreadKey]) -> str:
+def _hidden_words(case: Case, pid: int) -> str:
     """Why it cannot be said whether a goal will be reached: those it waits for stand still, and their frames cannot be read."""
-    pid = next((key[0] for goal in goals for key in graph.rests_on(goal)), None)
-    if pid is None:
-        return ""
     reasons = [f": {row.reason}" for row in case.snapshot.unknowns if row.table == "stacks" and row.pid == pid]
     return f"{case.role(pid).name} stands still in a lock, and its frames could not be read{''.join(reasons[:1])}"
 
@@ -249,7 +246,7 @@ def _finding(knot: Knot) -> Finding:
     suspects = claim.suspects if claim.suspects is not None else responsible(knot)
     found = Finding(
         cause=cause, certainty=_certainty(knot, claim), summary=_sentence(claim.summary, knot),
-        suspects=tuple(_with_end(knot.case, suspect) for suspect in suspects),
+        suspects=tuple(_with_line(knot, _with_end(knot.case, suspect)) for suspect in suspects),
         waiters=tuple(row for row in knot.waiters() if row.pid not in {suspect.pid for suspect in suspects}),
         chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)), advice=claim.advice,
         since=knot.since(), threads=claim.threads,
@@ -267,14 +264,25 @@ def _in_native_code(knot: Knot) -> tuple[str, ...]:
     keys = dict.fromkeys((*knot.roots[:1], *reversed(knot.closed.path)))
     facts = [(key, fact) for key in keys if (fact := knot.case.native_facts.get(key)) and fact.words]
     return tuple(
-        f"{knot.case.role(key[0]).name}, by its C and C++ frames: {fact.words}"
+        f"{_name(knot, key)}, by its C and C++ frames: {fact.words}"
         + ("" if fact.certain else ", as far as frames tell that were found by searching")
         for key, fact in facts[:MOST_IN_C]
     )
 
 
+def _name(knot: Knot, key: ThreadKey) -> str:
+    name = knot.case.role(key[0]).name
+    return name if key[0] == key[1] else f"{knot.case.thread_words(key)} of {name}"
+
+
 def _with_end(case: Case, suspect: Suspect) -> Suspect:
     return msgspec.structs.replace(suspect, end=death(case, suspect.pid).how) if suspect.dead else suspect
+
+
+def _with_line(knot: Knot, suspect: Suspect) -> Suspect:
+    """A native thread with the line from which its library was called."""
+    caller = knot.caller((suspect.pid, suspect.tid)) if suspect.tid is not None and suspect.frame is None else None
+    return msgspec.structs.replace(suspect, frame=knot.case.place(caller)) if caller else suspect
 
 
 def _claim(knot: Knot) -> tuple[str, Claim]:

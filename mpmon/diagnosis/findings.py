@@ -198,6 +198,8 @@ class Diagnosis(Row, frozen=True, kw_only=True, eq=False):
     processes: tuple[ProcessView, ...] = ()
     queue_parts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     """What queues were seen to be to a library, by their pipes: `loader result queue`."""
+    hidden: tuple[tuple[int, int], ...] = ()
+    """Threads, by pid and tid, that stand still in nobody knows what, and without which the verdict could be surer."""
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):

@@ -154,6 +154,10 @@ class Tables:
             found[row.pid].append(row)
         return found
 
+    def all_threads(self, pid: int) -> list[ThreadKey]:
+        """The threads of a process, of Python or not."""
+        return [(pid, row.tid) for row in self._threads_of.get(pid, ())]
+
     def natives(self, pid: int) -> list[ThreadKey]:
         """Its threads without Python frames."""
         return [(pid, row.tid) for row in self._threads_of.get(pid, ()) if (pid, row.tid) not in self.stacks]
@@ -171,6 +175,11 @@ class Tables:
         if stack and stack.thread_name:
             return stack.thread_name
         return "MainThread" if key[0] == key[1] else f"thread {key[1]}"
+
+    def thread_words(self, key: ThreadKey) -> str:
+        """The same in a sentence: `thread writer`, `thread 4711` where Python does not know it."""
+        name = self.thread_name(key)
+        return name if name == f"thread {key[1]}" else f"thread {name}"
 
     @cached_property
     def in_rpc(self) -> frozenset[int]:

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 LEAST_S = 1.0
 """A round has so long for thorough looks, also when the time for all is over: the last one tells who has not moved."""
 
+NATIVE_LOOKS = 2
+"""At frames of C in a round: at those that a hang rests on, and at those whom they wait for."""
+
 
 class Sampler:
     """Makes snapshots of one job."""
@@ -112,7 +115,7 @@ class Sampler:
         """All facts of this moment.
 
         `foresee` is asked which threads, by process, a hang would rest on: of those a second reader reads the stacks too, and
-        the frames of C and C++ are read.
+        the frames of C and C++ are read, and then those of whom they wait for.
         """
         now = self._now()
         for probe in self._side_probes:
@@ -133,9 +136,12 @@ class Sampler:
             snapshot = self._natives.add(snapshot, all_threads(snapshot.threads))
         if foresee is None:
             return snapshot
-        threads = foresee(snapshot)
-        snapshot = self._seconded(snapshot, threads)
-        return self._natives.add(snapshot, threads) if self._stacks == "auto" else snapshot
+        snapshot = self._seconded(snapshot, foresee(snapshot))
+        for _ in range(NATIVE_LOOKS if self._stacks == "auto" else 0):
+            before, snapshot = snapshot, self._natives.add(snapshot, foresee(snapshot))
+            if snapshot is before:
+                break
+        return snapshot
 
     def _seconded(self, snapshot: Snapshot, threads: Mapping[int, Collection[int]]) -> Snapshot:
         """With what a second reader says of the stacks of these threads, where nobody was asked for it yet."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from mpmon.model import NativeFrame, NativeStack
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.maps import areas
+from mpmon.probes.maps import layout
 from mpmon.probes.memory import Memory
 from mpmon.probes.native.climb import Climb, Climber, Step
 from mpmon.probes.native.effort import Effort
@@ -17,7 +17,7 @@ from mpmon.probes.native.machines import Machine, machine_of
 from mpmon.probes.native.names import names_of
 from mpmon.probes.native.outcomes import BOUNDED, MOVED, REFUSED
 from mpmon.probes.native.space import Code, Space
-from mpmon.probes.native.standing import NotStanding, counters, standing
+from mpmon.probes.native.standing import Counters, NotStanding, standing
 
 MOST_THREADS = 256
 """Of one process."""
@@ -37,7 +37,7 @@ def native_stacks(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tupl
     if machine is None:
         why = "mpmon does not understand the code of this kind of processor"
         return tuple(NativeStack(pid=pid, tid=tid, taken_at=now, end=REFUSED, why=why) for tid in tids)
-    with Memory(proc, pid) as memory, Space(proc, pid, memory, areas(proc, pid), machine) as space:
+    with Memory(proc, pid) as memory, Space(proc, pid, memory, layout(proc, pid), machine) as space:
         return _Look(proc, pid, space, machine, now).rows(tids)
 
 
@@ -68,11 +68,12 @@ class _Look:
     def _climb(self, tid: int) -> Climb:
         """Frames of one moment: the thread has not run from before the first word was read until after the last."""
         try:
-            for _ in range(ATTEMPTS):
-                before = counters(self._proc, self._pid, tid)
-                found = self._climber.climb(standing(self._proc, self._pid, tid))
-                if counters(self._proc, self._pid, tid) == before:
-                    return found
+            with Counters(self._proc, self._pid, tid) as counters:
+                for _ in range(ATTEMPTS):
+                    before = counters.now()
+                    found = self._climber.climb(standing(self._proc, self._pid, tid))
+                    if counters.now() == before:
+                        return found
         except NotStanding as problem:
             return Climb((), problem.end, problem.why)
         return Climb((), MOVED)
@@ -90,9 +91,10 @@ class _Names:
             code, start = self._place(step)
             if code and code.library and start is not None:
                 wanted.setdefault(code.library, set()).add(start)
+        found: set[str] = set()
         for library, starts in wanted.items():
             library.find_names(starts)
-        found = {name for library in wanted for name in library.image.names.values() if name}
+            found.update(name for start in starts if (name := library.image.names.get(start)))
         self._short = names_of(found)
 
     def _place(self, step: Step) -> tuple[Code | None, int | None]:
