@@ -5,6 +5,7 @@ members wait for one another, the kinds of their waits tell:
 
 - one waits for *room*, another, who alone could make it, for anything else: who could make room does not, and is responsible;
 - one waits in a *stream* that it was given at its start: whoever started it is;
+- some wait in a *barrier*, all others for the end of these: those others do not come to it, and are responsible;
 - one waits in a *task* that a library has called, another has asked that library: the task does not end, and is responsible;
 - one waits for an *item*, and a producer has ended: that one is;
 - one waits for a *lock*, its holder for anything else: the holder keeps what others need, and is responsible;
@@ -28,7 +29,7 @@ from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import crashed_relatives, forgotten_child, replaced
-from mpmon.diagnosis.waits import Context, Wait, context, in_own_code
+from mpmon.diagnosis.waits import ENDS, Context, Wait, context, in_barrier, in_own_code
 
 _LOCKS = frozenset({Wait.LOCK, Wait.THREAD_LOCK, Wait.FILE_LOCK})
 
@@ -65,7 +66,13 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(map(case.suspect, found.odd))
     if lost := _lost_producers(knot):
         return tuple(map(case.dead_suspect, lost))
-    found = _starters(knot) or _makers_of_room(knot) or _holders_of_locks(knot) or unfinished_tasks(knot)
+    found = (
+        absent_party(knot)
+        or _starters(knot)
+        or _makers_of_room(knot)
+        or _holders_of_locks(knot)
+        or unfinished_tasks(knot)
+    )
     return tuple(map(case.suspect, found or (knot.roots if knot.ending is Ending.CYCLE else knot.roots[:1])))
 
 
@@ -198,22 +205,33 @@ def _holders_of_locks(knot: Knot) -> list[ThreadKey]:
 
 
 def unfinished_tasks(knot: Knot) -> list[ThreadKey]:
-    """In a cycle, those of the user's code that a library has called, where the others have called one; unless it is for a lock
-    or for room that the tasks wait.
+    """Of those who wait for each other, those of the user's code that a library has called, where the others have called one;
+    unless it is for a lock or for room that the tasks wait.
     """
-    tasks = [key for key in knot.roots if knot.case.shape(key).runs or _is_servant(knot, key)]
-    clients = [key for key in knot.roots if key not in tasks and _asks(knot, key)]
-    if knot.ending is not Ending.CYCLE or not clients or len(tasks) + len(clients) < len(knot.roots):
+    among = knot.roots if knot.ending is Ending.CYCLE else knot.closed.core
+    tasks = [key for key in among if knot.case.shape(key).runs or _is_servant(knot, key)]
+    clients = [key for key in among if key not in tasks and is_client(knot, key)]
+    in_circle = knot.ending in (Ending.CYCLE, Ending.OPEN) and len(tasks) + len(clients) == len(among)
+    if not in_circle or not tasks or not clients:
         return []
     needs = {key: need for key in tasks if (need := knot.graph.node(key).need)}
     told = any(need.held or waits_for_room(knot.case, key) for key, need in needs.items())
     return [] if told or "put" in client_calls(knot).values() else tasks
 
 
+def absent_party(knot: Knot) -> list[ThreadKey]:
+    """Those who wait for the end of processes that wait for them in a barrier."""
+    inside = [key for key in knot.closed.core if in_barrier(knot.case.stacks.get(key))]
+    outside = [key for key in knot.closed.core if key not in inside]
+    stuck = knot.ending in (Ending.CYCLE, Ending.OPEN) and len({key[0] for key in knot.closed.core}) > 1
+    return outside if stuck and inside and all(knot.standing(key).kind in ENDS for key in outside) else []
+
+
 _REQUESTS = frozenset({Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
 
 
-def _asks(knot: Knot, key: ThreadKey) -> bool:
+def is_client(knot: Knot, key: ThreadKey) -> bool:
+    """It has called a library, and waits for what that brings."""
     return bool(knot.case.shape(key).asks) or knot.standing(key).kind in _REQUESTS
 
 

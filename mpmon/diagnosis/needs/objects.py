@@ -16,7 +16,7 @@ from mpmon.diagnosis.needs.dead import lost_relatives
 from mpmon.diagnosis.needs.ends import exits
 from mpmon.diagnosis.needs.threads import other_threads
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import Wait, in_barrier
 from mpmon.diagnosis.words import several
 from mpmon.model import KernelObject, SemaphoreUse
 from mpmon.numerals import numeral
@@ -279,6 +279,11 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         users = consumers or rest
         # What one that lives takes out is enough; the dead matter where nobody is left.
         dead = [] if consumers else dead
+    elif kind is Wait.PROCESS_EVENT:
+        # Those who are in the barrier have come: it is for others to come.
+        users = (
+            [pid for pid in users if not _is_in_barrier(case, pid, item)] if in_barrier(case.stacks.get(key)) else users
+        )
     elif kind is Wait.LOCK and uses:
         return _permits(case, item, uses, tuple(gone.pid for gone in dead), _busy(case, item, [key[0], *users]))
     targets = tuple(dict.fromkeys(_taker(case, pid, item) or _hand(case, pid) for pid in users if pid != key[0]))
@@ -290,6 +295,11 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         return Need((Nobody("no living process could release it", (key[0],), reason),), words=words)
     certain = [msgspec.structs.replace(gone, certain=True) for gone in dead] if not targets else dead
     return Need((*targets, *certain), words=words, evidence=evidence)
+
+
+def _is_in_barrier(case: Case, pid: int, item: KernelObject) -> bool:
+    row = case.blocked.get((pid, pid))
+    return row is not None and item.id in row.waits_on and in_barrier(case.stacks.get((pid, pid)))
 
 
 def _taker(case: Case, pid: int, item: KernelObject) -> ThreadKey | None:
