@@ -315,7 +315,8 @@ def _nearest_cause(knot: Knot) -> str:
     """What a symptom is called that no rule explains."""
     kinds = {Wait.QUEUE_GET: "queue-empty", Wait.PIPE_READ: "queue-empty", Wait.QUEUE_PUT: "queue-full",
              Wait.PIPE_WRITE: "pipe-full", Wait.LOCK: "lock-held", Wait.FUTEX: "lock-held", Wait.THREAD_LOCK: "lock-held",
-             Wait.PROCESS_EVENT: "item-lost", Wait.CONDITION: "thread-deadlock", Wait.THREAD_QUEUE: "thread-deadlock"}  # fmt: skip
+             Wait.PROCESS_EVENT: "item-lost", Wait.CONDITION: "thread-deadlock",
+             Wait.THREAD_QUEUE: "thread-deadlock"}  # fmt: skip
     return kinds.get(knot.standing().kind, "main-stuck" if knot.is_goal else "worker-stuck")
 
 

@@ -16,7 +16,7 @@ runs a script, `timeout`, `mpirun`, init.  The eldest Python below them is the m
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -57,6 +57,10 @@ class Role(Row, frozen=True, kw_only=True):
     """
     target_known: bool = True
     """`False` of a child of multiprocessing that was not seen to run its function: it has the name of its `Process`, or `?`."""
+    target: str | None = None
+    """The function that a child of multiprocessing runs."""
+    given: str | None = None
+    """The name of its `Process`, where its function is known as well."""
 
     @property
     def serves(self) -> bool:
@@ -104,7 +108,18 @@ def roles(
         role = _role(process, by_pid, rows, main, found, names=names, given=given, starters=starters)
         before = known.get(process.pid)
         found[process.pid] = before if before and _holds(before, role) else role
-    return {**found, **_numbered_ranks([row for row in processes if not row.ended], found, known)}
+    numbered = _numbered_ranks([row for row in processes if not row.ended], found, known)
+    return {**found, **_told_apart(found), **numbered}
+
+
+def _told_apart(found: Mapping[int, Role]) -> dict[int, Role]:
+    """Of several that run one function: with what the program calls each."""
+    count = Counter(role.name for role in found.values())
+    return {pid: _with_given(role) for pid, role in found.items() if role.given and count[role.name] > 1}
+
+
+def _with_given(role: Role) -> Role:
+    return msgspec.structs.replace(role, name=f"process {role.target} ({role.given})") if role.given else role
 
 
 def _numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role], known: Mapping[int, Role]) -> dict[int, Role]:
@@ -258,7 +273,7 @@ def is_python(process: Process) -> bool:
 
 
 def _holds(before: Role, now: Role) -> bool:
-    return before == now or _surer(before, now)
+    return before in (now, _with_given(now)) or _surer(before, now)
 
 
 def _surer(before: Role, now: Role) -> bool:
@@ -390,7 +405,10 @@ class _Reader:
             return Role(name="main", kind="main", parent=self.parent)
         target = target_of(self.frames)
         if target:
-            return Role(name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent)
+            return Role(
+                name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent, target=target,
+                given=self.given,
+            )  # fmt: skip
         if self._has_process_object() or self._spawned() or self._ended_fork() or self._forked():
             return named_process(self.given, self.parent, self._rank_of_parent())
         name = f"subprocess {called(self.process)}".rstrip()

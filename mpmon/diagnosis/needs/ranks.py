@@ -204,11 +204,16 @@ def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:
     """Who may yet become a rank: those that were started like this one, and who started them, while it runs on."""
     parent = case.processes[key[0]].ppid
     stack = case.stacks.get(key)
-    alike = f"process {target_of(own_frames(stack)) if stack else None}"
+    alike = target_of(own_frames(stack)) if stack else None
     children = [pid for pid in case.children.get(parent, ()) if case.is_alive(pid)]
-    found = [(pid, pid) for pid in children if (role := case.role(pid)).name == alike or not role.target_known]
+    found = [(pid, pid) for pid in children if _may_become_rank(case, pid, alike)]
     starts = parent in case.processes and case.standing((parent, parent)).kind is Wait.RUNNING
     return [*found, *([(parent, parent)] if starts else [])]
+
+
+def _may_become_rank(case: Case, pid: int, target: str | None) -> bool:
+    role = case.role(pid)
+    return not role.target_known or (target is not None and role.target == target)
 
 
 LOOPBACK = ("127.", "::1", "localhost")
