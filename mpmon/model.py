@@ -852,6 +852,8 @@ class Elsewhere(Row, frozen=True, kw_only=True):
     """The ranks of the process group of that, as ranges; empty where that is not known."""
     since: Moment | None = None
     """Since when the last of them stands; `None` where they move."""
+    like: int | None = None
+    """The number of a rank at hand that stands in the same way and so may stand for them; `None` where there is none."""
 
 
 class Snapshot(Row, frozen=True, kw_only=True, eq=False):
