@@ -826,6 +826,8 @@ class Node(Row, frozen=True, kw_only=True):
     """When its facts were read, by the clock of the snapshot; `None` where there are none."""
     offset_s: float = 0.0
     """How far its clock is ahead of that of the snapshot, as far as is known."""
+    later_s: float = 0.0
+    """By how much later than they were its moments are told, so that they lie beside those of the others."""
     cpu_count: int = 1
     problem: str | None = None
     """Why nothing is known of it at the moment: `does not answer`."""

@@ -6,7 +6,7 @@ What a field is a name of, its type in the model says (`Pid`, `Name`, `Moment`),
 - a pid or tid of host N gets N times `PIDS_OF_A_HOST` added, which its kernel cannot reach.  N counts the names of all
   hosts in order, those that do not answer too, so that a process keeps its number while hosts come and go;
 - a kernel object, control group or device gets `@host` behind it; one that is named by a pid has that renamed;
-- a moment is moved by how far the host's clock is ahead.
+- a moment is moved by how far the host's clock is ahead; ages stay what they are.
 
 A socket knows its two addresses.  "A to B" on one host and "B to A" on another are one connection, unless the same pair is
 there twice, as with private addresses of containers, or never leaves a host (loopback, link-local).
@@ -65,10 +65,16 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     offset_s: float = 0.0
     """How far its clock is ahead of the clock by which the joined snapshot tells moments, seconds. Each change makes all of
     its rows new, so it should not follow an estimate that trembles."""
+    later_s: float = 0.0
+    """By how much later than they were its moments are to be told: of a recording that is laid beside younger ones, seconds."""
     snapshot: Snapshot | None = None
     """`None` for one that belongs to the job and does not answer."""
     problem: str | None = None
     """Why it does not."""
+
+    def moment(self, moment: float) -> float:
+        """In the common time; one of the machine's own clock is given."""
+        return max(0.0, moment - self.offset_s + self.later_s) if self.offset_s or self.later_s else moment
 
 
 def join(parts: Sequence[Part]) -> Snapshot:
@@ -100,11 +106,10 @@ class Joiner:
             raise Unjoinable("no machine says anything")
         _check_apart(heard)
         tables: dict[str, Any] = {
-            table: tuple(row for host, part, of in heard for row in host.table(table, of, part.offset_s))
-            for table in TABLES
+            table: tuple(row for host, part, of in heard for row in host.table(table, of, part)) for table in TABLES
         }
-        taken_at = {host.number: max(0.0, of.taken_at - part.offset_s) for host, part, of in heard}
-        started_at = min(max(0.0, of.root_start_time - part.offset_s) for _, part, of in heard)
+        taken_at = {host.number: part.moment(of.taken_at) for host, part, of in heard}
+        started_at = min(part.moment(of.root_start_time) for _, part, of in heard)
         tables["objects"] = _with_peers(tables["objects"])
         tables["probes"] = tuple(_merged_reports((host.name, of) for host, _, of in heard))
         tables["nodes"] = tuple(_node(host, part, taken_at.get(host.number)) for host, part in self._placed(parts))
@@ -148,20 +153,22 @@ class _Host:
     def __init__(self, number: int, name: str) -> None:
         self.number = number
         self.name = name
-        self._offset_s = 0.0
+        self._part = Part(host=name)
         self._root_pid = 0
         self._tables: dict[str, tuple[tuple[Row, ...], tuple[Row, ...]]] = {}
 
-    def table(self, name: str, snapshot: Snapshot, offset_s: float) -> tuple[Row, ...]:
+    def table(self, name: str, snapshot: Snapshot, part: Part) -> tuple[Row, ...]:
         """The rows of a table in the names of the joined snapshot; rows that are the same objects stay so."""
         if name in _OF_ALL:
             return ()
-        if (offset_s, snapshot.root_pid) != (self._offset_s, self._root_pid):
-            self._tables, self._offset_s, self._root_pid = {}, offset_s, snapshot.root_pid
+        before = self._part
+        if (part.offset_s, part.later_s, snapshot.root_pid) != (before.offset_s, before.later_s, self._root_pid):
+            self._tables, self._root_pid = {}, snapshot.root_pid
+        self._part = part
         rows: tuple[Row, ...] = getattr(snapshot, name)
-        before, made = self._tables.get(name, ((), ()))
-        if not same_rows(rows, before):
-            known = {id(old): new for old, new in zip(before, made, strict=True)}
+        known_rows, made = self._tables.get(name, ((), ()))
+        if not same_rows(rows, known_rows):
+            known = {id(old): new for old, new in zip(known_rows, made, strict=True)}
             made = tuple(known.get(id(row)) or self._row(row) for row in rows)
             self._tables[name] = (rows, made)
         return made
@@ -197,8 +204,8 @@ class _Host:
         return number % _DEVICES + self.number * _DEVICES
 
     def moment(self, moment: float) -> float:
-        """By the common clock."""
-        return max(0.0, moment - self._offset_s) if self._offset_s else moment
+        """In the common time."""
+        return self._part.moment(moment)
 
 
 _OF_ALL = frozenset({"probes", "nodes", "elsewhere"})
@@ -292,8 +299,8 @@ MOST_NAMED = 4
 
 def _node(host: _Host, part: Part, taken_at: float | None) -> Node:
     cpus = part.snapshot.cpu_count if part.snapshot else 1
-    return Node(host=host.name, number=host.number, taken_at=taken_at, offset_s=part.offset_s, cpu_count=cpus,
-                problem=part.problem)  # fmt: skip
+    return Node(host=host.name, number=host.number, taken_at=taken_at, offset_s=part.offset_s, later_s=part.later_s,
+                cpu_count=cpus, problem=part.problem)  # fmt: skip
 
 
 def _merged_reports(heard: Iterable[tuple[str, Snapshot]]) -> Iterator[ProbeReport]:
@@ -329,10 +336,11 @@ def _id_of(row: KernelObject) -> str:
 
 _ENDS = re.compile(r"tcp (\S+):(\d+) to (\S+):(\d+)")
 
-_Address = tuple[str, str]
+Address = tuple[str, str]
+"""Of one end of a connection: IP address and port."""
 
 
-def ends(item: KernelObject) -> tuple[_Address, _Address] | None:
+def ends(item: KernelObject) -> tuple[Address, Address] | None:
     """Near and far address and port of a TCP connection that may lead to another machine; `None` of all other objects."""
     found = _ENDS.fullmatch(item.path or "") if item.kind == "socket" and not item.listens else None
     near, far = (_address(found[1]), _address(found[3])) if found else (None, None)
@@ -354,7 +362,7 @@ def _address(text: str) -> str | None:
 
 def pairs(objects: Iterable[KernelObject]) -> Iterator[tuple[KernelObject, KernelObject]]:
     """The connections of which both ends are among sockets of different machines: each end is there once."""
-    found: dict[tuple[_Address, _Address], list[KernelObject]] = defaultdict(list)
+    found: dict[tuple[Address, Address], list[KernelObject]] = defaultdict(list)
     for item in objects:
         if item.peer is None and (both := ends(item)):
             found[both].append(item)
