@@ -310,7 +310,11 @@ def _merged_reports(heard: Iterable[tuple[str, Snapshot]]) -> Iterator[ProbeRepo
         for row in snapshot.probes:
             found[row.name].append((host, row))
     for name, rows in found.items():
-        problem = next((f"{host}: {row.problem}" for host, row in rows if row.problem), None)
+        said = {row.problem: host for host, row in rows if row.problem and not row.ok} or {
+            row.problem: host for host, row in rows if row.problem
+        }
+        first, host = next(iter(said.items()), (None, ""))
+        problem = f"{host}: {first}" if len(said) > 1 else first
         yield ProbeReport(name=name, ok=all(row.ok for _, row in rows), seconds=max(row.seconds for _, row in rows),
                           problem=problem)  # fmt: skip
 
