@@ -62,7 +62,8 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
         "pid", nargs="?", type=pid, metavar="PID", help="any process of the job; its launcher shows all"
     )
     parser.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
-    parser.add_argument("--replay", metavar="FILE", help="play a recording in place of a PID")
+    parser.add_argument("--replay", metavar="FILE", nargs="+",
+                        help="play a recording in place of a PID; several, one of each machine of a job, as one")  # fmt: skip
 
 
 def add_watching(parser: argparse.ArgumentParser) -> None:

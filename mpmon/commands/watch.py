@@ -1,4 +1,4 @@
-"""`mpmon PID`, `mpmon` and `mpmon --replay FILE`: arguments to a source and a sink."""
+"""`mpmon PID`, `mpmon` and `mpmon --replay FILE ...`: arguments to a source and a sink."""
 
 from __future__ import annotations
 
@@ -96,4 +96,4 @@ def _replay(given: Namespace) -> int:
     if given.record is not None:
         raise UsageError("--record and --replay do not go together.", "Copy the file.")
     sink = show.sink(given)
-    return show.show(given, ReplayWatch(Path(given.replay), at_once=sink != "screen"), sink)
+    return show.show(given, ReplayWatch(*map(Path, given.replay), at_once=sink != "screen"), sink)

@@ -18,6 +18,7 @@ from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, standing
+from mpmon.diagnosis.world import World
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
@@ -45,6 +46,11 @@ class Case(Tables):
     def numbers(self) -> Numbers:
         """What the Flight Recorders of the ranks say."""
         return Numbers(self, self.standing)
+
+    @cached_property
+    def world(self) -> World:
+        """Which ranks of the job are not at hand."""
+        return World(self)
 
     @cached_property
     def gpus(self) -> Gpus:

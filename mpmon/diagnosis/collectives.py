@@ -231,7 +231,7 @@ def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> tuple[Thread
     def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, int]:
         name, keys = item
         rank = min((knot.case.role(key[0]).rank or 0 for key in keys), default=0)
-        return len(keys), name == BACKWARD, name not in BARRIERS, rank
+        return sum(knot.case.world.weight(key[0]) for key in keys), name == BACKWARD, name not in BARRIERS, rank
 
     return tuple(min(groups.items(), key=oddness)[1])
 

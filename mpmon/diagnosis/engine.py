@@ -21,6 +21,7 @@ from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Unc
 from mpmon.diagnosis.gaps import hides_call, rests_on_facts, unchecked
 from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Status
 from mpmon.diagnosis.history import History, ThreadKey
+from mpmon.diagnosis.hosts import told
 from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import BUSY, Motion
@@ -69,7 +70,8 @@ def diagnose(history: History, memory: Memory | None = None) -> Diagnosis:
     memory = memory or Memory()
     memory.turn()
     case = Case(history, snapshot, memory)
-    return msgspec.structs.replace(_judged(case), remarks=remarks(case), queue_parts=history.queue_parts)
+    found = msgspec.structs.replace(_judged(case), remarks=remarks(case), queue_parts=history.queue_parts)
+    return told(found, snapshot)
 
 
 def _judged(case: Case) -> Diagnosis:

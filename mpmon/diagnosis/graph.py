@@ -89,9 +89,11 @@ class Nobody(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outside(msgspec.Struct, frozen=True, gc=False):
-    """Somebody who is not of this job: another machine, a person."""
+    """Somebody who is not at hand: another machine, a person."""
 
     who: str
+    of_job: bool = False
+    """They are ranks of the job, so that they could tell what keeps them."""
 
 
 Target = ThreadKey | Gone | Nobody | Outside

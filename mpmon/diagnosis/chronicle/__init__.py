@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mpmon.diagnosis.chronicle.changes import CHANGES, Round
 from mpmon.diagnosis.chronicle.lives import Lives
 from mpmon.diagnosis.findings import Diagnosis, Event
+from mpmon.diagnosis.hosts import told_event
 from mpmon.model import NOT_PYTHON, ProbeReport, Snapshot
 
 LONGEST = 500
@@ -59,14 +60,16 @@ class Chronicle:
         new._told |= {name: row.problem for name, row in new._complaints.items() if row.lasts(snapshot.taken_at)}
         probes = self._of_probes(new._told, snapshot.taken_at)
         happened = [*self._beginning(snapshot), *came_and_went, *self._changes(new._before), *probes]
-        new.log = (*self.log, *happened)[-LONGEST:] if happened else self.log
+        events = (told_event(event, snapshot) for event in happened)
+        new.log = (*self.log, *events)[-LONGEST:] if happened else self.log
         return new
 
     def _beginning(self, snapshot: Snapshot) -> list[Event]:
         if self._before is not None:
             return []
         count = len(snapshot.processes)
-        said = f"mpmon watches pid {snapshot.root_pid}: {count} process{'' if count == 1 else 'es'}"
+        what = f"a job on {snapshot.host}" if snapshot.nodes else f"pid {snapshot.root_pid}"
+        said = f"mpmon watches {what}: {count} process{'' if count == 1 else 'es'}"
         return [Event(at=snapshot.taken_at, kind="watch", summary=said, pids=(snapshot.root_pid,))]
 
     def _changes(self, now: Round) -> list[Event]:
