@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mpmon.probes.files import Proc
     from mpmon.probes.flight_recorder import FlightRecorder
+    from mpmon.session.clock import LiveClock
     from mpmon.session.recording import Recorder
     from mpmon.session.sampler import Sampler
     from mpmon.session.watch import LiveWatch
@@ -60,7 +61,7 @@ def extras(given: Namespace) -> Generator[Extras, None, None]:
     flight_recorder: FlightRecorder | None = None
     try:
         flight_recorder = _flight_recorder(given.flight_recorder, proc) if given.flight_recorder else None
-        recorder = _recorder(given.record) if given.record is not None else None
+        recorder = new_recorder(given.record) if given.record is not None else None
         yield Extras(proc, recorder, flight_recorder)
     finally:
         if proc.aside:
@@ -102,7 +103,8 @@ def _flight_recorder(sources: list[str], proc: Proc) -> FlightRecorder:
     return flight_recorder.FlightRecorder(flight_recorder.sources(sources, proc))
 
 
-def _recorder(name: str) -> Recorder:
+def new_recorder(name: str) -> Recorder:
+    """That writes to a new file of this name."""
     from pathlib import Path
 
     from mpmon.session.recording import Recorder
@@ -110,8 +112,8 @@ def _recorder(name: str) -> Recorder:
     return Recorder(Path(name))
 
 
-def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink) -> LiveWatch:
-    """The looks at the job under a pid."""
+def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink, clock: LiveClock | None = None) -> LiveWatch:
+    """The looks at the job under a pid, whose moments the clock tells."""
     from mpmon.reel import Reel
     from mpmon.session.watch import LiveWatch
 
@@ -119,7 +121,7 @@ def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink) -> LiveWat
         return _sampler(given, pid, found, now, eager=sink == "report")
 
     reel = Reel() if sink == "screen" else None
-    return LiveWatch(make_sampler, interval=given.interval, recorder=found.recorder, reel=reel)
+    return LiveWatch(make_sampler, interval=given.interval, recorder=found.recorder, reel=reel, clock=clock)
 
 
 def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float], *, eager: bool) -> Sampler:
