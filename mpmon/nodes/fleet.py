@@ -244,6 +244,14 @@ class Fleet:
         with self._changed:
             self._changed.notify_all()
 
+    def expel(self, name: str, problem: Trouble) -> None:
+        """Nothing of this node is of use."""
+        with self._changed:
+            for running in self._running:
+                for node in running.nodes:
+                    if node.name == name:
+                        self._out(running, node, problem)
+
     # The thread
 
     def _pump(self) -> None:
@@ -263,7 +271,7 @@ class Fleet:
 
     def _take(self, events: Iterable[tuple[selectors.SelectorKey, int]]) -> None:
         for key, _ in events:
-            if key.fileobj not in self._selector.get_map():  # ended by one of the events before
+            if key.fd not in self._selector.get_map():  # ended by one of the events before
                 continue
             if key.fileobj == self._woken:
                 with contextlib.suppress(BlockingIOError):
@@ -278,6 +286,7 @@ class Fleet:
                 continue
             if kind == "complaints":
                 running.said = (running.said + chunk)[-MOST_SAID:]
+                self._complained(running)
             if not chunk:
                 self._selector.unregister(key.fileobj)
                 if kind == "output":
@@ -367,13 +376,18 @@ class Fleet:
             process.kill()
             return None
 
+    def _complained(self, running: _Running) -> None:
+        """A task of many has ended, which its carrier tells at the end of all."""
+        for node in running.nodes if running.carrier.labelled else ():
+            said = "\n".join(_of_label(running.said, running.nodes.index(node)))
+            if node.state is State.COMING and (problem := self._transport.trouble(node.name, said)):
+                node.state, node.problem = State.OUT, problem
+
     def _complaint(self, running: _Running, node: _Node) -> Trouble | None:
         """What was said about a node, by its carrier or before its agent's first word."""
         said = running.said.decode("utf-8", "replace")
         if running.carrier.labelled:
-            label = running.nodes.index(node)
-            own = [line for line in said.splitlines() if (at := _LABEL.match(line.encode())) and int(at[1]) == label]
-            said = "\n".join(own) or said
+            said = "\n".join(_of_label(running.said, running.nodes.index(node))) or said
         said = "\n".join([*node.unpacker.remarks, said])
         words = last_line(said)[: wire.LONGEST_REMARK]
         return self._transport.trouble(node.name, said) or (Trouble(f"has no agent: {words}") if words else None)
@@ -555,6 +569,12 @@ def _read(descriptor: int) -> bytes | None:
         return None
     except OSError:
         return b""
+
+
+def _of_label(said: bytes, label: int) -> list[str]:
+    """The whole lines about one task."""
+    lines = said.split(b"\n")[:-1]
+    return [line.decode("utf-8", "replace") for line in lines if (at := _LABEL.match(line)) and int(at[1]) == label]
 
 
 def _same(one: _Node, other: _Node) -> bool:

@@ -18,6 +18,8 @@ from mpmon.model import ProbeReport, Snapshot
 from mpmon.nodes import wire
 from mpmon.nodes.fleet import CONNECT_S, LOST_S, ROUND_S, Fleet, NodeState, State
 from mpmon.nodes.here import BATCH
+from mpmon.nodes.join import Joiner, Part, Unjoinable
+from mpmon.nodes.transports import Trouble
 from mpmon.printable import in_bounds
 from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
@@ -59,6 +61,7 @@ class NodesWatch:
         self._wish = wish
         self._recorder = recorder
         self._tell = tell
+        self._joiner = Joiner()
         self._number = 0
         """Of the last question."""
         self._told: dict[str, str] = {}
@@ -115,7 +118,9 @@ class NodesWatch:
             whole = self._fleet.wait(self._is_answered, AGAIN_S)
             nodes = self._fleet.nodes()
             if (whole or self._clock.now() >= until) and any(_is_fresh(node, self._number) for node in nodes):
-                return self._joined(nodes, self._number)
+                if joined := self._joined(nodes, self._number):
+                    return joined
+                continue
             if not _any(nodes, State.HERE, State.LATE, State.LOST):
                 if not any(node.snapshot for node in nodes):
                     raise nobody(nodes)
@@ -130,13 +135,38 @@ class NodesWatch:
         fresh = [node for node in nodes if _is_fresh(node, self._number)]
         return bool(fresh) and all(node in fresh or node.state in away for node in nodes)
 
-    def _joined(self, nodes: list[NodeState], number: int) -> Snapshot:
+    def _joined(self, nodes: list[NodeState], number: int) -> Snapshot | None:
+        """What they say as one; `None` when none of them says what can be."""
         fresh = [node for node in nodes if _is_fresh(node, number)]
-        parts = [(node.name, node.offset_s, node.snapshot) for node in fresh if node.snapshot is not None]
         troubles = reports([node for node in nodes if node not in fresh])
         self._report(troubles)
-        (_, _, snapshot), *_ = parts
-        return msgspec.structs.replace(snapshot, probes=(*snapshot.probes, *troubles))
+        parts = [
+            *(Part(host=node.name, offset_s=node.offset_s, snapshot=node.snapshot) for node in fresh),
+            *(Part(host=row.name, problem=row.problem) for row in troubles),
+        ]
+        try:
+            joined = self._joiner.join(parts)
+        except Unjoinable as problem:
+            self._expel(parts, str(problem))
+            return None
+        return msgspec.structs.replace(joined, probes=(*joined.probes, *troubles))
+
+    def _expel(self, parts: list[Part], problem: str) -> None:
+        """Do without the nodes of which each alone says what cannot be.
+
+        Raises:
+            MpmonError: there are none, so that nobody knows which of them is wrong.
+        """
+        wrong: dict[str, str] = {}
+        for part in parts:
+            try:
+                Joiner().join([part]) if part.snapshot else None
+            except Unjoinable as of_one:
+                wrong[part.host] = str(of_one)
+        if not wrong:
+            raise CannotTell(f"what the nodes say does not go together: {problem}.", "Is a machine named twice?")
+        for name, said in wrong.items():
+            self._fleet.expel(name, Trouble(f"sends what cannot be: {said}"))
 
     def _report(self, troubles: tuple[ProbeReport, ...]) -> None:
         """Tell what is new, without the time since when, which always is."""
@@ -232,8 +262,8 @@ def reports(nodes: list[NodeState]) -> tuple[ProbeReport, ...]:
     found: list[ProbeReport] = []
     for node in nodes:
         problem = f"{node.name} {node.problem.reason}" if node.problem else f"{node.name} has not answered"
-        silent = f", silent for {node.silent_s:.0f} s" if node.silent_s >= LOST_S else ""
-        found.append(ProbeReport(name=f"node {node.name}", ok=False, seconds=0.0, problem=f"{problem}{silent}"))
+        silent = f", silent for {node.silent_s:.0f} s" if node.state is State.LOST and node.silent_s >= LOST_S else ""
+        found.append(ProbeReport(name=node.name, ok=False, seconds=0.0, problem=f"{problem}{silent}"))
     return tuple(found)
 
 

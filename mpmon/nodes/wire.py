@@ -61,7 +61,8 @@ LONGEST_REMARK = 200
 
 _FRAME = re.compile(rb"%s(\d{1,4}) (\d{1,9}) (\d{1,5}) (\d{1,5}) ([0-9a-f]{8}) ([A-Za-z0-9+/=]{4,800})\s*\Z" % MARK)
 
-_OTHER = re.compile(rb"%s(\d{1,4}) \d" % MARK)
+_OTHER = re.compile(rb"%s(\d{1,4})\b" % MARK)
+"""What the frames of all versions begin with."""
 
 LEASE_S = 30.0
 """An agent that hears nothing for so long ends: a container's runtime may keep it when its carrier has died."""
@@ -315,20 +316,24 @@ class Clocks:
     """How far the clock of another machine is ahead of ours.
 
     Its time was read between our question and its answer, so it belongs to the middle, give or take half of the time between.
-    The quickest of the last exchanges tells best.
+    The quickest of the last exchanges tells best.  What was told stays until that knows better: whoever moves moments by it makes
+    all of them new.
     """
 
     KEPT = 8
 
+    TREMBLE_S = 0.02
+    """Not worth a change."""
+
     def __init__(self) -> None:
         self._exchanges: deque[tuple[float, float]] = deque(maxlen=self.KEPT)
         """How long it took, and what it says."""
+        self.offset_s: float | None = None
+        """Theirs minus ours; `None` before the first exchange."""
 
     def add(self, asked: float, theirs: float, answered: float) -> None:
         """One exchange, by our clock, theirs, and ours again; seconds."""
         self._exchanges.append((answered - asked, theirs - (asked + answered) / 2))
-
-    @property
-    def offset_s(self) -> float | None:
-        """Theirs minus ours; `None` before the first exchange."""
-        return min(self._exchanges)[1] if self._exchanges else None
+        took, offset_s = min(self._exchanges)
+        if self.offset_s is None or abs(offset_s - self.offset_s) > max(took / 2, self.TREMBLE_S):
+            self.offset_s = offset_s

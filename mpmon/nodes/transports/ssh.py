@@ -23,6 +23,9 @@ OPTIONS = (
 )  # fmt: skip
 """Nobody is asked for a password, and a connection that is cut is noticed after 10 to 15 s."""
 
+_SET = re.compile(r"[][]|(?:^|[,\s])@")
+"""What only ClusterShell can read."""
+
 _COMPLAINTS = (
     ("Host key verification failed|host key is known", "has a host key that is not known here", "Check it once: ssh {node}"),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "has another host key than before", "Check why: ssh {node}"),
@@ -77,7 +80,7 @@ def names_of(spec: str) -> tuple[str, ...]:
     try:
         found = _expanded(spec)
     except ImportError as problem:
-        if any(mark in spec for mark in "[]@"):
+        if _SET.search(spec):
             raise UsageError(
                 "sets of nodes in brackets and groups need the package ClusterShell.",
                 "Install it: pip install 'mpmon[ssh]', or name each node: n1,n2",
