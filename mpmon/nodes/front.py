@@ -84,7 +84,7 @@ class NodesWatch:
                 observation = observer.see(snapshot)
                 self.reel.add(observation)
                 yield observation
-                if not any(not process.ended for process in snapshot.processes):
+                if not _any(self._fleet.nodes(), State.COMING, State.HERE, State.LATE, State.LOST):
                     return
                 self._clock.wait(began + self._wish.interval - self._clock.now())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 from mpmon.jobs import running_jobs
 from mpmon.nodes.wire import JobHere
@@ -35,7 +36,10 @@ def job_of(pid: int) -> tuple[JobHere, ...]:
 
 
 def jobs_here() -> tuple[JobHere, ...]:
-    """All that look like PyTorch or multiprocessing, each with the rendezvous of its ranks."""
+    """All that look like PyTorch or multiprocessing, each with the rendezvous of its ranks.
+
+    Ranks that a shell or mpirun(1) started look like a job each; what they meet at makes them one.
+    """
     roots = [job.root_pid for job in running_jobs()]
     return persistently(lambda: _jobs_below(Machine(), roots))
 
@@ -44,7 +48,7 @@ def slurm_steps(job: str, step: str = "") -> tuple[JobHere, ...]:
     """Those of a Slurm job that have processes here, or the named one of them; never the one this agent is of.
 
     Slurm's own variables tell, as srun(1) sets them for each task, which needs no more rights than looking at the task does.
-    What all tasks of a step have as a parent is its slurmstepd; of a single task it is the root itself.
+    What all tasks of a step are below is its slurmstepd.
     """
     return persistently(lambda: _steps(Machine(), job, step))
 
@@ -58,8 +62,12 @@ def _jobs_below(machine: Machine, roots: list[int]) -> tuple[JobHere, ...]:
     below: dict[int, list[Candidate]] = {}
     for process in machine.processes():
         below.setdefault(process.ppid, []).append(process)
-    found = [process for pid in roots if (process := machine.process(pid))]
-    return tuple(_job(machine, process, _rendezvous(below, process)) for process in found)
+    found: dict[str, list[Candidate]] = {}
+    for process in filter(None, map(machine.process, roots)):
+        found.setdefault(_rendezvous(below, process), []).append(process)
+    unnamed = found.pop("", [])
+    named = [_job(machine, _top(machine, members), key) for key, members in found.items()]
+    return (*named, *(_job(machine, process, "") for process in unnamed))
 
 
 def _steps(machine: Machine, job: str, step: str) -> tuple[JobHere, ...]:
@@ -84,12 +92,12 @@ def _members(machine: Machine, job: str) -> dict[str, list[Candidate]]:
 
 
 def _top(machine: Machine, members: list[Candidate]) -> Candidate:
-    """The one process above which all of these are: the parent that most of the topmost have, or the only one of them."""
+    """The lowest process at or above which most of these are; one of them may have been left to init by a launcher that ended."""
     pids = {process.pid for process in members}
     tops = [process for process in members if process.ppid not in pids]
-    parents = [process.ppid for process in tops]
-    above = machine.process(max(parents, key=parents.count)) if len(tops) > 1 else None
-    return above if above and above.pid > 1 else tops[0]
+    above = Counter(pid for process in tops for pid in machine.ancestors(process.pid))
+    most = [process for process in map(machine.process, above) if process and 2 * above[process.pid] > len(tops)]
+    return max(most, key=lambda process: len(machine.ancestors(process.pid)))
 
 
 def _job(machine: Machine, root: Candidate, key: str) -> JobHere:

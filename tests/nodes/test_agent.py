@@ -175,3 +175,25 @@ def test_a_step_of_slurm_is_known_by_its_variables() -> None:
         assert here.slurm_steps("421") == ()
     os.close(ready)
     os.close(says)
+
+
+def test_ranks_that_a_shell_has_started_are_one_job() -> None:
+    """By where they meet; each for itself would be a job, and of one job only one rank would be looked at."""
+    code = (
+        "import multiprocessing as m, os, sys, time\n"
+        "m.get_context('spawn').Process(target=time.sleep, args=(1000,), daemon=True).start()\n"
+        "os.write(1, b'x'); sys.stdin.read()"
+    )
+    names = "MASTER_PORT=29777 WORLD_SIZE=4"
+    ranks = " ".join(f'{names} RANK={rank} "$0" -c "$1" <&3 & ' for rank in (0, 1))
+    with subprocess.Popen(
+        ["bash", "-c", f"exec 3<&0; {ranks} wait", sys.executable, code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as shell:  # fmt: skip
+        assert shell.stdout
+        told = b""
+        while len(told) < 2:
+            told += shell.stdout.read(2)
+        (found,) = [job for job in here.jobs_here() if job.key == "MASTER_PORT=29777 WORLD_SIZE=4"]
+
+        assert found.root == shell.pid
+        assert found.processes >= 5
