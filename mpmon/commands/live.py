@@ -57,21 +57,36 @@ def extras(given: Namespace) -> Generator[Extras, None, None]:
     """
     check_machine()
     proc = _proc()
-    recorder: Recorder | None = None
     flight_recorder: FlightRecorder | None = None
     try:
         flight_recorder = _flight_recorder(given.flight_recorder, proc) if given.flight_recorder else None
-        recorder = new_recorder(given.record) if given.record is not None else None
-        yield Extras(proc, recorder, flight_recorder)
+        with recording(given) as recorder:
+            yield Extras(proc, recorder, flight_recorder)
     finally:
         if proc.aside:
             proc.aside.close()
         if flight_recorder:
             flight_recorder.close()
-        if recorder:
-            recorder.close()
-            if recorder.problem:
-                tell(f"the end of the recording {given.record} is missing: {recorder.problem}.")
+
+
+@contextmanager
+def recording(given: Namespace) -> Generator[Recorder | None, None, None]:
+    """Who writes the file of --record, if one was named.
+
+    Raises:
+        UsageError: it cannot be made.
+        Silent: its file system does not answer.
+    """
+    if given.record is None:
+        yield None
+        return
+    recorder = _recorder(given.record)
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+        if recorder.problem:
+            tell(f"the end of the recording {given.record} is missing: {recorder.problem}.")
 
 
 def _proc() -> Proc:
@@ -103,8 +118,7 @@ def _flight_recorder(sources: list[str], proc: Proc) -> FlightRecorder:
     return flight_recorder.FlightRecorder(flight_recorder.sources(sources, proc))
 
 
-def new_recorder(name: str) -> Recorder:
-    """That writes to a new file of this name."""
+def _recorder(name: str) -> Recorder:
     from pathlib import Path
 
     from mpmon.session.recording import Recorder

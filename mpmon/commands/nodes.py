@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 from mpmon.commands import live, show
 from mpmon.errors import UsageError, tell
 
@@ -27,7 +25,7 @@ def watch(given: Namespace) -> int:
     sink = show.sink(given)
     wish = Watch(interval=given.interval, stacks=given.stacks, seconds=given.seconds, eager=sink == "report")
     found = transport(given)
-    with live.new_recorder(given.record) if given.record is not None else nullcontext() as recorder:
+    with live.recording(given) as recorder:
         watched = NodesWatch(
             found, wish, recorder=recorder, reel=Reel() if sink == "screen" else None,
             tell=None if sink == "screen" else tell,

@@ -341,7 +341,9 @@ class Fleet:
             if node.state is State.COMING:
                 node.state = State.LOST
                 node.problem = self._complaint(running, node) or Trouble(f"has not answered within {CONNECT_S:.0f} s")
-        if running.process:
+        if running.process and self._now() - running.started_at > CONNECT_S + END_S:
+            running.process.kill()
+        elif running.process:
             running.process.terminate()
 
     def _ended(self, running: _Running) -> None:

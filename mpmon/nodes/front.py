@@ -121,11 +121,20 @@ class NodesWatch:
                 if joined := self._joined(nodes, self._number):
                     return joined
                 continue
-            if not _any(nodes, State.HERE, State.LATE, State.LOST):
-                if not any(node.snapshot for node in nodes):
-                    raise nobody(nodes)
+            is_over = self._is_over(nodes, until)
+            if is_over and not any(node.snapshot for node in nodes):
+                raise nobody(nodes)
+            if not _any(nodes, State.HERE, State.LATE):
+                self._report(reports(nodes))
+            if is_over:
                 return None
         return None
+
+    def _is_over(self, nodes: list[NodeState], until: float) -> bool:
+        """Nothing more will be said; for one report, not soon enough."""
+        if not _any(nodes, State.HERE, State.LATE, State.LOST):
+            return True
+        return self._wish.eager and (not _any(nodes, State.HERE, State.LATE) or self._clock.now() >= until)
 
     def _is_answered(self, nodes: list[NodeState]) -> bool:
         """Nobody is waited for any more."""

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 
-from mpmon.nodes.wire import Hello, frames
+from mpmon import __version__
+from mpmon.nodes.wire import Hello, JobHere, frames
 
 CUT = 1024
 
@@ -39,6 +40,9 @@ def be_node(name: str, words: list[str]) -> None:
     if name == "old":
         os.write(1, b"".join(frames(1, Hello(version="0.0.1", host=name))))
         sys.stdin.read()
+        return
+    if name == "brief":
+        os.write(1, b"".join(frames(1, Hello(version=__version__, host=name, jobs=(JobHere(root=7),)))))
         return
     if name == "newer":
         os.write(1, b"@mpmon.nodes/2 hello\n")

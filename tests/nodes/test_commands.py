@@ -110,6 +110,7 @@ def test_one_task_of_a_step_without_mpmon(tmp_path: Path, agent: str, job: Progr
         (["--nodes", "bare"], "", 4, "bare has no mpmon. Install it there, or say where it is: --agent PATH."),
         (["--nodes", "dead,strange"], "", 4, ("dead cannot be reached; strange: not reached either. "
          "Look after it, or leave it out of --nodes.")),
+        (["--nodes", "brief"], "", 4, "brief has no agent any more (status 0)."),
         (["--nodes", ""], "", 2, "--nodes names no node. For example: --nodes 'n[1-4]'."),
         (["--nodes", "-oProxyCommand=x"], "", 2, None),
         (["--nodes=-oProxyCommand=x"], "", 2, "-oProxyCommand=x is not the name of a machine. For example: --nodes 'n[1-4]'."),
