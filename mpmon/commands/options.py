@@ -49,6 +49,7 @@ def program() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
     add_subject(parser)
+    add_nodes(parser)
     parser.add_argument("-V", "--version", action="version", version=f"mpmon {__version__}")
     add_watching(parser)
     return parser
@@ -68,20 +69,6 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
     parser.add_argument("--replay", metavar="FILE", help="play a recording in place of a PID")
-    add_nodes(parser)
-
-
-def add_nodes(parser: argparse.ArgumentParser) -> None:
-    """A job on many nodes in place of a PID."""
-    nodes = parser.add_argument_group("one job on many nodes")
-    nodes.add_argument("--slurm", metavar="JOB", help="a Slurm job, or a step of it: 7, 7.0")
-    nodes.add_argument("--nodes", metavar="NAMES", help="machines that ssh reaches: 'n[1-64,70]', n1,n2, @group")
-    nodes.add_argument("--pods", metavar="SELECTOR", help="pods of Kubernetes: job-name=train")
-    nodes.add_argument("-n", "--namespace", metavar="NAME", help="that of the pods")
-    nodes.add_argument("-c", "--container", metavar="NAME", help="that in the pods")
-    nodes.add_argument(
-        "--agent", metavar="PATH", help="the mpmon of the nodes, where it is not this one or on the PATH"
-    )
 
 
 def add_watching(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +82,19 @@ def add_watching(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plain", action="store_true", help="a line for whatever happens: for logs and screen readers")
     add_recording(parser)
     add_settings(parser)
+
+
+def add_nodes(parser: argparse.ArgumentParser) -> None:
+    """A job on many nodes in place of a PID."""
+    nodes = parser.add_argument_group("one job on many nodes")
+    nodes.add_argument("--slurm", metavar="JOB", help="a Slurm job, or a step of it: 7, 7.0")
+    nodes.add_argument("--nodes", metavar="NAMES", help="machines that ssh reaches: 'n[1-64,70]', n1,n2, @group")
+    nodes.add_argument("--pods", metavar="SELECTOR", help="pods of Kubernetes: job-name=train")
+    nodes.add_argument("-n", "--namespace", metavar="NAME", help="that of the pods")
+    nodes.add_argument("-c", "--container", metavar="NAME", help="that in the pods")
+    nodes.add_argument(
+        "--agent", metavar="PATH", help="the mpmon of the nodes, where it is not this one or on the PATH"
+    )
 
 
 def add_recording(parser: argparse.ArgumentParser) -> None:
