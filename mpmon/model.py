@@ -156,6 +156,8 @@ class Blocked(Row, frozen=True, kw_only=True):
     """Ids of the `KernelObject`s or `process:PID` it waits for; any one of them may wake it."""
     writes: bool = False
     """It waits for room (a write), not for data."""
+    joins: Pid | None = None
+    """The thread whose end it waits for in C: pthread_join(3) expects the thread's number in the futex."""
 
 
 class KernelObject(Row, frozen=True, kw_only=True):

@@ -155,7 +155,7 @@ def _screen(given: Namespace, watch: Watch) -> int:
     from mpmon.tui.options import Options
     from mpmon.tui.run import run
 
-    send, environment = _reach() if watch.live else (None, None)
+    send, environment = _reach() if watch.is_here else (None, None)
     options = Options(
         ascii_only=_draws_ascii(given), color=_color(given.color), theme=given.theme, readonly=given.readonly,
         guest=given.readonly and in_browser(), interval=given.interval, export=text.render,

@@ -26,9 +26,6 @@ _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 _LOOKS_IN = frozenset({Wait.SLEEP, Wait.LAUNCHER, Wait.COLLECTIVE})
 """What one stands in that may run on and on and do nothing for others: a monitor, a launcher, a wait that burns a CPU."""
 
-_FUTEX_PRIVATE = 0x80
-"""linux/futex.h. For the end of a thread glibc waits in a shared futex, because the kernel wakes it (pthread_join_common.c)."""
-
 _SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
 """System calls that only a signal ends."""
 
@@ -117,12 +114,10 @@ class Case(Tables):
         return key not in self.stacks and fact is not None and fact.leaves
 
     def joined_thread(self, key: ThreadKey) -> ThreadKey | None:
-        """The thread whose end a thread waits for in C: pthread_join(3) expects the thread's number in the futex."""
+        """The thread whose end a thread waits for in C."""
         blocked = self.blocked.get(key)
-        if blocked is None or blocked.syscall != "futex" or len(blocked.args) < 3 or blocked.args[1] & _FUTEX_PRIVATE:
-            return None
-        joined = key[0], blocked.args[2]
-        return joined if joined != key and self.past(joined) else None
+        joined = (key[0], blocked.joins) if blocked and blocked.joins else None
+        return joined if joined and self.past(joined) else None
 
     def _own_threads_words(self, key: ThreadKey) -> str:
         """What it waits for where its frames of C show that no other process does it."""

@@ -9,6 +9,13 @@ that waits for ranks elsewhere looks the same whoever keeps them.  So facts are 
 - `digest`: what a machine of thousands says in some hundred bytes: classes of ranks that stand alike.
 - `choose`: whose facts are worth asking for, given the digests of all; the rest stands in the table `elsewhere`.
 
-These four are pure.  To people a process is a rank, a host and the pid it has there; the numbers that `join` gives it are
+These four are pure.  What brings the facts:
+
+- `wire`: the messages, framed so that nothing a carrier adds, tears, loses or repeats is taken for one.
+- `here`, `agent`: what runs on each machine (`mpmon agent --stdio`); it ends with whoever started it.
+- `transports`: which programs carry it (srun, ssh, kubectl), and what their complaints mean.
+- `fleet`, `front`: all agents together, as one watch.
+
+To people a process is a rank, a host and the pid it has there; the numbers that `join` gives it are
 keys of the tables, and nobody is shown them.
 """

@@ -67,6 +67,7 @@ class LiveWatch:
     """A live job, a round each `interval` seconds."""
 
     live = True
+    is_here = True
     speed = 1.0
     length: int | None = None
 
@@ -77,13 +78,14 @@ class LiveWatch:
         interval: float = 1.0,
         recorder: Recorder | None = None,
         reel: Reel | None = None,
+        clock: LiveClock | None = None,
     ) -> None:
         """`make_sampler` is handed the clock; without a `reel` there is nothing to look back at.
 
         Raises:
             CannotTell: there is no such process.
         """
-        self._clock = LiveClock()
+        self._clock = clock or LiveClock()
         self._reader = Reader()
         self._make_sampler = lambda: persistently(lambda: make_sampler(self._clock.now), self._reader)
         try:
@@ -176,6 +178,7 @@ class ReplayWatch:
     """A recording, or those of all machines of a job, at the speed it was made, or as fast as it can be read."""
 
     live = False
+    is_here = False
 
     def __init__(self, *paths: Path, at_once: bool = False) -> None:
         """`at_once` reads it as fast as possible, keeps nothing to look back at, and ends with the recording.

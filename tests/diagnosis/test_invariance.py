@@ -12,13 +12,13 @@ import pytest
 from mpmon.codec import TABLES
 from mpmon.diagnosis import History, diagnose
 from mpmon.diagnosis.findings import Diagnosis
-from mpmon.model import Blocked, Row, Snapshot
+from mpmon.model import Row, Snapshot
 from mpmon.session.recording import read_recording
 from tests.builders import blocked, process, thread
 from tests.hangs.expected import cases
 
 CASES = cases()
-NUMBERS = {"pid", "tid", "ppid", "pgid", "sid", "owner_tid", "tracer_pid", "by_tid", "child"}
+NUMBERS = {"pid", "tid", "ppid", "pgid", "sid", "owner_tid", "tracer_pid", "by_tid", "child", "joins"}
 FURTHER = 1_000_000
 _OF_A_PROCESS = re.compile(r"^(?!pipe|socket|semaphore|file|mount|device|terminal)(\w+):(\d+)(?=$|:)")
 
@@ -30,20 +30,15 @@ class Renumbered:
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[Row, Row]] = {}
-        self._tids: frozenset[int] = frozenset()
 
     def __call__(self, snapshot: Snapshot) -> Snapshot:
         """One round."""
-        self._tids = frozenset(row.tid for row in snapshot.threads)
         tables = {table: tuple(map(self._row, getattr(snapshot, table))) for table in TABLES}
         return msgspec.structs.replace(snapshot, root_pid=snapshot.root_pid + FURTHER, **tables)
 
     def _row(self, row: Row) -> Row:
         if id(row) not in self._rows:
             new = {name: self._value(name, getattr(row, name)) for name in row.__struct_fields__}
-            if isinstance(row, Blocked) and row.syscall == "futex" and row.args[2:3] and row.args[2] in self._tids:
-                # pthread_join(3) expects the number of the thread in the futex.
-                new["args"] = (*row.args[:2], row.args[2] + FURTHER, *row.args[3:])
             self._rows[id(row)] = (row, type(row)(**new))
         return self._rows[id(row)][1]
 

@@ -261,7 +261,7 @@ def with_helper(
     args = (0x70, operation, expects, 0, 0, 0)
     rows = [
         process(threads=2), thread(), thread(tid=HELPER), stack("main", "job.py:12 resize"),
-        blocked("futex", lock, ran_at=0.0, args=args), kernel_object(lock, owner_tid=owner),
+        blocked("futex", lock, ran_at=0.0, args=args, joins=HELPER if joins else None), kernel_object(lock, owner_tid=owner),
         blocked("futex", other, tid=HELPER, ran_at=0.0, args=(0x90, PRIVATE_BITSET, 0, 0, 0, 0)), kernel_object(other),
         native(*main),
     ]  # fmt: skip
