@@ -29,6 +29,7 @@ from mpmon.model import (
     PIDS_OF_A_HOST,
     AnyMoment,
     DeviceNumber,
+    Elsewhere,
     KernelObject,
     Moment,
     Name,
@@ -77,14 +78,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, moment - self.offset_s + self.later_s) if self.offset_s or self.later_s else moment
 
 
-def join(parts: Sequence[Part]) -> Snapshot:
-    """One snapshot of all machines of a job, in whatever order they are named. Facts that are older than the newest of them
-    are as old in it as they are.
+def join(parts: Sequence[Part], elsewhere: Sequence[Elsewhere] = ()) -> Snapshot:
+    """One snapshot of all machines of a job, in whatever order they are named, with what is known of ranks `elsewhere`. Facts
+    that are older than the newest of them are as old in it as they are.
 
     Raises:
         Unjoinable: no part has a snapshot, a pid is none that Linux gives, or two parts have the same processes.
     """
-    return Joiner().join(parts)
+    return Joiner().join(parts, elsewhere)
 
 
 class Joiner:
@@ -95,7 +96,7 @@ class Joiner:
         """By name, and how many parts of that name come before."""
         self._before: Snapshot | None = None
 
-    def join(self, parts: Sequence[Part]) -> Snapshot:
+    def join(self, parts: Sequence[Part], elsewhere: Sequence[Elsewhere] = ()) -> Snapshot:
         """The next round; parts of the same name come in the order of the round before.
 
         Raises:
@@ -112,6 +113,7 @@ class Joiner:
         started_at = min(part.moment(of.root_start_time) for _, part, of in heard)
         tables["objects"] = _with_peers(tables["objects"])
         tables["probes"] = tuple(_merged_reports((host.name, of) for host, _, of in heard))
+        tables["elsewhere"] = tuple(elsewhere)
         tables["nodes"] = tuple(_node(host, part, taken_at.get(host.number)) for host, part in self._placed(parts))
         if any(of.root for _, _, of in heard):
             tables["processes"] = (_root(started_at), *tables["processes"])
@@ -325,7 +327,8 @@ def _sharing(joined: Snapshot, before: Snapshot | None) -> Snapshot:
         return joined
     same = {table: kept(getattr(joined, table), getattr(before, table)) for table in TABLES}
     same["objects"] = shared_by(_id_of, joined.objects, before.objects)
-    same["probes"], same["nodes"] = shared(joined.probes, before.probes), shared(joined.nodes, before.nodes)
+    for table in _OF_ALL:
+        same[table] = shared(getattr(joined, table), getattr(before, table))
     same["processes"] = kept(
         shared(joined.processes[:1], before.processes[:1]) + joined.processes[1:], before.processes
     )

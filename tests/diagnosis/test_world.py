@@ -145,7 +145,10 @@ def test_where_all_look_at_this_machine_who_never_came_is_missed_here() -> None:
 
 def others(**more: object) -> Elsewhere:
     row = Elsewhere(
-        ranks=((4, 7),), hosts=1, does="waiting for all_reduce", place="train.py:45 in main", operation="all_reduce"
+        since=START - 60,
+        ranks=((4, 7),),
+        does="waiting for all_reduce in main() at train.py:45",
+        operation="all_reduce",
     )
     return msgspec.structs.replace(row, **more)
 
@@ -157,9 +160,15 @@ def test_ranks_elsewhere_that_are_in_the_same_collective_are_not_waited_for() ->
 
 
 def test_ranks_elsewhere_that_do_something_else_are_what_is_waited_for() -> None:
-    row = others(does="asleep in download() at job.py:3", place=None, operation=None)
+    row = others(does="asleep in download() at job.py:3", operation=None)
     finding = only(said(*(rank(number) for number in range(4)), elsewhere=(row,)))
-    assert finding.summary == "ranks 0-3 wait for ranks 4-7 on 1 machine, asleep in download() at job.py:3"
+    assert finding.summary == "ranks 0-3 wait for ranks 4-7, asleep in download() at job.py:3"
+
+
+def test_who_waits_for_ranks_that_get_on_is_slow_at_most() -> None:
+    row = others(does="which get on", operation=None, since=None)
+    found = said(*(rank(number) for number in range(4)), elsewhere=(row,))
+    assert found.verdict is Verdict.SLOW
 
 
 def test_a_rank_stands_for_those_like_it() -> None:
