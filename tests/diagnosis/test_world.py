@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Diagnosis, Finding, Verdict
 from mpmon.model import Awaited, Elsewhere, Node, Row
-from tests.builders import ROOT, START, blocked, process, snapshot, stack, thread, watched
+from mpmon.nodes.join import Part, join
+from tests.builders import ROOT, START, blocked, history, process, snapshot, stack, thread, watched
 
 FIRST = 4121
 TORCH = "torch/distributed/distributed_c10d.py"
@@ -200,3 +202,17 @@ def test_ranks_of_an_earlier_start_are_not_waited_for() -> None:
     late = (rank(number, "barrier", kept=of_start(number, 0)) for number in (2, 3))
     finding = said(*(rank(number, kept=of_start(number, 1)) for number in (0, 1)), *late).findings[0]
     assert finding.summary == "ranks 0-1 wait for ranks 2-3, which run on other machines"
+
+
+# Clocks
+
+
+def test_wrong_clocks_and_recordings_that_lie_apart_are_remarked() -> None:
+    rows = process(), thread()
+    skewed = Part(host="b", offset_s=3600.0, snapshot=snapshot(*rows, at=3600.0))
+    late = Part(host="c", later_s=60.0, snapshot=snapshot(*rows, at=-60.0))
+    found = diagnose(history(join([Part(host="a", snapshot=snapshot(*rows)), skewed, late])))
+    assert {row.topic: row.summary for row in found.remarks} == {
+        "clock-skew": "clocks of machines are wrong: b by 1 h ahead",
+        "recordings-apart": "the recordings were not made at the same time: that of c 1 min before the last one",
+    }
