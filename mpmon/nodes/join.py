@@ -40,6 +40,7 @@ from mpmon.model import (
     Row,
     Snapshot,
 )
+from mpmon.numerals import numeral
 from mpmon.rows import kept, same_rows, shared, shared_by
 
 ROOT_PID = 1
@@ -47,6 +48,9 @@ ROOT_PID = 1
 
 MOST_PID = 1 << 22
 """PID_MAX_LIMIT of linux/threads.h."""
+
+LAST_MOMENT = 253_370_764_799.0
+"""Of those that a calendar has: see `mpmon.model.Moment`."""
 
 _DEVICES = 1 << 40
 """Device numbers of one host; the kernel's have 32 bits (linux/kdev_t.h)."""
@@ -75,7 +79,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     def moment(self, moment: float) -> float:
         """In the common time; one of the machine's own clock is given."""
-        return max(0.0, moment - self.offset_s + self.later_s) if self.offset_s or self.later_s else moment
+        if not self.offset_s and not self.later_s:
+            return moment
+        return min(max(0.0, moment - self.offset_s + self.later_s), LAST_MOMENT)
 
 
 def join(parts: Sequence[Part], elsewhere: Sequence[Elsewhere] = ()) -> Snapshot:
@@ -198,8 +204,9 @@ class _Host:
             return name
         if kind not in _BY_PID:
             return f"{name}@{self.name}"
-        number, colon, address = rest.partition(":")
-        return f"{kind}:{self.pid(int(number))}{colon}{address}" if number.isdecimal() else name
+        digits, colon, address = rest.partition(":")
+        number = numeral(digits)
+        return name if number is None else f"{kind}:{self.pid(number)}{colon}{address}"
 
     def device(self, number: int) -> int:
         """Of the file systems that processes see."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.diagnosis.findings import Observation
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Observation, Suspect, Verdict
 from mpmon.diagnosis.gpus import ordinals
-from mpmon.diagnosis.hosts import Hosts
+from mpmon.diagnosis.hosts import Hosts, told
 from mpmon.model import PIDS_OF_A_HOST
 from mpmon.nodes.join import Part, join
 from mpmon.reports import document, notice, plain, text
@@ -113,3 +113,13 @@ def test_a_process_counts_the_gpus_of_its_own_machine() -> None:
         process(environment={}), thread(), gpu(0, uuid="GPU-7"), on_gpu(ROOT, 7),
     ))])  # fmt: skip
     assert {number.number for number in ordinals(whole).values()} == {0}
+
+
+def test_a_role_may_have_anything_in_its_name() -> None:
+    suspect = Suspect(pid=PIDS_OF_A_HOST + ROOT, role=r"subprocess a\1", tid=PIDS_OF_A_HOST + ROOT)
+    finding = Finding(
+        cause="straggler", certainty=Certainty.LIKELY, summary=rf"{suspect.role} sleeps", suspects=(suspect,)
+    )
+    whole = join([Part(host="a", snapshot=snapshot(process())), Part(host="b", snapshot=snapshot(process()))])
+    (said,) = told(Diagnosis(verdict=Verdict.HUNG, findings=(finding,)), whole).findings
+    assert said.summary == rf"{suspect.role} (pid {ROOT} on a) sleeps"
