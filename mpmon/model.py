@@ -846,12 +846,8 @@ class Elsewhere(Row, frozen=True, kw_only=True):
 
     ranks: tuple[tuple[int, int], ...]
     """Their numbers, as ranges: first and last."""
-    hosts: int = 0
-    """On how many machines they run; 0 where that is not known."""
-    does: str | None = None
-    """What all of them do, as in `ProcessView.does`; `None` where nobody answers for them."""
-    place: str | None = None
-    """The line at which they stand: `train.py:45 in main`."""
+    does: str
+    """What all of them do: `waiting for all_reduce in main() at train.py:49`."""
     operation: str | None = None
     """The collective they are in, as far as they are in one."""
     members: tuple[tuple[int, int], ...] = ()

@@ -31,6 +31,7 @@ examples:
   mpmon 4100 --once --json | jq .findings
   mpmon 4100 --record hang.jsonl.gz    keep the facts, look at them anywhere:
   mpmon --replay hang.jsonl.gz
+  mpmon --replay n1.gz n2.gz           recordings of all machines of a job, as one
 """
 
 

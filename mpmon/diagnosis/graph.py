@@ -94,6 +94,8 @@ class Outside(msgspec.Struct, frozen=True, gc=False):
     who: str
     of_job: bool = False
     """They are ranks of the job, so that they could tell what keeps them."""
+    moves: bool = False
+    """They are known to get on, so that they may yet do what is waited for."""
 
 
 Target = ThreadKey | Gone | Nobody | Outside
@@ -217,7 +219,10 @@ class Graph:
     def _satisfied(self, node: Node, able: set[ThreadKey]) -> bool:
         if node.status is not Status.WAITS or node.need is None or not node.need.targets:
             return False
-        ready = (isinstance(target, tuple) and target in able for target in node.need.targets)
+        ready = (
+            target in able if isinstance(target, tuple) else isinstance(target, Outside) and target.moves
+            for target in node.need.targets
+        )  # fmt: skip
         return all(ready) if node.need.every else any(ready)
 
     def _closed_from(

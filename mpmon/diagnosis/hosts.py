@@ -118,7 +118,8 @@ def _with_place(hosts: Hosts, summary: str, suspect: Suspect) -> str:
     of = "" if suspect.rank is None or suspect.role == f"rank {suspect.rank}" else f", of rank {suspect.rank}"
     # Of a dead process its role may not be known by a name of its own.
     role = re.compile(rf"\b{re.escape(suspect.role)}\b")
-    return role.sub(f"{suspect.role} (pid {suspect.pid}{of})", summary, count=1)
+    # What a job is called may have a backslash in it, which would mean something in a template.
+    return role.sub(lambda found: f"{found[0]} (pid {suspect.pid}{of})", summary, count=1)
 
 
 def _view(hosts: Hosts, row: ProcessView) -> ProcessView:

@@ -97,7 +97,7 @@ class World:
         """These ranks as those who must act: together where they do the same, as far as is known."""
         rows = [(row, found) for row in self._tables.snapshot.elsewhere if (found := both(ranks, row.ranks))]
         rest = without(ranks, union(*(found for _, found in rows)))
-        told = [Outside(_words(found, row), of_job=True) for row, found in rows]
+        told = [Outside(_words(found, row), of_job=True, moves=row.since is None) for row, found in rows]
         return (*told, *((Outside(f"{ranges(rest)}, which {self._where(rest)}", of_job=True),) if rest else ()))
 
     def _where(self, ranks: Spans) -> str:
@@ -116,10 +116,4 @@ def _is_in(row: Elsewhere, operation: str, group: Spans) -> bool:
 
 
 def _words(ranks: Spans, row: Elsewhere) -> str:
-    where = f" at {row.place}" if row.place else ""
-    hosts = f" on {row.hosts} machine{'s' if row.hosts > 1 else ''}" if row.hosts else ""
-    return (
-        f"{ranges(ranks)}{hosts}, {row.does}{where}"
-        if row.does
-        else f"{ranges(ranks)}{hosts}, of whom nothing is known"
-    )
+    return f"{ranges(ranks)}, {row.does}"

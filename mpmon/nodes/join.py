@@ -29,6 +29,7 @@ from mpmon.model import (
     PIDS_OF_A_HOST,
     AnyMoment,
     DeviceNumber,
+    Elsewhere,
     KernelObject,
     Moment,
     Name,
@@ -39,6 +40,7 @@ from mpmon.model import (
     Row,
     Snapshot,
 )
+from mpmon.numerals import numeral
 from mpmon.rows import kept, same_rows, shared, shared_by
 
 ROOT_PID = 1
@@ -46,6 +48,9 @@ ROOT_PID = 1
 
 MOST_PID = 1 << 22
 """PID_MAX_LIMIT of linux/threads.h."""
+
+LAST_MOMENT = 253_370_764_799.0
+"""Of those that a calendar has: see `mpmon.model.Moment`."""
 
 _DEVICES = 1 << 40
 """Device numbers of one host; the kernel's have 32 bits (linux/kdev_t.h)."""
@@ -74,17 +79,19 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     def moment(self, moment: float) -> float:
         """In the common time; one of the machine's own clock is given."""
-        return max(0.0, moment - self.offset_s + self.later_s) if self.offset_s or self.later_s else moment
+        if not self.offset_s and not self.later_s:
+            return moment
+        return min(max(0.0, moment - self.offset_s + self.later_s), LAST_MOMENT)
 
 
-def join(parts: Sequence[Part]) -> Snapshot:
-    """One snapshot of all machines of a job, in whatever order they are named. Facts that are older than the newest of them
-    are as old in it as they are.
+def join(parts: Sequence[Part], elsewhere: Sequence[Elsewhere] = ()) -> Snapshot:
+    """One snapshot of all machines of a job, in whatever order they are named, with what is known of ranks `elsewhere`. Facts
+    that are older than the newest of them are as old in it as they are.
 
     Raises:
         Unjoinable: no part has a snapshot, a pid is none that Linux gives, or two parts have the same processes.
     """
-    return Joiner().join(parts)
+    return Joiner().join(parts, elsewhere)
 
 
 class Joiner:
@@ -95,7 +102,7 @@ class Joiner:
         """By name, and how many parts of that name come before."""
         self._before: Snapshot | None = None
 
-    def join(self, parts: Sequence[Part]) -> Snapshot:
+    def join(self, parts: Sequence[Part], elsewhere: Sequence[Elsewhere] = ()) -> Snapshot:
         """The next round; parts of the same name come in the order of the round before.
 
         Raises:
@@ -112,6 +119,7 @@ class Joiner:
         started_at = min(part.moment(of.root_start_time) for _, part, of in heard)
         tables["objects"] = _with_peers(tables["objects"])
         tables["probes"] = tuple(_merged_reports((host.name, of) for host, _, of in heard))
+        tables["elsewhere"] = tuple(elsewhere)
         tables["nodes"] = tuple(_node(host, part, taken_at.get(host.number)) for host, part in self._placed(parts))
         if any(of.root for _, _, of in heard):
             tables["processes"] = (_root(started_at), *tables["processes"])
@@ -196,8 +204,9 @@ class _Host:
             return name
         if kind not in _BY_PID:
             return f"{name}@{self.name}"
-        number, colon, address = rest.partition(":")
-        return f"{kind}:{self.pid(int(number))}{colon}{address}" if number.isdecimal() else name
+        digits, colon, address = rest.partition(":")
+        number = numeral(digits)
+        return name if number is None else f"{kind}:{self.pid(number)}{colon}{address}"
 
     def device(self, number: int) -> int:
         """Of the file systems that processes see."""
@@ -325,7 +334,8 @@ def _sharing(joined: Snapshot, before: Snapshot | None) -> Snapshot:
         return joined
     same = {table: kept(getattr(joined, table), getattr(before, table)) for table in TABLES}
     same["objects"] = shared_by(_id_of, joined.objects, before.objects)
-    same["probes"], same["nodes"] = shared(joined.probes, before.probes), shared(joined.nodes, before.nodes)
+    for table in _OF_ALL:
+        same[table] = shared(getattr(joined, table), getattr(before, table))
     same["processes"] = kept(
         shared(joined.processes[:1], before.processes[:1]) + joined.processes[1:], before.processes
     )

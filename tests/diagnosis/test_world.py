@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Diagnosis, Finding, Verdict
 from mpmon.model import Awaited, Elsewhere, Node, Row
-from tests.builders import ROOT, START, blocked, process, snapshot, stack, thread, watched
+from mpmon.nodes.join import Part, join
+from tests.builders import ROOT, START, blocked, history, process, snapshot, stack, thread, watched
 
 FIRST = 4121
 TORCH = "torch/distributed/distributed_c10d.py"
@@ -145,7 +147,10 @@ def test_where_all_look_at_this_machine_who_never_came_is_missed_here() -> None:
 
 def others(**more: object) -> Elsewhere:
     row = Elsewhere(
-        ranks=((4, 7),), hosts=1, does="waiting for all_reduce", place="train.py:45 in main", operation="all_reduce"
+        since=START - 60,
+        ranks=((4, 7),),
+        does="waiting for all_reduce in main() at train.py:45",
+        operation="all_reduce",
     )
     return msgspec.structs.replace(row, **more)
 
@@ -157,9 +162,15 @@ def test_ranks_elsewhere_that_are_in_the_same_collective_are_not_waited_for() ->
 
 
 def test_ranks_elsewhere_that_do_something_else_are_what_is_waited_for() -> None:
-    row = others(does="asleep in download() at job.py:3", place=None, operation=None)
+    row = others(does="asleep in download() at job.py:3", operation=None)
     finding = only(said(*(rank(number) for number in range(4)), elsewhere=(row,)))
-    assert finding.summary == "ranks 0-3 wait for ranks 4-7 on 1 machine, asleep in download() at job.py:3"
+    assert finding.summary == "ranks 0-3 wait for ranks 4-7, asleep in download() at job.py:3"
+
+
+def test_who_waits_for_ranks_that_get_on_is_slow_at_most() -> None:
+    row = others(does="which get on", operation=None, since=None)
+    found = said(*(rank(number) for number in range(4)), elsewhere=(row,))
+    assert found.verdict is Verdict.SLOW
 
 
 def test_a_rank_stands_for_those_like_it() -> None:
@@ -191,3 +202,17 @@ def test_ranks_of_an_earlier_start_are_not_waited_for() -> None:
     late = (rank(number, "barrier", kept=of_start(number, 0)) for number in (2, 3))
     finding = said(*(rank(number, kept=of_start(number, 1)) for number in (0, 1)), *late).findings[0]
     assert finding.summary == "ranks 0-1 wait for ranks 2-3, which run on other machines"
+
+
+# Clocks
+
+
+def test_wrong_clocks_and_recordings_that_lie_apart_are_remarked() -> None:
+    rows = process(), thread()
+    skewed = Part(host="b", offset_s=3600.0, snapshot=snapshot(*rows, at=3600.0))
+    late = Part(host="c", later_s=60.0, snapshot=snapshot(*rows, at=-60.0))
+    found = diagnose(history(join([Part(host="a", snapshot=snapshot(*rows)), skewed, late])))
+    assert {row.topic: row.summary for row in found.remarks} == {
+        "clock-skew": "clocks of machines are wrong: b by 1 h ahead",
+        "recordings-apart": "the recordings were not made at the same time: that of c 1 min before the last one",
+    }

@@ -10,7 +10,7 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from mpmon.codec import encode
+from mpmon.codec import decode, encode
 from mpmon.diagnosis.findings import Diagnosis
 from mpmon.model import PIDS_OF_A_HOST, AnyMoment, KernelObject, Moment, Name, Pid, ProbeReport, Row, Snapshot
 from mpmon.nodes.join import ROOT_PID, Joiner, Part, Unjoinable, join
@@ -135,6 +135,14 @@ def test_the_order_in_which_machines_are_named_does_not_matter() -> None:
     parts = [alone(name, end, at=at) for name, end, at in zip("abc", ends, (0.1, 0.3, 0.2), strict=True)]
     documents = {encode(join(order)) for order in itertools.permutations(parts)}
     assert len(documents) == 1
+
+
+def test_names_and_moments_that_nobody_should_have_do_no_harm() -> None:
+    digits = "9" * 5000
+    rows = blocked("futex", f"futex:{digits}:0x1", "process:\u0663", ran_at=253_370_764_799.0)
+    joined = join([alone("a\\1", rows, offset_s=-1e12), alone("b")])
+    assert joined.blocked[0].waits_on == (f"futex:{digits}:0x1", "process:\u0663")
+    assert decode(encode(joined), Snapshot) is not None
 
 
 # Rounds

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.diagnosis.findings import Observation
-from mpmon.diagnosis.hosts import Hosts
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Observation, Suspect, Verdict
+from mpmon.diagnosis.gpus import ordinals
+from mpmon.diagnosis.hosts import Hosts, told
 from mpmon.model import PIDS_OF_A_HOST
 from mpmon.nodes.join import Part, join
 from mpmon.reports import document, notice, plain, text
 from mpmon.session.watch import ReplayWatch
-from tests.builders import ROOT, process, snapshot, thread
+from tests.builders import ROOT, gpu, on_gpu, process, snapshot, thread
 from tests.nodes.recorded import CASES, last, recordings
 from tests.tui.screens import play, settle, shows
 
@@ -104,3 +105,21 @@ def test_joined_rounds_are_recorded_like_any_others(tmp_path: Path) -> None:
         for observation in ReplayWatch(*recordings("worker"), at_once=True):
             recorder.write(observation.snapshot)
     assert text.render(last(path)) == text.render(last(*recordings("worker")))
+
+
+def test_a_process_counts_the_gpus_of_its_own_machine() -> None:
+    rows = process(environment={}), thread(), gpu(0), on_gpu(ROOT, 0)
+    whole = join([Part(host="a", snapshot=snapshot(*rows)), Part(host="b", snapshot=snapshot(
+        process(environment={}), thread(), gpu(0, uuid="GPU-7"), on_gpu(ROOT, 7),
+    ))])  # fmt: skip
+    assert {number.number for number in ordinals(whole).values()} == {0}
+
+
+def test_a_role_may_have_anything_in_its_name() -> None:
+    suspect = Suspect(pid=PIDS_OF_A_HOST + ROOT, role=r"subprocess a\1", tid=PIDS_OF_A_HOST + ROOT)
+    finding = Finding(
+        cause="straggler", certainty=Certainty.LIKELY, summary=rf"{suspect.role} sleeps", suspects=(suspect,)
+    )
+    whole = join([Part(host="a", snapshot=snapshot(process())), Part(host="b", snapshot=snapshot(process()))])
+    (said,) = told(Diagnosis(verdict=Verdict.HUNG, findings=(finding,)), whole).findings
+    assert said.summary == rf"{suspect.role} (pid {ROOT} on a) sleeps"

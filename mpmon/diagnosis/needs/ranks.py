@@ -129,7 +129,8 @@ def _outside(target: Target) -> str:
 def _mates(case: Case, key: ThreadKey) -> list[int]:
     """The ranks of the group that a collective is about, as far as they run here; all ranks where the group is not known."""
     numbers = case.group_of(key)
-    return [pid for pid in case.ranks if case.role(pid).rank in numbers] if numbers else case.ranks
+    known = bool(numbers) and all(case.role(pid).rank is not None for pid in case.ranks)
+    return [pid for pid in case.ranks if case.role(pid).rank in numbers] if known else case.ranks
 
 
 def _thread_there(case: Case, key: ThreadKey, pid: int) -> ThreadKey | None:
