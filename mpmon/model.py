@@ -45,6 +45,10 @@ Turn = Annotated[tuple[int, ...], msgspec.Meta(min_length=2)]
 """Where an iterator of a loop is: see `Stack.turns`."""
 
 
+CallPlace = tuple[str, int, int]
+"""Where a thread waits: system call, stack pointer, program counter; "running" and two zeros for one on a CPU."""
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Base of all rows: frozen, compared by value, unknown fields of later versions ignored when read.
 
@@ -158,6 +162,15 @@ class Blocked(Row, frozen=True, kw_only=True):
     """It waits for room (a write), not for data."""
     joins: Pid | None = None
     """The thread whose end it waits for in C: pthread_join(3) expects the thread's number in the futex."""
+
+
+class Spot(Row, frozen=True, kw_only=True):
+    """In which system call the main thread of a rank was found in this round, by proc_pid_syscall(5) alone."""
+
+    pid: Pid
+    place: CallPlace
+    slices: int
+    """How often it had been put on a CPU by then: with the same number as in the round before it has not run since."""
 
 
 class KernelObject(Row, frozen=True, kw_only=True):
@@ -328,6 +341,8 @@ class Stack(Row, frozen=True, kw_only=True):
     """`BOTH` where two readers have found the same calls and lines."""
     exact: bool = True
     """False when the thread ran while it was read, so that frames of different moments may be mixed."""
+    place: CallPlace | None = None
+    """Of a main thread that did not run while its frames were read: where it waited then."""
     turns: tuple[Turn, ...] | None = None
     """Of one that was found running twice: address and position of the iterators of its `for` loops, and the place of their
     frame, counted from the outermost. The position grows from turn to turn where it is known, as for lists, ranges and
@@ -871,6 +886,7 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     threads: tuple[Thread, ...] = ()
     exits: tuple[Exit, ...] = ()
     blocked: tuple[Blocked, ...] = ()
+    spots: tuple[Spot, ...] = ()
     objects: tuple[KernelObject, ...] = ()
     handles: tuple[Handle, ...] = ()
     outsiders: tuple[Handle, ...] = ()

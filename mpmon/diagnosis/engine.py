@@ -27,6 +27,7 @@ from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import BUSY, Motion
 from mpmon.diagnosis.needs import node
 from mpmon.diagnosis.needs.dead import death, did
+from mpmon.diagnosis.pace import Progress, progress
 from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.requests import is_server, lost_requests, own_requests
 from mpmon.diagnosis.responsibility import responsible
@@ -175,6 +176,7 @@ def _hung(case: Case, graph: Graph, knots: list[Knot], findings: tuple[Finding, 
 
 def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot]) -> Diagnosis:
     verdict, since, because, hidden = Verdict.HEALTHY, None, _healthy_words(case, goals), ()
+    gets_on = Progress()
     slow = next((goal for goal in goals if _is_slow(case, graph, goal)), None)
     if case.history.watched_s < MIN_WATCH_S:
         verdict, because = (
@@ -192,9 +194,13 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot
     elif slow:
         verdict, since = Verdict.SLOW, stands_since(case, slow)
         because = _slow_words(case, graph, slow)
+    else:
+        gets_on = progress(case)
+        because = f"{gets_on.words}{_above(case)}" if gets_on.words else because
     return Diagnosis(
         verdict=verdict, since=since, because=because, unchecked=_unchecked(case),
-        processes=process_views(case, graph, ()), hidden=hidden,
+        processes=process_views(case, graph, ()), hidden=hidden, paces=gets_on.paces, bottleneck=gets_on.bottleneck,
+        pause=gets_on.pause,
     )  # fmt: skip
 
 

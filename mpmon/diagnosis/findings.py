@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 from mpmon.diagnosis.words import several
-from mpmon.model import FlightRecord, Gpu, GpuProcess, Pid, QueueRecord, QueueState, Row, Snapshot
+from mpmon.model import FlightRecord, Gpu, GpuProcess, Pid, QueueRecord, QueueState, Row, Snapshot, Spot
 
 MOST_CAUSES = 6
 """Causes that are named in one line for people."""
@@ -185,6 +185,47 @@ class ProcessView(Row, frozen=True, kw_only=True):
     """Since when its main thread has not run, seconds since the epoch."""
 
 
+class Pause(Row, frozen=True, kw_only=True):
+    """A while in which the main threads of all ranks but one did not run. Moments are seconds since the epoch."""
+
+    began: float
+    ended: float
+    ran: tuple[int, ...] = ()
+    """Who did run meanwhile: nobody, or one."""
+
+
+class Pace(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """How fast one rank is, and on what its main thread spends its time; a number that is not known is `None`."""
+
+    pid: int
+    role: str
+    rank: int | None = None
+    batches_per_s: float | None = None
+    """Taken from its DataLoader's workers."""
+    collectives_per_s: float | None = None
+    """Begun, by its Flight Recorder."""
+    looks: int = 0
+    """At so many moments of the last minute, pauses left out, it is known what it did."""
+    works: float | None = None
+    """Share of these looks, 0 to 1, in which it computed, slept, or read or wrote a file by itself."""
+    waits_for_ranks: float | None = None
+    """In which it waited in a collective."""
+    waits_for_data: float | None = None
+    """In which it waited for its next batch."""
+
+
+class Bottleneck(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """Why a job that works is not faster: the others wait for this rank, or all wait for their data."""
+
+    pids: tuple[int, ...]
+    """The rank, or all ranks."""
+    what: str
+    """`work` or `data`: what the others wait for it to do, or what it waits for itself."""
+    place: Place | None = None
+    """Where most looks found it at its own work."""
+    summary: str
+
+
 class Diagnosis(Row, frozen=True, kw_only=True, eq=False):
     """What mpmon says about one snapshot, given the ones before."""
 
@@ -200,6 +241,12 @@ class Diagnosis(Row, frozen=True, kw_only=True, eq=False):
     """What else a person should know, the worst first; they do not make a verdict."""
     unchecked: tuple[Unchecked, ...] = ()
     processes: tuple[ProcessView, ...] = ()
+    paces: tuple[Pace, ...] = ()
+    """Of the ranks of a job that is healthy, by rank."""
+    bottleneck: Bottleneck | None = None
+    """`None` also where that is not clear."""
+    pause: Pause | None = None
+    """The last one, where pauses are the exception."""
     queue_parts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     """What queues were seen to be to a library, by their pipes: `loader result queue`."""
     hidden: tuple[tuple[int, int], ...] = ()
@@ -221,6 +268,8 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
     """For how much goes through each."""
     flight_records: tuple[FlightRecord, ...] = ()
     """For how many collectives each rank begins."""
+    spots: tuple[Spot, ...] = ()
+    """For what ranks spend their time on."""
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -17,6 +17,7 @@ from mpmon.diagnosis.ipc.ground import Ground
 from mpmon.diagnosis.ipc.queues import parts
 from mpmon.diagnosis.memory import others
 from mpmon.diagnosis.roles import GivenNames, Role, given_names, roles, still_hold
+from mpmon.diagnosis.spots import Spots
 from mpmon.diagnosis.waits import Standing, standing
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
 
@@ -123,6 +124,8 @@ class History:
         """What queues were seen to be to a library, by their pipes, for as long as these are there."""
         self.trend: tuple[Moment, ...] = ()
         """The last minutes for histories, oldest first."""
+        self.spots = Spots()
+        """Where the main threads of ranks were."""
         self.births: tuple[tuple[float, int], ...] = ()
         """(moment, pid) of processes that appeared while mpmon watched, within the window."""
 
@@ -148,6 +151,7 @@ class History:
         new.pasts = self._pasts(snapshot) if changes is None else self._later_pasts(changes, snapshot.taken_at)
         new.lives = self._lives(snapshot, again)
         new._rates = {row.pid: rate for row in again if (rate := new.lives[row.key].rate) != 0.0}
+        new.spots = self.spots.add(self.snapshot, snapshot, new._fresh_frames)
         new.births = self._births(snapshot) if stirred is None else self._late_births(snapshot.taken_at)
         new.given = self._given(snapshot)
         new.roles = self._roles(snapshot, changes, new.given)
@@ -159,6 +163,12 @@ class History:
     def past(self, pid: int, tid: int) -> Past | None:
         """What is remembered of a thread."""
         return self.pasts.get((pid, tid))
+
+    def _fresh_frames(self, pid: int) -> Stack | None:
+        """Those of a main thread, where this round looked at it."""
+        past = self.pasts.get((pid, pid))
+        look = past.looks[-1] if past and past.looks else None
+        return look.stack if look and look.at == self.now else None
 
     def life(self, process: Process) -> Life | None:
         """What is remembered of a process."""
@@ -297,7 +307,7 @@ def _moment(snapshot: Snapshot, rates: Mapping[int, float | None]) -> Moment:
     received = {pid: (receivers[pid], held) for pid, held in resident.items()}
     return Moment(
         snapshot.taken_at, snapshot.gpus, snapshot.gpu_processes, cpu, received, snapshot.queues, snapshot.queue_records,
-        snapshot.flight_records,
+        snapshot.flight_records, snapshot.spots,
     )  # fmt: skip
 
 

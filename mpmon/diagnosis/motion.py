@@ -129,6 +129,8 @@ def till_now(found: Motion, past: Past, now: float) -> Motion:
         before = 0.0 if found is Motion.UNSEEN else share(past.looks)
         if found in (Motion.UNSEEN, Motion.NAPPING) and _share_since(past, since_s) >= before + BUSY:
             return Motion.MOVING
+        if found is Motion.NAPPING and _was_woken(past, since_s):
+            return Motion.MOVING
         if found is Motion.MOVING and _polled_again(past, since_s):
             return Motion.NAPPING
     return found
@@ -151,6 +153,18 @@ def _polled_again(past: Past, since_s: float) -> bool:
     last = past.looks[-1]
     limit = last.blocked.timeout_s if last.blocked and not _on_cpu(last) else None
     return bool(last.stack and limit) and 0 < past.thread.slices - last.slices <= since_s / (limit or 1) + 1
+
+
+def _was_woken(past: Past, since_s: float) -> bool:
+    """It was found in a wait with a time limit, and has run far more often than to take it up again: that wait is over."""
+    last = past.looks[-1]
+    limit = last.blocked.timeout_s if last.blocked and not _on_cpu(last) else None
+    return limit is not None and past.thread.slices - last.slices > _most_runs(since_s, limit)
+
+
+def _most_runs(seconds: float, limit: float) -> float:
+    """How often one runs at most that only takes up a wait with that time limit again."""
+    return TIMED_SLICES * (seconds / max(limit, 0.01) + 1)
 
 
 def same_since(past: Past) -> float:
@@ -205,7 +219,7 @@ def _woken(before: Look, after: Look) -> bool:
     limit = after.blocked.timeout_s
     if limit is None:
         return before.blocked.timeout_s is None
-    return ran > TIMED_SLICES * ((after.at - before.at) / max(limit, 0.01) + 1)
+    return ran > _most_runs(after.at - before.at, limit)
 
 
 def _moved(before: Look, after: Look) -> bool:

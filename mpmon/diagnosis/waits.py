@@ -225,7 +225,7 @@ for _pattern in PATTERNS:
     for _name in _pattern.functions:
         _BY_FUNCTION.setdefault(_name, []).append(_pattern)
 
-_SLEEP_CALLS = frozenset({"nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "rt_sigtimedwait"})
+SLEEP_CALLS = frozenset({"nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "rt_sigtimedwait"})
 _POLLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"})
 _FILE_CALLS = frozenset(
     {"fsync", "fdatasync", "openat", "open", "newfstatat", "pread64", "pwrite64", "copy_file_range"}
@@ -310,7 +310,7 @@ def _from_kernel(stack: Stack | None, blocked: Blocked | None) -> Standing:
     if blocked.state == "R" or blocked.syscall == "running":
         return Standing(Wait.RUNNING, "runs")
     name = blocked.syscall or ""
-    if name in _SLEEP_CALLS or (blocked.wakes_at is not None and name != "futex"):
+    if name in SLEEP_CALLS or (blocked.wakes_at is not None and name != "futex"):
         return Standing(Wait.SLEEP, "time.sleep" if stack else "sleep")
     kinds = [object_id.partition(":")[0] for object_id in blocked.waits_on]
     return _from_call(name, kinds, blocked)

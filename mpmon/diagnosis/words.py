@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mpmon.model import Mount
 from mpmon.spans import Spans, count, spans
@@ -59,6 +59,23 @@ def _spans_words(these: Spans) -> str:
 def between(least: str, most: str) -> str:
     """`480 MiB`, `460 MiB to 520 MiB`."""
     return least if least == most else f"{least} to {most}"
+
+
+SAME = 0.2
+"""Speeds that differ by less than that share are told as one: counts are read at other moments."""
+
+
+def speeds(found: Sequence[float]) -> str:
+    """Of several, so many a second: `8.5`, `3.1 to 8.5`, `120`."""
+    slow, fast = min(found), max(found)
+    if slow >= (1 - SAME) * fast:
+        return speed(sum(found) / len(found))
+    return between(speed(slow), speed(fast))
+
+
+def speed(per_second: float) -> str:
+    """How much a second, with two digits that count: "0.25", "3.4", "120"."""
+    return f"{per_second:.{2 if per_second < 1 else 1 if per_second < 100 else 0}f}"
 
 
 def mount_words(mount: Mount) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import platform
 
+from mpmon.model import CallPlace
+
 _X86_64 = {
     0: "read", 1: "write", 7: "poll", 17: "pread64", 18: "pwrite64", 19: "readv", 20: "writev", 23: "select",
     34: "pause", 35: "nanosleep", 40: "sendfile", 42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom",
@@ -82,3 +84,17 @@ PATH_CALLS: dict[str, tuple[int | None, int]] = {
     ),
 }  # fmt: skip
 """Calls about a path, and which arguments are the folder it begins at and the path."""
+
+
+def place_of(text: bytes) -> CallPlace | None:
+    """By what the kernel prints: `running`, or number, arguments, stack pointer and program counter (proc_pid_syscall(5)).
+
+    `None` for a thread that waits outside of a system call.
+    """
+    fields = text.split()
+    if fields == [b"running"]:
+        return "running", 0, 0
+    if len(fields) < 9 or fields[0] == b"-1":
+        return None
+    number = int(fields[0])
+    return SYSCALLS.get(number, f"syscall {number}"), int(fields[-2], 16), int(fields[-1], 16)

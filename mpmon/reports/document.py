@@ -13,7 +13,7 @@ import msgspec
 from mpmon import __version__
 from mpmon.codec import REPORT_SCHEMA, encode
 from mpmon.diagnosis import ipc, merging
-from mpmon.diagnosis.findings import Finding, Observation, ProcessView, Remark, Unchecked
+from mpmon.diagnosis.findings import Bottleneck, Finding, Observation, Pace, Pause, ProcessView, Remark, Unchecked
 from mpmon.diagnosis.gpus import Ordinal, device_of, ordinals
 from mpmon.diagnosis.hosts import Hosts, bare
 from mpmon.diagnosis.ipc import ExportView, MemoryView, QueueView
@@ -145,6 +145,15 @@ class ThreadRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     frames: tuple[FrameRow, ...]
 
 
+class PauseRow(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """The last while in which the main threads of all ranks but one did not run."""
+
+    began: str | None
+    ended: str | None
+    ran: tuple[int, ...]
+    """Who did run."""
+
+
 class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     """The whole document."""
 
@@ -172,6 +181,9 @@ class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     ipc_exports: tuple[ExportView, ...] = ()
     shared_memory: MemoryView | None = None
     native_stacks: tuple[ThreadRow, ...] = ()
+    paces: tuple[Pace, ...] = ()
+    bottleneck: Bottleneck | None = None
+    pause: PauseRow | None = None
     probes: tuple[ProbeRow, ...] = ()
 
 
@@ -191,7 +203,8 @@ def document(observation: Observation) -> Report:
         gpus=snapshot.gpus, gpu_processes=_gpu_processes(snapshot),
         mig_instances=snapshot.mig_instances, driver=snapshot.driver, cgroups=snapshot.cgroups, nodes=snapshot.nodes,
         queues=shared.queues, ipc_exports=shared.exports, shared_memory=shared.memory,
-        native_stacks=tuple(_threads(snapshot)), probes=tuple(map(_probe, snapshot.probes)),
+        native_stacks=tuple(_threads(snapshot)), paces=diagnosis.paces, bottleneck=diagnosis.bottleneck,
+        pause=_pause(diagnosis.pause) if diagnosis.pause else None, probes=tuple(map(_probe, snapshot.probes)),
     )  # fmt: skip
     return bare(report, Hosts(snapshot)) if snapshot.nodes else report
 
@@ -219,6 +232,10 @@ def _remark(remark: Remark) -> RemarkRow:
         topic=remark.topic, summary=remark.summary, pids=remark.pids, gpu_uuids=remark.gpu_uuids,
         since=_moment(remark.since), evidence=remark.evidence, advice=remark.advice,
     )  # fmt: skip
+
+
+def _pause(pause: Pause) -> PauseRow:
+    return PauseRow(began=_moment(pause.began), ended=_moment(pause.ended), ran=pause.ran)
 
 
 def _process(process: Process, view: ProcessView | None) -> ProcessRow:

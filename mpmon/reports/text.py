@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from mpmon.diagnosis import holding, merging
+from mpmon.diagnosis import holding, merging, pace
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.hosts import Hosts
@@ -48,6 +48,7 @@ def _lines(observation: Observation) -> Iterator[str]:
     yield _headline(snapshot, diagnosis)
     if not diagnosis.findings:
         yield f"  {diagnosis.because}."
+        yield from (f"  {line}." for line in pace.in_words(diagnosis, snapshot.taken_at))
     for number, finding in enumerate(diagnosis.findings):
         yield from _finding(snapshot, finding, first=number == 0)
     yield from _remarks(diagnosis.remarks)

@@ -11,6 +11,9 @@ LOOKS_PER_S = 0.5
 DUMP = 3
 """A dump by py-spy, in looks."""
 
+SPOT = 0.01
+"""A reading of where one main thread is (`spots`), in looks: some 30 µs."""
+
 RESERVE = 64
 """Looks that are kept for processes that come to rest in a call they were not seen in."""
 
@@ -30,6 +33,13 @@ class Budget:
     def spend(self, looks: int, dumps: int = 0) -> None:
         """Take off what was looked at, and for how many of these py-spy was asked."""
         self.left -= looks + DUMP * dumps
+
+    def spend_on_spots(self, count: int) -> bool:
+        """Take off so many readings of where main threads are; whether there is enough for them."""
+        if self.left < RESERVE / 2:
+            return False
+        self.left -= SPOT * count
+        return True
 
     def fill(self, processes: int) -> None:
         """Allow a look at everything, in a job of so many processes."""

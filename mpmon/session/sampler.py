@@ -7,8 +7,9 @@ A round goes from top to bottom through `Sampler.round`:
 3. `activity` notes who has run since and who stands still;
 4. `schedule` chooses who is due for a thorough look, as far as the `budget` goes;
 5. `thorough` looks at those (one `look` a process) and asks the `holders` of what they wait for;
-6. the tables of all looks, `joined`, and all else become a `Snapshot`;
-7. where that would show a hang, py-spy is asked for the stacks that it rests on, as far as mpmon has read them itself, and
+6. of ranks `spots` tells where their main threads are;
+7. the tables of all looks, `joined`, and all else become a `Snapshot`;
+8. where that would show a hang, py-spy is asked for the stacks that it rests on, as far as mpmon has read them itself, and
    `natives` reads the C and C++ frames of the threads that it is about.
 """
 
@@ -29,6 +30,7 @@ from mpmon.session.activity import Activity
 from mpmon.session.budget import Budget
 from mpmon.session.natives import REPORT_S, ROUND_S, NativeLooks, all_threads
 from mpmon.session.schedule import Schedule
+from mpmon.session.spots import Spots
 from mpmon.session.thorough import StackMode, ThoroughLooks
 
 TYPE_CHECKING = False
@@ -87,6 +89,7 @@ class Sampler:
         )
         self._natives = NativeLooks(proc, round_s=REPORT_S if eager else ROUND_S)
         self._stacks: StackMode = stacks
+        self._spots = Spots(self._table, self._activity, self._looks.last, budget)
         self._schedule = Schedule(self._table, self._activity, self._looks.last, budget, eager=eager)
 
     @property
@@ -107,6 +110,10 @@ class Sampler:
         """The user looks at this process: keep its rows fresh."""
         self._schedule.attended = pid
 
+    def note_ranks(self, pids: Collection[int]) -> None:
+        """Of these processes it is read in each round where their main threads are."""
+        self._spots.pids = tuple(sorted(pids))
+
     def look_now(self) -> None:
         """Look at everything in the next round."""
         self._schedule.look_now()
@@ -124,6 +131,7 @@ class Sampler:
         reports = [ProbeReport(name="processes", ok=True, seconds=round(self._now() - now, 4))]
         self._activity.note(now)
         self._looks.forget_ended()
+        self._schedule.untold = self._spots.untold
         if due := self._schedule.due(now):
             until = max(self._until, now + LEAST_S)
             reports += self._looks.look(due, now, self._schedule.attended, until)
@@ -168,7 +176,8 @@ class Sampler:
         return Snapshot(
             taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, cpu_count=self._cpus,
             processes=processes, threads=threads, exits=self._table.exits, probes=tuple(reports),
-            blocked=looks.blocked, objects=looks.objects, handles=looks.handles, outsiders=self._outside_holders(now),
+            blocked=looks.blocked, spots=self._spots.read(now), objects=looks.objects, handles=looks.handles,
+            outsiders=self._outside_holders(now),
             semaphores=looks.semaphores, locks=looks.locks, awaited=looks.awaited, remembered=looks.remembered,
             stacks=looks.stacks, native_stacks=self._natives.still_true(threads), unknowns=looks.unknowns,
             cgroups=self._cgroups.look(processes, now), mounts=self._looks.mounts(),

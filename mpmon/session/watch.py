@@ -44,6 +44,11 @@ class Observer:
         self._foreseen = self._judged(snapshot)
         return basis(self._foreseen[1], snapshot)
 
+    @property
+    def ranks(self) -> list[int]:
+        """Those that the last snapshot showed."""
+        return [pid for pid, role in self._history.roles.items() if role.kind == "rank"]
+
     def _judged(self, snapshot: Snapshot) -> tuple[History, Diagnosis]:
         if self._foreseen and self._foreseen[0].snapshot is snapshot:
             return self._foreseen
@@ -132,6 +137,7 @@ class LiveWatch:
     def _round(self, observer: Observer) -> Snapshot:
         """The next snapshot; where a sampler stands still about a process, that of a new one, which leaves it alone."""
         while True:
+            self._sampler.note_ranks(observer.ranks)
             try:
                 return self._reader.do(lambda: self._sampler.round(observer.foresee))
             except LeftBehind as problem:

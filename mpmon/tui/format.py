@@ -137,11 +137,6 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f}"
 
 
-def speed(per_second: float) -> str:
-    """How much a second, with two digits that count: "0.25", "3.4", "120"."""
-    return f"{per_second:.{2 if per_second < 1 else 1 if per_second < 100 else 0}f}"
-
-
 def number(value: float | None) -> str:
     """A count."""
     return UNKNOWN if value is None else str(value)

@@ -14,7 +14,7 @@ from mpmon.diagnosis.findings import ProcessView
 from mpmon.diagnosis.gpus import Ordinal, branches, device_of, ordinals
 from mpmon.diagnosis.gpus.shares import is_named, lineage
 from mpmon.diagnosis.hosts import Hosts
-from mpmon.tui.rates import Rates, Teller, collective_rates, rates
+from mpmon.diagnosis.rates import Rates, Teller, collective_rates, rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

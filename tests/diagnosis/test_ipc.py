@@ -86,6 +86,42 @@ def test_who_puts_and_who_gets_is_told_by_what_they_did() -> None:
     assert view.reasons["consumers"] == "whoever has that end of its pipe; nobody was seen to use it"
 
 
+def loading(*ends: tuple[int, str], **more: object) -> list[str | None]:
+    """The names of the queues that a trainer takes from, into which nobody was seen to put; two workers have it and more."""
+    workers = [process(pid, parent=ROOT, name="pt_data_worker") for pid in (4201, 4202)]
+    held = [holds(pid, name) for pid, name in ((ROOT, PIPE), (4201, PIPE), (4202, PIPE), *ends)]
+    own, other = queue(getters=(ROOT,), **more), queue(object="pipe:99", getters=(ROOT,))
+    queues = [own, other] if ends else [own]
+    return [view.name for view in seen(producer(), *workers, *held, *queues).queues]
+
+
+def test_the_one_queue_that_a_trainer_takes_from_and_its_loaders_have_brings_its_batches() -> None:
+    assert loading() == ["loader result queue"]
+
+
+def test_of_two_such_queues_none_is_said_to_bring_batches() -> None:
+    both = [(pid, "pipe:99") for pid in (ROOT, 4201, 4202)]
+    assert loading(*both) == [None, None]
+
+
+def test_a_worker_that_has_but_one_of_two_tells_which_one() -> None:
+    assert loading((ROOT, "pipe:99"), (4202, "pipe:99")) == ["loader result queue", None]
+
+
+def test_a_queue_that_others_than_loaders_have_may_bring_anything() -> None:
+    stranger = process(4300, parent=ROOT)
+    rows = (producer(), process(4201, parent=ROOT, name="pt_data_worker"), stranger)
+    held = [holds(pid, PIPE) for pid in (ROOT, 4201, 4300)]
+    assert [view.name for view in seen(*rows, *held, queue(getters=(ROOT,))).queues] == [None]
+    assert loading(capacity=8) == [None]
+
+
+def test_what_brings_batches_by_its_ends_only_is_not_remembered() -> None:
+    worker = process(4201, parent=ROOT, name="pt_data_worker")
+    look = snapshot(producer(), worker, holds(ROOT, PIPE), holds(4201, PIPE), queue(getters=(ROOT,)))
+    assert history(look).queue_parts == {}
+
+
 def test_an_end_of_the_pipe_is_for_reading_or_for_writing() -> None:
     ends = (holds(ROOT, PIPE, reads=False), holds(CONSUMER, PIPE, writes=False))
     (view,) = seen(producer(), consumer(), *ends, queue()).queues

@@ -151,6 +151,15 @@ def test_one_that_only_took_up_its_wait_again_since_it_was_seen_does_not_move() 
     assert motion(later(seen, ran_s=0.0, slices=3), START + 10) is Motion.MOVING
 
 
+def test_one_that_runs_on_since_it_was_seen_in_a_timed_wait_waits_no_more() -> None:
+    waits = blocked("poll", "pipe:7", timeout_s=5.0)
+    seen = past(*((at, loop(5, at=at), waits) for at in (0.0, 5.0, 10.0, 15.0)), ran_at=80, slices=(1, 2, 3, 4))
+    naps = msgspec.structs.replace(seen, thread=thread(slices=30, run_s=1.0))
+    assert motion(naps, START + 80) is Motion.NAPPING
+    runs = msgspec.structs.replace(seen, thread=thread(slices=8000, run_s=1.0))
+    assert motion(runs, START + 80) is Motion.MOVING
+
+
 def test_a_stack_that_mixes_two_moments_does_not_count() -> None:
     looks = [(float(at), item(30, index=37, at=at), running()) for at in range(8)]
     looks[4] = (4.0, item(30, index=99, at=4, exact=False), running())

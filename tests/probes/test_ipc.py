@@ -21,8 +21,9 @@ from mpmon.probes.interpreter.objects import READS
 from mpmon.probes.interpreter.queues import QueueObject
 from mpmon.probes.interpreter.runtime import Runtime
 from mpmon.probes.ipc import IpcProbe, looks, probe
+from mpmon.probes.ipc.contents import Contents
 from mpmon.probes.ipc.creators import Creators
-from mpmon.probes.ipc.looks import look_at
+from mpmon.probes.ipc.looks import Look, look_at
 from mpmon.probes.ipc.queues import KEPT_ENDED, Place, Queue
 from mpmon.probes.ipc.storages import HEAD, REFCOUNTER, counts
 from tests.builders import process, snapshot
@@ -284,6 +285,36 @@ def test_of_those_who_put_or_got_and_have_ended_the_youngest_are_remembered(tree
     queue.renew()
     assert queue.row.putters == (10, *range(200 - KEPT_ENDED, 200))
     assert queue.row.getters == (7, 8, 9)
+
+
+def asked(tree: Tree, rounds: int, *, sent: frozenset[int] = frozenset()) -> list[list[int]]:
+    """Whose ledgers are read in each round, of two trainers that have a queue and two workers each, and of one without."""
+    parts = QueueObject("Queue", (3, 4), readers=None, writers=None, room=None, most=None)
+    contents = Contents(TreeProc(tree.root), per_round=1, ledgers_per_round=2, ledgers_again_s=300.0)
+    rows = {pid: process(pid, forked=pid not in (1, 10, 20) and pid not in sent) for pid in (1, 10, 11, 12, 20, 21, 22)}
+    known = {name: Queue(name, pid, Place(3, parts), {"room": f"room {pid}"}) for name, pid in (("a", 10), ("b", 20))}
+    looks = {pid: Look(pid, 0.0) for pid in rows}
+    for pid in (10, 11, 12, 20, 21, 22):
+        looks[pid].names = frozenset({f"room {pid // 10 * 10}"})
+    for queue in known.values():
+        queue.places = {rows[queue.pid].key: queue.first}
+    found: list[list[int]] = []
+    for second in range(rounds):
+        found.append([row.pid for row in contents._next_users(known, looks, rows, float(second))])
+    return found
+
+
+def test_of_each_queue_one_is_asked_before_a_second_one_is(tree: Tree) -> None:
+    assert asked(tree, 4) == [[10, 20], [11, 21], [12, 22], []]
+
+
+def test_one_that_has_not_told_where_it_keeps_a_queue_is_not_asked_how_much_it_took(tree: Tree) -> None:
+    assert asked(tree, 3, sent=frozenset({11, 12, 21})) == [[10, 20], [22], []]
+
+
+def test_users_of_a_queue_that_nobody_used_are_asked_again_soon_and_then_more_seldom(tree: Tree) -> None:
+    rounds = [second for second, pids in enumerate(asked(tree, 100)) if 10 in pids]
+    assert rounds == [0, 5, 15, 35, 75]
 
 
 # Nonsense

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpmon.codec import encode
-from mpmon.model import PY_SPY, Frame, Stack
+from mpmon.model import PY_SPY, CallPlace, Frame, Stack
 from mpmon.probes.calls import MAX_FRAMES
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import reader as reader_module
@@ -39,6 +39,7 @@ from mpmon.probes.interpreter.walk import MOST_FRAMES, PythonThread, Walk
 from mpmon.probes.maps import Area
 from mpmon.probes.memory import Memory
 from mpmon.probes.stacks import StackProbe
+from mpmon.probes.syscalls import place_of
 from tests.live.interpreters import VERSIONS, interpreters
 from tests.probes.garbage import GarbageMemory, maps_line
 from tests.sleepers import sleeper
@@ -119,12 +120,14 @@ def by_us(pid: int) -> dict[int, Stack]:
 
 
 def comparable(row: Stack) -> Stack:
-    """Without digests, for which a reader takes what it has, and without classes, which py-spy takes for numbers from 3.12 on."""
+    """Without digests, for which a reader takes what it has, without classes, which py-spy takes for numbers from 3.12 on, and
+    without where it waits, of which py-spy knows nothing.
+    """
     frames: list[Frame] = []
     for frame in row.frames:
         plain = {name: digest for name, digest in (frame.plain or {}).items() if name != "cls"}
         frames.append(msgspec.structs.replace(frame, arguments_digest=None, locals_digest=None, plain=plain))
-    return msgspec.structs.replace(row, frames=tuple(frames), active=False, reader=PY_SPY)
+    return msgspec.structs.replace(row, frames=tuple(frames), active=False, reader=PY_SPY, place=None)
 
 
 def assert_same(pid: int) -> dict[int, Stack]:
@@ -156,6 +159,28 @@ def test_threads_that_stand_in_calls_of_every_kind(standing: Job) -> None:
     deep = next(row for row in rows.values() if row.thread_name == "in deep_recursion")
     assert len(deep.frames) == MAX_FRAMES
     assert any(frame.plain and "wide" in frame.plain for frame in deep.frames)
+
+
+def test_where_the_main_thread_stands_is_what_the_kernel_says(standing: Job) -> None:
+    reader = StackReader(Proc(), standing.pid)
+    until(lambda: all(row.exact for row in reader.read(1.0).stacks))
+    places = {row.tid: row.place for row in reader.read(2.0).stacks}
+    said = Path(f"/proc/{standing.pid}/task/{standing.pid}/syscall").read_bytes()
+    assert places.pop(standing.pid) == place_of(said)
+    assert set(places.values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        (b"running\n", ("running", 0, 0)),
+        (b"-1 0x7ffc 0x7f11\n", None),
+        (b"", None),
+        (b"9999 0x1 0x2 0x3 0x4 0x5 0x6 0x7ffc 0x7f11\n", ("syscall 9999", 0x7FFC, 0x7F11)),
+    ],
+)
+def test_where_a_thread_stands_by_what_the_kernel_prints(said: bytes, place: CallPlace | None) -> None:
+    assert place_of(said) == place
 
 
 def test_children_of_every_way_to_start_one(standing: Job) -> None:

@@ -108,7 +108,8 @@ class Watched:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
-    monkeypatch.setattr(threads, "SYSCALLS", syscalls._X86_64)
+    for module in (threads, syscalls):
+        monkeypatch.setattr(module, "SYSCALLS", syscalls._X86_64)
     found = Tree(tmp_path / "proc")
     found.add(ROOT)
     found.add(WORKER, parent=ROOT)
@@ -154,6 +155,42 @@ def test_a_round_in_which_nothing_changed_shares_its_rows_with_the_one_before(jo
         rows, old = getattr(now, table), getattr(before, table)
         assert len(rows) == len(old)
         assert all(a is b for a, b in zip(rows, old, strict=True)), table
+
+
+def test_of_ranks_it_is_read_in_each_round_where_they_are_if_they_have_run(job: Watched) -> None:
+    job.sampler.note_ranks([WORKER])
+    for _ in range(3):
+        job.round()
+    job.tree.calls(WORKER, POLL_FOREVER)
+    before = job.round(ran=[WORKER])
+    again = job.round()
+    job.tree.calls(WORKER, "running")
+    runs = job.round(ran=[WORKER])
+    assert [(row.pid, row.place) for row in before.spots] == [(WORKER, ("poll", 0x7FFC, 0x7F11))]
+    assert again.spots is before.spots
+    assert [(row.place, row.slices) for row in runs.spots] == [(("running", 0, 0), before.spots[0].slices + 1)]
+
+
+def test_one_that_was_on_a_cpu_may_have_come_to_a_wait_since(job: Watched) -> None:
+    job.sampler.note_ranks([WORKER])
+    job.tree.calls(WORKER, "running")
+    job.round()
+    job.tree.calls(WORKER, POLL_FOREVER)
+    assert [row.place[0] for row in job.round().spots] == ["poll"]
+
+
+def test_where_ranks_are_is_not_read_while_looks_are_more_needed(job: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.sampler.note_ranks([WORKER])
+    assert [row.pid for row in job.round().spots] == [WORKER]
+    monkeypatch.setattr(budget.Budget, "earn", lambda self, now: setattr(self, "left", budget.RESERVE / 2 - 1))
+    assert job.round(ran=[WORKER]).spots == ()
+
+
+def test_where_ranks_are_is_taken_off_what_looks_may_cost() -> None:
+    purse = budget.Budget(0.0)
+    before = purse.left
+    assert purse.spend_on_spots(50)
+    assert before - purse.left == pytest.approx(50 * budget.SPOT)
 
 
 def test_one_that_woke_and_went_back_to_the_same_call_keeps_its_stack(job: Watched) -> None:

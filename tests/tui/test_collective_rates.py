@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Moment
+from mpmon.diagnosis.rates import collective_rates
 from mpmon.model import FlightRecord, GroupProgress
 from mpmon.tui.describe.throughput import throughput
 from mpmon.tui.line import text_of_lines
-from mpmon.tui.rates import collective_rates
 from mpmon.tui.scene import Scene
 from tests.tui.fakes import NOW, healthy
 

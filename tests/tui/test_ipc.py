@@ -11,6 +11,7 @@ from textual.color import Color
 
 from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import Moment, Verdict
+from mpmon.diagnosis.rates import rates
 from mpmon.model import Blocked, Handle, QueueState, SemaphoreUse, Unknown
 from mpmon.tui import format as fmt
 from mpmon.tui.ascii import AsciiFilter
@@ -19,7 +20,6 @@ from mpmon.tui.describe.queues import waits_since
 from mpmon.tui.describe.throughput import throughput, throughput_before
 from mpmon.tui.line import cells, text_of, text_of_lines
 from mpmon.tui.panels.queues import QueuesPanel
-from mpmon.tui.rates import rates
 from mpmon.tui.scene import Scene
 from mpmon.tui.tables.ipc_columns import line, plan
 from mpmon.tui.tables.ipc_row import IpcRow

@@ -13,6 +13,9 @@ from mpmon.model import QueueRecord
 
 LOADER, POOL = "dataloader worker", "pool worker"
 
+RESULTS = "loader result queue"
+"""The part of a queue from which a trainer takes its batches."""
+
 
 def name_of(part: str | None, records: Iterable[QueueRecord]) -> str | None:
     """`None` where nothing is known."""
@@ -37,7 +40,7 @@ def part(ground: Ground, producers: tuple[int, ...], consumers: tuple[int, ...],
     if len(consumers) == 1 and _all_are(ground, LOADER, consumers) and not bounded:
         return f"loader index queue {ground.role(consumers[0]).name.rpartition(' ')[2]}"
     if _all_are(ground, LOADER, producers) and _serve(ground, producers, consumers) and not bounded:
-        return "loader result queue"
+        return RESULTS
     if _all_are(ground, POOL, consumers):
         return "pool task queue"
     if _all_are(ground, POOL, producers) and _serve(ground, producers, consumers):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.ipc.ground import Ground
-from mpmon.diagnosis.ipc.names import name_of, part
+from mpmon.diagnosis.ipc.names import LOADER, RESULTS, name_of, part
 from mpmon.diagnosis.ipc.views import LockView, QueueView
 from mpmon.model import Blocked, QueueRecord, QueueState
 from mpmon.numerals import numeral
@@ -73,15 +73,32 @@ class _Joined:
     def part(self) -> str | None:
         """In a library: what it was once seen to be, else what it looks like now."""
         kept = self._ground.parts.get(self._name)
-        return kept or part(self._ground, *self._users(), bounded=self._capacity is not None)
+        return kept or part(self._ground, *self._users(), bounded=self._capacity is not None) or self._part_by_ends()
+
+    def _part_by_ends(self) -> str | None:
+        """Of one that a trainer takes from, and into which nobody was seen to put: those of a `DataLoader` put into the one queue
+        that they share with their trainer and that it takes from.
+        """
+        producers, consumers = self._users()
+        if producers or len(consumers) != 1 or self._capacity is not None:
+            return None
+        workers = set(self._with_end(to_put=True)) - {*consumers}
+        serve = (self._ground.role(pid) for pid in workers)
+        if not all(role.kind == LOADER and role.parent == consumers[0] for role in serve):
+            return None
+        others = {row.object for row in self._ground.snapshot.queues if row.getters == consumers} - {self._name}
+        sharers = {row.pid for name in others for row in self._ground.holders.get(name, ())}
+        return RESULTS if workers - sharers else None
 
     @property
     def _capacity(self) -> int | None:
         return self._state.capacity if self._state else self._records[0].capacity
 
     def is_guessed(self) -> bool:
-        """The number of the one who gets, and so that of the queue, is a guess."""
-        _, consumers = self._users()
+        """The number of the one who gets, and so that of the queue, is a guess; or nobody was seen to put."""
+        producers, consumers = self._users()
+        if not producers and self._part_by_ends():
+            return True
         return len(consumers) == 1 and self._name not in self._ground.parts and self._ground.role(consumers[0]).guessed
 
     def _users(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

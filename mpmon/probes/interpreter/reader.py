@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import msgspec
 
-from mpmon.model import MPMON, Frame, Stack
+from mpmon.model import MPMON, CallPlace, Frame, Stack
 from mpmon.probes.aside import may_hang
 from mpmon.probes.calls import MAX_FRAMES, Numbers, bounded, rows
 from mpmon.probes.files import Proc
@@ -29,6 +29,7 @@ from mpmon.probes.interpreter.values import Values
 from mpmon.probes.interpreter.walk import Link, PythonThread, Walk
 from mpmon.probes.maps import MAPS_LIMIT, area_of
 from mpmon.probes.memory import Memory
+from mpmon.probes.syscalls import place_of
 
 ATTEMPTS = 16
 """Readings of a thread that runs, before it is given up."""
@@ -75,6 +76,8 @@ class StackReader:
         self._counters: dict[int, bytes] = {}
         """Of the threads whose rows were exact."""
         self._rows: dict[int, Stack] = {}
+        self._place: CallPlace | None = None
+        """Where the main thread waited while it was read."""
 
     def read(self, taken_at: float) -> Reading:
         """The stacks of this moment, seconds since the epoch.
@@ -116,6 +119,7 @@ class StackReader:
         kept = {tid for tid in found if tid in self._rows and self._counters.get(tid) == tids.counters[tid]}
         fresh = {tid: states for tid, states in found.items() if tid not in kept}
         walk.follow([state for states in fresh.values() for state in states])
+        self._place = self._read_place() if self._pid in fresh else None
         ran = self._ran(tids, clock)
         living = {tid: _in_calls(states) for tid, states in fresh.items() if tid not in tids.ended}
         if not all(thread.is_whole for tid, thread in living.items() if tid not in ran):
@@ -131,6 +135,13 @@ class StackReader:
             tuple(_again(row, taken_at) if tid in kept else row for tid, row in self._rows.items()),
             problem=f"thread {', '.join(map(str, missing))} {RAN_ON}" if missing else "",
         )
+
+    def _read_place(self) -> CallPlace | None:
+        """Where the main thread waits; `None` where that may not be read."""
+        try:
+            return place_of(self._proc.reread(self._proc.path(self._pid, "task", self._pid, "syscall")))
+        except OSError:
+            return None
 
     def _ran(self, tids: Tids, clock: int | None) -> set[int]:
         """Threads that may have run since their counters were read."""
@@ -165,7 +176,7 @@ class StackReader:
             tid: Stack(
                 pid=self._pid, tid=tid, thread_name=names.get(threads[tid].ident, ""), taken_at=taken_at,
                 ident=threads[tid].ident, frames=frames[tid], owns_gil=threads[tid].owns_gil, active=tid in ran,
-                exact=tid not in ran, reader=MPMON,
+                exact=tid not in ran, reader=MPMON, place=self._place if tid == self._pid and tid not in ran else None,
             )
             for tid in whole
         }  # fmt: skip

@@ -25,6 +25,11 @@ from mpmon.probes.memory import Memory
 PIPE_AGAIN_S = 3.0
 """Between two looks into one pipe."""
 
+LEDGERS_SOON_S = 5.0
+"""Until the ledgers of a process are read again that has a queue of which it is not known who puts or who gets; then twice as
+long each time.
+"""
+
 COUNTED_USERS, COUNTED_GETTERS = 16, 4
 """Where more processes use a queue, or get from it, nobody asks them how much."""
 
@@ -48,7 +53,8 @@ class Contents:
         self._ledgers_again_s = ledgers_again_s
         self._turn = 0
         self._names: frozenset[str] = frozenset()
-        self._ledgers_at: dict[Key, float] = {}
+        self._asked: dict[Key, tuple[float, float]] = {}
+        """When the ledgers of each process are to be read again, and the pause until then, seconds."""
         self.gone: list[str] = []
         """Queues that nobody has any more."""
         self.lost: set[int] = set()
@@ -70,18 +76,34 @@ class Contents:
     def _next_users(
         self, known: Mapping[str, Queue], looks: Mapping[int, Look], processes: Mapping[int, Process], now: float
     ) -> list[Process]:
-        """Whose ledgers were not read for longest."""
-        if not known.keys() <= self._names:
-            self._ledgers_at = {}
+        """Whose ledgers are read in this round: first of all one who can tell of queues of which nobody has told yet who puts or
+        who gets, and for each queue another one.
+        """
+        new = {queue.ids.get("room") for name, queue in known.items() if name not in self._names}
         self._names = frozenset(known)
-        last = self._ledgers_at
-        users = [processes[pid] for pid in looks if pid in processes] if known else []
-        last = self._ledgers_at = {user.key: last[user.key] for user in users if user.key in last}
-        due = [user for user in users if now - last.get(user.key, -self._ledgers_again_s) >= self._ledgers_again_s]
-        due.sort(key=lambda user: last.get(user.key, 0.0))
-        chosen = due[: self._ledgers_per_round]
-        last.update((user.key, now) for user in chosen)
+        users = [processes[pid] for pid in looks if pid in processes]
+        users = [user for user in users if any(_place(user, queue, looks[user.pid]) for queue in known.values())]
+        kept = (user.key for user in users if user.key in self._asked and new.isdisjoint(looks[user.pid].names))
+        self._asked = {key: self._asked[key] for key in kept}
+        due = [user for user in users if user.key not in self._asked or now >= self._asked[user.key][0]]
+        due.sort(key=lambda user: self._asked.get(user.key, (0.0, 0.0)))
+        untold = {queue.ids.get("room") for queue in known.values() if not (queue.putters and queue.getters)}
+        chosen: list[Process] = []
+        left = set(untold)
+        for user in due:
+            if len(chosen) < self._ledgers_per_round and not left.isdisjoint(looks[user.pid].names):
+                chosen.append(user)
+                left -= looks[user.pid].names
+        chosen += [user for user in due if user not in chosen][: self._ledgers_per_round - len(chosen)]
+        for user in chosen:
+            self._note_asked(user, now, told=untold.isdisjoint(looks[user.pid].names))
         return chosen
+
+    def _note_asked(self, user: Process, now: float, *, told: bool) -> None:
+        """Who puts and who gets hardly ever changes; but of a queue that nobody had used when it was asked, that shows later."""
+        _, before_s = self._asked.get(user.key, (0.0, LEDGERS_SOON_S / 2))
+        pause_s = self._ledgers_again_s if told else min(2 * before_s, self._ledgers_again_s)
+        self._asked[user.key] = (now + pause_s, pause_s)
 
     def _read_queue(
         self, queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process], memories: _Memories, now: float
@@ -175,7 +197,7 @@ def _values(place: Place, memory: Memory | None) -> dict[str, int]:
 def _read_ledgers(process: Process, look: Look, known: Mapping[str, Queue], memories: _Memories) -> None:
     """What one process took of the room of each queue, and gave back."""
     for queue in known.values():
-        if queue.ids.get("room") not in look.names or process.key in queue.users:
+        if process.key in queue.users:
             continue
         count = _count(process, queue, look, memories)
         if count:
@@ -247,8 +269,14 @@ def _count(
     process: Process, queue: Queue, look: Look, memories: _Memories, part: Literal["room", "tasks"] = "room"
 ) -> int | None:
     """What the ledger of one process says of a queue."""
-    place = queue.places.get(process.key) or (queue.first if process.forked else None)
-    return _ledger(place, queue, look, memories.of(process.pid), part)
+    return _ledger(_place(process, queue, look), queue, look, memories.of(process.pid), part)
+
+
+def _place(process: Process, queue: Queue, look: Look) -> Place | None:
+    """Where one process has a queue; `None` where it has not, or was sent it and has not told where it keeps it."""
+    if queue.ids.get("room") not in look.names:
+        return None
+    return queue.places.get(process.key) or (queue.first if process.forked else None)
 
 
 def _ledger(

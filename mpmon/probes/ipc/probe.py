@@ -44,8 +44,10 @@ AGAIN_S = 2.0
 
 QUEUES_PER_ROUND, REFCOUNTERS_PER_ROUND = 6, 8
 
-LEDGERS_PER_ROUND, LEDGERS_AGAIN_S = 1, 300.0
-"""Of processes, for who puts into a queue and who gets from it, which hardly ever changes."""
+LEDGERS_PER_ROUND, LEDGERS_AGAIN_S = 4, 300.0
+"""Of processes, for who puts into a queue and who gets from it, which hardly ever changes: so each is asked seldom, and all of
+them soon.
+"""
 
 ASKED_EAGERLY = 64
 

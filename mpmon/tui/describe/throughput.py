@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from mpmon.diagnosis.pace import in_words
+from mpmon.diagnosis.words import speed
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.naming import RANK, kind_of, short_names
-from mpmon.tui.line import Line, clip
+from mpmon.tui.line import Line, clip, plain
 
 if TYPE_CHECKING:
     from mpmon.diagnosis.ipc import QueueView
@@ -29,7 +31,7 @@ class _Flow(NamedTuple):
     @property
     def speed(self) -> str:
         """Of the slowest and the fastest of them."""
-        return f"{fmt.between(fmt.speed(self.speeds[0]), fmt.speed(self.speeds[-1]))} {self.unit}/s"
+        return f"{fmt.between(speed(self.speeds[0]), speed(self.speeds[-1]))} {self.unit}/s"
 
     @property
     def each(self) -> str:
@@ -38,9 +40,19 @@ class _Flow(NamedTuple):
 
 
 def throughput(scene: Scene, width: int, most: int) -> list[Line]:
-    """`rank 0–7 get 3.1–3.4 batches/s each, 0–4 ready`: of loaders, else of each kind of process that takes items."""
-    lines = [_now(scene, flow) for flow in _flows(scene, scene.rates.by_taker)]
-    return [clip(line, width) for line in (*lines[:most], *_collectives(scene))]
+    """On what ranks spend their time; `rank 0–7 get 3.1–3.4 batches/s each, 0–4 ready`: of loaders, else of each kind of
+    process that takes items.
+    """
+    told = [plain(line) for line in in_words(scene.diagnosis, scene.now)]
+    lines = [_now(scene, flow) for flow in _flows(scene, scene.rates.by_taker) if not _is_told(scene, flow)]
+    return [clip(line, width) for line in (*told, *lines[:most], *_collectives(scene))]
+
+
+def _is_told(scene: Scene, flow: _Flow) -> bool:
+    """The sentence above says it, in the same numbers."""
+    paces = scene.diagnosis.paces
+    whole = bool(paces) and all(row.batches_per_s for row in paces)
+    return whole and set(flow.pids) == {row.pid for row in paces}
 
 
 def throughput_before(scene: Scene, most: int) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.findings import Verdict
+from mpmon.diagnosis.words import speed
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.naming import kind_of
 from mpmon.tui.describe.queues import has_shim, is_unread_by_suspect, name_of, waits_since
@@ -91,7 +92,7 @@ def _rates(scene: Scene, views: Sequence[QueueView]) -> str:
     counted = {view.id for view in views if view.id in told or has_shim(scene, view.consumers)}
     found = [scene.rates.by_queue.get(view.id) if view.id in counted else None for view in views]
     known = sorted(value for value in found if value is not None)
-    return "" if len(known) < len(found) else fmt.between(fmt.speed(known[0]), fmt.speed(known[-1]))
+    return "" if len(known) < len(found) else fmt.between(speed(known[0]), speed(known[-1]))
 
 
 def _queue_notes(scene: Scene, views: Sequence[QueueView]) -> Iterator[Span]:

@@ -9,13 +9,11 @@ next count for nobody.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from mpmon.diagnosis.findings import Moment
+from mpmon.diagnosis.findings import Moment
 
 SPAN_S = 30.0
 """How far back a rate goes."""
@@ -34,10 +32,10 @@ class Rates(NamedTuple):
     by_taker: dict[int, float]
 
 
-def rates(moments: Sequence[Moment]) -> Rates:
-    """Of the last while of these, the oldest first."""
+def rates(moments: Sequence[Moment], only: Collection[str] | None = None) -> Rates:
+    """Of the last while of these, the oldest first; of all queues, or of these `only`."""
     queues, takers = _Sums[str](), _Sums[int]()
-    counts = [(moment.taken_at, _taken(moment)) for moment in _last(moments)]
+    counts = [(moment.taken_at, _taken(moment, only)) for moment in _last(moments)]
     for (began, before), (ended, now) in pairwise(counts):
         grown = {key: count - before[key] for key, count in now.items() if count >= before.get(key, count + 1)}
         queues.add(((queue, items) for (queue, _), items in grown.items()), ended - began)
@@ -98,9 +96,11 @@ def _last(moments: Sequence[Moment]) -> list[Moment]:
     return within[:: -max(1, len(within) // STEPS)][::-1]
 
 
-def _taken(moment: Moment) -> dict[tuple[str, tuple[int, ...]], int]:
+def _taken(moment: Moment, only: Collection[str] | None) -> dict[tuple[str, tuple[int, ...]], int]:
     """Items taken so far, by queue and who takes them."""
-    counted = {(row.object, (row.pid,)): row.gets for row in moment.queue_records if row.gets}
+    records = (row for row in moment.queue_records if only is None or row.object in only)
+    counted = {(row.object, (row.pid,)): row.gets for row in records if row.gets}
     by_shim = {queue for queue, _ in counted}
-    told = {(row.object, row.getters): row.taken for row in moment.queues if row.taken is not None}
+    queues = (row for row in moment.queues if only is None or row.object in only)
+    told = {(row.object, row.getters): row.taken for row in queues if row.taken is not None}
     return counted | {key: taken for key, taken in told.items() if key[0] not in by_shim}

@@ -1,0 +1,288 @@
+"""How a job that works gets on: how fast each rank is, on what it spends its time, and for whom the others wait.
+
+Rates are of what ranks take from their loaders, else of the collectives that they begin.  Shares are of looks at main threads
+(`spots`) in the last minute, without the pauses in which all ranks stand, where these are the exception.
+
+A rank is called the bottleneck only where all others were clearly more often found waiting for ranks than it was: each of
+them at a fifth of the looks, and by so much more that chance would hardly do it.  In a job whose ranks take turns in being
+late all wait alike, and nothing is said; nor is it where ranks wait in their GPUs' queues, which main threads do not show.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from math import sqrt
+
+import msgspec
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Bottleneck, Diagnosis, Moment, Pace, Pause, Place
+from mpmon.diagnosis.frames import innermost_user, place
+from mpmon.diagnosis.ipc.names import RESULTS
+from mpmon.diagnosis.knot import doing
+from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.rates import collective_rates, rates
+from mpmon.diagnosis.spots import Doing, Places, doing_of
+from mpmon.diagnosis.waits import SLEEP_CALLS
+from mpmon.diagnosis.words import age, runs, speeds
+from mpmon.model import CallPlace
+
+WINDOW_S = 60.0
+"""How far back looks count."""
+
+LEAST_LOOKS = 10
+"""Fewer tell no share."""
+
+LEAST_KNOWN = 0.8
+"""Of all moments those of which it must be known what a rank did: what is missing may all be of one sort."""
+
+SURE_LOOKS = 20
+"""At each rank, before one is called the bottleneck."""
+
+LEAST_WAIT = 0.2
+"""Share of looks at which each of the others waits for ranks."""
+
+LEAST_MORE = 0.15
+"""By how much that is more than the bottleneck's own."""
+
+CHANCE = 2.5
+"""The same, in standard errors of the difference of two shares."""
+
+MOST_DATA = 0.5
+"""Share of looks at which all ranks wait for batches, where loaders are the bottleneck."""
+
+RARE = 0.5
+"""Pauses that take less of the last minute than that are the exception, and two of them at most."""
+
+
+class Progress(msgspec.Struct, frozen=True, gc=False):
+    """All of it."""
+
+    paces: tuple[Pace, ...] = ()
+    bottleneck: Bottleneck | None = None
+    pause: Pause | None = None
+    words: str = ""
+    """The sentence; empty where it is not known that all ranks get on."""
+
+
+def progress(case: Case) -> Progress:
+    """Of the ranks of a job that is healthy."""
+    ranks = sorted(case.ranks, key=lambda pid: (_number(case, pid), pid))
+    if not ranks:
+        return Progress()
+    pauses = _pauses(case)
+    found = _found(case, ranks, pauses)
+    looks = {pid: _done(case, pid, places) for pid, places in found.items()}
+    batches, collectives = _batches(case), _collectives(case)
+    paces = tuple(_pace(case, pid, looks[pid], batches.get(pid), collectives.get(pid)) for pid in ranks)
+    bottleneck = _bottleneck(case, paces, found)
+    return Progress(paces, bottleneck, pauses[-1] if pauses else None, _words(case, paces, bottleneck))
+
+
+def _number(case: Case, pid: int) -> int:
+    rank = case.role(pid).rank
+    return -1 if rank is None else rank
+
+
+def _pauses(case: Case) -> list[Pause]:
+    """Those that are known; none where they belong to every step."""
+    kept = list(case.history.spots.pauses)
+    last = [row for row in kept if row.ended > case.now - WINDOW_S]
+    took_s = sum(row.ended - max(row.began, case.now - WINDOW_S) for row in last)
+    return kept if len(last) <= 2 and took_s <= RARE * WINDOW_S else []
+
+
+# Looks
+
+
+def _found(case: Case, ranks: list[int], pauses: list[Pause]) -> dict[int, Counter[CallPlace]]:
+    """Where each rank was found, how often."""
+    found: dict[int, Counter[CallPlace]] = {pid: Counter() for pid in ranks}
+    for moment in _window(case, pauses):
+        for spot in moment.spots:
+            if spot.pid in found:
+                found[spot.pid][spot.place] += 1
+    return found
+
+
+def _done(case: Case, pid: int, found: Counter[CallPlace]) -> Counter[Doing | None]:
+    """What it was found doing; `None` where no look tells."""
+    places = _told(case, pid)
+    done: Counter[Doing | None] = Counter()
+    for at, count in found.items():
+        done[doing_of(places, at)] += count
+    return done
+
+
+def _told(case: Case, pid: int) -> Places:
+    return case.history.spots.places.get(case.processes[pid].key, {})
+
+
+def _window(case: Case, pauses: list[Pause]) -> Iterator[Moment]:
+    for moment in reversed(case.history.trend):
+        if moment.taken_at <= case.now - WINDOW_S:
+            return
+        if not any(row.began < moment.taken_at <= row.ended for row in pauses):
+            yield moment
+
+
+# Rates
+
+
+def _batches(case: Case) -> Mapping[int, float]:
+    """A second, by trainer."""
+    results = {view.id for view in case.ipc.queues if (view.name or "").startswith(RESULTS)}
+    return rates(case.history.trend, results).by_taker if results else {}
+
+
+def _collectives(case: Case) -> Mapping[int, float]:
+    if not case.snapshot.flight_records:
+        return {}
+    ranks = {case.role(pid).rank: pid for pid in case.ranks}
+    told = ((pid or ranks.get(rank), speed) for (rank, pid), speed in collective_rates(case.history.trend).items())
+    return {pid: speed for pid, speed in told if pid is not None}
+
+
+def _pace(case: Case, pid: int, done: Counter[Doing | None], batches: float | None, collectives: float | None) -> Pace:
+    known = done.total() - done[None]
+    shown = known >= LEAST_LOOKS and known >= LEAST_KNOWN * done.total()
+
+    def share(doing: Doing) -> float | None:
+        return round(done[doing] / known, 3) if shown else None
+
+    role = case.role(pid)
+    return Pace(
+        pid=pid, role=role.name, rank=role.rank, batches_per_s=_rounded(batches), collectives_per_s=_rounded(collectives),
+        looks=known, works=share(Doing.ITSELF), waits_for_ranks=share(Doing.RANKS), waits_for_data=share(Doing.DATA),
+    )  # fmt: skip
+
+
+def _rounded(speed: float | None) -> float | None:
+    return None if speed is None else round(speed, 3)
+
+
+# The bottleneck
+
+
+def _bottleneck(case: Case, paces: tuple[Pace, ...], found: Mapping[int, Counter[CallPlace]]) -> Bottleneck | None:
+    if any(row.looks < SURE_LOOKS or row.waits_for_ranks is None for row in paces):
+        return None
+    if all((row.waits_for_data or 0.0) >= MOST_DATA for row in paces):
+        who = "all ranks wait" if len(paces) > 1 else "it waits"
+        return Bottleneck(
+            pids=tuple(row.pid for row in paces), what="data", summary=f"{who} for batches most of the time"
+        )
+    least = min(paces, key=lambda row: row.waits_for_ranks or 0.0)
+    others = [row for row in paces if row is not least]
+    if not others or not all(_waits_more(row, least) for row in others):
+        return None
+    who = "the others wait" if len(others) > 1 else f"{others[0].role} waits"
+    if (least.waits_for_data or 0.0) > (least.works or 0.0):
+        return Bottleneck(
+            pids=(least.pid,),
+            what="data",
+            summary=f"{who} for {least.role}, which waits for its batches most of the time",
+        )
+    line, words = _work(case, least.pid, found[least.pid])
+    return Bottleneck(pids=(least.pid,), what="work", place=line, summary=f"{who} for {least.role}{words}")
+
+
+def _waits_more(one: Pace, other: Pace) -> bool:
+    """Clearly more often for ranks than the other, and often."""
+    share, least = one.waits_for_ranks or 0.0, other.waits_for_ranks or 0.0
+    error = sqrt(share * (1 - share) / one.looks + least * (1 - least) / other.looks)
+    return share >= LEAST_WAIT and share - least >= max(LEAST_MORE, CHANCE * error)
+
+
+def _work(case: Case, pid: int, found: Counter[CallPlace]) -> tuple[Place | None, str]:
+    """The line at which a rank is most of the time, and that in words; nothing where it is not always the same."""
+    places = _told(case, pid)
+    own = Counter({at: count for at, count in found.items() if doing_of(places, at) is Doing.ITSELF})
+    at, count = next(iter(own.most_common(1)), (None, 0))
+    if at is None or 2 * count <= found.total():
+        return None, ""
+    told = places.get(at)
+    line = told.line if told else _computes_at(case, pid)
+    does = "asleep in" if at[0] in SLEEP_CALLS else "in"
+    return line, f" ({does} {line.function}() at {line.file.rpartition('/')[2]}:{line.line})" if line else ""
+
+
+def _computes_at(case: Case, pid: int) -> Place | None:
+    """The line at which most looks found it that ran while its frames were read."""
+    past = case.past((pid, pid))
+    stacks = [look.stack for look in (past.looks if past else ()) if look.stack and look.stack.active]
+    lines = Counter(place(frame) for stack in stacks if (frame := innermost_user(stack)))
+    line, count = lines.most_common(1)[0] if lines else (None, 0)
+    return line if 2 * count > len(stacks) else None
+
+
+# In words
+
+
+def in_words(diagnosis: Diagnosis, now: float) -> list[str]:
+    """On what ranks spend their time, the bottleneck first, then the last pause.
+
+    `rank 2 works 93 %, waits for ranks 7 % (60 looks)`, `ranks 0-1 and 3 work 53-65 %, wait for ranks 35-47 %`.
+    """
+    known = diagnosis.paces if all(row.works is not None for row in diagnosis.paces) else ()
+    first = diagnosis.bottleneck.pids if diagnosis.bottleneck else ()
+    groups = ([row for row in known if row.pid in first], [row for row in known if row.pid not in first])
+    lines = [_shares(group) for group in groups if group]
+    if lines:
+        lines[0] += f" ({_range([row.looks for row in known])} looks)"
+    return [*lines, *([_pause_words(diagnosis, diagnosis.pause, now)] if diagnosis.pause else [])]
+
+
+def _shares(rows: list[Pace]) -> str:
+    """Of ranks that are told together."""
+    several = len(rows) > 1
+    numbers = [row.rank for row in rows if row.rank is not None]
+    who = f"ranks {runs(numbers)}" if several and len(numbers) == len(rows) else " and ".join(row.role for row in rows)
+    waits = "wait" if several else "waits"
+    parts = [f"work{'' if several else 's'} {_percents(row.works for row in rows)}"]
+    parts.append(f"{waits} for ranks {_percents(row.waits_for_ranks for row in rows)}")
+    if any(row.waits_for_data for row in rows):
+        parts.append(f"for batches {_percents(row.waits_for_data for row in rows)}")
+    return f"{who} {', '.join(parts)}"
+
+
+def _percents(shares: Iterable[float | None]) -> str:
+    return f"{_range([round(100 * (share or 0.0)) for share in shares])} %"
+
+
+def _range(numbers: list[int]) -> str:
+    return f"{min(numbers)}" if min(numbers) == max(numbers) else f"{min(numbers)}-{max(numbers)}"
+
+
+def _pause_words(diagnosis: Diagnosis, pause: Pause, now: float) -> str:
+    """`all ranks but rank 0 stood for 12 s, 40 s ago`."""
+    roles = {row.pid: row.role for row in diagnosis.paces}
+    but = "".join(f" but {roles[pid]}" for pid in pause.ran if pid in roles)
+    return f"all ranks{but} stood still for {age(pause.ended - pause.began)}, {age(now - pause.ended)} ago"
+
+
+def _words(case: Case, paces: tuple[Pace, ...], bottleneck: Bottleneck | None) -> str:
+    """`4 ranks make progress: 6.6 batches/s each; the others wait for rank 2 (asleep in train() at train.py:22)`."""
+    speed = _speed(paces)
+    moves = all(case.motion((row.pid, row.pid)) is Motion.MOVING for row in paces)
+    if not speed and not moves:
+        return ""
+    who = f"{len(paces)} ranks make progress" if len(paces) > 1 else f"{next(iter(paces)).role} makes progress"
+    first = next(iter(paces))
+    more = f"{first.role} is {doing(case, (first.pid, first.pid))}" if not speed else ""
+    more = bottleneck.summary if bottleneck else more
+    return "".join((who, f": {speed}" if speed else "", f"; {more}" if more else ""))
+
+
+def _speed(paces: tuple[Pace, ...]) -> str:
+    """Of all ranks; empty where that of one is not known, or where one stands."""
+    each = " each" if len(paces) > 1 else ""
+    for unit, found in (
+        ("batches", [row.batches_per_s for row in paces]),
+        ("collectives", [row.collectives_per_s for row in paces]),
+    ):
+        known = [speed for speed in found if speed]
+        if len(known) == len(paces):
+            return f"{speeds(known)} {unit}/s{each}"
+    return ""

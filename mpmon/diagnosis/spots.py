@@ -1,0 +1,142 @@
+"""What ranks do between looks: where their main threads were found, told by looks that found them in the same place.
+
+Frames are read seldom, because they cost much; in which system call a thread is, with its stack pointer and its program
+counter, is read in each round.  Where all three are those of a look, the thread waits for the same as it did then:
+
+- The program counter is the instruction that entered the kernel.  The stack pointer is the sum of the frames of all C
+  functions that led there.  Two waits of one thread agree in both only where the same C functions called one another (or
+  others whose frames have the same size to the byte).
+- What they do not tell is Python's: from 3.11 on a call of Python by Python takes no room there, and one line that calls a
+  builtin looks like another one.  Two sleeps are both the rank's own time; a poll of the loader and one of the user's are
+  not the same.  So a place counts for nothing once two looks found different sorts of waits in it.
+- A look counts only where the thread did not run while its frames and its place were read (`Stack.place`).
+
+A *pause* is a while in which the main threads of all ranks but one did not run: a checkpoint, an evaluation on one rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+import msgspec
+
+from mpmon.diagnosis.findings import Pause, Place
+from mpmon.diagnosis.frames import innermost_user, place
+from mpmon.diagnosis.waits import Wait, standing
+from mpmon.model import Blocked, CallPlace, Snapshot, Stack
+
+PAUSE_S = 3.0
+"""What all ranks stand for is a pause when it takes so long."""
+
+KEPT_PAUSES = 8
+
+MOST_PLACES = 64
+"""Of one rank that are remembered."""
+
+RUNNING = "running"
+"""The call of a thread on a CPU."""
+
+
+_TRANSFERS = frozenset({"read", "readv", "write", "writev"})
+"""Calls that may be about a file, a pipe, a socket."""
+
+
+class Doing(Enum):
+    """On what a rank spends its time."""
+
+    RANKS = "waits for other ranks"
+    DATA = "waits for its batches"
+    ITSELF = "computes, sleeps, or reads and writes files"
+    ELSE = "waits for something else"
+
+
+_DOINGS = {
+    **dict.fromkeys((Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY), Doing.RANKS),
+    Wait.LOADER_BATCH: Doing.DATA,
+    **dict.fromkeys((Wait.RUNNING, Wait.SLEEP, Wait.FILE), Doing.ITSELF),
+}
+
+
+class Told(msgspec.Struct, frozen=True, gc=False):
+    """What looks have found where a rank waits; `None` where they differ."""
+
+    doing: Doing | None
+    line: Place | None
+    """Of the user's code."""
+
+    def and_by(self, other: Told) -> Told:
+        """With what another look has found."""
+        same_line = self.line if self.line == other.line else None
+        return self if self == other else Told(self.doing if self.doing is other.doing else None, same_line)
+
+
+Places = Mapping[CallPlace, Told]
+"""Of one rank."""
+
+
+class Spots(msgspec.Struct, frozen=True, gc=False):
+    """What is remembered of the main threads of ranks."""
+
+    places: Mapping[tuple[int, float], Places] = {}
+    """By process."""
+    stand_since: float | None = None
+    """Since when all ranks but one stand, seconds since the epoch."""
+    ran: frozenset[int] = frozenset()
+    """Who has run since."""
+    pauses: tuple[Pause, ...] = ()
+    """The last ones, oldest first."""
+
+    def add(self, before: Snapshot | None, now: Snapshot, look: Callable[[int], Stack | None]) -> Spots:
+        """With one more round; `look` gives the frames of a main thread that this round looked at."""
+        if not now.spots:
+            return self if not self.places else msgspec.structs.replace(self, stand_since=None, ran=frozenset())
+        found = self._standing(before, now) if before else self
+        learned = self._places(now, look)
+        return found if learned is self.places else msgspec.structs.replace(found, places=learned)
+
+    def _places(self, now: Snapshot, look: Callable[[int], Stack | None]) -> Mapping[tuple[int, float], Places]:
+        keys = {row.pid: row.key for row in now.processes}
+        new: dict[tuple[int, float], Places] = {}
+        for spot in now.spots:
+            stack = look(spot.pid)
+            if stack is None or stack.place is None or spot.pid not in keys:
+                continue
+            known = self.places.get(keys[spot.pid], {})
+            found = _told(stack, stack.place[0])
+            told = known[stack.place].and_by(found) if stack.place in known else found
+            if told is not known.get(stack.place) and len(known) < MOST_PLACES:
+                new[keys[spot.pid]] = {**known, stack.place: told}
+        if not new and self.places.keys() <= set(keys.values()):
+            return self.places
+        kept = {key: places for key, places in self.places.items() if keys.get(key[0]) == key}
+        return {**kept, **new}
+
+    def _standing(self, before: Snapshot, now: Snapshot) -> Spots:
+        slices = {spot.pid: spot.slices for spot in before.spots}
+        both = [spot for spot in now.spots if spot.pid in slices]
+        ran = frozenset(spot.pid for spot in both if spot.place[0] == RUNNING or spot.slices != slices[spot.pid])
+        if len(both) > 1 and len(ran | self.ran) <= 1:
+            since = before.taken_at if self.stand_since is None else self.stand_since
+            return msgspec.structs.replace(self, stand_since=since, ran=ran | self.ran)
+        if self.stand_since is None:
+            return self
+        pauses = self.pauses
+        if before.taken_at - self.stand_since >= PAUSE_S:
+            ended = Pause(began=self.stand_since, ended=before.taken_at, ran=tuple(self.ran))
+            pauses = (*pauses[1 - KEPT_PAUSES :], ended)
+        return msgspec.structs.replace(self, stand_since=None, ran=frozenset(), pauses=pauses)
+
+
+def doing_of(places: Places, at: CallPlace) -> Doing | None:
+    """What a rank did there; `None` where no look tells."""
+    told = places.get(at)
+    return Doing.ITSELF if at[0] == RUNNING else told.doing if told else None
+
+
+def _told(stack: Stack, call: str) -> Told:
+    """By frames, and by the name of the system call; what is read from is not known, and may be somebody's who is to write."""
+    found = standing(stack, Blocked(pid=stack.pid, tid=stack.tid, state="S", syscall=call))
+    unclear = found.kind is Wait.FILE and call in _TRANSFERS
+    frame = innermost_user(stack)
+    return Told(Doing.ELSE if unclear else _DOINGS.get(found.kind, Doing.ELSE), place(frame) if frame else None)

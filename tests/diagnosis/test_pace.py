@@ -1,0 +1,288 @@
+"""How a job that works gets on: rates, shares, and when a rank is called the bottleneck."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import msgspec
+import pytest
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Diagnosis, Pause, Verdict
+from mpmon.diagnosis.pace import Progress, in_words, progress
+from mpmon.model import CallPlace, FlightRecord, GroupProgress, QueueState, Row, Snapshot, Spot, Stack
+from tests.builders import ROOT, START, blocked, diagnosed, history, holds, process, snapshot, stack, thread
+
+RANKS = range(4)
+
+PLACES: dict[str, CallPlace] = {
+    "work": ("clock_nanosleep", 0x7FFC_1000, 0x7F11_0230),
+    "ranks": ("futex", 0x7FFC_0800, 0x7F11_0202),
+    "data": ("poll", 0x7FFC_0900, 0x7F11_0007),
+    "pipe": ("read", 0x7FFC_0700, 0x7F11_0000),
+    "computes": ("running", 0, 0),
+}
+
+FRAMES = {
+    "work": ("train.py:22 train",),
+    "ranks": ("torch/autograd/graph.py:824 _engine_run_backward", "torch/_tensor.py:581 backward", "train.py:25 train"),
+    "data": ("torch/utils/data/dataloader.py:1275 _try_get_data", "train.py:20 train"),
+    "pipe": ("train.py:30 train",),
+}
+
+Does = Callable[[int, int], str]
+"""What a rank does in a second."""
+
+
+def pid_of(rank: int) -> int:
+    return 4200 + rank
+
+
+def frames(rank: int, what: str, second: float, *more: str) -> Stack:
+    """Those of a look that found it there while it did not run."""
+    row = stack("main", *(more or FRAMES[what]), pid=pid_of(rank), at=second)
+    return msgspec.structs.replace(row, place=PLACES[what])
+
+
+def rounds(
+    does: Does,
+    seconds: int = 60,
+    *,
+    taught: tuple[str, ...] = ("work", "ranks", "data", "pipe"),
+    stands: Callable[[int, int], bool] = lambda *_: False,
+    also: Callable[[int], Iterable[Row]] = lambda _: (),
+) -> list[Snapshot]:
+    """Of four ranks; in the first rounds looks find each of them in these places. Who `stands` in a second does not run in it."""
+    slices = dict.fromkeys(RANKS, 10)
+    made: list[Snapshot] = []
+    for second in range(seconds):
+        rows: list[Row] = [process(), *also(second)]
+        for rank in RANKS:
+            pid = pid_of(rank)
+            slices[rank] += 0 if stands(rank, second) else 7
+            rows += [process(pid, parent=ROOT, environment={"RANK": str(rank)}), thread(pid, slices=slices[rank])]
+            rows.append(Spot(pid=pid, place=PLACES[does(rank, second)], slices=slices[rank]))
+            if second < len(taught):
+                rows += [frames(rank, taught[second], second), blocked("futex", pid=pid, args=(second,))]
+        made.append(snapshot(*rows, at=float(second)))
+    return made
+
+
+def of(made: list[Snapshot]) -> Progress:
+    return progress(Case(history(*made), made[-1]))
+
+
+def often(share: float, what: str, otherwise: str, *, seed: int = 1) -> Does:
+    """By chance in so many of the seconds."""
+
+    def does(rank: int, second: int) -> str:
+        return what if random.Random(f"{seed} {rank} {second}").random() < share else otherwise
+
+    return does
+
+
+def but(slow: int, its: Does, others: Does) -> Does:
+    """One rank does something else than the others."""
+    return lambda rank, second: its(rank, second) if rank == slow else others(rank, second)
+
+
+WAITING = often(0.45, "ranks", "work")
+STRAGGLER = but(2, often(0.05, "ranks", "work"), WAITING)
+
+
+# Who is called the bottleneck
+
+
+def test_the_others_wait_for_the_one_that_hardly_waits() -> None:
+    found = of(rounds(STRAGGLER)).bottleneck
+    assert found is not None
+    assert (found.pids, found.what, str(found.place)) == ((pid_of(2),), "work", "train.py:22 in train")
+    assert found.summary == "the others wait for rank 2 (asleep in train() at train.py:22)"
+
+
+def test_of_one_that_computes_no_line_is_told_that_no_look_has_shown() -> None:
+    found = of(rounds(but(2, often(0.05, "ranks", "computes"), WAITING))).bottleneck
+    assert found is not None
+    assert (found.pids, found.what, found.summary) == ((pid_of(2),), "work", "the others wait for rank 2")
+
+
+def test_it_may_wait_for_its_loader_itself() -> None:
+    found = of(rounds(but(1, often(0.7, "data", "work"), WAITING))).bottleneck
+    assert found is not None
+    assert (found.pids, found.what) == ((pid_of(1),), "data")
+    assert found.summary == "the others wait for rank 1, which waits for its batches most of the time"
+
+
+def test_where_all_wait_for_batches_none_of_them_is_the_bottleneck() -> None:
+    found = of(rounds(often(0.7, "data", "work"))).bottleneck
+    assert found is not None
+    assert (found.pids, found.what) == (tuple(map(pid_of, RANKS)), "data")
+    assert found.summary == "all ranks wait for batches most of the time"
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_ranks_that_wait_alike_have_no_bottleneck(share: float, seed: int) -> None:
+    assert of(rounds(often(share, "ranks", "work", seed=seed))).bottleneck is None
+
+
+def test_ranks_that_take_turns_in_being_late_have_none() -> None:
+    turns = of(rounds(lambda rank, second: "work" if second % 4 == rank else "ranks"))
+    assert turns.bottleneck is None
+    assert [row.waits_for_ranks for row in turns.paces] == [0.75] * 4
+
+
+def test_ranks_that_all_wait_for_their_gpus_have_none() -> None:
+    found = of(rounds(lambda *_: "computes"))
+    assert found.bottleneck is None
+    assert [(row.works, row.waits_for_ranks) for row in found.paces] == [(1.0, 0.0)] * 4
+
+
+def test_few_looks_make_no_bottleneck() -> None:
+    assert of(rounds(STRAGGLER, seconds=18)).bottleneck is None
+
+
+def test_one_of_whom_too_little_is_known_makes_all_others_unsure() -> None:
+    does = but(3, lambda *_: "ranks", STRAGGLER)
+    untold = rounds(does, taught=("work", "data"))
+    assert of(untold).bottleneck is None
+    assert [row.waits_for_ranks for row in of(untold).paces if row.rank == 3] == [None]
+
+
+def test_a_wait_of_which_the_reader_does_not_tell_whose_it_is_is_nobodys() -> None:
+    (first, *_) = of(rounds(often(0.4, "pipe", "work"))).paces
+    assert (first.waits_for_ranks, first.waits_for_data) == (0.0, 0.0)
+    assert first.works is not None
+    assert first.works < 0.8
+
+
+# What looks tell of a place
+
+
+def test_a_place_in_which_looks_differ_tells_nothing() -> None:
+    made = rounds(STRAGGLER)
+    other = [frames(rank, "ranks", 8.0, *FRAMES["data"]) for rank in RANKS]
+    differs = msgspec.structs.replace(made[8], stacks=tuple(other))
+    assert [row.works for row in of([*made[:8], differs, *made[9:]]).paces[:2]] == [None, None]
+
+
+def test_two_lines_in_one_place_are_one_work_without_a_line() -> None:
+    made = rounds(STRAGGLER)
+    other = tuple(frames(rank, "work", 8.0, "train.py:27 train") for rank in RANKS)
+    found = of([*made[:8], msgspec.structs.replace(made[8], stacks=other), *made[9:]])
+    assert found.bottleneck is not None
+    assert (found.bottleneck.place, found.bottleneck.summary) == (None, "the others wait for rank 2")
+
+
+def test_what_another_process_with_the_same_pid_did_is_forgotten() -> None:
+    made = rounds(STRAGGLER)
+    last = made[-1]
+    again = tuple(msgspec.structs.replace(row, start_time=START + 59) for row in last.processes)
+    seen = history(*made, msgspec.structs.replace(last, processes=again, taken_at=last.taken_at + 1))
+    assert seen.spots.places == {}
+
+
+# Pauses
+
+
+def long_pause(rank: int, second: int) -> bool:
+    """Rank 0 evaluates, the others stand."""
+    return 30 < second <= 50 and rank != 0
+
+
+EVALUATES = but(0, often(0.45, "ranks", "work", seed=3), WAITING)
+
+
+def in_pause(does: Does) -> Does:
+    return lambda rank, second: ("ranks" if rank else "computes") if 30 < second <= 50 else does(rank, second)
+
+
+def test_while_one_rank_evaluates_the_others_pause_and_that_makes_no_bottleneck() -> None:
+    found = of(rounds(in_pause(EVALUATES), 70, stands=long_pause))
+    assert found.bottleneck is None
+    assert found.pause == Pause(began=START + 30, ended=START + 50, ran=(pid_of(0),))
+    assert [row.looks for row in found.paces] == [40] * 4
+
+
+def test_a_straggler_shows_besides_a_pause() -> None:
+    found = of(rounds(in_pause(STRAGGLER), 80, stands=long_pause))
+    assert found.bottleneck is not None
+    assert found.bottleneck.pids == (pid_of(2),)
+
+
+def test_steps_in_which_all_stand_are_no_pauses() -> None:
+    found = of(rounds(STRAGGLER, 90, stands=lambda _, second: second % 10 > 5))
+    assert found.pause is None
+    assert [row.looks for row in found.paces] == [60] * 4
+
+
+def test_what_is_short_is_no_pause() -> None:
+    assert of(rounds(STRAGGLER, stands=lambda _, second: second in (30, 31))).pause is None
+
+
+# How fast
+
+
+def results(second: int, *taken: int | None) -> Iterable[Row]:
+    """The queues from which ranks take, each with a worker, and how much was taken so far."""
+    for rank, count in enumerate(taken):
+        worker, pipe = 4300 + rank, f"pipe:{rank + 7}"
+        yield process(worker, parent=pid_of(rank), name="pt_data_worker")
+        yield holds(worker, pipe)
+        yield QueueState(
+            object=pipe, pid=pid_of(rank), getters=(pid_of(rank),), putters=(worker,), taken=count,
+            ledgers=() if count is None else ((pid_of(rank), -count),),
+        )  # fmt: skip
+
+
+def test_batches_a_second_of_all_ranks() -> None:
+    made = rounds(STRAGGLER, also=lambda second: results(second, *(8 * second + 1 for _ in RANKS)))
+    found = of(made)
+    assert [row.batches_per_s for row in found.paces] == [pytest.approx(8.0)] * 4
+    assert found.words == (
+        "4 ranks make progress: 8.0 batches/s each; the others wait for rank 2 (asleep in train() at train.py:22)"
+    )
+
+
+def test_where_the_batches_of_one_are_not_known_no_number_is_told() -> None:
+    made = rounds(WAITING, also=lambda second: results(second, *(8 * second + 1 for _ in range(3)), None))
+    found = of(made)
+    assert found.paces[3].batches_per_s is None
+    assert "batches" not in found.words
+
+
+def test_collectives_a_second_where_there_are_no_loaders() -> None:
+    def recorders(second: int) -> list[Row]:
+        begun = 12 * second
+        groups = (GroupProgress(backend="gloo", name="0", enqueued=begun),)
+        return [FlightRecord(rank=rank, read_at=START + second, groups=groups) for rank in RANKS]
+
+    found = of(rounds(WAITING, also=recorders))
+    assert [row.collectives_per_s for row in found.paces] == [pytest.approx(12.0)] * 4
+    assert found.words == "4 ranks make progress: 12.0 collectives/s each"
+
+
+def test_a_job_without_ranks_has_no_pace() -> None:
+    assert of([snapshot(process(), at=float(second)) for second in range(5)]) == Progress()
+
+
+# In words
+
+
+def test_the_bottleneck_is_told_first_with_how_many_looks_all_that_rests_on() -> None:
+    found = of(rounds(but(2, lambda *_: "work", lambda _, second: "ranks" if second % 2 else "work")))
+    said = Diagnosis(
+        verdict=Verdict.HEALTHY, paces=found.paces, bottleneck=found.bottleneck,
+        pause=Pause(began=START - 30, ended=START - 18, ran=(pid_of(0),)),
+    )  # fmt: skip
+    assert in_words(said, START + 59) == [
+        "rank 2 works 100 %, waits for ranks 0 % (60 looks)",
+        "ranks 0-1 and 3 work 50 %, wait for ranks 50 %",
+        "all ranks but rank 0 stood still for 12 s, 1 min 17 s ago",
+    ]
+
+
+def test_only_a_job_that_is_healthy_is_said_to_have_a_pace() -> None:
+    stands = rounds(lambda *_: "work", 12, stands=lambda *_: True)
+    assert diagnosed(stands).paces == ()
