@@ -84,10 +84,10 @@ class NativeFact(msgspec.Struct, frozen=True, gc=False):
     def words(self) -> str:
         """`sem_wait of libc.so.6 waits for …`; empty where that is not known, or is a lock of Python's, told by Python."""
         if self.wait is None or self.wait.sort is Sort.PYTHON_LOCK:
-            return f"it runs, and in one moment was in {self.called}" if self.sampled and self.called else ""
+            return f"it runs, and was in {self.called} when it was sampled" if self.sampled and self.called else ""
         through = f", in {self.inner}," if self.inner and self.inner != self.function else ""
         text = f"{self.called or 'it'}{through} waits for {self.wait.waits_for}"
-        return f"it runs, and in one moment {text}" if self.sampled else text
+        return f"it runs, and when it was sampled {text}" if self.sampled else text
 
 
 def native_fact(stack: NativeStack) -> NativeFact | None:

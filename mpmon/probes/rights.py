@@ -219,7 +219,5 @@ def _perf_denied(paranoid: int | None, me: Credentials) -> tuple[str, str]:
     if paranoid is not None and paranoid > PERF_OF_OWN_USER and not me.may_sample_all:
         why = f"perf_event_paranoid is {paranoid} and mpmon has no CAP_PERFMON (EACCES)"
         return why, f"run mpmon as root, or: sudo sysctl kernel.perf_event_paranoid={PERF_OF_OWN_USER}"
-    why = (
-        "the kernel denies perf_event_open (EACCES): the process is of another user, or a security module is in the way"
-    )
+    why = "the kernel denies perf_event_open (EACCES): the process is of another user, or a security module or filter forbids it"
     return why, "run mpmon as the job's user, or as root"

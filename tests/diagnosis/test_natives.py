@@ -396,9 +396,9 @@ def test_what_a_library_leaves_to_do_keeps_a_program_from_its_exit() -> None:
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        (("codec spin", "codec decode"), "it runs, and in one moment was in decode of libcodec.so"),
+        (("codec spin", "codec decode"), "it runs, and was in decode of libcodec.so when it was sampled"),
         (("cuda", "cuda cuStreamSynchronize", "cudart cudaStreamSynchronize", "cpu c10::cuda::CUDAStream::synchronize"),
-         "it runs, and in one moment c10::cuda::CUDAStream::synchronize of libtorch_cpu.so"),
+         "it runs, and when it was sampled c10::cuda::CUDAStream::synchronize of libtorch_cpu.so"),
         (("python sre_ucs1_match", "python _sre_SRE_Pattern_match"), ""),
     ],
 )  # fmt: skip

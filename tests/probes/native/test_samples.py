@@ -6,11 +6,13 @@ import errno
 import os
 import shutil
 import subprocess
+import sys
 from itertools import groupby
 from pathlib import Path
 
 import pytest
 
+from mpmon.diagnosis.findings import Observation
 from mpmon.diagnosis.merging import merged_thread
 from mpmon.model import NativeStack
 from mpmon.probes.aside import Aside
@@ -26,6 +28,7 @@ from mpmon.probes.native.outcomes import RUNNING, SAMPLE, START
 from mpmon.probes.native.samples import NEVER_IN_USER_CODE, NotSampled, Sample, check_sampling
 from mpmon.probes.native.space import Space
 from mpmon.probes.rights import why_unsampled
+from tests.live.running import watch
 from tests.probes.native.looks import functions, only_x86_64, python, truth
 
 SOURCE = Path(__file__).with_name("spins.c")
@@ -37,6 +40,16 @@ def spin():
 print("ready", flush=True)
 spin()
 """
+STARVES = (
+    """
+import threading, time
+def tick():
+    while True:
+        time.sleep(0.01)
+threading.Thread(target=tick, daemon=True).start()
+"""
+    + SPINS
+)
 LOOP = """
 def spin():
     while True:
@@ -188,6 +201,20 @@ def test_a_thread_that_is_gone_has_none() -> None:
     assert samples.samples(child.pid, [child.pid]) == {}
 
 
+@only_x86_64
+@pytest.mark.live
+@pytest.mark.usefixtures("perf")
+def test_a_finding_names_the_loop_in_c_in_which_a_thread_spins(library: str) -> None:
+    def is_told(seen: Observation) -> bool:
+        return bool(seen.diagnosis.findings) and any(row.is_sample for row in seen.snapshot.native_stacks)
+
+    with python(STARVES, library, "wait_for_flag") as pid:
+        finding = watch(pid, enough=is_told).diagnosis.findings[0]
+    assert any(
+        "it runs, and was in wait_for_flag of libspins.so when it was sampled" in line for line in finding.evidence
+    )
+
+
 # Refused
 
 
@@ -247,6 +274,37 @@ def test_a_refusal_is_no_failure(number: int) -> None:
     with pytest.raises(NotSampled) as raised:
         samples.samples(1, [1], call=call)
     assert errno.errorcode[number] in raised.value.why
+
+
+FILTERED = """
+import ctypes, struct, sys
+from mpmon.probes.native.samples import NotSampled, check_sampling
+instructions = (0x20, 0, 0, 0), (0x15, 0, 1, 298), (0x06, 0, 0, 0x50000 | int(sys.argv[1])), (0x06, 0, 0, 0x7FFF0000)
+text = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *row) for row in instructions))
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+program, libc = Program(4, ctypes.addressof(text)), ctypes.CDLL(None)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0):
+    sys.exit("no filter")
+try:
+    check_sampling()
+except NotSampled as problem:
+    print(problem.why)
+"""
+"""Refuses perf_event_open to itself by seccomp(2): PR_SET_NO_NEW_PRIVS, then PR_SET_SECCOMP with four instructions."""
+
+
+@only_x86_64
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.EPERM, "the system call filter (seccomp)"), (errno.ENOSYS, "there is no perf_event_open")],
+)
+def test_a_real_filter_is_named(number: int, words: str) -> None:
+    said = subprocess.run([sys.executable, "-c", FILTERED, str(number)], capture_output=True, text=True, check=False)
+    if "no filter" in said.stderr:
+        pytest.skip("this kernel lets nobody filter system calls")
+    assert said.stdout.startswith(words), said.stderr
 
 
 @only_x86_64
