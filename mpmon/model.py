@@ -376,7 +376,8 @@ class NativeFrame(Row, frozen=True, kw_only=True):
     how: str
     """How it was found: `registers` (the innermost one: the kernel tells it), `frame information` (told, nothing was assumed),
     `prologue` (derived: the code of the frame below tells how deep that is), `frame pointer`, or `search` (the nearest word
-    on the stack that is a return address of a call that may have led there).
+    on the stack that is a return address of a call that may have led there), `sample` (the innermost one of a thread that ran:
+    perf told where it stood in one moment).
     """
     proof: int | None = None
     """Of one that was not told, what proves it: 3, the call before its return address names the function below; 2, it calls
@@ -384,13 +385,18 @@ class NativeFrame(Row, frozen=True, kw_only=True):
     """
 
     @property
+    def is_told(self) -> bool:
+        """It was told, or derived and confirmed by the call: no guess."""
+        return self.is_certain or self.how == "sample"
+
+    @property
     def is_certain(self) -> bool:
-        """A diagnosis may rest on it: it was told, or derived and confirmed by the call."""
+        """A diagnosis may rest on it: no guess, and no passing moment."""
         return self.how in ("registers", "frame information", "prologue")
 
 
 class NativeStack(Row, frozen=True, kw_only=True):
-    """Frames of C and C++ of one thread, innermost first, read while it slept."""
+    """Frames of C and C++ of one thread, innermost first, read while it slept, or in one moment as it ran."""
 
     pid: Pid
     tid: Pid
@@ -410,6 +416,11 @@ class NativeStack(Row, frozen=True, kw_only=True):
     def is_complete(self) -> bool:
         """All frames are there."""
         return self.end == "start"
+
+    @property
+    def is_sample(self) -> bool:
+        """It is one moment of a thread that ran: it tells what the thread does, and not what it waits for."""
+        return bool(self.frames) and self.frames[0].how == "sample"
 
 
 class Exit(Row, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ def _with_native_threads(snapshot: Snapshot, found: Mapping[int, set[int]]) -> s
     """Processes in which one of these threads waits in C for other native threads, or for nobody knows what: those have to
     be read too.
     """
-    rows = (row for row in snapshot.native_stacks if row.tid in found.get(row.pid, ()))
+    rows = (row for row in snapshot.native_stacks if row.tid in found.get(row.pid, ()) and not row.is_sample)
     facts = ((row.pid, native_fact(row)) for row in rows)
     return {pid for pid, fact in facts if fact and (fact.wait is None or fact.wait.sort in FOR_THREADS)}
 

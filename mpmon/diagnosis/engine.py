@@ -270,10 +270,10 @@ MOST_IN_C = 4
 def _in_native_code(knot: Knot) -> tuple[str, ...]:
     """What the C and C++ frames of those in the chain say of their waits, of who must move first before the others."""
     keys = dict.fromkeys((*knot.roots[:1], *reversed(knot.closed.path)))
-    facts = [(key, fact) for key in keys if (fact := knot.case.native_facts.get(key)) and fact.words]
+    facts = [(key, fact) for key in keys if (fact := knot.case.native_hints.get(key)) and fact.words]
     return tuple(
         f"{_name(knot, key)}, by its C and C++ frames: {fact.words}"
-        + ("" if fact.certain else ", as far as frames tell that were found by searching")
+        + ("" if fact.certain or fact.sampled else ", as far as frames tell that were found by searching")
         for key, fact in facts[:MOST_IN_C]
     )
 

@@ -1,7 +1,7 @@
 """What the C and C++ frames of a thread mean: which function of which library Python has called, and what that waits for.
 
 Frames that were told, or derived and confirmed by a call, are facts (`NativeFrame.is_certain`).  One that was searched for, and
-all that was reached through it, only suggests.
+all that was reached through it, only suggests.  So does a sample of a thread that runs: in the next moment it is elsewhere.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class NativeFact(msgspec.Struct, frozen=True, gc=False):
     inner: str | None
     """The function that tells: `gloo::transport::tcp::UnboundBuffer::waitRecv`."""
     certain: bool
-    """No frame up to the one that tells was searched for."""
+    """No frame up to the one that tells was searched for, and the thread slept."""
+    sampled: bool = False
+    """The thread ran, and this is where it was in one moment."""
     leaves: bool = False
     """The program has come to its end: exit(3) runs what libraries have left to do."""
     helps: Helps | None = None
@@ -82,9 +84,10 @@ class NativeFact(msgspec.Struct, frozen=True, gc=False):
     def words(self) -> str:
         """`sem_wait of libc.so.6 waits for …`; empty where that is not known, or is a lock of Python's, told by Python."""
         if self.wait is None or self.wait.sort is Sort.PYTHON_LOCK:
-            return ""
+            return f"it runs, and was in {self.called} when it was sampled" if self.sampled and self.called else ""
         through = f", in {self.inner}," if self.inner and self.inner != self.function else ""
-        return f"{self.called or 'it'}{through} waits for {self.wait.waits_for}"
+        text = f"{self.called or 'it'}{through} waits for {self.wait.waits_for}"
+        return f"it runs, and when it was sampled {text}" if self.sampled else text
 
 
 def native_fact(stack: NativeStack) -> NativeFact | None:
@@ -99,7 +102,7 @@ def native_fact(stack: NativeStack) -> NativeFact | None:
     return NativeFact(
         function=called.name if called else None, library=library(called) if called else "", wait=wait,
         inner=frames[at].name if wait else None, certain=all(frame.is_certain for frame in frames[: at + 1]),
-        leaves=any(map(_leaves, stack.frames)), helps=_helps(stack),
+        sampled=stack.is_sample, leaves=any(map(_leaves, stack.frames)), helps=_helps(stack),
     )  # fmt: skip
 
 

@@ -146,7 +146,12 @@ class Tables:
 
     @cached_property
     def native_facts(self) -> dict[ThreadKey, NativeFact]:
-        """What the C and C++ frames of threads tell, as far as they were read."""
+        """What the C and C++ frames of threads tell that sleep, as far as they were read."""
+        return {key: fact for key, fact in self.native_hints.items() if not fact.sampled}
+
+    @cached_property
+    def native_hints(self) -> dict[ThreadKey, NativeFact]:
+        """The same, and what those of threads suggest that run: no wait may rest on where one is in one moment."""
         return self.memory.same("native facts", _native_facts, self.snapshot.native_stacks)
 
     @cached_property

@@ -141,7 +141,7 @@ class ThreadRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     waits_for: str | None
     """What that waits for, where the function is known."""
     certain: bool | None
-    """No frame that tells so was searched for."""
+    """No frame that tells so was searched for, and the thread slept: in one that runs the innermost frame is a `sample`."""
     frames: tuple[FrameRow, ...]
 
 

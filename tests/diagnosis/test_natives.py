@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from mpmon.diagnosis.basis import basis
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Verdict
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Verdict
 from mpmon.diagnosis.graph import Need
 from mpmon.diagnosis.libraries.native_waits import Sort, known
 from mpmon.diagnosis.natives import NativeFact, native_fact
@@ -45,6 +47,13 @@ def frames(*texts: str) -> tuple[NativeFrame, ...]:
 
 def native(*texts: str, pid: int = ROOT, tid: int | None = None) -> NativeStack:
     return NativeStack(pid=pid, tid=tid or pid, taken_at=START, frames=frames(*texts), end="start")
+
+
+def moment(*texts: str, tid: int | None = None) -> NativeStack:
+    """The same of a thread that ran."""
+    slept = native(*texts, tid=tid)
+    first = msgspec.structs.replace(slept.frames[0], how="sample")
+    return msgspec.structs.replace(slept, frames=(first, *slept.frames[1:]))
 
 
 def fact(*texts: str) -> NativeFact:
@@ -382,3 +391,37 @@ def test_what_a_library_leaves_to_do_keeps_a_program_from_its_exit() -> None:
     bare = NativeStack(pid=ROOT, tid=ROOT, taken_at=START, frames=frames(*exits)[: len(exits)], end="start")
     assert (native_fact(bare) or fact()).leaves
     assert (native_fact(bare) or fact()).called == "logger_shutdown of libcodec.so"
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (("codec spin", "codec decode"), "it runs, and was in decode of libcodec.so when it was sampled"),
+        (("cuda", "cuda cuStreamSynchronize", "cudart cudaStreamSynchronize", "cpu c10::cuda::CUDAStream::synchronize"),
+         "it runs, and when it was sampled c10::cuda::CUDAStream::synchronize of libtorch_cpu.so"),
+        (("python sre_ucs1_match", "python _sre_SRE_Pattern_match"), ""),
+    ],
+)  # fmt: skip
+def test_a_moment_of_a_thread_that_runs_suggests(texts: tuple[str, ...], words: str) -> None:
+    found = native_fact(moment(*texts))
+    assert found
+    assert found.words.startswith(words) if words else not found.words
+    assert (found.certain, found.sampled) == (False, True)
+
+
+def test_nothing_rests_on_a_moment_of_a_thread_that_runs() -> None:
+    row = moment("gomp gomp_team_barrier_wait_end", "gomp GOMP_parallel", "codec decode")
+    seen = snapshot(process(), stack("main", "job.py:3 main"), row)
+    case = Case(history(seen), seen)
+    assert (ROOT, ROOT) in case.native_hints
+    assert case.native_facts == {}
+
+
+def test_a_moment_of_a_thread_that_runs_does_not_lead_to_all_threads_of_its_process() -> None:
+    finding = Finding(
+        cause="native-hang", certainty=Certainty.LIKELY, summary="", suspects=(Suspect(pid=ROOT, role="main"),)
+    )
+    diagnosis = Diagnosis(verdict=Verdict.HUNG, findings=(finding,))
+    rows = process(), thread(), thread(tid=CHILD)
+    assert basis(diagnosis, snapshot(*rows, native("codec decode"))) == {ROOT: {ROOT, CHILD}}
+    assert basis(diagnosis, snapshot(*rows, moment("codec decode"))) == {ROOT: {ROOT}}

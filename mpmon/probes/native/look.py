@@ -13,9 +13,10 @@ from mpmon.probes.memory import Memory
 from mpmon.probes.native.climb import Climb, Climber, Step
 from mpmon.probes.native.effort import Effort
 from mpmon.probes.native.image import Library
-from mpmon.probes.native.machines import Machine, machine_of
+from mpmon.probes.native.machines import machine_of
 from mpmon.probes.native.names import names_of
-from mpmon.probes.native.outcomes import BOUNDED, MOVED, REFUSED
+from mpmon.probes.native.outcomes import BOUNDED, FRAME_POINTER, MOVED, REFUSED, RUNNING, SEARCH, START
+from mpmon.probes.native.samples import NEVER_IN_USER_CODE, OTHER_MACHINE, NotSampled, samples
 from mpmon.probes.native.space import Code, Space
 from mpmon.probes.native.standing import Counters, NotStanding, standing
 
@@ -38,13 +39,27 @@ def native_stacks(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tupl
         why = "mpmon does not understand the code of this kind of processor"
         return tuple(NativeStack(pid=pid, tid=tid, taken_at=now, end=REFUSED, why=why) for tid in tids)
     with Memory(proc, pid) as memory, Space(proc, pid, memory, layout(proc, pid), machine) as space:
-        return _Look(proc, pid, space, machine, now).rows(tids)
+        return _Look(proc, pid, space, now).rows(tids)
+
+
+@may_hang
+def native_samples(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tuple[NativeStack, ...]:
+    """The same of threads that run, each in one moment; of one that does not run meanwhile there are no frames.
+
+    Raises:
+        OSError: the process is gone, or its memory may not be read.
+    """
+    machine = machine_of()
+    if machine is None or not machine.is_sampled:
+        return tuple(NativeStack(pid=pid, tid=tid, taken_at=now, end=RUNNING, why=OTHER_MACHINE) for tid in tids)
+    with Memory(proc, pid) as memory, Space(proc, pid, memory, layout(proc, pid), machine) as space:
+        return _Look(proc, pid, space, now).moments(tids)
 
 
 class _Look:
-    def __init__(self, proc: Proc, pid: int, space: Space, machine: Machine, now: float) -> None:
+    def __init__(self, proc: Proc, pid: int, space: Space, now: float) -> None:
         self._proc, self._pid, self._now = proc, pid, now
-        self._space, self._machine = space, machine
+        self._space = space
         self._climber = Climber(space, Effort())
 
     def rows(self, tids: Sequence[int]) -> tuple[NativeStack, ...]:
@@ -56,6 +71,23 @@ class _Look:
                 self._climb(tid) if number < MOST_THREADS else Climb((), BOUNDED, f"more than {MOST_THREADS} threads")
             )
             climbs.append((tid, climb, time.perf_counter() - began))
+        return self._rows(climbs)
+
+    def moments(self, tids: Sequence[int]) -> tuple[NativeStack, ...]:
+        """The samples of all threads at once, since waiting for them takes the longest."""
+        try:
+            found = samples(self._pid, tids)
+        except NotSampled as problem:
+            return self._rows([(tid, Climb((), RUNNING, problem.why), 0.0) for tid in tids])
+        climbs: list[tuple[int, Climb, float]] = []
+        for tid in tids:
+            began = time.perf_counter()
+            moments = [self._climber.climb_sample(sample) for sample in found.get(tid, ())]
+            climb = min(moments, key=_doubt) if moments else Climb((), RUNNING, NEVER_IN_USER_CODE)
+            climbs.append((tid, climb, time.perf_counter() - began))
+        return self._rows(climbs)
+
+    def _rows(self, climbs: Sequence[tuple[int, Climb, float]]) -> tuple[NativeStack, ...]:
         names = _Names(self._space, (step for _, climb, _ in climbs for step in climb.steps))
         return tuple(
             NativeStack(
@@ -77,6 +109,14 @@ class _Look:
         except NotStanding as problem:
             return Climb((), problem.end, problem.why)
         return Climb((), MOVED)
+
+
+def _doubt(climb: Climb) -> tuple[bool, int, int]:
+    """How little one of several moments tells: of those that are whole, the one with the fewest frames tells the most, for what
+    a loop calls in passing comes and goes.
+    """
+    searched = sum(step.how in (SEARCH, FRAME_POINTER) for step in climb.steps)
+    return climb.end != START, searched, len(climb.steps)
 
 
 class _Names:

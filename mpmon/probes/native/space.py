@@ -206,9 +206,12 @@ class Stack:
             return None
         page = address // PAGE
         if page not in self._pages:
-            text = self._space.memory.read_some(page * PAGE, PAGE)
+            text = self._text(page * PAGE)
             self._pages[page] = memoryview(text[: len(text) // _WORD.size * _WORD.size]).cast("Q")
         return self._pages[page]
+
+    def _text(self, start: int) -> bytes:
+        return self._space.memory.read_some(start, PAGE)
 
     def word_or_zero(self, address: int) -> int:
         """0 where nothing can be read."""
@@ -216,3 +219,21 @@ class Stack:
             return self.word(address)
         except LookupError:
             return 0
+
+
+class CopiedStack(Stack):
+    """One of which the lowest piece was copied when the thread stood at that pointer; the rest is what it is now."""
+
+    def __init__(self, space: Space, pointer: int, copy: bytes) -> None:
+        super().__init__(space, pointer)
+        self._at, self._copy = pointer, copy
+
+    def _text(self, start: int) -> bytes:
+        begin, end = max(start, self._at), min(start + PAGE, self._at + len(self._copy))
+        if begin >= end:
+            return super()._text(start)
+        copied = self._copy[begin - self._at : end - self._at]
+        if len(copied) == PAGE:
+            return copied
+        now = super()._text(start).ljust(end - start, b"\0")
+        return now[: begin - start] + copied + now[end - start :]
