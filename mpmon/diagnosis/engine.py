@@ -251,7 +251,7 @@ def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
 
 def _finding(knot: Knot) -> Finding:
     cause, claim = _claim(knot)
-    suspects = claim.suspects if claim.suspects is not None else responsible(knot)
+    suspects = responsible(knot)
     found = Finding(
         cause=cause, certainty=_certainty(knot, claim), summary=_sentence(claim.summary, knot),
         suspects=tuple(_with_line(knot, _with_end(knot.case, suspect)) for suspect in suspects),

@@ -46,8 +46,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     advice: tuple[str, ...] = ()
     certainty: Certainty = Certainty.LIKELY
     """At most this; the engine lowers it when edges are inferred."""
-    suspects: tuple[Suspect, ...] | None = None
-    """Else the knot's roots."""
     threads: tuple[Suspect, ...] = ()
     """Each thread of which the sentences tell several together."""
 

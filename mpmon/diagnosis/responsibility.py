@@ -8,6 +8,12 @@ members wait for one another, the kinds of their waits tell:
 - some wait in a *barrier*, all others for the end of these: those others do not come to it, and are responsible;
 - one waits in a *task* that a library has called, another has asked that library: the task does not end, and is responsible;
 - one waits for an *item*, and a producer has ended: that one is;
+- all wait for *items* of each other: the one that owes one by the ledgers is, else all of them; some do, and all others wait for
+  the end of these: those who ask for an item are;
+- one waits for *itself*, as a consumer that joins a queue before it has done its own task: it is;
+- one stands still with the *GIL*: it is;
+- clients of a manager wait for what other *clients* do: all of them are;
+- a *connection* has nobody at its other end, in a server whose threads serve others: the server is;
 - one waits for a *lock*, its holder for anything else: the holder keeps what others need, and is responsible;
 - ranks wait for each other in collectives: those that differ from the others are, see `collectives.split`;
 - all wait for the same kind of thing: all of them are.
@@ -17,7 +23,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis.balances import put_by_ended
+from mpmon.diagnosis.balances import owing, put_by_ended
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.collectives import split
 from mpmon.diagnosis.findings import Suspect
@@ -28,11 +34,17 @@ from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.connections import unserved
 from mpmon.diagnosis.needs.dead import crashed_relatives, forgotten_child, replaced
+from mpmon.diagnosis.needs.threads import starves_others
+from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import ENDS, Context, Wait, context, in_barrier, in_own_code
 
 _LOCKS = frozenset({Wait.LOCK, Wait.THREAD_LOCK, Wait.FILE_LOCK})
 
+
+_ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
+"""Waits for an answer over a connection."""
 
 _WITHOUT_TRACE = frozenset({Absent.RANK_ENDED, Absent.WORKER_REPLACED})
 
@@ -51,6 +63,13 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(
             case.suspect(own.get(pid, (pid, pid))) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed
         )
+    if knot.outside and knot.outside.of_job:
+        # They could tell; those who are at hand only wait for them.
+        return ()
+    if left := left_connection(knot):
+        return (case.suspect(left[1]),)
+    if starving := [key for key in knot.roots if knot.motion(key) is Motion.FROZEN and starves_others(case, key)]:
+        return tuple(map(case.suspect, starving))
     if knot.in_handler:
         return (case.suspect(knot.in_handler[0]),)
     if asks := unanswered_prompt(knot):
@@ -66,8 +85,13 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(map(case.suspect, found.odd))
     if lost := _lost_producers(knot):
         return tuple(map(case.dead_suspect, lost))
+    if own := own_tasks(knot):
+        return (case.suspect(own.key),)
     found = (
-        absent_party(knot)
+        exchanging(knot)
+        or _owing(knot)
+        or _whose_end_is_awaited(knot)
+        or absent_party(knot)
         or _starters(knot)
         or _makers_of_room(knot)
         or _holders_of_locks(knot)
@@ -139,6 +163,16 @@ def _reads_input(knot: Knot, key: ThreadKey) -> bool:
     return row is not None and row.syscall == "read" and row.args[:1] == (0,) and in_own_code(knot.case.stacks.get(key))
 
 
+def left_connection(knot: Knot) -> tuple[ThreadKey, ThreadKey, list[ThreadKey]] | None:
+    """Each connection of a server has its thread, but one, over which a client waits for an answer: the client, the thread that
+    accepts, those that serve the others.
+    """
+    if knot.ending not in (Ending.OUTSIDE, Ending.OPEN):
+        return None
+    found = ((key, unserved(knot.case, key)) for key in knot.members_in(*_ANSWERS))
+    return next(((key, *row) for key, row in found if row), None)
+
+
 def polled_for(knot: Knot) -> list[int]:
     """Relatives that crashed, of one who looks again and again for something that they may have had to bring."""
     polls = knot.ending is Ending.LEAF and knot.root and knot.standing().kind is Wait.SLEEP
@@ -160,6 +194,8 @@ def _makers_of_room(knot: Knot) -> list[ThreadKey]:
     pairs = [(key, target) for key, target in pairs if not _waits_to_write(knot, target)]
     # Of several who could, whoever waits for the writer: the others may have the other end by chance.
     waiting = [target for key, target in pairs if any(helper[0] == key[0] for helper in _helpers(knot, target))]
+    if not pairs and len(members) == len(knot.closed.core):
+        return members
     return list(dict.fromkeys(waiting or [target for _, target in pairs]))
 
 
@@ -195,6 +231,30 @@ def _lost_producers(knot: Knot) -> list[int]:
         if found := crashed_relatives(knot.case, key[0]) or list(ended.one if ended else ()):
             return found
     return []
+
+
+def _owing(knot: Knot) -> list[ThreadKey]:
+    """Of those who all wait for items of each other: the one that owes one by the ledgers, else all."""
+    readers = knot.members_in(Wait.QUEUE_GET)
+    if len(readers) < max(2, len(knot.closed.members)):
+        return []
+    owes = owing(knot.case, [pid for pid, _ in readers])
+    return [key for key in readers if not owes or key[0] == owes.pid]
+
+
+def _whose_end_is_awaited(knot: Knot) -> list[ThreadKey]:
+    """Those who wait for items, where all who could put one wait for their end."""
+    readers, enders = knot.members_in(Wait.QUEUE_GET), knot.members_in(*ENDS)
+    served = knot.members_in(Wait.OTHER_CLIENTS)
+    whole = len(readers) + len(enders) + len(served) == len(knot.closed.members)
+    return readers if whole and readers and enders else []
+
+
+def exchanging(knot: Knot) -> list[ThreadKey]:
+    """Clients of a manager whose objects each wait for what another client does, where it is not the same that all of them do."""
+    calls = client_calls(knot)
+    alike = set(calls.values()) <= {"put"} or set(calls.values()) <= {"get"}
+    return [] if alike or len({pid for pid, _ in calls}) < 2 else list(calls)
 
 
 def _holders_of_locks(knot: Knot) -> list[ThreadKey]:

@@ -1,4 +1,5 @@
-"""The rules: one file a cause, asked in the order of the table `RULES`; the first that claims a knot names its cause.
+"""The rules: one file a cause.  Of each recorded hang exactly one claims the knot, in whatever order they are asked
+(`tests/scores`): what two could claim is told apart in `parts`.  Should two claim one nobody has seen, the first in `RULES` does.
 
 The graph says *who* must move first; a rule only says *why*, in a sentence, with evidence a person can check by hand and
 advice that names the fix.  The docstring of a rule is its manual page (`mpmon explain CAUSE`).

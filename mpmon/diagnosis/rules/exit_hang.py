@@ -10,6 +10,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.parts import undrained
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -20,7 +21,7 @@ NEEDS = frozenset({"stacks"})
 def claim(knot: Knot) -> Claim | None:
     """The goal is at interpreter exit, or in what a library does after it, and waits for its own threads."""
     exiting = [key for key in knot.closed.path if knot.standing(key).kind is Wait.EXIT or _is_after_script(knot, key)]
-    if not exiting or knot.ending not in (
+    if not exiting or undrained(knot) or knot.ending not in (
         Ending.OPEN, Ending.CYCLE, Ending.NOBODY, Ending.LEAF, Ending.OUTSIDE,
     ):  # fmt: skip
         return None

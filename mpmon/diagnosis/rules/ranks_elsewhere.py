@@ -39,7 +39,6 @@ def claim(knot: Knot) -> Claim | None:
         evidence=(*_places(knot, waiting), *silent),
         advice=(_SILENT,) if silent else (_TOGETHER, _BY_HAND),
         certainty=Certainty.LIKELY,
-        suspects=(),
     )
 
 
