@@ -27,6 +27,12 @@ LOOKS = 24
 WINDOW_S = 20.0
 """How far back signs of life are remembered."""
 
+SIGNS = 3
+"""Signs of life of one kind that are remembered: so many show that it goes on, once or twice is a log line."""
+
+BUSY_SHARE = 0.05
+"""Of a CPU: more than what only looks in from time to time uses."""
+
 TREND_ROUNDS = 300
 """Rounds that histories go back."""
 
@@ -82,10 +88,10 @@ class Life(msgspec.Struct, frozen=True, gc=False):
     process: Process
     first: Process
     first_at: float
-    io_at: float | None = None
-    """When its I/O counters last grew."""
-    io_rounds: int = 0
-    """Rounds in which they had grown."""
+    io_at: tuple[float, ...] = ()
+    """When its I/O counters had grown, the last `SIGNS` times."""
+    busy_at: tuple[float, ...] = ()
+    """When it had used a CPU for more than a moment, the last `SIGNS` times."""
     wrote_at: float | None = None
     """When the counter of what it writes last grew."""
     rate: float | None = None
@@ -347,6 +353,8 @@ def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> 
     if process.ended and not before.ended:
         life = msgspec.structs.replace(life, ended_at=now)
     rate = max(0.0, process.cpu_s - before.cpu_s) / elapsed
+    if rate > BUSY_SHARE:
+        life = msgspec.structs.replace(life, busy_at=(*life.busy_at[1 - SIGNS :], now))
     if process.rss_bytes >= max(life.most_bytes, life.first.rss_bytes) + GROWTH_BYTES:
         life = msgspec.structs.replace(
             life, most_bytes=process.rss_bytes, grew_rounds=life.grew_rounds + 1, grew_at=now
@@ -354,6 +362,5 @@ def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> 
     if (process.read_bytes, process.written_bytes) == (before.read_bytes, before.written_bytes):
         return msgspec.structs.replace(life, process=process, rate=rate)
     wrote_at = life.wrote_at if process.written_bytes == before.written_bytes else now
-    return msgspec.structs.replace(
-        life, process=process, rate=rate, io_at=now, io_rounds=life.io_rounds + 1, wrote_at=wrote_at
-    )
+    io_at = (*life.io_at[1 - SIGNS :], now)
+    return msgspec.structs.replace(life, process=process, rate=rate, io_at=io_at, wrote_at=wrote_at)

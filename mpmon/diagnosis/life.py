@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.history import WINDOW_S, Life, ThreadKey
+from mpmon.diagnosis.history import SIGNS, WINDOW_S, Life, ThreadKey
 from mpmon.diagnosis.motion import TIMED_SLICES, Motion
 from mpmon.diagnosis.variables import same_answer_since
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.model import Handle
 
-IO_ROUNDS = 3
-"""Rounds with growing I/O that count as work; once or twice is a log line."""
+RECENT_S = 2 * WINDOW_S
+"""What it did longer ago says nothing about the present: a job that is watched for an hour hangs like one that is not."""
 
 GROWTH_ROUNDS, GROWTH_S = 3, 5.0
 """Rounds with more memory than ever before that count as work, the last of them so long ago at most."""
@@ -27,16 +27,14 @@ GROWTH_ROUNDS, GROWTH_S = 3, 5.0
 SOON_S = 120.0
 """A sleep that ends within this time is a pause, not a hang."""
 
-WORKS_SHARE = 0.05
-"""Of a CPU: more than what only looks in from time to time uses."""
-
 
 def signs_of_life(case: Case, key: ThreadKey) -> str | None:
     """What shows that the process of a thread gets somewhere, in words; `None` when nothing does."""
     pid = key[0]
     # What is told by a single row is asked first.
     life = case.history.life(case.processes[pid])
-    if life and life.io_rounds >= IO_ROUNDS and not (_only_asks(case, key, life) or _only_repeats(case, key, life)):
+    reads = life is not None and _goes_on(life.io_at, case.now)
+    if life and reads and not (_only_asks(case, key, life) or _only_repeats(case, key, life)):
         return "it keeps reading or writing"
     if life and _keeps_growing(life, case.now):
         return "what it has in memory keeps growing"
@@ -112,9 +110,12 @@ def _gets_on(case: Case, pid: int) -> bool:
 
 
 def _works(life: Life, now: float) -> bool:
-    """It keeps reading or writing, or has used a CPU for a good part of the time."""
-    used_s = life.process.cpu_s - life.first.cpu_s
-    return life.io_rounds >= IO_ROUNDS or used_s > WORKS_SHARE * max(now - life.first_at, 1.0)
+    """It keeps reading or writing, or computing."""
+    return _goes_on(life.io_at, now) or _goes_on(life.busy_at, now)
+
+
+def _goes_on(moments: tuple[float, ...], now: float) -> bool:
+    return len(moments) == SIGNS and moments[0] > now - RECENT_S
 
 
 def parent_of(case: Case, pid: int) -> int | None:
@@ -129,6 +130,9 @@ def was_fed(case: Case, pid: int) -> bool:
     past, blocked = case.past(key), case.blocked.get(key)
     if past is None or blocked is None:
         return False
-    ran, limit = past.thread.slices - past.first.slices, blocked.timeout_s
-    explained = 1 if limit is None else TIMED_SLICES * ((case.now - past.first_at) / max(limit, 0.1) + 1)
-    return ran > explained and case.standing(key).idle
+    since, slices = past.first_at, past.first.slices
+    if lately := [look for look in past.looks if look.at > case.now - RECENT_S]:
+        since, slices = max((since, slices), (lately[0].at, lately[0].slices))
+    ran, limit = past.thread.slices - slices, blocked.timeout_s
+    explained = 1 if limit is None else TIMED_SLICES * ((case.now - since) / max(limit, 0.1) + 1)
+    return past.ran_at > case.now - RECENT_S and ran > explained and case.standing(key).idle

@@ -81,13 +81,16 @@ def loss(knot: Knot) -> Loss | None:
 
 def waiter_for_lock(knot: Knot) -> ThreadKey | None:
     """Who waits for a lock, or for permits, that the one at the end of the chain has."""
-    path = knot.closed.path
     alone = knot.ending is Ending.NOBODY and knot.standing().kind in _OWN_WAITS
-    if not (knot.ending is Ending.LEAF or alone) or len(path) < 2:
+    if knot.root is None or not (knot.ending is Ending.LEAF or alone):
         return None
-    need = knot.graph.node(path[-2]).need
-    held = need is not None and need.held and gil_owner(knot.case, path[-2]) is None
-    return path[-2] if held else None
+    members = (*reversed(knot.closed.path[:-1]), *knot.closed.members)
+    return next((key for key in members if _waits_for_lock_of(knot, key, knot.root)), None)
+
+
+def _waits_for_lock_of(knot: Knot, key: ThreadKey, holder: ThreadKey) -> bool:
+    need = knot.graph.node(key).need
+    return need is not None and need.held and holder in need.targets and gil_owner(knot.case, key) is None
 
 
 def kept_until_end(knot: Knot) -> tuple[ThreadKey, ThreadKey, ThreadKey] | None:

@@ -45,7 +45,11 @@ class Program:
         # Open for both, so that it has no end while nobody writes.
         self._ready = os.open(pipe, os.O_RDWR)
         self._heard = b""
-        own = {"READY": str(pipe), "PYTHONPATH": str(PROGRAMS), "OMP_NUM_THREADS": "1"}
+        own = {
+            "READY": str(pipe),
+            "PYTHONPATH": os.pathsep.join(map(str, (PROGRAMS, self.file.parent))),
+            "OMP_NUM_THREADS": "1",
+        }
         self._process = subprocess.Popen(
             [*inside, python, str(self.file), *arguments], env={**os.environ, **own, **(environment or {})},
             stdin=subprocess.PIPE, start_new_session=True, cwd="/",
@@ -81,9 +85,9 @@ class Program:
     def pid(self) -> int:
         return self._process.pid
 
-    def hear(self, *names: str) -> Program:
+    def hear(self, *names: str, seconds: float = LONGEST_S) -> Program:
         """Wait for lines until all these were said."""
-        deadline = time.monotonic() + LONGEST_S
+        deadline = time.monotonic() + seconds
         while not set(names) <= self.pids.keys():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.__exit__()
@@ -109,10 +113,14 @@ class Program:
         lines = self.file.read_text().splitlines()
         return next(number for number, line in enumerate(lines, 1) if re.search(mark, line))
 
+    def family(self) -> list[psutil.Process]:
+        """It and all that it started and that still lives."""
+        root = psutil.Process(self.pid)
+        return [root, *root.children(recursive=True)]
+
     def _remember(self) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
-            root = psutil.Process(self.pid)
-            for process in (root, *root.children(recursive=True)):
+            for process in self.family():
                 self._seen[process.pid, process.create_time()] = process
         for pid in self.pids.values():
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -179,7 +179,7 @@ def _goes_round(case: Case, key: ThreadKey) -> bool:
     """It computes in one loop that does not get on, and has read and written nothing meanwhile."""
     past, life = case.past(key), case.history.life(case.processes[key[0]])
     since = round_since(past.looks) if past else None
-    return since is not None and not (life and life.io_at and life.io_at >= since)
+    return since is not None and not (life and life.io_at and life.io_at[-1] >= since)
 
 
 def _keeps_waiting(case: Case, key: ThreadKey) -> bool:
@@ -214,7 +214,7 @@ def _only_naps(case: Case, key: ThreadKey) -> bool:
         return False
     alone = case.is_foreign(key[0]) and process.threads == 1 and case.standing(key).kind is Wait.SLEEP
     life = case.history.life(process)
-    return alone and not signs_of_life(case, key) and not (life and life.io_rounds)
+    return alone and not signs_of_life(case, key) and not (life and life.io_at)
 
 
 NEEDS: dict[Wait, Callable[[Case, ThreadKey], Need | None]] = {

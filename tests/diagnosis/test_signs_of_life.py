@@ -1,0 +1,64 @@
+"""What a process did before it came to stand where it is says nothing about the present: a job may run for hours before it
+hangs.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from mpmon.diagnosis.findings import Diagnosis, Verdict
+from mpmon.diagnosis.life import RECENT_S
+from mpmon.model import Row, Snapshot
+from tests.builders import ROOT, START, blocked, diagnosed, frame, process, running, snapshot, stack, thread
+
+WORKER = 4120
+BORN = (
+    "lib/multiprocessing/process.py:314 BaseProcess._bootstrap",
+    "lib/multiprocessing/popen_fork.py:71 Popen._launch",
+)
+POOL = ("multiprocessing/pool.py:48 mapstar", "multiprocessing/pool.py:125 worker", *BORN)
+MAIN = (
+    process(), thread(), blocked("futex", ran_at=START - 60),
+    stack("main", "multiprocessing/pool.py:768 ApplyResult.wait", "multiprocessing/pool.py:367 Pool.map", "job.py:40 main"),
+)  # fmt: skip
+
+HEALTHY = 10
+"""Seconds."""
+
+
+def worker(second: int, *, works: int, spins: bool) -> tuple[Row, ...]:
+    """It has read and computed until that second; then it is in one call and goes round in circles, or sleeps and looks again."""
+    busy = min(second, works)
+    task = frame("job.py:20 work", arguments=busy)
+    stands = running(WORKER) if spins else blocked("clock_nanosleep", pid=WORKER, wakes_at=START + second + 0.2)
+    found = stack("main", task, *POOL, pid=WORKER, at=second)
+    return (
+        process(WORKER, parent=ROOT, read_bytes=4096 * busy, cpu_s=float(second if spins else busy)),
+        thread(WORKER, slices=9 * second),
+        msgspec.structs.replace(found, owns_gil=spins), stands,
+    )  # fmt: skip
+
+
+def after(seconds: int, *, spins: bool, works: int = HEALTHY) -> Diagnosis:
+    """So long after the last sign of life."""
+    return diagnosed([_round(second, works, spins=spins) for second in range(HEALTHY + seconds + 1)])
+
+
+def _round(second: int, works: int, *, spins: bool) -> Snapshot:
+    return snapshot(*MAIN, *worker(second, works=works, spins=spins), at=float(second))
+
+
+@pytest.mark.parametrize("spins", [True, False], ids=["computes", "polls"])
+def test_a_worker_that_did_much_before_it_got_stuck(spins: bool) -> None:
+    found = after(int(RECENT_S) + 2, spins=spins)
+    assert (found.verdict, [row.pid for row in found.findings[0].suspects]) == (Verdict.HUNG, [WORKER])
+
+
+@pytest.mark.parametrize("spins", [True, False], ids=["computes", "polls"])
+def test_one_that_goes_on_is_left_alone(spins: bool) -> None:
+    assert after(int(RECENT_S) + 2, spins=spins, works=1000).verdict is not Verdict.HUNG
+
+
+def test_a_pause_for_a_long_item_is_no_hang() -> None:
+    assert after(int(RECENT_S) // 2, spins=True).verdict is not Verdict.HUNG
