@@ -30,12 +30,15 @@ def _other_operation(knot: Knot, found: Split) -> Claim:
     words = [
         f"{', '.join(knot.case.role(key[0]).name for key in keys)} in {name}" for name, keys in found.groups.items()
     ]
+    at: dict[str, list[str]] = {}
+    for name, keys in found.groups.items():
+        for key in keys:
+            at.setdefault(f"{name} at {knot.case.place(key)}", []).append(knot.case.role(key[0]).name)
     return Claim(
         summary=f"ranks are in different collectives: {'; '.join(words)}",
         evidence=(
             *found.numbers.evidence,
-            *(f"{knot.case.role(key[0]).name}: {name} at {knot.case.place(key)}"
-              for name, keys in found.groups.items() for key in keys),
+            *(f"{several(names)}: {where}" for where, names in sorted(at.items(), key=lambda row: len(row[1]))),
         ),
         advice=(
             "Call the same collectives in the same order on every rank.",
