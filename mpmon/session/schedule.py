@@ -45,6 +45,10 @@ RESTS_LONG_S = 4.0
 """A worker that goes back and forth between calls it was seen in seldom rests so long in one of them."""
 
 
+FOR_OTHERS = 0.75
+"""Of the reserve that is not spent on finding out what ranks do."""
+
+
 class _Rest(Enum):
     """In what a process rests that has run since the last look at it."""
 
@@ -78,7 +82,7 @@ class Schedule:
         self.attended: int | None = None
         """The process the user looks at."""
         self.untold: set[int] = set()
-        """Ranks that were where no look has found them (`spots`)."""
+        """Ranks that were where few looks have found them (`spots`)."""
         self.pending = False
         """More processes are due than one round may look at: the next round should follow at once."""
 
@@ -110,8 +114,12 @@ class Schedule:
         self.pending = len(urgent) > allowed and self._budget.left - allowed >= 1
         self._all_due = self._all_due and self.pending
         over = [pid for pid in again if self._rests.get(pid) is _Rest.OVER]
-        in_turn = [pid for pid in again if pid not in over] if self._budget.left >= RESERVE else []
+        in_turn = [pid for pid in again if pid not in over and self._budget.left >= self._least_left(pid)]
         return [*urgent, *[*over, *in_turn][:AGAIN_PER_ROUND]][:allowed]
+
+    def _least_left(self, pid: int) -> float:
+        """Looks that have to be left for another one at this process: to know what ranks do is worth a part of the reserve."""
+        return RESERVE * (FOR_OTHERS if pid in self.untold else 1)
 
     def _is_urgent(self, pid: int) -> bool:
         """A look that tells something new; to look again can wait its turn."""
