@@ -1,4 +1,5 @@
-"""Whether an installed mpmon works: its demo finds the cause, its screen comes up and leaves, its manual is there.
+"""Whether an installed mpmon works: its demo finds the cause, its screen comes up and leaves, its manual is there, and so is
+the screen for browsers.
 
 Takes the program; says what was tried, and ends with a status other than 0 when it failed.
 """
@@ -7,9 +8,11 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 HUNG = 3
 PATIENCE_S = 90.0
@@ -49,6 +52,28 @@ def screen(program: str) -> None:
         sys.exit(shown[-2000:].decode(errors="replace"))
 
 
+def browser(program: str) -> None:
+    """The page of `serve` with the script that draws the screen, and the end of it all."""
+    with subprocess.Popen([program, "serve", str(os.getpid())], stdout=subprocess.PIPE, text=True, cwd="/") as serving:
+        address = serving.stdout.readline().strip() if serving.stdout else ""
+        try:
+            page = fetched(address) if address else ""
+            script = re.search(r'<script src="(.*?)"', page)
+            drawing = fetched(address + script[1]) if script else ""
+        finally:
+            serving.send_signal(signal.SIGINT)
+        status = serving.wait(PATIENCE_S)
+    print(f"serve: status {status}, a page of {len(page)} and a script of {len(drawing)} characters")
+    if "textual-terminal" not in page or not drawing:
+        sys.exit(page)
+
+
+def fetched(address: str) -> str:
+    """What a browser gets; no proxy is asked for this machine."""
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(address, timeout=PATIENCE_S) as answer:
+        return answer.read().decode()
+
+
 def drawn(terminal: int, until: bytes | None = None) -> bytes:
     """What is drawn until these words are, or until the program has ended."""
     shown = b""
@@ -69,3 +94,4 @@ def drawn(terminal: int, until: bytes | None = None) -> bytes:
 manual(sys.argv[1])
 report(sys.argv[1])
 screen(sys.argv[1])
+browser(sys.argv[1])

@@ -7,6 +7,7 @@ The map of the house, from the ground up; nothing below knows what is above (che
 - `probes/`: ask the machine, one file a question: processes, kernel, sockets, stacks, semaphores, rights; `interpreter/`
   reads what CPython knows of its threads, `flight_recorder/` what torch wrote down of its collectives.
 - `diagnosis/`: pure. Frames and system calls become waits, waits a graph, a closed set of the graph a finding.
+- `nodes/`: a job on many machines: facts of all of them become one snapshot.
 - `source`: what a stream of observations looks like; `reel`: those of the past that are kept; `session/`: the loop,
   recordings, live and replayed streams.
 - `reports/`, `tui/`, `serve/`: an observation as text, as JSON, as a screen, as a screen in a browser. `doctor`, `jobs`,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from mpmon.commands import COMMANDS
+from mpmon.commands import COMMANDS, HIDDEN
 
 
 def run(arguments: list[str]) -> int:
@@ -13,6 +13,6 @@ def run(arguments: list[str]) -> int:
     Raises:
         MpmonError: one sentence for the user, with the remedy.
     """
-    if arguments and arguments[0] in COMMANDS:
+    if arguments and arguments[0] in (*COMMANDS, *HIDDEN):
         return import_module(f"mpmon.commands.{arguments[0]}").run(arguments[1:])
     return import_module("mpmon.commands.watch").run(arguments)

@@ -21,8 +21,24 @@ NOT_PYTHON = "not a Python process"
 """The `Unknown.reason` of stacks that do not exist."""
 
 
-Moment = Annotated[float, msgspec.Meta(ge=0.0, lt=253_370_764_800.0)]
-"""Seconds since the epoch, up to the year 9999, where calendars end. One that a job may choose is a plain float."""
+Moment = Annotated[float, msgspec.Meta(ge=0.0, lt=253_370_764_800.0, extra={"of": "a clock"})]
+"""Seconds since the epoch, up to the year 9999, where calendars end."""
+
+
+AnyMoment = Annotated[float, msgspec.Meta(extra={"of": "a clock"})]
+"""Seconds since the epoch of which a job may choose any: a calendar need not have it."""
+
+
+Pid = Annotated[int, msgspec.Meta(extra={"of": "a pid namespace"})]
+"""The number of a process or thread."""
+
+
+Name = Annotated[str, msgspec.Meta(extra={"of": "a kernel"})]
+"""What means something else on another machine: a kernel object, a control group, a device."""
+
+
+DeviceNumber = Annotated[int, msgspec.Meta(extra={"of": "a kernel"})]
+"""The same as a number."""
 
 
 Turn = Annotated[tuple[int, ...], msgspec.Meta(min_length=2)]
@@ -43,9 +59,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 class Process(Row, frozen=True, kw_only=True):
     """One process of the job: proc_pid_stat(5), proc_pid_status(5), proc_pid_cmdline(5), proc_pid_environ(5)."""
 
-    pid: int
+    pid: Pid
     start_time: Moment
-    ppid: int
+    ppid: Pid
+    host: str = ""
+    """On which machine it runs, in a snapshot that was joined of several (`mpmon.nodes`)."""
     state: str
     """One letter of proc_pid_stat(5): R running, S sleeping, D uninterruptible, T stopped, t traced, Z zombie."""
     name: str
@@ -54,8 +72,8 @@ class Process(Row, frozen=True, kw_only=True):
     cpu_s: float
     """User plus system time of the whole process, seconds."""
     rss_bytes: int
-    pgid: int = 0
-    sid: int = 0
+    pgid: Pid = 0
+    sid: Pid = 0
     cmdline: tuple[str, ...] | None = None
     exe: str | None = None
     cwd: str | None = None
@@ -66,9 +84,9 @@ class Process(Row, frozen=True, kw_only=True):
     pss_bytes: int | None = None
     environment: dict[str, str] | None = None
     """Only names of `mpmon.probes.processes.traits.KEPT_ENVIRONMENT`; `None` when it may not be read."""
-    namespace_pid: int | None = None
+    namespace_pid: Pid | None = None
     """The pid inside the innermost pid namespace, when it differs from `pid`."""
-    tracer_pid: int | None = None
+    tracer_pid: Pid | None = None
     """Who traces it (a debugger), 0 for nobody."""
     read_bytes: int | None = None
     """Characters read by system calls so far (rchar of proc_pid_io(5)); grows with page cache and pipes too."""
@@ -76,7 +94,7 @@ class Process(Row, frozen=True, kw_only=True):
     """Characters written by system calls so far (wchar of proc_pid_io(5))."""
     exit_code: int | None = None
     """For a zombie, the status it ended with in the form of wait(2); `None` while alive or when hidden."""
-    cgroup: str | None = None
+    cgroup: Name | None = None
     """The path of its memory control group (proc_pid_cgroup(5)); `None` where v1 no longer tells it of one that ended."""
     cpus: int | None = None
     """How many CPUs it may run on: `Cpus_allowed` of proc_pid_status(5)."""
@@ -106,8 +124,8 @@ class Process(Row, frozen=True, kw_only=True):
 class Thread(Row, frozen=True, kw_only=True):
     """How much one thread ran so far: proc_pid_task(5), `schedstat` of the kernel's sched-stats documentation."""
 
-    pid: int
-    tid: int
+    pid: Pid
+    tid: Pid
     name: str
     run_ns: int
     """Time on a CPU, nanoseconds."""
@@ -124,8 +142,8 @@ NAMELESS_CALLS = frozenset({None, "close", "execve", "exit", "exit_group", "munm
 class Blocked(Row, frozen=True, kw_only=True):
     """What the kernel says one thread is blocked in: proc_pid_syscall(5), proc_pid_wchan(5), and what the arguments name."""
 
-    pid: int
-    tid: int
+    pid: Pid
+    tid: Pid
     state: str
     syscall: str | None = None
     """Name of the system call, "running" for a thread on a CPU, `None` when it may not be read."""
@@ -136,18 +154,20 @@ class Blocked(Row, frozen=True, kw_only=True):
     """When the thread last ran, seconds since the epoch, from `se.exec_start`; `None` on kernels without it."""
     timeout_s: float | None = None
     """How long the call waits at most, from its start; `None` for ever or unknown."""
-    wakes_at: float | None = None
+    wakes_at: AnyMoment | None = None
     """For a sleep or a wait with a deadline: when it ends by itself, seconds since the epoch."""
-    waits_on: tuple[str, ...] = ()
+    waits_on: tuple[Name, ...] = ()
     """Ids of the `KernelObject`s or `process:PID` it waits for; any one of them may wake it."""
     writes: bool = False
     """It waits for room (a write), not for data."""
+    joins: Pid | None = None
+    """The thread whose end it waits for in C: pthread_join(3) expects the thread's number in the futex."""
 
 
 class Spot(Row, frozen=True, kw_only=True):
     """In which system call the main thread of a rank was found since the round before, by proc_pid_syscall(5) alone."""
 
-    pid: int
+    pid: Pid
     place: CallPlace
     slices: int
     """How often it had been put on a CPU by then: with the same number as in the round before it has not run since."""
@@ -156,7 +176,7 @@ class Spot(Row, frozen=True, kw_only=True):
 class KernelObject(Row, frozen=True, kw_only=True):
     """Something processes share or wait on, by its identity in the kernel."""
 
-    id: str
+    id: Name
     """`pipe:INODE`, `socket:INODE`, `semaphore:DEV:INODE`, `futex:PID:ADDRESS`, `file:DEV:INODE`, `pty:NUMBER`,
     `mount:DEV`, `eventfd:…`.
     """
@@ -174,13 +194,13 @@ class KernelObject(Row, frozen=True, kw_only=True):
     """Value of a semaphore."""
     waiters: int | None = None
     """Threads waiting in a semaphore."""
-    owner_tid: int | None = None
+    owner_tid: Pid | None = None
     """Owner word of a native mutex: the thread that took it, dead or alive."""
-    peer: str | None = None
+    peer: Name | None = None
     """Id of the socket at the other end, when it is on this machine; of a pty's master side the terminal."""
     listens: bool = False
     """A socket that only takes connections."""
-    listener: str | None = None
+    listener: Name | None = None
     """For a connection that nobody has accepted yet: id of the listening socket in whose queue it waits."""
     sent_at: Moment | None = None
     """When the last byte went over a TCP connection, or when it was made, seconds since the epoch."""
@@ -188,7 +208,7 @@ class KernelObject(Row, frozen=True, kw_only=True):
     """When the last byte came over a TCP connection, or when it was made, seconds since the epoch."""
     sent_bytes: int | None = None
     """Bytes that ever went over a TCP connection from this end; `None` before Linux 4.19."""
-    holders: tuple[int, ...] = ()
+    holders: tuple[Pid, ...] = ()
     """Pids that hold a lock on the file: whose open files have it, by `lock:` of proc_pid_fdinfo(5); else by proc_locks(5),
     which names the one who took it, also when only a child that inherited the open file still has it."""
 
@@ -196,8 +216,8 @@ class KernelObject(Row, frozen=True, kw_only=True):
 class Handle(Row, frozen=True, kw_only=True):
     """One process holds one object open or mapped, so it could wake those who wait on it."""
 
-    pid: int
-    object: str
+    pid: Pid
+    object: Name
     fd: int | None = None
     """Descriptor, `None` for a mapping."""
     reads: bool = True
@@ -211,8 +231,8 @@ class SemaphoreUse(Row, frozen=True, kw_only=True):
     Modules/_multiprocessing/semaphore.c, found in the process's memory.
     """
 
-    pid: int
-    object: str
+    pid: Pid
+    object: Name
     """`semaphore:DEV:INODE:OFFSET`."""
     count: int
     """Acquired minus released by this process: 1 for the holder of a lock; for the bound of a queue, puts minus gets."""
@@ -228,9 +248,9 @@ class LockUse(Row, frozen=True, kw_only=True):
     CPython's frames and locks say: `mpmon.probes.interpreter`.
     """
 
-    pid: int
-    tid: int
-    object: str
+    pid: Pid
+    tid: Pid
+    object: Name
     """`futex:PID:ADDRESS`, the word its waiters sleep on; from Python 3.14 on `lock:PID:ADDRESS`."""
     kind: str
     """`Lock`, `RLock`, or `Condition` for the lock inside of one."""
@@ -251,24 +271,26 @@ class LockUse(Row, frozen=True, kw_only=True):
 class Awaited(Row, frozen=True, kw_only=True):
     """What a waiting call tells: the thread that is joined, the future whose result is asked for, that torch's work may be."""
 
-    pid: int
-    tid: int
+    pid: Pid
+    tid: Pid
     kind: str
     """`thread`, `future`, or `work`: the code calls a method of the name by which one waits for a collective."""
-    by_tid: int | None = None
+    by_tid: Pid | None = None
     """The thread that has to end, or that runs the future's task; `None` where no thread of this process does."""
     members: tuple[int, ...] = ()
     """Of `work` by a function of torch's own: the ranks of its process group, by their numbers in the job; empty where that
     is not known.
     """
+    group: str = ""
+    """The name of that group, which all its ranks know it by; empty where that is not known."""
 
 
 class Remembered(Row, frozen=True, kw_only=True):
     """A child whose `Process` or `Popen` object its parent's program still refers to, perhaps long after its end."""
 
-    pid: int
+    pid: Pid
     """The parent."""
-    child: int
+    child: Pid
     """The pid it had: it may be another process's by now."""
     returncode: int | None = None
     """As in `subprocess.Popen.returncode`: negative for a signal; `None` while the program has not asked for it."""
@@ -305,8 +327,8 @@ PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"
 class Stack(Row, frozen=True, kw_only=True):
     """Python frames of one thread, innermost first."""
 
-    pid: int
-    tid: int
+    pid: Pid
+    tid: Pid
     thread_name: str
     taken_at: Moment
     ident: int | None = None
@@ -354,7 +376,8 @@ class NativeFrame(Row, frozen=True, kw_only=True):
     how: str
     """How it was found: `registers` (the innermost one: the kernel tells it), `frame information` (told, nothing was assumed),
     `prologue` (derived: the code of the frame below tells how deep that is), `frame pointer`, or `search` (the nearest word
-    on the stack that is a return address of a call that may have led there).
+    on the stack that is a return address of a call that may have led there), `sample` (the innermost one of a thread that ran:
+    perf told where it stood in one moment).
     """
     proof: int | None = None
     """Of one that was not told, what proves it: 3, the call before its return address names the function below; 2, it calls
@@ -362,16 +385,21 @@ class NativeFrame(Row, frozen=True, kw_only=True):
     """
 
     @property
+    def is_told(self) -> bool:
+        """It was told, or derived and confirmed by the call: no guess."""
+        return self.is_certain or self.how == "sample"
+
+    @property
     def is_certain(self) -> bool:
-        """A diagnosis may rest on it: it was told, or derived and confirmed by the call."""
+        """A diagnosis may rest on it: no guess, and no passing moment."""
         return self.how in ("registers", "frame information", "prologue")
 
 
 class NativeStack(Row, frozen=True, kw_only=True):
-    """Frames of C and C++ of one thread, innermost first, read while it slept."""
+    """Frames of C and C++ of one thread, innermost first, read while it slept, or in one moment as it ran."""
 
-    pid: int
-    tid: int
+    pid: Pid
+    tid: Pid
     taken_at: Moment
     frames: tuple[NativeFrame, ...] = ()
     end: str
@@ -389,11 +417,16 @@ class NativeStack(Row, frozen=True, kw_only=True):
         """All frames are there."""
         return self.end == "start"
 
+    @property
+    def is_sample(self) -> bool:
+        """It is one moment of a thread that ran: it tells what the thread does, and not what it waits for."""
+        return bool(self.frames) and self.frames[0].how == "sample"
+
 
 class Exit(Row, frozen=True, kw_only=True):
     """A process of the job that ended while mpmon watched."""
 
-    pid: int
+    pid: Pid
     start_time: Moment
     seen_at: Moment
     """When mpmon noticed, seconds since the epoch."""
@@ -405,7 +438,7 @@ class Collective(Row, frozen=True, kw_only=True):
     """One collective that a rank put on the queue of a process group, as its Flight Recorder wrote it down."""
 
     rank: int | None = None
-    pid: int | None = None
+    pid: Pid | None = None
     """Where the kernel tells which process answered."""
     backend: str
     """`gloo`, `nccl`: each counts by itself."""
@@ -447,7 +480,7 @@ class FlightRecord(Row, frozen=True, kw_only=True):
     """What the Flight Recorder of one rank said when it was last read."""
 
     rank: int | None = None
-    pid: int | None = None
+    pid: Pid | None = None
     read_at: Moment
     """When it was asked, or its file was written, seconds since the epoch."""
     groups: tuple[GroupProgress, ...] = ()
@@ -469,6 +502,8 @@ class Gpu(Row, frozen=True, kw_only=True, omit_defaults=False):
     uuid: str
     index: int
     """NVML's number, in PCI order; CUDA may count otherwise."""
+    host: str = ""
+    """As in `Process`."""
     name: str
     bus_id: str | None = None
     read_at: Moment = 0.0
@@ -525,7 +560,7 @@ class MigInstance(Row, frozen=True, kw_only=True, omit_defaults=False):
 class GpuProcess(Row, frozen=True, kw_only=True, omit_defaults=False):
     """What the driver attributes to one process on one device or MIG instance, of the job or not."""
 
-    pid: int
+    pid: Pid
     """As the driver says; a pid of another namespace when `reasons` has `pid`."""
     gpu_uuid: str
     mig_instance: int | None = None
@@ -550,7 +585,7 @@ class SharedFile(Row, frozen=True, kw_only=True):
     torch's aten/src/ATen/MapAllocator.cpp and torch/csrc/CudaIPCTypes.cpp.
     """
 
-    id: str
+    id: Name
     """`file:DEV:INODE`."""
     kind: str
     """`storage`, or `refcounter`: 64 bytes and 10000 counts of 8 bytes."""
@@ -558,7 +593,7 @@ class SharedFile(Row, frozen=True, kw_only=True):
     deleted: bool = False
     """It has no name any more: with the strategy `file_descriptor` from the start, else somebody removed it."""
     size_bytes: int
-    creator: int | None = None
+    creator: Pid | None = None
     """The pid in its name: of its creator, in the pid namespace of its creator."""
     creator_alive: bool | None = None
     count: int | None = None
@@ -576,8 +611,8 @@ class SharedFile(Row, frozen=True, kw_only=True):
 class SharedUse(Row, frozen=True, kw_only=True):
     """How one process uses a `SharedFile`."""
 
-    pid: int
-    object: str
+    pid: Pid
+    object: Name
     maps: int = 0
     descriptors: int = 0
 
@@ -585,9 +620,9 @@ class SharedUse(Row, frozen=True, kw_only=True):
 class SharedMemory(Row, frozen=True, kw_only=True, omit_defaults=False):
     """The tmpfs at /dev/shm as processes of the job see it: statvfs(3) through /proc/PID/root."""
 
-    device: int
+    device: DeviceNumber
     """Its device number: processes with another one cannot share files."""
-    pids: tuple[int, ...] = ()
+    pids: tuple[Pid, ...] = ()
     """Processes of the job that see this one."""
     size_bytes: int
     used_bytes: int
@@ -596,7 +631,7 @@ class SharedMemory(Row, frozen=True, kw_only=True, omit_defaults=False):
 class Limits(Row, frozen=True, kw_only=True, omit_defaults=False):
     """What sharing uses up in one process."""
 
-    pid: int
+    pid: Pid
     descriptors: int | None = None
     descriptors_limit: int | None = None
     """Soft limit of RLIMIT_NOFILE."""
@@ -623,11 +658,11 @@ class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
     Lib/multiprocessing/queues.py: a pipe, a lock at each end of it, and a semaphore that counts the room left.
     """
 
-    object: str
+    object: Name
     """`pipe:INODE`."""
     kind: str = "Queue"
     """`Queue`, `JoinableQueue`, or `SimpleQueue`, which counts nothing."""
-    pid: int
+    pid: Pid
     """The process of the job in whose memory it was found."""
     capacity: int | None = None
     """Items it can hold; `None` when it has no bound."""
@@ -635,31 +670,31 @@ class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
     """Put and not taken yet, those that still wait for the feeder thread included."""
     unread_bytes: int | None = None
     """In its pipe."""
-    read_lock: str | None = None
+    read_lock: Name | None = None
     """Id of the lock that whoever gets an item takes."""
-    write_lock: str | None = None
-    room: str | None = None
+    write_lock: Name | None = None
+    room: Name | None = None
     """Id of the semaphore that counts the room left."""
-    tasks: str | None = None
+    tasks: Name | None = None
     """Of a `JoinableQueue`, id of the semaphore that counts the items not yet said to be done."""
-    joined: str | None = None
+    joined: Name | None = None
     """Of a `JoinableQueue`, id of the semaphore on which `join()` sleeps."""
     read_locked: bool | None = None
     write_locked: bool | None = None
-    putters: tuple[int, ...] = ()
+    putters: tuple[Pid, ...] = ()
     """Processes that were seen to have put more than they got; of those that have ended the youngest."""
-    getters: tuple[int, ...] = ()
+    getters: tuple[Pid, ...] = ()
     """Processes that were seen to have got more than they put; of those that have ended the youngest."""
     taken: int | None = None
     """Items the getters have taken so far, less what they have put; `None` while not all of them are known to say."""
-    ledgers: tuple[tuple[int, int], ...] = ()
+    ledgers: tuple[tuple[Pid, int], ...] = ()
     """Pid, and what it has put less what it has got, of those who were seen to do either; where they are too many
     only of those who get, or of nobody."""
     by_ended: int | None = None
     """Items that processes which have ended put, less what they got; `None` while not all who have the queue say."""
     unfinished: int | None = None
     """Of a `JoinableQueue`, items that were put and not said to be done by `task_done()`."""
-    undone: tuple[tuple[int, int], ...] = ()
+    undone: tuple[tuple[Pid, int], ...] = ()
     """Pid, and how many items it has taken more than it said to be done, of those in `ledgers`."""
     reasons: dict[str, str] = {}
     """Why a field is `None`."""
@@ -668,8 +703,8 @@ class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
 class ShimProcess(Row, frozen=True, kw_only=True):
     """A process that has the queue shim, by its file; it may be dead."""
 
-    pid: int
-    start_time: float
+    pid: Pid
+    start_time: AnyMoment
     alive: bool
     dropped: int = 0
     """Records there was no room for."""
@@ -682,8 +717,8 @@ class ShimProcess(Row, frozen=True, kw_only=True):
 class QueueRecord(Row, frozen=True, kw_only=True):
     """What one process did with one queue, as the shim wrote it down. Moments are seconds since the epoch."""
 
-    pid: int
-    object: str
+    pid: Pid
+    object: Name
     """`pipe:INODE` of the queue."""
     kind: str = "Queue"
     """`Queue`, `JoinableQueue`, `SimpleQueue`."""
@@ -717,7 +752,7 @@ class QueueRecord(Row, frozen=True, kw_only=True):
 class ExportRecord(Row, frozen=True, kw_only=True):
     """One sending of CUDA memory, as the shim of the producer wrote it down."""
 
-    pid: int
+    pid: Pid
     """The producer."""
     file: str
     """Name of the refcounter file."""
@@ -726,7 +761,7 @@ class ExportRecord(Row, frozen=True, kw_only=True):
     device: int
     """As the producer counts devices."""
     sent_at: Moment
-    object: str | None = None
+    object: Name | None = None
     """`pipe:INODE` of the queue it went through; `None` when it went another way."""
     site: str | None = None
     dropped_at: Moment | None = None
@@ -738,14 +773,14 @@ class ExportRecord(Row, frozen=True, kw_only=True):
 class ImportRecord(Row, frozen=True, kw_only=True):
     """One receiving of CUDA memory, as the shim of the consumer wrote it down."""
 
-    pid: int
+    pid: Pid
     """The consumer."""
     file: str
     slot: int
     received_at: Moment
     again: bool = False
     """It had that storage already, and gave the count back at once."""
-    object: str | None = None
+    object: Name | None = None
 
 
 class Cgroup(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -753,7 +788,7 @@ class Cgroup(Row, frozen=True, kw_only=True, omit_defaults=False):
     admin-guide/cgroup-v2 and cgroup-v1/memory.
     """
 
-    path: str
+    path: Name
     """As in `Process.cgroup`."""
     oom_kills: int | None = None
     """Processes killed for memory since the group exists: `oom_kill` of memory.events, in v1 of memory.oom_control."""
@@ -783,7 +818,7 @@ class Unknown(Row, frozen=True, kw_only=True):
 
     table: str
     """The table that misses something: `stacks`, `blocked`, `processes` …"""
-    pid: int
+    pid: Pid
     reason: str
     gone: bool = False
     """The process ended while it was read: nothing a right or a flag would change."""
@@ -792,7 +827,7 @@ class Unknown(Row, frozen=True, kw_only=True):
 class Mount(Row, frozen=True, kw_only=True):
     """A file system that somebody else serves (NFS, SMB, Lustre, FUSE ...) and of which processes of the job use files."""
 
-    device: str
+    device: Name
     """Hexadecimal `MAJOR:MINOR`, as in the ids of its files."""
     kind: str
     """`nfs4`, `fuse.sshfs` ..."""
@@ -800,14 +835,53 @@ class Mount(Row, frozen=True, kw_only=True):
     """`server:/export`, as proc_pid_mountinfo(5) names it."""
     path: str
     """Where the processes see it."""
-    pids: tuple[int, ...] = ()
+    pids: tuple[Pid, ...] = ()
     """Who uses it: open files, what a thread is blocked in, mappings of one that waits for a page."""
-    asked_at: float | None = None
+    asked_at: AnyMoment | None = None
     """When its server was last asked whether it answers, seconds since the epoch; `None` while that is not known."""
-    unanswered_since: float | None = None
+    unanswered_since: AnyMoment | None = None
     """When it was asked and has not answered since; `None` for one that answers."""
     problem: str | None = None
     """What it answered with instead of its size: `transport endpoint is not connected`."""
+
+
+class Node(Row, frozen=True, kw_only=True):
+    """One machine of a job on several, in a snapshot that was joined of them (`mpmon.nodes`)."""
+
+    host: str
+    """As in `Process`: its name, with a number where several have the same."""
+    number: int
+    """Its pids and tids are those of its kernel and this times `PIDS_OF_A_HOST`."""
+    taken_at: Moment | None = None
+    """When its facts were read, by the clock of the snapshot; `None` where there are none."""
+    offset_s: float = 0.0
+    """How far its clock is ahead of that of the snapshot, as far as is known."""
+    later_s: float = 0.0
+    """By how much later than they were its moments are told, so that they lie beside those of the others."""
+    cpu_count: int = 1
+    problem: str | None = None
+    """Why nothing is known of it at the moment: `does not answer`."""
+
+
+PIDS_OF_A_HOST = 1 << 23
+"""More than any kernel gives: PID_MAX_LIMIT of linux/threads.h is 2**22."""
+
+
+class Elsewhere(Row, frozen=True, kw_only=True):
+    """Ranks of the job of which no process is in the snapshot, and what is known of them all the same (`mpmon.nodes`)."""
+
+    ranks: tuple[tuple[int, int], ...]
+    """Their numbers, as ranges: first and last."""
+    does: str
+    """What all of them do: `waiting for all_reduce in main() at train.py:49`."""
+    operation: str | None = None
+    """The collective they are in, as far as they are in one."""
+    members: tuple[tuple[int, int], ...] = ()
+    """The ranks of the process group of that, as ranges; empty where that is not known."""
+    since: Moment | None = None
+    """Since when the last of them stands; `None` where they move."""
+    like: int | None = None
+    """The number of a rank at hand that stands in the same way and so may stand for them; `None` where there is none."""
 
 
 class Snapshot(Row, frozen=True, kw_only=True, eq=False):
@@ -815,7 +889,7 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
 
     taken_at: Moment
     """The sampler's clock never steps back."""
-    root_pid: int
+    root_pid: Pid
     root_start_time: Moment
     host: str = ""
     cpu_count: int = 1
@@ -853,6 +927,9 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     imports: tuple[ImportRecord, ...] = ()
     cgroups: tuple[Cgroup, ...] = ()
     mounts: tuple[Mount, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    """The machines it was joined of; none in a snapshot of one."""
+    elsewhere: tuple[Elsewhere, ...] = ()
     unknowns: tuple[Unknown, ...] = ()
     probes: tuple[ProbeReport, ...] = ()
 

@@ -15,6 +15,9 @@ class Watch(Protocol):
     live: bool
     """False for a recording."""
 
+    is_here: bool
+    """The processes are on this machine, and may be sent signals; false for a recording."""
+
     title: str
     """What is watched, for the first line: `pid 4100`, `recording hang.jsonl.gz`."""
 

@@ -67,6 +67,7 @@ SCREENS: dict[str, Picture] = {
     "ddp-healthy": Picture("ddp", LARGE, until_s=28.0),
     "ddp-why": Picture("ddp", (120, 32), keys=("w",)),
     "ddp-replay": Picture("ddp", LARGE, keys=("b", *["full_stop"] * 6), live=False),
+    "ddp-native": Picture("gloo", (120, 36), keys=("up", "s")),
     "ipc-leak": Picture("weights", LARGE),
     "ipc-leak-shares": Picture("weights", LARGE, keys=("i",)),
 }

@@ -123,7 +123,15 @@ def driver_of_weights(job: Job, dice: random.Random, *, stuck: bool) -> Scenario
     return said
 
 
-DRIVERS: dict[str, Callable[..., Scenario]] = {"ddp": driver_of_ranks, "weights": driver_of_weights}
+def driver_of_nobody(job: Job, dice: random.Random, *, stuck: bool) -> Scenario:
+    """A machine without GPUs."""
+    del job, dice, stuck
+    return Scenario(gpus=0)
+
+
+DRIVERS: dict[str, Callable[..., Scenario]] = {
+    "ddp": driver_of_ranks, "weights": driver_of_weights, "gloo": driver_of_nobody,
+}  # fmt: skip
 """What the driver says, by job."""
 
 

@@ -35,7 +35,8 @@ class Talking:
         )  # fmt: skip
         self._lines: Queue[str] = Queue()
         self._everybody: dict[tuple[int, float], psutil.Process] = {}
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def __enter__(self) -> Talking:
         return self
@@ -55,6 +56,8 @@ class Talking:
             self._process.stdin.close()
         self._process.wait()
         psutil.wait_procs(list(self._everybody.values()), timeout=5)
+        # It closes what it listens to, unless somebody whom nobody knows of still has the other end.
+        self._listener.join(5)
         # What a killed process and a killed manager of torch leave.
         for pid, _ in self._everybody:
             for left in Path("/dev/shm").glob(f"torch_{pid}_*"):
@@ -98,9 +101,10 @@ class Talking:
 
     def _listen(self) -> None:
         assert self._process.stdout
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                self._lines.put(line)
+        with self._process.stdout as said:
+            for line in said:
+                if line.startswith("{"):
+                    self._lines.put(line)
         self._lines.put("")
 
     def _remember(self) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.doctor import Check, checkup, exit_status, machine, render, tools
+from mpmon.doctor import Check, checkup, exit_status, machine, render, rights, tools
+from mpmon.doctor.check import PROC
 from mpmon.doctor.tools import check_py_spy
+from mpmon.probes.native.samples import NotSampled
 from mpmon.probes.nvml.wire import Look
 from mpmon.probes.rights import why_unreadable
 from mpmon.probes.stacks import find_py_spy
@@ -22,6 +24,7 @@ from tests.nvml.fixture import Standin
 
 SYS_PTRACE = 1 << 19
 READY = "print('ready', flush=True); import sys; sys.stdin.read()"
+SAMPLES = "C frames of running threads"
 Uids = tuple[int, int, int]
 Executable = Callable[[str], str]
 
@@ -191,6 +194,25 @@ def test_missing_kernel_files_are_named(fake: FakeProc) -> None:
     because = fake.check(None, "kernel's files").because
     assert "wchan" in because
     assert "schedstat" not in because
+
+
+def test_samples_are_not_tried_on_another_machines_proc(fake: FakeProc) -> None:
+    assert fake.check(None, SAMPLES).ok is None
+
+
+def test_samples_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> None:
+        raise NotSampled("perf_event_paranoid is 4", "run mpmon as root")
+
+    monkeypatch.setattr(rights, "check_sampling", refused)
+    assert rights.check_samples(PROC) == Check(
+        SAMPLES, ok=False, because="perf_event_paranoid is 4", do_this="run mpmon as root"
+    )
+
+
+def test_samples_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rights, "check_sampling", lambda: None)
+    assert rights.check_samples(PROC).ok is True
 
 
 def test_shared_memory(fake: FakeProc) -> None:

@@ -1,7 +1,7 @@
 """The commands, one file each; a file is imported only when its command is given.
 
 To add one: a file here with `run(arguments) -> int`, which parses them and returns the exit status, and `parser()`, which
-shell completions are made of too; and a line in `COMMANDS`.
+shell completions are made of too; and a line in `COMMANDS`, or in `HIDDEN` if it is not for people.
 What is no command is a PID or an option, and goes to `watch`.  `options`, `settings`, `live` and `show` are what watching
 commands share: the options they know, the file that sets some of them, the live job, and how observations are shown.
 """
@@ -17,3 +17,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("SHELL", "a script with which bash, zsh or fish completes calls of mpmon"),
 }
 """Name of a command, which is that of its file too: what it takes, and what it does."""
+
+HIDDEN = ("agent",)
+"""Commands that mpmon gives itself."""

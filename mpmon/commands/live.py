@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mpmon.probes.files import Proc
     from mpmon.probes.flight_recorder import FlightRecorder
+    from mpmon.session.clock import LiveClock
     from mpmon.session.recording import Recorder
     from mpmon.session.sampler import Sampler
     from mpmon.session.watch import LiveWatch
@@ -56,21 +57,36 @@ def extras(given: Namespace) -> Generator[Extras, None, None]:
     """
     check_machine()
     proc = _proc()
-    recorder: Recorder | None = None
     flight_recorder: FlightRecorder | None = None
     try:
         flight_recorder = _flight_recorder(given.flight_recorder, proc) if given.flight_recorder else None
-        recorder = _recorder(given.record) if given.record is not None else None
-        yield Extras(proc, recorder, flight_recorder)
+        with recording(given) as recorder:
+            yield Extras(proc, recorder, flight_recorder)
     finally:
         if proc.aside:
             proc.aside.close()
         if flight_recorder:
             flight_recorder.close()
-        if recorder:
-            recorder.close()
-            if recorder.problem:
-                tell(f"the end of the recording {given.record} is missing: {recorder.problem}.")
+
+
+@contextmanager
+def recording(given: Namespace) -> Generator[Recorder | None, None, None]:
+    """Who writes the file of --record, if one was named.
+
+    Raises:
+        UsageError: it cannot be made.
+        Silent: its file system does not answer.
+    """
+    if given.record is None:
+        yield None
+        return
+    recorder = _recorder(given.record)
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+        if recorder.problem:
+            tell(f"the end of the recording {given.record} is missing: {recorder.problem}.")
 
 
 def _proc() -> Proc:
@@ -110,8 +126,8 @@ def _recorder(name: str) -> Recorder:
     return Recorder(Path(name))
 
 
-def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink) -> LiveWatch:
-    """The looks at the job under a pid."""
+def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink, clock: LiveClock | None = None) -> LiveWatch:
+    """The looks at the job under a pid, whose moments the clock tells."""
     from mpmon.reel import Reel
     from mpmon.session.watch import LiveWatch
 
@@ -119,7 +135,7 @@ def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink) -> LiveWat
         return _sampler(given, pid, found, now, eager=sink == "report")
 
     reel = Reel() if sink == "screen" else None
-    return LiveWatch(make_sampler, interval=given.interval, recorder=found.recorder, reel=reel)
+    return LiveWatch(make_sampler, interval=given.interval, recorder=found.recorder, reel=reel, clock=clock)
 
 
 def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float], *, eager: bool) -> Sampler:

@@ -20,12 +20,18 @@ DESCRIPTION = (
 DEFAULT_THEME = "ansi-dark"
 """The colours of the user's terminal."""
 
+STACKS = ("auto", "py-spy", "native", "never")
+"""Who reads them; the first one unless something else is said."""
+
+SHORTEST_S = 0.1
+
 EXAMPLES = """\
 examples:
   mpmon 4100 --once                    one report; exit status 3 when it hangs
   mpmon 4100 --once --json | jq .findings
   mpmon 4100 --record hang.jsonl.gz    keep the facts, look at them anywhere:
   mpmon --replay hang.jsonl.gz
+  mpmon --replay n1.gz n2.gz           recordings of all machines of a job, as one
 """
 
 
@@ -44,6 +50,7 @@ def program() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
     add_subject(parser)
+    add_nodes(parser)
     parser.add_argument("-V", "--version", action="version", version=f"mpmon {__version__}")
     add_watching(parser)
     return parser
@@ -62,7 +69,8 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
         "pid", nargs="?", type=pid, metavar="PID", help="any process of the job; its launcher shows all"
     )
     parser.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
-    parser.add_argument("--replay", metavar="FILE", help="play a recording in place of a PID")
+    parser.add_argument("--replay", metavar="FILE", nargs="+",
+                        help="play a recording in place of a PID; several, one of each machine of a job, as one")  # fmt: skip
 
 
 def add_watching(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +84,19 @@ def add_watching(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plain", action="store_true", help="a line for whatever happens: for logs and screen readers")
     add_recording(parser)
     add_settings(parser)
+
+
+def add_nodes(parser: argparse.ArgumentParser) -> None:
+    """A job on many nodes in place of a PID."""
+    nodes = parser.add_argument_group("one job on many nodes")
+    nodes.add_argument("--slurm", metavar="JOB", help="a Slurm job, or a step of it: 7, 7.0")
+    nodes.add_argument("--nodes", metavar="NAMES", help="machines that ssh reaches: 'n[1-64,70]', n1,n2, @group")
+    nodes.add_argument("--pods", metavar="SELECTOR", help="pods of Kubernetes: job-name=train")
+    nodes.add_argument("-n", "--namespace", metavar="NAME", help="that of the pods")
+    nodes.add_argument("-c", "--container", metavar="NAME", help="that in the pods")
+    nodes.add_argument(
+        "--agent", metavar="PATH", help="the mpmon of the nodes, where it is not this one or on the PATH"
+    )
 
 
 def add_recording(parser: argparse.ArgumentParser) -> None:
@@ -98,8 +119,8 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--stacks",
-        choices=("auto", "py-spy", "native", "never"),
-        default="auto",
+        choices=STACKS,
+        default=STACKS[0],
         help="auto: read by mpmon, by py-spy where it must; py-spy: by that alone; native: C and C++ frames of all threads"
         " as well; never: not at all",
     )
@@ -143,6 +164,6 @@ def seconds(text: str) -> float:
         number = float(text)
     except ValueError:
         number = 0.0
-    if not 0.1 <= number <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time of 0.1 to 86400 seconds")
+    if not SHORTEST_S <= number <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time of {SHORTEST_S} to 86400 seconds")
     return number

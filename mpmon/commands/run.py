@@ -14,17 +14,21 @@ import sys
 
 from mpmon.commands import options, settings
 from mpmon.errors import MpmonError, UsageError, in_words, tell
-from mpmon.probes.own import Silent, asked
+from mpmon.probes.own import Reader, Silent, asked, served
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from io import RawIOBase
 
     from mpmon.commands.live import Extras
     from mpmon.launch import Launched
 
 FOLLOW_S = 0.2
 """Between two looks at the file with the output of CMD."""
+
+PART = 1 << 16
+"""Bytes of it that are read at a time."""
 
 
 def run(arguments: list[str]) -> int:
@@ -107,6 +111,7 @@ def _on_screen(given: Namespace, command: list[str], found: Extras) -> int:
     except OSError as problem:
         raise UsageError(f"{name} cannot be made: {(problem.strerror or 'unknown reason').lower()}.",
                          "Name another one with --output.") from problem  # fmt: skip
+    path = os.path.abspath(name)
     with output:
         job = Launched(command, _environment(given), output)
     tell(f"what {command[0]} writes goes to {name}")
@@ -114,26 +119,58 @@ def _on_screen(given: Namespace, command: list[str], found: Extras) -> int:
         live.watch_with(given, job.pid, found)
     except Exception as problem:
         tell(f"the job is not watched: {in_words(problem)}")
-    return _follow(name, job)
+    status = job.wait(0)
+    if status is not None:
+        tell(f"the job ended with status {status}; what it wrote is in {name}")
+        return status
+    tell(f"the job goes on (pid {job.pid}); what it wrote before is in {name}; Ctrl-C goes to the job")
+    return _follow(path, job)
 
 
-def _follow(name: str, job: Launched) -> int:
-    """Show what the job writes from now on, until it ends."""
-    with open(name, "rb") as output:
-        status = job.wait(0)
-        if status is None:
-            output.seek(0, os.SEEK_END)
-            tell(f"the job goes on (pid {job.pid}); what it wrote before is in {name}; Ctrl-C goes to the job")
-        else:
-            tell(f"the job ended with status {status}; what it wrote is in {name}")
-            return status
-        while status is None:
-            status = job.wait(FOLLOW_S)
-            # The terminal may be gone.
-            with contextlib.suppress(OSError, MpmonError):
-                sys.stdout.buffer.write(output.read())
-                sys.stdout.flush()
+def _follow(path: str, job: Launched) -> int:
+    """Show what the job writes from now on, until it ends, as far as the file with that can be read."""
+    output: RawIOBase | None = None
+    status, told = job.wait(0), False
+    while True:
+        try:
+            output = output or _end_of(path)
+            _show(output)
+        except (OSError, Silent) as problem:
+            if not told:
+                tell(f"what the job writes is not shown: {problem}")
+            told = True
+        if status is not None:
+            break
+        status = job.wait(FOLLOW_S)
+    if output:
+        output.close()
     return status
+
+
+def _end_of(path: str) -> RawIOBase:
+    """
+    Raises:
+        OSError: as open(2).
+        Silent: its file system does not answer.
+    """
+    far = served(path)
+    output = Reader(far) if far else open(path, "rb", buffering=0)  # noqa: SIM115  whoever follows it closes it
+    output.seek(0, os.SEEK_END)
+    return output
+
+
+def _show(output: RawIOBase) -> None:
+    """What has come since.
+
+    Raises:
+        OSError: as read(2).
+        Silent: its file system does not answer.
+    """
+    while part := output.read(PART):
+        # The terminal may be gone.
+        with contextlib.suppress(OSError, MpmonError):
+            sys.stdout.buffer.write(part)
+            sys.stdout.flush()
 
 
 def _clean() -> None:

@@ -83,12 +83,13 @@ def _recording(given: Namespace) -> tuple[str, list[str], Callable[[], bool]]:
 
     from mpmon.session.recording import read_recording
 
-    file = os.path.abspath(given.replay)
-    if asked([file], os.path.exists, file) and not asked([file], os.path.isfile, file):
-        raise UsageError(f"{given.replay} is no regular file, and each window reads it anew.", "Give a recording.")
-    # Its header is read; what is wrong further on is told in the windows.
-    read_recording(Path(file))
-    return os.path.basename(file), ["--replay", file], lambda: True
+    files = [os.path.abspath(name) for name in given.replay]
+    for name, file in zip(given.replay, files, strict=True):
+        if asked([file], os.path.exists, file) and not asked([file], os.path.isfile, file):
+            raise UsageError(f"{name} is no regular file, and each window reads it anew.", "Give a recording.")
+        # Its header is read; what is wrong further on is told in the windows.
+        read_recording(Path(file))
+    return ", ".join(map(os.path.basename, files)), ["--replay", *files], lambda: True
 
 
 def _listening(port: int) -> socket.socket:

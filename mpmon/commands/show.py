@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Generator
+    from pathlib import Path
     from typing import Literal
 
     from mpmon.diagnosis.findings import Observation
@@ -154,13 +155,26 @@ def _screen(given: Namespace, watch: Watch) -> int:
     from mpmon.tui.options import Options
     from mpmon.tui.run import run
 
-    send, environment = _reach() if watch.live else (None, None)
+    send, environment = _reach() if watch.is_here else (None, None)
     options = Options(
         ascii_only=_draws_ascii(given), color=_color(given.color), theme=given.theme, readonly=given.readonly,
         guest=given.readonly and in_browser(), interval=given.interval, export=text.render,
-        document=document.render_pretty, send=send, environment=environment,
+        document=document.render_pretty, save=_save, send=send, environment=environment,
     )  # fmt: skip
     return run(watch, options)
+
+
+def _save(stem: str, contents: dict[str, str], folder: Path) -> str:
+    """Write files for the screen, which is not to wait for a folder whose file system does not answer.
+
+    Raises:
+        OSError: as `mpmon.tui.export.write_new`.
+        Silent: the file system does not answer.
+    """
+    from mpmon.probes.own import asked
+    from mpmon.tui.export import write_new
+
+    return asked([str(folder)], write_new, stem, contents, folder)
 
 
 def _reach() -> tuple[SignalSender, EnvironmentReader]:

@@ -1,4 +1,4 @@
-"""`mpmon PID`, `mpmon` and `mpmon --replay FILE`: arguments to a source and a sink."""
+"""`mpmon PID`, `mpmon` and `mpmon --replay FILE ...`: arguments to a source and a sink."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ def run(arguments: list[str]) -> int:
     check(given)
     if given.replay is not None:
         return _replay(given)
+    if ways(given):
+        from mpmon.commands import nodes
+
+        return nodes.watch(given)
     return live.watch(given, root_pid(given))
 
 
@@ -29,10 +33,29 @@ def check(given: Namespace) -> None:
     """
     if given.replay is not None and given.pid is not None:
         raise UsageError("a PID and --replay do not go together.", "Give one of them.")
+    if found := ways(given):
+        _check_nodes(given, found)
     if given.replay is not None and given.flight_recorder:
         raise UsageError(
             "--flight-recorder and --replay do not go together.", "A recording made with --flight-recorder holds it."
         )
+
+
+def ways(given: Namespace) -> list[str]:
+    """The options that name nodes."""
+    return [f"--{name}" for name in ("slurm", "nodes", "pods") if getattr(given, name, None) is not None]
+
+
+def _check_nodes(given: Namespace, found: list[str]) -> None:
+    """
+    Raises:
+        UsageError: as `check`.
+    """
+    others = {"a PID": given.pid is not None, "--up": given.up, "--replay": given.replay is not None,
+              "--flight-recorder": bool(given.flight_recorder)}  # fmt: skip
+    both = [*found, *(name for name, is_given in others.items() if is_given)]
+    if len(both) > 1:
+        raise UsageError(f"{both[0]} and {both[1]} do not go together.", "Give one of them.")
 
 
 def root_pid(given: Namespace) -> int:
@@ -96,4 +119,4 @@ def _replay(given: Namespace) -> int:
     if given.record is not None:
         raise UsageError("--record and --replay do not go together.", "Copy the file.")
     sink = show.sink(given)
-    return show.show(given, ReplayWatch(Path(given.replay), at_once=sink != "screen"), sink)
+    return show.show(given, ReplayWatch(*map(Path, given.replay), at_once=sink != "screen"), sink)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.findings import Finding
+from mpmon.diagnosis.findings import Finding, Suspect, Waiter
 from mpmon.diagnosis.frames import bare, calls, has
 from mpmon.diagnosis.words import several
 from mpmon.model import Stack
@@ -65,8 +65,15 @@ def fork_after_cuda(case: Case, finding: Finding) -> str | None:
 
 def more_workers_than_cpus(case: Case, finding: Finding) -> str | None:
     """The job has more DataLoader workers than CPUs, and the finding is about one of them."""
-    workers = [pid for pid, role in case.roles.items() if role.kind == _LOADER and case.is_alive(pid)]
-    if not _about(case, finding, _LOADER) or len(workers) <= (cpus := available_cpus(case)):
+    about = next((row.pid for row in _all(finding) if case.role(row.pid).kind == _LOADER), None)
+    if about is None:
+        return None
+    host = case.processes[about].host if about in case.processes else ""
+    workers = [
+        pid for pid, role in case.roles.items()
+        if role.kind == _LOADER and case.is_alive(pid) and case.processes[pid].host == host
+    ]  # fmt: skip
+    if len(workers) <= (cpus := available_cpus(case, host)):
         return None
     loaders = len({case.role(pid).parent for pid in workers})
     each = max(1, cpus // loaders)
@@ -76,11 +83,13 @@ def more_workers_than_cpus(case: Case, finding: Finding) -> str | None:
     )
 
 
-def available_cpus(case: Case) -> int:
-    """What the machine has, the root may run on (affinity, cpusets), and its control group may use (cpu.max)."""
-    root = case.snapshot.root
+def available_cpus(case: Case, host: str = "") -> int:
+    """What a machine has, the root may run on (affinity, cpusets), and its control group may use (cpu.max)."""
+    tops = (pid for pid in case.children.get(case.snapshot.root_pid, ()) if case.processes[pid].host == host)
+    root = case.processes.get(next(tops, 0)) if host else case.snapshot.root
+    has = next((row.cpu_count for row in case.snapshot.nodes if row.host == host), case.snapshot.cpu_count)
     group = next((row for row in case.snapshot.cgroups if root and row.path == root.cgroup), None)
-    counts = [case.snapshot.cpu_count, root.cpus if root else None, group.cpus if group else None]
+    counts = [has, root.cpus if root else None, group.cpus if group else None]
     return max(1, round(min(count for count in counts if count)))
 
 
@@ -151,12 +160,13 @@ def _start(case: Case, pid: int) -> str:
     return 'call torch.multiprocessing.set_start_method("forkserver") at the start of the program'
 
 
-def _about(case: Case, finding: Finding, kind: str) -> bool:
-    return any(case.role(row.pid).kind == kind for row in (*finding.suspects, *finding.waiters))
+def _all(finding: Finding) -> tuple[Suspect | Waiter, ...]:
+    """Everybody in it."""
+    return (*finding.suspects, *finding.waiters)
 
 
 def _stacks(case: Case, finding: Finding) -> Iterator[Stack]:
     """The main threads of everybody in the finding."""
-    for row in (*finding.suspects, *finding.waiters):
+    for row in _all(finding):
         if (row.pid, row.pid) in case.stacks:
             yield case.stacks[row.pid, row.pid]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mpmon.diagnosis.findings import Diagnosis, Finding, Verdict
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.libraries.native_waits import FOR_THREADS
+from mpmon.diagnosis.natives import native_fact
 from mpmon.diagnosis.words import several
 from mpmon.model import BOTH, Snapshot, Stack
 
@@ -14,15 +16,33 @@ MOST_PROCESSES = 12
 
 
 def basis(diagnosis: Diagnosis, snapshot: Snapshot) -> dict[int, set[int]]:
-    """The threads, by process, whose stacks the findings of a hang rest on; nothing where there is no hang."""
-    if diagnosis.verdict is not Verdict.HUNG:
-        return {}
-    named = {(row.pid, row.thread_name): row.tid for row in snapshot.stacks}
+    """The threads, by process, whose stacks the findings of a hang rest on, and those that hide whether there is one."""
     found: dict[int, set[int]] = {}
-    for pid, tid in (key for finding in diagnosis.findings for key in _threads(finding, named)):
+    for pid, tid in (*_of_findings(diagnosis, snapshot), *diagnosis.hidden):
         if pid in found or len(found) < MOST_PROCESSES:
             found.setdefault(pid, set()).add(tid)
+    for pid in _with_native_threads(snapshot, found):
+        found[pid].update(row.tid for row in snapshot.threads if row.pid == pid)
     return found
+
+
+def _of_findings(diagnosis: Diagnosis, snapshot: Snapshot) -> Iterator[ThreadKey]:
+    if diagnosis.verdict is not Verdict.HUNG:
+        return
+    # As `Tables.thread_name` calls them.
+    named = {(row.pid, f"thread {row.tid}"): row.tid for row in snapshot.threads}
+    named |= {(row.pid, row.thread_name): row.tid for row in snapshot.stacks}
+    for finding in diagnosis.findings:
+        yield from _threads(finding, named)
+
+
+def _with_native_threads(snapshot: Snapshot, found: Mapping[int, set[int]]) -> set[int]:
+    """Processes in which one of these threads waits in C for other native threads, or for nobody knows what: those have to
+    be read too.
+    """
+    rows = (row for row in snapshot.native_stacks if row.tid in found.get(row.pid, ()) and not row.is_sample)
+    facts = ((row.pid, native_fact(row)) for row in rows)
+    return {pid for pid, fact in facts if fact and (fact.wait is None or fact.wait.sort in FOR_THREADS)}
 
 
 def _threads(finding: Finding, named: Mapping[tuple[int, str], int]) -> Iterable[ThreadKey]:

@@ -9,7 +9,7 @@ from mpmon.diagnosis.frames import bare, inner_machinery, innermost_user, place
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.history import History, Look, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
-from mpmon.diagnosis.libraries.native_waits import Sort
+from mpmon.diagnosis.libraries.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.libraries.tasks import Shape, shape
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion, till_now
@@ -18,6 +18,7 @@ from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, standing
+from mpmon.diagnosis.world import World
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
@@ -44,6 +45,11 @@ class Case(Tables):
         return Numbers(self, self.standing)
 
     @cached_property
+    def world(self) -> World:
+        """Which ranks of the job are not at hand."""
+        return World(self)
+
+    @cached_property
     def gpus(self) -> Gpus:
         """Who is on which GPU."""
         return Gpus(self)
@@ -66,6 +72,8 @@ class Case(Tables):
                 found = Standing(Wait.THREAD_LOCK, "a lock", found.frame)
             elif found.kind in _SOCKET_WAITS and self._asks_store(key):
                 found = Standing(Wait.STORE_KEY, "a key of the store", found.frame)
+            elif found.kind is Wait.FUTEX and self._leaves(key):
+                found = Standing(Wait.EXIT, self._own_threads_words(key) or "what a library does at exit")
             elif found.kind is Wait.FUTEX and (words := self._own_threads_words(key)):
                 found = Standing(Wait.FUTEX, words, found.frame)
             elif found.kind is Wait.FUTEX and self._waits_for_work(key):
@@ -100,15 +108,31 @@ class Case(Tables):
         in_group = key[0] == key[1] and key[0] in self._in_process_group
         return in_group and self.role(key[0]).kind == "rank" and self.asks_for_work(key) and self.is_native(key)
 
+    def _leaves(self, key: ThreadKey) -> bool:
+        """The interpreter is gone, and exit(3) runs what libraries have left to do."""
+        fact = self.native_facts.get(key)
+        return key not in self.stacks and fact is not None and fact.leaves
+
+    def joined_thread(self, key: ThreadKey) -> ThreadKey | None:
+        """The thread whose end a thread waits for in C."""
+        blocked = self.blocked.get(key)
+        joined = (key[0], blocked.joins) if blocked and blocked.joins else None
+        return joined if joined and self.past(joined) else None
+
     def _own_threads_words(self, key: ThreadKey) -> str:
         """What it waits for where its frames of C show that no other process does it."""
+        if joined := self.joined_thread(key):
+            return f"the end of the native {self.thread_words(joined)}"
         fact = self.native_facts.get(key)
         return fact.wait.waits_for if fact and fact.wait and fact.is_surely(Sort.TEAM, Sort.SEMAPHORE) else ""
 
     def is_native(self, key: ThreadKey) -> bool:
         """What a thread waits for by its own code in a futex is no lock of Python's: the interpreter was asked, and of the
-        operands of its call none is the lock.
+        operands of its call none is the lock. Or its frames of C say so.
         """
+        fact = self.native_facts.get(key)
+        if fact and fact.is_surely(*FOR_THREADS):
+            return True
         if key in self._wanted or not in_own_code(self.stacks.get(key)):
             return False
         return not any(row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns)

@@ -6,7 +6,8 @@ tells most to what tells least, and the first answer is the only one; rules only
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import itertools
+from collections.abc import Callable, Hashable, Mapping
 from enum import Enum
 
 import msgspec
@@ -35,7 +36,7 @@ class Numbered(msgspec.Struct, frozen=True):
 
 def numbered(knot: Knot) -> Numbered:
     """Who is behind or took another turn, by sequence numbers; empty where there are none."""
-    numbers, members = knot.case.numbers, sorted({pid for pid, _ in knot.closed.members})
+    numbers, members = knot.case.numbers, sorted({pid for pid, _ in knot.closed.core})
     lags = {pid: lag for pid in members if (lag := numbers.lag(pid))}
     if lags:
         targets = [target for lag in lags.values() for target in lag.targets if isinstance(target, tuple)]
@@ -57,7 +58,7 @@ def operations(knot: Knot) -> dict[str, list[ThreadKey]]:
     if knot.ending not in (Ending.CYCLE, Ending.OPEN):
         return {}
     groups: dict[str, list[ThreadKey]] = {}
-    for key in sorted(knot.members_in(Wait.COLLECTIVE)):
+    for key in sorted(key for key in knot.closed.core if knot.standing(key).kind is Wait.COLLECTIVE):
         groups.setdefault(knot.standing(key).words, []).append(key)
     return groups
 
@@ -67,6 +68,7 @@ class Differs(Enum):
 
     GONE_ON = "it is in a collective, and most others wait for it point to point"
     DIRECTION = "all of them send, or all receive"
+    PAIR = "one sends to the other, which receives from it, and the two do not meet: they count differently"
     KEY = "they have passed the place at which they were to set a key for most"
     ELSEWHERE = "they wait for what only those in the collective could bring"
     KEEPS_LOCK = "they have a lock that those wait for who are not in the collective, or whoever answers these"
@@ -77,7 +79,7 @@ class Differs(Enum):
     ROOT = "they name another root"
     GROUP = "they came with another group"
     ARGUMENT = "they have another value at hand"
-    THREADS = "two threads of each are in collectives, which a group takes in one order only"
+    THREADS = "two threads of them are in collectives, which a group takes in one order only"
     LINE = "they came there from another line"
 
 
@@ -111,6 +113,8 @@ def _point_to_point(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | N
         groups = {name: found for name, keys in groups.items() if (found := [key for key in keys if key in knot.roots])}
     if groups and (set(groups) <= _SENDS or set(groups) <= _RECEIVES):
         return Split(Differs.DIRECTION, tuple(key for keys in groups.values() for key in keys), groups)
+    if groups and set(groups) <= _SENDS | _RECEIVES:
+        return Split(Differs.PAIR, tuple(key for keys in groups.values() for key in keys), groups)
     return None
 
 
@@ -146,7 +150,7 @@ _FOR_OTHERS = frozenset({Wait.STORE_KEY, Wait.RENDEZVOUS, Wait.SOCKET, Wait.QUEU
 
 def _absent(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | None:
     """Ranks that are in no collective any more."""
-    mains = [key for key in sorted(knot.closed.members) if key[0] == key[1] and knot.case.role(key[0]).kind == "rank"]
+    mains = [key for key in sorted(knot.closed.core) if key[0] == key[1] and knot.case.role(key[0]).kind == "rank"]
     absent = tuple(key for key in mains if knot.standing(key).kind in _FOR_OTHERS)
     there = tuple(key for keys in groups.values() for key in keys)
     if not absent:
@@ -199,7 +203,8 @@ def _same_name(knot: Knot, groups: dict[str, list[ThreadKey]], numbers: Numbered
     if found := differing(keys, knot.case):
         return Split(Differs.ARGUMENT, tuple(found[0]), groups, found[1])
     if others := _other_threads(knot, keys):
-        return Split(Differs.THREADS, tuple(keys), groups, others=others)
+        everybody = {key[0] for key in others} == {key[0] for key in keys}
+        return Split(Differs.THREADS, tuple(keys) if everybody else others, groups, others=others)
     places: dict[str, list[ThreadKey]] = {}
     for key in keys:
         places.setdefault(str(knot.case.place(key)), []).append(key)
@@ -209,11 +214,11 @@ def _same_name(knot: Knot, groups: dict[str, list[ThreadKey]], numbers: Numbered
 
 
 def _other_threads(knot: Knot, keys: list[ThreadKey]) -> tuple[ThreadKey, ...]:
-    """Of ranks of which each has another thread in a collective: those threads."""
+    """Further threads of these ranks that are in collectives, as far as is known of the same group."""
     pids = {key[0] for key in keys}
     ours = [key for pid in sorted(pids) for key in knot.case.threads(pid) if key not in keys]
-    found = tuple(key for key in ours if knot.standing(key).kind is Wait.COLLECTIVE)
-    return found if {key[0] for key in found} == pids else ()
+    ours = [key for key in ours if knot.case.is_of_group(keys[0], key) is not False]
+    return tuple(key for key in ours if knot.standing(key).kind is Wait.COLLECTIVE)
 
 
 def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> tuple[ThreadKey, ...]:
@@ -226,25 +231,44 @@ def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> tuple[Thread
     def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, int]:
         name, keys = item
         rank = min((knot.case.role(key[0]).rank or 0 for key in keys), default=0)
-        return len(keys), name == BACKWARD, name not in BARRIERS, rank
+        return sum(knot.case.world.weight(key[0]) for key in keys), name == BACKWARD, name not in BARRIERS, rank
 
     return tuple(min(groups.items(), key=oddness)[1])
 
 
 def astray(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], list[ThreadKey]]:
-    """Ranks that are at a line in another group than one that waits there for them, and those who do: were the former in the
-    group of the latter, to which they belong, both could go on.  Empty where it could as well be the other way round.
+    """Ranks that are at a line in another group than those that wait there for them, and the latter; empty where all are in one
+    group, or where that is not known.
+
+    If the others do not belong to the group with which one came, it is that one: in the group of the others all could go on.
+    Else it is the one for whom most wait; on a draw it may be any of them.
     """
-    pairs = [(one, other) for one in keys for other in keys if _waits_in_vain(other, one, case)]
-    ones, others = (list(dict.fromkeys(row)) for row in zip(*pairs, strict=True)) if pairs else ([], [])
-    return ([], []) if set(ones) & set(others) else (ones, others)
+    strangers = _pairs(keys, case, _expects_stranger)
+    if strangers and not set(strangers) & set(itertools.chain(*strangers.values())):
+        return list(strangers), list(dict.fromkeys(itertools.chain(*strangers.values())))
+    pairs = _pairs(keys, case, _expects)
+    most = max(map(len, pairs.values()), default=0)
+    odd = [one for one, others in pairs.items() if len(others) == most]
+    return odd, list(dict.fromkeys(other for one in odd for other in pairs[one]))
 
 
-def _waits_in_vain(other: ThreadKey, one: ThreadKey, case: Case) -> bool:
-    """At the same line, for one that belongs to its group and is in a group of which it is no member itself."""
-    waits, stands = case.group_of(other), case.group_of(one)
-    numbers = case.role(other[0]).rank, case.role(one[0]).rank
-    return case.place(other) == case.place(one) and bool(stands) and numbers[1] in waits and numbers[0] not in stands
+def _pairs(
+    keys: list[ThreadKey], case: Case, expects: Callable[[ThreadKey, ThreadKey, Case], bool]
+) -> dict[ThreadKey, list[ThreadKey]]:
+    """By rank those that expect it."""
+    found = {one: [other for other in keys if expects(other, one, case)] for one in keys}
+    return {one: others for one, others in found.items() if others}
+
+
+def _expects(other: ThreadKey, one: ThreadKey, case: Case) -> bool:
+    """At the same line, in a collective of another group, to which that one belongs."""
+    apart = case.place(other) == case.place(one) and case.is_of_group(other, one) is False
+    return apart and case.role(one[0]).rank in case.group_of(other)
+
+
+def _expects_stranger(other: ThreadKey, one: ThreadKey, case: Case) -> bool:
+    """The same, and does not belong itself to the group with which that one came."""
+    return _expects(other, one, case) and case.role(other[0]).rank not in case.group_of(one)
 
 
 BARRIERS = frozenset({"barrier", "monitored_barrier"})

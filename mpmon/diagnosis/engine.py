@@ -21,6 +21,7 @@ from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Unc
 from mpmon.diagnosis.gaps import hides_call, rests_on_facts, unchecked
 from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Status
 from mpmon.diagnosis.history import History, ThreadKey
+from mpmon.diagnosis.hosts import told
 from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import BUSY, Motion
@@ -70,7 +71,8 @@ def diagnose(history: History, memory: Memory | None = None) -> Diagnosis:
     memory = memory or Memory()
     memory.turn()
     case = Case(history, snapshot, memory)
-    return msgspec.structs.replace(_judged(case), remarks=remarks(case), queue_parts=history.queue_parts)
+    found = msgspec.structs.replace(_judged(case), remarks=remarks(case), queue_parts=history.queue_parts)
+    return told(found, snapshot)
 
 
 def _judged(case: Case) -> Diagnosis:
@@ -173,7 +175,7 @@ def _hung(case: Case, graph: Graph, knots: list[Knot], findings: tuple[Finding, 
 
 
 def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot]) -> Diagnosis:
-    verdict, since, because = Verdict.HEALTHY, None, _healthy_words(case, goals)
+    verdict, since, because, hidden = Verdict.HEALTHY, None, _healthy_words(case, goals), ()
     gets_on = Progress()
     slow = next((goal for goal in goals if _is_slow(case, graph, goal)), None)
     if case.history.watched_s < MIN_WATCH_S:
@@ -181,8 +183,8 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot
             Verdict.UNKNOWN,
             f"observed for {case.history.watched_s:.1f} s only, which is too short to tell",
         )
-    elif hidden := _hidden_words(case, graph, goals):
-        verdict, because = Verdict.UNKNOWN, hidden
+    elif hidden := tuple(dict.fromkeys(key for goal in goals for key in graph.rests_on(goal))):
+        verdict, because = Verdict.UNKNOWN, _hidden_words(case, hidden[0][0])
     elif still := _has_only_stood(case, graph, goals, knots):
         verdict, (since, what) = Verdict.UNKNOWN, still
         because = f"{what}, and has stood still for {age(case.now - since)}: only a longer look (--for) tells whether it hangs"
@@ -197,15 +199,13 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot
         because = f"{gets_on.words}{_above(case)}" if gets_on.words else because
     return Diagnosis(
         verdict=verdict, since=since, because=because, unchecked=_unchecked(case),
-        processes=process_views(case, graph, ()), paces=gets_on.paces, bottleneck=gets_on.bottleneck, pause=gets_on.pause,
+        processes=process_views(case, graph, ()), hidden=hidden, paces=gets_on.paces, bottleneck=gets_on.bottleneck,
+        pause=gets_on.pause,
     )  # fmt: skip
 
 
-def _hidden_words(case: Case, graph: Graph, goals: list[ThreadKey]) -> str:
+def _hidden_words(case: Case, pid: int) -> str:
     """Why it cannot be said whether a goal will be reached: those it waits for stand still, and their frames cannot be read."""
-    pid = next((key[0] for goal in goals for key in graph.rests_on(goal)), None)
-    if pid is None:
-        return ""
     reasons = [f": {row.reason}" for row in case.snapshot.unknowns if row.table == "stacks" and row.pid == pid]
     return f"{case.role(pid).name} stands still in a lock, and its frames could not be read{''.join(reasons[:1])}"
 
@@ -251,10 +251,10 @@ def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
 
 def _finding(knot: Knot) -> Finding:
     cause, claim = _claim(knot)
-    suspects = claim.suspects if claim.suspects is not None else responsible(knot)
+    suspects = responsible(knot)
     found = Finding(
         cause=cause, certainty=_certainty(knot, claim), summary=_sentence(claim.summary, knot),
-        suspects=tuple(_with_end(knot.case, suspect) for suspect in suspects),
+        suspects=tuple(_with_line(knot, _with_end(knot.case, suspect)) for suspect in suspects),
         waiters=tuple(row for row in knot.waiters() if row.pid not in {suspect.pid for suspect in suspects}),
         chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)), advice=claim.advice,
         since=knot.since(), threads=claim.threads,
@@ -270,16 +270,27 @@ MOST_IN_C = 4
 def _in_native_code(knot: Knot) -> tuple[str, ...]:
     """What the C and C++ frames of those in the chain say of their waits, of who must move first before the others."""
     keys = dict.fromkeys((*knot.roots[:1], *reversed(knot.closed.path)))
-    facts = [(key, fact) for key in keys if (fact := knot.case.native_facts.get(key)) and fact.words]
+    facts = [(key, fact) for key in keys if (fact := knot.case.native_hints.get(key)) and fact.words]
     return tuple(
-        f"{knot.case.role(key[0]).name}, by its C and C++ frames: {fact.words}"
-        + ("" if fact.certain else ", as far as frames tell that were found by searching")
+        f"{_name(knot, key)}, by its C and C++ frames: {fact.words}"
+        + ("" if fact.certain or fact.sampled else ", as far as frames tell that were found by searching")
         for key, fact in facts[:MOST_IN_C]
     )
 
 
+def _name(knot: Knot, key: ThreadKey) -> str:
+    name = knot.case.role(key[0]).name
+    return name if key[0] == key[1] else f"{knot.case.thread_words(key)} of {name}"
+
+
 def _with_end(case: Case, suspect: Suspect) -> Suspect:
     return msgspec.structs.replace(suspect, end=death(case, suspect.pid).how) if suspect.dead else suspect
+
+
+def _with_line(knot: Knot, suspect: Suspect) -> Suspect:
+    """A native thread with the line from which its library was called."""
+    caller = knot.caller((suspect.pid, suspect.tid)) if suspect.tid is not None and suspect.frame is None else None
+    return msgspec.structs.replace(suspect, frame=knot.case.place(caller)) if caller else suspect
 
 
 def _claim(knot: Knot) -> tuple[str, Claim]:
@@ -312,7 +323,8 @@ def _nearest_cause(knot: Knot) -> str:
     """What a symptom is called that no rule explains."""
     kinds = {Wait.QUEUE_GET: "queue-empty", Wait.PIPE_READ: "queue-empty", Wait.QUEUE_PUT: "queue-full",
              Wait.PIPE_WRITE: "pipe-full", Wait.LOCK: "lock-held", Wait.FUTEX: "lock-held", Wait.THREAD_LOCK: "lock-held",
-             Wait.CONDITION: "thread-deadlock", Wait.THREAD_QUEUE: "thread-deadlock"}  # fmt: skip
+             Wait.PROCESS_EVENT: "item-lost", Wait.CONDITION: "thread-deadlock",
+             Wait.THREAD_QUEUE: "thread-deadlock"}  # fmt: skip
     return kinds.get(knot.standing().kind, "main-stuck" if knot.is_goal else "worker-stuck")
 
 
@@ -335,8 +347,33 @@ def _may_give_up(case: Case, key: ThreadKey) -> bool:
 
 
 def _sentence(summary: str, knot: Knot) -> str:
+    parts = [summary, *_others_stand(knot)]
     waits = knot.who_waits()
-    return f"{summary}; {waits}" if waits and waits not in summary else summary
+    return "; ".join([*parts, waits] if waits and waits not in summary else parts)
+
+
+MOST_OTHERS = 2
+"""Further ones that stand by themselves, of which the sentence tells what they do."""
+
+
+def _others_stand(knot: Knot) -> list[str]:
+    """What others do that the goal waits for as well, and that stand by themselves: they are hangs of their own."""
+    case, first = knot.case, knot.root
+    if knot.ending is not Ending.LEAF or first is None:
+        return []
+    others = [key for key in knot.roots[1:] if key[0] != first[0]]
+    alike = [key for key in others if doing(case, key) == doing(case, first)]
+    rest = [key for key in others if key not in alike]
+    told = [
+        f"{case.role(key[0]).name} has been {doing(case, key, age(case.now - stands_since(case, key)))}"
+        for key in rest[:MOST_OTHERS]
+    ]
+    same = [f"so {'have' if len(alike) > 1 else 'has'} {several([case.role(key[0]).name for key in alike])}"]
+    return [
+        *(same if alike else ()),
+        *told,
+        *([f"and {len(rest) - MOST_OTHERS} more"] if len(rest) > MOST_OTHERS else []),
+    ]
 
 
 def _is_ripe(knot: Knot) -> bool:

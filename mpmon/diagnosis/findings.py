@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 from mpmon.diagnosis.words import several
-from mpmon.model import FlightRecord, Gpu, GpuProcess, QueueRecord, QueueState, Row, Snapshot, Spot
+from mpmon.model import FlightRecord, Gpu, GpuProcess, Pid, QueueRecord, QueueState, Row, Snapshot, Spot
 
 MOST_CAUSES = 6
 """Causes that are named in one line for people."""
@@ -62,36 +62,40 @@ class Place(Row, frozen=True, kw_only=True):
 class Suspect(Row, frozen=True, kw_only=True, omit_defaults=False):
     """One thread that must move first."""
 
-    pid: int
+    pid: Pid
     dead: bool = False
     role: str
     rank: int | None = None
     thread: str = "MainThread"
-    tid: int | None = None
+    tid: Pid | None = None
     frame: Place | None = None
     """The innermost line of the user's own code, else the innermost line."""
     end: str | None = None
     """How it ended: `killed by SIGKILL (9)`; `None` for the living."""
+    host: str | None = None
+    """Its machine, of a job on several; there it has the pid that `mpmon.diagnosis.hosts` tells."""
 
 
 class Waiter(Row, frozen=True, kw_only=True):
     """One process that only waits."""
 
-    pid: int
+    pid: Pid
     role: str
     waits_for: str
+    host: str | None = None
 
 
 class Link(Row, frozen=True, kw_only=True):
     """One step of the chain from a waiter to the suspect, for drawing."""
 
-    pid: int
+    pid: Pid
     role: str
     does: str
     """What it waits in, or what it is doing: `next batch`, `all_reduce`, `time.sleep`."""
     place: Place | None = None
     thread: str | None = None
     """Python's name of the thread, when it is not the main one."""
+    host: str | None = None
 
 
 class Finding(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -119,7 +123,7 @@ class Remark(Row, frozen=True, kw_only=True, omit_defaults=False):
     topic: str
     """`gpu-shared`, `ipc-leak` …: one per kind of remark."""
     summary: str
-    pids: tuple[int, ...] = ()
+    pids: tuple[Pid, ...] = ()
     """Whom it is about, the first to look at first."""
     gpu_uuids: tuple[str, ...] = ()
     """On which devices."""
@@ -139,7 +143,7 @@ class Event(Row, frozen=True, kw_only=True, omit_defaults=False):
     `finding-ended`, `remark-began`, `remark-ended`, `gpu-lost`, `gpu-back`, `xid`, `oom-kill`, `probe-failed`,
     `probe-works`, `bottleneck`, `job-ended`."""
     summary: str
-    pids: tuple[int, ...] = ()
+    pids: tuple[Pid, ...] = ()
     bad: bool = False
     """It is trouble."""
 
@@ -162,12 +166,12 @@ def by_reason(rows: Iterable[Unchecked]) -> list[str]:
 class ProcessView(Row, frozen=True, kw_only=True):
     """What mpmon makes of one process: its role and, in one line, what it does."""
 
-    pid: int
+    pid: Pid
     role: str
     rank: int | None = None
     local_rank: int | None = None
     world_size: int | None = None
-    parent: int | None = None
+    parent: Pid | None = None
     """Where it hangs in the job's tree (the process it works for, not always the kernel's parent)."""
     target_known: bool = True
     """`False` of a child of multiprocessing that was not seen to run its function: another look may give it another role."""
@@ -245,6 +249,8 @@ class Diagnosis(Row, frozen=True, kw_only=True, eq=False):
     """The last one, where pauses are the exception."""
     queue_parts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     """What queues were seen to be to a library, by their pipes: `loader result queue`."""
+    hidden: tuple[tuple[int, int], ...] = ()
+    """Threads, by pid and tid, that stand still in nobody knows what, and without which the verdict could be surer."""
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):

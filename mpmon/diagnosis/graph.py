@@ -27,6 +27,7 @@ from enum import Enum
 
 import msgspec
 
+from mpmon.diagnosis.components import components
 from mpmon.diagnosis.history import ThreadKey
 
 
@@ -88,9 +89,13 @@ class Nobody(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outside(msgspec.Struct, frozen=True, gc=False):
-    """Somebody who is not of this job: another machine, a person."""
+    """Somebody who is not at hand: another machine, a person."""
 
     who: str
+    of_job: bool = False
+    """They are ranks of the job, so that they could tell what keeps them."""
+    moves: bool = False
+    """They are known to get on, so that they may yet do what is waited for."""
 
 
 Target = ThreadKey | Gone | Nobody | Outside
@@ -135,6 +140,10 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
     """From the goal to the first root, by the shortest way."""
     exact: bool
     """Every edge of the path is exact."""
+    core: tuple[ThreadKey, ...] = ()
+    """Where it ends in threads that wait for each other: all of these, who wait for nobody else; the other members only wait
+    for them.  Else all members.
+    """
 
 
 class Graph:
@@ -194,11 +203,12 @@ class Graph:
         if goal in able:
             return None
         members, paths = self._closed_from(goal, able)
-        roots, cycle = self._roots(members, able)
+        core = self._core(members, able)
+        roots, cycle = self._roots(members, core, able)
         path = paths.get(_end(roots, members, self), (goal,))
         argument = dict.fromkeys((*path, *(root for root in roots if cycle and isinstance(root, tuple))))
         exact = all(need.exact for key in argument if (need := self.node(key).need))
-        return Closed(goal, tuple(members), tuple(roots), cycle, path, exact)
+        return Closed(goal, tuple(members), tuple(roots), cycle, path, exact, tuple(core))
 
     def _is_helped(self, node: Node) -> bool:
         """One who is enough moves already: of the others nobody need be thought about."""
@@ -209,7 +219,10 @@ class Graph:
     def _satisfied(self, node: Node, able: set[ThreadKey]) -> bool:
         if node.status is not Status.WAITS or node.need is None or not node.need.targets:
             return False
-        ready = (isinstance(target, tuple) and target in able for target in node.need.targets)
+        ready = (
+            target in able if isinstance(target, tuple) else isinstance(target, Outside) and target.moves
+            for target in node.need.targets
+        )  # fmt: skip
         return all(ready) if node.need.every else any(ready)
 
     def _closed_from(
@@ -239,7 +252,41 @@ class Graph:
                 heapq.heappush(line, (cost + step, next(serial), (*path, target)))
         return list(paths), paths
 
-    def _roots(self, members: list[ThreadKey], able: set[ThreadKey]) -> tuple[list[Target], bool]:
+    def _core(self, members: list[ThreadKey], able: set[ThreadKey]) -> list[ThreadKey]:
+        """Of the members who wait for each other and for nobody else those nearest to the goal; all where there are none.
+
+        An idle one is nobody to wait for here: it does nothing before somebody asks it.
+        """
+        lists: dict[int, list[ThreadKey | int]] = {}
+
+        def targets(one: ThreadKey | int) -> list[ThreadKey | int]:
+            """Of a thread; a list that many threads may have in common stands between them and its members, as a number."""
+            if isinstance(one, int):
+                return lists[one]
+            need = self.node(one).need
+            if need is None or len(need.targets) <= FEW:
+                return list(self._stuck_targets(one, able))
+            if id(need.targets) not in lists:
+                lists[id(need.targets)] = list(self._stuck_targets(one, able))
+            return [id(need.targets)]
+
+        sinks: dict[ThreadKey | int, set[ThreadKey | int]] = {}
+        for row in map(set, components(members, targets)):
+            inside = [target in row for one in row for target in targets(one)]
+            if inside and all(inside):
+                sinks.update(dict.fromkeys(row, row))
+        first = next((sinks[key] for key in members if key in sinks), None)
+        return [key for key in members if key in first] if first else members
+
+    def _stuck_targets(self, key: ThreadKey, able: set[ThreadKey]) -> Iterator[ThreadKey]:
+        """The threads it waits for that cannot move, but for those that wait for work."""
+        for target in _threads(self.node(key)):
+            if target not in able and self.node(target).status is not Status.IDLE:
+                yield target
+
+    def _roots(
+        self, members: list[ThreadKey], core: list[ThreadKey], able: set[ThreadKey]
+    ) -> tuple[list[Target], bool]:
         shared = _Shared()
         needs = [need for key in members if (need := self.node(key).need) and shared.is_new(self.node(key))]
         ends = [target for need in needs for target in need.targets if not isinstance(target, tuple)]
@@ -254,7 +301,7 @@ class Graph:
         ]  # fmt: skip
         if leaves:
             return leaves, False
-        if cycle := self._cycle(members, able, exact=True):
+        if cycle := self._cycle(core, able, exact=True):
             return list(cycle), True
         if found := [end for end in ends if isinstance(end, Gone)]:
             return list(dict.fromkeys(found)), False
@@ -264,9 +311,9 @@ class Graph:
             return asked, False
         if deserted := [key for key in members if self._is_deserted(self.node(key), able)]:
             return list[Target](deserted), False
-        if cycle := self._cycle(members, able, exact=False):
+        if cycle := self._cycle(core, able, exact=False):
             return list(cycle), True
-        waiting = [(key, need) for key in members if (need := self.node(key).need)]
+        waiting = [(key, need) for key in core if (need := self.node(key).need)]
         # Whoever waits for one that is known moves when that one does; the others wait for somebody.
         vague: list[Target] = [key for key, need in waiting if not need.exact and not need.every]
         return vague or [key for key, _ in waiting], False
@@ -306,7 +353,7 @@ class Graph:
         node = self.node(key)
         if node.need is None or (exact_only and not node.need.exact):
             return None
-        targets = (target for target in _threads(node) if target not in able)
+        targets = self._stuck_targets(key, able)
         first, second = next(targets, None), next(targets, None)
         return first if second is None or node.need.every else None
 

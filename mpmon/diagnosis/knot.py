@@ -46,8 +46,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     advice: tuple[str, ...] = ()
     certainty: Certainty = Certainty.LIKELY
     """At most this; the engine lowers it when edges are inferred."""
-    suspects: tuple[Suspect, ...] | None = None
-    """Else the knot's roots."""
     threads: tuple[Suspect, ...] = ()
     """Each thread of which the sentences tell several together."""
 
@@ -86,7 +84,9 @@ class Knot:
         """The threads that must move first; for the dead, nobody and the outside those who wait for them directly."""
         threads = tuple(root for root in self.closed.roots if isinstance(root, tuple))
         if threads:
-            return tuple(dict.fromkeys(map(self._answerable, threads)))
+            # A manager's thread waits for its client.
+            own = [key for key in threads if self.case.standing(key).kind is not Wait.OTHER_CLIENTS]
+            return tuple(dict.fromkeys(map(self._answerable, own or threads)))
         return tuple(
             key
             for key in self.closed.members
@@ -169,7 +169,7 @@ class Knot:
         """The root's role, and its thread when that is not the main one: `thread writer of rank 1`."""
         key = self.root or self.goal
         name = self.case.role(key[0]).name
-        return name if key[0] == key[1] else f"thread {self.case.thread_name(key)} of {name}"
+        return name if key[0] == key[1] else f"{self.case.thread_words(key)} of {name}"
 
     def kind(self) -> str:
         """The root's role without its number."""
@@ -232,6 +232,14 @@ class Knot:
         """The line of the root, or of another thread, for the middle of a sentence: ` at job.py:12 in load`; may be empty."""
         place = self.case.place(key or self.root or self.goal)
         return f" at {place}" if place else ""
+
+    def caller(self, key: ThreadKey) -> ThreadKey | None:
+        """For a native thread: the Python thread of its process that waits for it, which has a line to look at."""
+        path = self.closed.path
+        if key in self.case.stacks or key not in path:
+            return None
+        above = (other for other in reversed(path[: path.index(key)]) if other in self.case.stacks)
+        return next((other for other in above if other[0] == key[0]), None)
 
     def targets(self, key: ThreadKey) -> tuple[Target, ...]:
         """Whom a thread waits for."""

@@ -57,7 +57,7 @@ def _gathering(knot: Knot) -> tuple[ThreadKey, ...]:
     """All ranks that have come to the rendezvous, whether they are known to wait for each other or not; none where two have
     the same number, since these are of two jobs.
     """
-    ranks = [(pid, pid) for pid, role in knot.case.roles.items() if role.kind == "rank" and knot.case.is_alive(pid)]
+    ranks = ((pid, pid) for pid in knot.case.ranks)
     found = tuple(key for key in ranks if knot.standing(key).kind is Wait.RENDEZVOUS)
     numbers = [knot.case.role(pid).rank for pid, _ in found]
     return found if len(set(numbers)) == len(numbers) and None not in numbers else ()

@@ -73,7 +73,7 @@ class Thread(NamedTuple):
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of the frames of C."""
-        notes: list[str] = []
+        notes = ["it runs: its frames of C are of one moment"] if self.native.is_sample else []
         if not self.agrees:
             notes.append("the two do not fit together: the frames of Python stand before the others")
         if not self.native.is_complete:
@@ -124,7 +124,7 @@ def library(frame: NativeFrame) -> str:
 def native_text(frame: NativeFrame, longest: int) -> str:
     """`c10d::Work::wait (libtorch_cpu.so)`, or `libcuda.so.1+0x2a3ff` where the library does not tell."""
     file = library(frame)
-    guess = "" if frame.is_certain else ", found by searching"
+    guess = "" if frame.is_told else ", found by searching"
     if frame.name:
         name = frame.name if len(frame.name) <= longest else frame.name[: longest - 1] + "…"
         return f"{name} ({file}{guess})"

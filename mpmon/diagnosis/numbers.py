@@ -82,9 +82,9 @@ class Numbers:
     def _pids(self) -> dict[int, int]:
         """The process of each rank; a number that two claim is nobody's."""
         found: dict[int, list[int]] = defaultdict(list)
-        for pid, role in self._tables.roles.items():
-            if role.kind == "rank" and role.rank is not None and self._tables.is_alive(pid):
-                found[role.rank].append(pid)
+        for pid in self._tables.ranks:
+            if (rank := self._tables.role(pid).rank) is not None:
+                found[rank].append(pid)
         return {rank: pids[0] for rank, pids in found.items() if len(pids) == 1}
 
     @cached_property
@@ -197,7 +197,7 @@ class Numbers:
 
     def _target(self, rank: int) -> Target:
         pid = self._pids.get(rank)
-        return Outside(f"rank {rank}, which does not run here") if pid is None else (pid, pid)
+        return Outside(f"rank {rank}, which does not run here", of_job=True) if pid is None else (pid, pid)
 
     def _operation(self, pid: int, group: GroupProgress, number: int) -> str:
         call = self._calls.get((self._tables.role(pid).rank or 0, group.backend, group.name, number))

@@ -14,8 +14,8 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.threads import gil_owner
-from mpmon.diagnosis.responsibility import polled_for
-from mpmon.diagnosis.waits import Context, Wait
+from mpmon.diagnosis.responsibility import left_connection, polled_for
+from mpmon.diagnosis.waits import ENDS, Context, Wait
 
 
 class Part(Enum):
@@ -40,6 +40,10 @@ _FROM_LOOP = frozenset({*_RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
 _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOOP, Wait.FILE})
 """Waits that somebody outside of the job may end."""
 
+_LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
+_SIGNS = frozenset({Wait.PROCESS_EVENT, Wait.CONDITION})
+"""Waits for a sign, which whoever only waits for the end of others gives when all is over."""
+
 _WORKERS = frozenset({"dataloader worker", "pool worker"})
 
 
@@ -54,6 +58,9 @@ class Loss(Enum):
 
 _TOLD_BY_WAIT = frozenset({Wait.STOPPED, Wait.DEBUGGER, Wait.RENDEZVOUS, Wait.STORE_KEY})
 """Waits that say themselves what is wrong."""
+
+_LEFT_OPEN = frozenset({Absent.THREAD_ENDED, Absent.NO_OTHER_END})
+"""Of why nobody can help, what does not yet tell what is wrong."""
 
 _AMONG_RANKS = frozenset({Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY})
 
@@ -83,12 +90,48 @@ def waiter_for_lock(knot: Knot) -> ThreadKey | None:
     return path[-2] if held else None
 
 
+def kept_until_end(knot: Knot) -> tuple[ThreadKey, ThreadKey, ThreadKey] | None:
+    """Of a cycle with one lock, whose holder waits for a sign of one who waits for the end of the others: who waits for the lock,
+    who holds it, who waits for the end.
+    """
+    if knot.ending is not Ending.CYCLE:
+        return None
+    waiters = [key for key in knot.roots if knot.standing(key).kind in _LOCKS]
+    holders = [key for key in knot.roots if knot.standing(key).kind in _SIGNS]
+    enders = [key for key in knot.roots if knot.standing(key).kind in ENDS]
+    if not enders or len(waiters) != 1 or len(holders) != 1 or len(enders) + 2 != len(knot.roots):
+        return None
+    need = knot.graph.node(waiters[0]).need
+    held = need is not None and need.held and holders[0] in need.targets
+    return (waiters[0], holders[0], enders[0]) if held else None
+
+
+def undrained(knot: Knot) -> tuple[ThreadKey, ThreadKey] | None:
+    """The feeder thread of a queue that cannot write, and who waits for the end of its process instead of reading."""
+    for feeder in knot.members_in(Wait.PIPE_WRITE):
+        stack = knot.case.stacks.get(feeder)
+        if stack is None or not has(stack, "multiprocessing/queues.py", ("_feed",)):
+            continue
+        joiner = next((key for key in knot.closed.members if _waits_for_end(knot, key, feeder[0])), None)
+        if joiner and not knot.could_be_served(feeder, joiner):
+            return feeder, joiner
+    return None
+
+
+def _waits_for_end(knot: Knot, key: ThreadKey, pid: int) -> bool:
+    """Of a process; from one whose interpreter exits nothing else can be waited for."""
+    ends = knot.standing(key).kind in ENDS or knot.standing((pid, pid)).kind is Wait.EXIT
+    return ends and key[0] != pid and (pid, pid) in knot.targets(key)
+
+
 def part(knot: Knot) -> Part | None:
     """Of a chain that ends in one who stands by itself, and of whom nothing else tells what is wrong; `None` of any other."""
     silent = knot.root is not None and knot.case.silent_mount(knot.root) is not None
     if silent or knot.standing().kind in _TOLD_BY_WAIT or waiter_for_lock(knot) or polled_for(knot):
         return None
-    if keeps_own_loop(knot):
+    if knot.nobody and knot.nobody.reason not in _LEFT_OPEN:
+        return None
+    if keeps_own_loop(knot) or keeps_gil(knot) or left_connection(knot):
         return None
     if waiting_for_rank(knot):
         return Part.RANK
@@ -107,7 +150,8 @@ def part(knot: Knot) -> Part | None:
 
 def is_outside(knot: Knot) -> bool:
     """The root stands in a wait for somebody who is no part of the job, or for a file."""
-    return knot.ending is Ending.OUTSIDE and knot.motion() is Motion.FROZEN and knot.standing().kind in _FOR_OUTSIDE
+    outside = knot.ending is Ending.OUTSIDE and knot.motion() is Motion.FROZEN
+    return outside and knot.standing().kind in _FOR_OUTSIDE and not left_connection(knot)
 
 
 def is_at_exit(knot: Knot) -> bool:
@@ -126,6 +170,15 @@ def keeps_own_loop(knot: Knot) -> bool:
     stack = knot.case.stacks.get(knot.root) if knot.root else None
     in_loop = stack is not None and has(stack, "asyncio/base_events.py", ("_run_once",))
     return in_loop and knot.standing().kind in _FROM_LOOP
+
+
+def keeps_gil(knot: Knot) -> ThreadKey | None:
+    """The root, where it owns the GIL that a thread of its process waits for."""
+    root, path = knot.root, knot.closed.path
+    stack = knot.case.stacks.get(root) if root else None
+    if root is None or stack is None or not stack.owns_gil or knot.ending is not Ending.LEAF or len(path) < 2:
+        return None
+    return root if path[-2][0] == root[0] else None
 
 
 def is_asked(knot: Knot) -> bool:
@@ -149,7 +202,8 @@ def waiting_for_rank(knot: Knot) -> list[ThreadKey]:
     if knot.standing().kind in TOGETHER:
         return []
     waiting = [key for key in knot.case.blocked if key[0] == key[1] and knot.standing(key).kind in TOGETHER]
-    return [key for key in waiting if key[0] != knot.root[0] and knot.case.role(key[0]).kind == "rank"]
+    ranks = [key for key in waiting if key[0] != knot.root[0] and knot.case.role(key[0]).kind == "rank"]
+    return [key for key in ranks if knot.root in knot.graph.reached(key)]
 
 
 def _serves_a_rank(knot: Knot) -> bool:

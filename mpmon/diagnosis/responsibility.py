@@ -5,8 +5,15 @@ members wait for one another, the kinds of their waits tell:
 
 - one waits for *room*, another, who alone could make it, for anything else: who could make room does not, and is responsible;
 - one waits in a *stream* that it was given at its start: whoever started it is;
+- some wait in a *barrier*, all others for the end of these: those others do not come to it, and are responsible;
 - one waits in a *task* that a library has called, another has asked that library: the task does not end, and is responsible;
 - one waits for an *item*, and a producer has ended: that one is;
+- all wait for *items* of each other: the one that owes one by the ledgers is, else all of them; some do, and all others wait for
+  the end of these: those who ask for an item are;
+- one waits for *itself*, as a consumer that joins a queue before it has done its own task: it is;
+- one stands still with the *GIL*: it is;
+- clients of a manager wait for what other *clients* do: all of them are;
+- a *connection* has nobody at its other end, in a server whose threads serve others: the server is;
 - one waits for a *lock*, its holder for anything else: the holder keeps what others need, and is responsible;
 - ranks wait for each other in collectives: those that differ from the others are, see `collectives.split`;
 - all wait for the same kind of thing: all of them are.
@@ -16,21 +23,28 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis.balances import put_by_ended
+from mpmon.diagnosis.balances import owing, put_by_ended
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.collectives import split
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, Nobody, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot, crashed
+from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.connections import unserved
 from mpmon.diagnosis.needs.dead import crashed_relatives, forgotten_child, replaced
-from mpmon.diagnosis.waits import Wait, in_own_code
+from mpmon.diagnosis.needs.threads import starves_others
+from mpmon.diagnosis.undone import own_tasks
+from mpmon.diagnosis.waits import ENDS, Context, Wait, context, in_barrier, in_own_code
 
 _LOCKS = frozenset({Wait.LOCK, Wait.THREAD_LOCK, Wait.FILE_LOCK})
 
+
+_ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
+"""Waits for an answer over a connection."""
 
 _WITHOUT_TRACE = frozenset({Absent.RANK_ENDED, Absent.WORKER_REPLACED})
 
@@ -49,6 +63,13 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(
             case.suspect(own.get(pid, (pid, pid))) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed
         )
+    if knot.outside and knot.outside.of_job:
+        # They could tell; those who are at hand only wait for them.
+        return ()
+    if left := left_connection(knot):
+        return (case.suspect(left[1]),)
+    if starving := [key for key in knot.roots if knot.motion(key) is Motion.FROZEN and starves_others(case, key)]:
+        return tuple(map(case.suspect, starving))
     if knot.in_handler:
         return (case.suspect(knot.in_handler[0]),)
     if asks := unanswered_prompt(knot):
@@ -64,7 +85,18 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(map(case.suspect, found.odd))
     if lost := _lost_producers(knot):
         return tuple(map(case.dead_suspect, lost))
-    found = _starters(knot) or _makers_of_room(knot) or _holders_of_locks(knot) or unfinished_tasks(knot)
+    if own := own_tasks(knot):
+        return (case.suspect(own.key),)
+    found = (
+        exchanging(knot)
+        or _owing(knot)
+        or _whose_end_is_awaited(knot)
+        or absent_party(knot)
+        or _starters(knot)
+        or _makers_of_room(knot)
+        or _holders_of_locks(knot)
+        or unfinished_tasks(knot)
+    )
     return tuple(map(case.suspect, found or (knot.roots if knot.ending is Ending.CYCLE else knot.roots[:1])))
 
 
@@ -131,6 +163,16 @@ def _reads_input(knot: Knot, key: ThreadKey) -> bool:
     return row is not None and row.syscall == "read" and row.args[:1] == (0,) and in_own_code(knot.case.stacks.get(key))
 
 
+def left_connection(knot: Knot) -> tuple[ThreadKey, ThreadKey, list[ThreadKey]] | None:
+    """Each connection of a server has its thread, but one, over which a client waits for an answer: the client, the thread that
+    accepts, those that serve the others.
+    """
+    if knot.ending not in (Ending.OUTSIDE, Ending.OPEN):
+        return None
+    found = ((key, unserved(knot.case, key)) for key in knot.members_in(*_ANSWERS))
+    return next(((key, *row) for key, row in found if row), None)
+
+
 def polled_for(knot: Knot) -> list[int]:
     """Relatives that crashed, of one who looks again and again for something that they may have had to bring."""
     polls = knot.ending is Ending.LEAF and knot.root and knot.standing().kind is Wait.SLEEP
@@ -146,12 +188,14 @@ def waits_for_room(case: Case, key: ThreadKey) -> bool:
 
 def _makers_of_room(knot: Knot) -> list[ThreadKey]:
     """Those who alone could make the room that members wait for, and wait for something else meanwhile."""
-    members = [key for key in knot.closed.members if waits_for_room(knot.case, key)]
+    members = [key for key in knot.closed.core if waits_for_room(knot.case, key)]
     # The writer's own process has the other end as well, and would not read what it has written.
     pairs = [(key, target) for key in members for target in _helpers(knot, key) if target[0] != key[0]]
     pairs = [(key, target) for key, target in pairs if not _waits_to_write(knot, target)]
     # Of several who could, whoever waits for the writer: the others may have the other end by chance.
     waiting = [target for key, target in pairs if any(helper[0] == key[0] for helper in _helpers(knot, target))]
+    if not pairs and len(members) == len(knot.closed.core):
+        return members
     return list(dict.fromkeys(waiting or [target for _, target in pairs]))
 
 
@@ -177,9 +221,9 @@ def in_given_stream(case: Case, key: ThreadKey) -> bool:
 def _lost_producers(knot: Knot) -> list[int]:
     """Of those who wait for an item: relatives that crashed, or the one that had put all there was and has ended."""
     # What those miss who only wait for a cycle is not what the cycle is about.
-    among = knot.roots if knot.ending is Ending.CYCLE else knot.closed.members
+    among = knot.roots if knot.ending is Ending.CYCLE else knot.closed.core
     readers = [key for key in among if knot.standing(key).kind is Wait.QUEUE_GET]
-    if len(readers) == len(knot.closed.members):
+    if len(readers) == len(knot.closed.core):
         # They wait for items of each other: that another one has ended need not matter.
         return []
     for key in readers:
@@ -189,20 +233,74 @@ def _lost_producers(knot: Knot) -> list[int]:
     return []
 
 
+def _owing(knot: Knot) -> list[ThreadKey]:
+    """Of those who all wait for items of each other: the one that owes one by the ledgers, else all."""
+    readers = knot.members_in(Wait.QUEUE_GET)
+    if len(readers) < max(2, len(knot.closed.members)):
+        return []
+    owes = owing(knot.case, [pid for pid, _ in readers])
+    return [key for key in readers if not owes or key[0] == owes.pid]
+
+
+def _whose_end_is_awaited(knot: Knot) -> list[ThreadKey]:
+    """Those who wait for items, where all who could put one wait for their end."""
+    readers, enders = knot.members_in(Wait.QUEUE_GET), knot.members_in(*ENDS)
+    served = knot.members_in(Wait.OTHER_CLIENTS)
+    whole = len(readers) + len(enders) + len(served) == len(knot.closed.members)
+    return readers if whole and readers and enders else []
+
+
+def exchanging(knot: Knot) -> list[ThreadKey]:
+    """Clients of a manager whose objects each wait for what another client does, where it is not the same that all of them do."""
+    calls = client_calls(knot)
+    alike = set(calls.values()) <= {"put"} or set(calls.values()) <= {"get"}
+    return [] if alike or len({pid for pid, _ in calls}) < 2 else list(calls)
+
+
 def _holders_of_locks(knot: Knot) -> list[ThreadKey]:
     """Those who have a lock that members wait for, and wait for something else than a lock."""
-    waiting = [key for key in knot.closed.members if knot.standing(key).kind in _LOCKS]
+    waiting = [key for key in knot.closed.core if knot.standing(key).kind in _LOCKS]
     holders = [target for key in waiting for target in _helpers(knot, key)]
     return [key for key in dict.fromkeys(holders) if knot.standing(key).kind not in _LOCKS]
 
 
 def unfinished_tasks(knot: Knot) -> list[ThreadKey]:
-    """In a cycle, those of the user's code that a library has called, where the others have called one."""
-    tasks = [key for key in knot.roots if knot.case.shape(key).runs]
-    clients = [key for key in knot.roots if key not in tasks and knot.case.shape(key).asks]
-    return tasks if knot.ending is Ending.CYCLE and len(tasks) + len(clients) == len(knot.roots) and clients else []
+    """Of those who wait for each other, those of the user's code that a library has called, where the others have called one;
+    unless it is for a lock or for room that the tasks wait.
+    """
+    among = knot.roots if knot.ending is Ending.CYCLE else knot.closed.core
+    tasks = [key for key in among if knot.case.shape(key).runs or _is_servant(knot, key)]
+    clients = [key for key in among if key not in tasks and is_client(knot, key)]
+    in_circle = knot.ending in (Ending.CYCLE, Ending.OPEN) and len(tasks) + len(clients) == len(among)
+    if not in_circle or not tasks or not clients:
+        return []
+    needs = {key: need for key in tasks if (need := knot.graph.node(key).need)}
+    told = any(need.held or waits_for_room(knot.case, key) for key, need in needs.items())
+    return [] if told or "put" in client_calls(knot).values() else tasks
+
+
+def absent_party(knot: Knot) -> list[ThreadKey]:
+    """Those who wait for the end of processes that wait for them in a barrier."""
+    inside = [key for key in knot.closed.core if in_barrier(knot.case.stacks.get(key))]
+    outside = [key for key in knot.closed.core if key not in inside]
+    stuck = knot.ending in (Ending.CYCLE, Ending.OPEN) and len({key[0] for key in knot.closed.core}) > 1
+    return outside if stuck and inside and all(knot.standing(key).kind in ENDS for key in outside) else []
+
+
+_REQUESTS = frozenset({Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
+
+
+def is_client(knot: Knot, key: ThreadKey) -> bool:
+    """It has called a library, and waits for what that brings."""
+    return bool(knot.case.shape(key).asks) or knot.standing(key).kind in _REQUESTS
+
+
+def _is_servant(knot: Knot, key: ThreadKey) -> bool:
+    """It runs the user's code for another process."""
+    found = context(knot.case.stacks.get(key))
+    return found is not None and found[0] in (Context.DATALOADER_WORKER, Context.POOL_WORKER)
 
 
 def _helpers(knot: Knot, key: ThreadKey) -> list[ThreadKey]:
     """Members that a member waits for."""
-    return [target for target in knot.targets(key) if isinstance(target, tuple) and target in knot.closed.members]
+    return [target for target in knot.targets(key) if isinstance(target, tuple) and target in knot.closed.core]

@@ -16,7 +16,7 @@ runs a script, `timeout`, `mpirun`, init.  The eldest Python below them is the m
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -57,6 +57,10 @@ class Role(Row, frozen=True, kw_only=True):
     """
     target_known: bool = True
     """`False` of a child of multiprocessing that was not seen to run its function: it has the name of its `Process`, or `?`."""
+    target: str | None = None
+    """The function that a child of multiprocessing runs."""
+    given: str | None = None
+    """The name of its `Process`, where its function is known as well."""
 
     @property
     def serves(self) -> bool:
@@ -96,15 +100,26 @@ def roles(
 ) -> dict[int, Role]:
     """The role of every process, by pid. `known` are those of the round before; a role that is the same is the same object."""
     by_pid = {process.pid: process for process in processes}
-    main, starters = _main_program(processes, stacks, root_pid)
+    mains, starters = _main_programs(processes, stacks, root_pid)
     found: dict[int, Role] = {}
     for process in sorted(processes, key=lambda row: (row.start_time, row.pid)):
         names = thread_names.get(process.pid, frozenset())
         rows = stacks.get(process.pid, ())
-        role = _role(process, by_pid, rows, main, found, names=names, given=given, starters=starters)
+        role = _role(process, by_pid, rows, mains, found, names=names, given=given, starters=starters)
         before = known.get(process.pid)
         found[process.pid] = before if before and _holds(before, role) else role
-    return {**found, **_numbered_ranks([row for row in processes if not row.ended], found, known)}
+    numbered = _numbered_ranks([row for row in processes if not row.ended], found, known)
+    return {**found, **_told_apart(found), **numbered}
+
+
+def _told_apart(found: Mapping[int, Role]) -> dict[int, Role]:
+    """Of several that run one function: with what the program calls each."""
+    count = Counter(role.name for role in found.values())
+    return {pid: _with_given(role) for pid, role in found.items() if role.given and count[role.name] > 1}
+
+
+def _with_given(role: Role) -> Role:
+    return msgspec.structs.replace(role, name=f"process {role.target} ({role.given})") if role.given else role
 
 
 def _numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role], known: Mapping[int, Role]) -> dict[int, Role]:
@@ -163,11 +178,11 @@ def still_hold(
 ) -> bool:
     """Whether those with new `stacks` are what they were; then so is everybody else, as long as `given` is what it was."""
     by_pid = {process.pid: process for process in processes}
-    main = next((pid for pid, role in known.items() if role.kind == "main"), root_pid)
+    mains = frozenset(pid for pid, role in known.items() if role.kind == "main") or frozenset({root_pid})
     return all(
         pid in known
         and pid in by_pid
-        and _holds(known[pid], _role(by_pid[pid], by_pid, rows, main, known, names=thread_names[pid], given=given))
+        and _holds(known[pid], _role(by_pid[pid], by_pid, rows, mains, known, names=thread_names[pid], given=given))
         for pid, rows in stacks.items()
     )
 
@@ -176,7 +191,7 @@ def _role(
     process: Process,
     by_pid: Mapping[int, Process],
     stacks: Sequence[Stack],
-    main_pid: int,
+    mains: frozenset[int],
     others: Mapping[int, Role],
     *,
     names: frozenset[str],
@@ -186,26 +201,30 @@ def _role(
     main = next((stack for stack in stacks if stack.tid == process.pid), None)
     parent = _client(process, by_pid, others)
     reader = _Reader(process, main, by_pid.get(parent or 0), others, names, given=given)
-    return reader.starter() if process.pid in starters else reader.role(main_pid)
+    return reader.starter() if process.pid in starters else reader.role(mains)
 
 
-def _main_program(
+def _main_programs(
     processes: Sequence[Process], stacks: Mapping[int, Sequence[Stack]], root_pid: int
-) -> tuple[int, frozenset[int]]:
-    """The main program, and those who only started it: the root, where that is not Python, and all down to the program."""
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The main program of each machine, and those who only started it: the root, where that is not Python, and all down to the
+    program.
+    """
     by_pid = {process.pid: process for process in processes}
     alive = [process for process in processes if not process.ended]
     found = [by_pid[pid] for pid in topmost_python(alive, root_pid, lambda row: row.pid in stacks or is_python(row))]
     if not found:
         root = by_pid.get(root_pid)
-        return root_pid, frozenset({root_pid} if root and program(root) in SHELLS else ())
-    main = min(found, key=lambda row: (row.start_time, row.pid))
+        return frozenset({root_pid}), frozenset({root_pid} if root and program(root) in SHELLS else ())
+    mains: dict[str, Process] = {}
+    for process in sorted(found, key=lambda row: (row.start_time, row.pid)):
+        mains.setdefault(process.host, process)
     starters: set[int] = set()
-    above = main
-    while above.pid != root_pid:
-        above = by_pid[above.ppid]
-        starters.add(above.pid)
-    return main.pid, frozenset(starters)
+    for above in mains.values():
+        while above.pid != root_pid:
+            above = by_pid[above.ppid]  # noqa: PLW2901  the way up
+            starters.add(above.pid)
+    return frozenset(process.pid for process in mains.values()), frozenset(starters)
 
 
 def topmost_python(processes: Sequence[Process], root_pid: int, is_one: Callable[[Process], bool]) -> Iterator[int]:
@@ -258,7 +277,7 @@ def is_python(process: Process) -> bool:
 
 
 def _holds(before: Role, now: Role) -> bool:
-    return before == now or _surer(before, now)
+    return before in (now, _with_given(now)) or _surer(before, now)
 
 
 def _surer(before: Role, now: Role) -> bool:
@@ -297,20 +316,18 @@ class _Reader:
         self.command = process.cmdline or ()
 
     def starter(self) -> Role:
-        """Of one that is not Python and started the job."""
+        """Of one that is not Python and started the job, or that only joins what runs on several machines."""
+        if not self.process.threads:
+            return Role(name="job", kind="launcher", guessed=True)
         kind = "shell" if program(self.process) in SHELLS else "launcher"
         return Role(name=kind, kind=kind, parent=self.parent, guessed=kind == "launcher")
 
-    def role(self, main_pid: int) -> Role:
+    def role(self, mains: frozenset[int]) -> Role:
         helper = self._helper()
         if helper:
             return Role(name=helper, kind=helper, parent=self.parent)
         return (
-            self._dataloader_worker()
-            or self._pool_worker()
-            or self._launcher()
-            or self._rank()
-            or self._plain(main_pid)
+            self._dataloader_worker() or self._pool_worker() or self._launcher() or self._rank() or self._plain(mains)
         )
 
     def _helper(self) -> str | None:
@@ -385,12 +402,15 @@ class _Reader:
             or self._known_number("world_size"),
         )  # fmt: skip
 
-    def _plain(self, main_pid: int) -> Role:
-        if self.process.pid == main_pid:
+    def _plain(self, mains: frozenset[int]) -> Role:
+        if self.process.pid in mains:
             return Role(name="main", kind="main", parent=self.parent)
         target = target_of(self.frames)
         if target:
-            return Role(name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent)
+            return Role(
+                name=f"process {target}", kind="process", rank=self._rank_of_parent(), parent=self.parent, target=target,
+                given=self.given,
+            )  # fmt: skip
         if self._has_process_object() or self._spawned() or self._ended_fork() or self._forked():
             return named_process(self.given, self.parent, self._rank_of_parent())
         name = f"subprocess {called(self.process)}".rstrip()

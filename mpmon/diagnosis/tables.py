@@ -30,6 +30,7 @@ from mpmon.model import (
     Stack,
     Thread,
 )
+from mpmon.numerals import numeral
 
 STORE_THREAD = "pt_tcpstore_uv"
 """The thread of a TCPStore's server (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp)."""
@@ -61,8 +62,30 @@ class Tables:
 
     @cached_property
     def ranks(self) -> list[int]:
-        """The living ranks."""
+        """The living ranks; of a job that torchrun has started again, those of its last start, which wait for no others."""
+        return [pid for pid in self._living_ranks if not self.is_of_earlier_start(pid)]
+
+    @cached_property
+    def _living_ranks(self) -> list[int]:
         return [pid for pid in self.memory.same("ranks", _ranks, self.roles) if self.is_alive(pid)]
+
+    @cached_property
+    def _last_starts(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for run, count in map(self._start_of, self._living_ranks):
+            found[run] = max(count, found.get(run, 0))
+        return found
+
+    def is_of_earlier_start(self, pid: int) -> bool:
+        """A rank that was left over when torchrun started the job again, perhaps on another machine."""
+        run, count = self._start_of(pid)
+        return count < self._last_starts.get(run, 0)
+
+    def _start_of(self, pid: int) -> tuple[str, int]:
+        """By which name torchrun knows the job of a rank, and how often it had started it before."""
+        process = self.processes.get(pid)
+        kept = (process.environment if process else None) or {}
+        return kept.get("TORCHELASTIC_RUN_ID", ""), numeral(kept.get("TORCHELASTIC_RESTART_COUNT", "")) or 0
 
     def is_alive(self, pid: int) -> bool:
         """In the job and not a zombie."""
@@ -123,7 +146,12 @@ class Tables:
 
     @cached_property
     def native_facts(self) -> dict[ThreadKey, NativeFact]:
-        """What the C and C++ frames of threads tell, as far as they were read."""
+        """What the C and C++ frames of threads tell that sleep, as far as they were read."""
+        return {key: fact for key, fact in self.native_hints.items() if not fact.sampled}
+
+    @cached_property
+    def native_hints(self) -> dict[ThreadKey, NativeFact]:
+        """The same, and what those of threads suggest that run: no wait may rest on where one is in one moment."""
         return self.memory.same("native facts", _native_facts, self.snapshot.native_stacks)
 
     @cached_property
@@ -154,6 +182,10 @@ class Tables:
             found[row.pid].append(row)
         return found
 
+    def all_threads(self, pid: int) -> list[ThreadKey]:
+        """The threads of a process, of Python or not."""
+        return [(pid, row.tid) for row in self._threads_of.get(pid, ())]
+
     def natives(self, pid: int) -> list[ThreadKey]:
         """Its threads without Python frames."""
         return [(pid, row.tid) for row in self._threads_of.get(pid, ()) if (pid, row.tid) not in self.stacks]
@@ -171,6 +203,11 @@ class Tables:
         if stack and stack.thread_name:
             return stack.thread_name
         return "MainThread" if key[0] == key[1] else f"thread {key[1]}"
+
+    def thread_words(self, key: ThreadKey) -> str:
+        """The same in a sentence: `thread writer`, `thread 4711` where Python does not know it."""
+        name = self.thread_name(key)
+        return name if name == f"thread {key[1]}" else f"thread {name}"
 
     @cached_property
     def in_rpc(self) -> frozenset[int]:
@@ -282,6 +319,19 @@ class Tables:
         """The ranks of the process group of the collective that a thread is in; empty where that is not known."""
         row = self._awaited.get(key)
         return row.members if row else ()
+
+    def group_name(self, key: ThreadKey) -> str:
+        """What all ranks call that group; empty where it is not known."""
+        row = self._awaited.get(key)
+        return row.group if row else ""
+
+    def is_of_group(self, one: ThreadKey, other: ThreadKey) -> bool | None:
+        """Whether the collectives of two threads are of one process group; `None` where that is not known."""
+        rows = self._awaited.get(one), self._awaited.get(other)
+        if not all(row and row.members for row in rows):
+            return None
+        names = {row.group for row in rows if row and row.group}
+        return len({row.members for row in rows if row}) == 1 and len(names) < 2
 
     def asks_for_work(self, key: ThreadKey) -> bool:
         """A sleeping thread's own code may be in `Work.wait()` of torch."""

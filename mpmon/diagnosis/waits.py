@@ -277,6 +277,13 @@ def _from_frames(stack: Stack) -> Standing | None:
     return best
 
 
+def in_barrier(stack: Stack | None) -> bool:
+    """In a barrier of Lib/threading.py, which that of multiprocessing is built on: nobody else has a function of that name."""
+    return stack is not None and any(
+        bare(frame.function) == "_wait" and frame.file.endswith("/threading.py") for frame in inner_machinery(stack)
+    )
+
+
 _INNER_WINS = frozenset({(Wait.RENDEZVOUS, Wait.LAUNCHER), (Wait.PROCESS_EVENT, Wait.CONDITION),
                          (Wait.POOL_RESULT, Wait.OTHER_CLIENTS)})  # fmt: skip
 """Pairs in which the inner frame says more: an agent that still gathers its ranks, a barrier between processes."""

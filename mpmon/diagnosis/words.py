@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mpmon.model import Mount
+from mpmon.spans import Spans, count, spans
 
 
 def age(seconds: float) -> str:
@@ -43,13 +44,16 @@ def size(count: float) -> str:
 
 def runs(numbers: Iterable[int]) -> str:
     """Numbers, those in a row joined: `0, 2 and 5-7`."""
-    groups: list[list[int]] = []
-    for number in sorted(numbers):
-        if groups and number == groups[-1][-1] + 1:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return several([f"{group[0]}-{group[-1]}" if len(group) > 1 else f"{group[0]}" for group in groups])
+    return _spans_words(spans(numbers))
+
+
+def ranges(ranks: Spans) -> str:
+    """`rank 4`, `ranks 0, 2 and 5-7`."""
+    return f"rank{'s' if count(ranks) > 1 else ''} {_spans_words(ranks)}"
+
+
+def _spans_words(these: Spans) -> str:
+    return several([f"{first}-{last}" if first < last else f"{first}" for first, last in these])
 
 
 def between(least: str, most: str) -> str:

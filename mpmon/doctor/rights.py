@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from mpmon.doctor.check import Check
+from mpmon.doctor.check import PROC, Check
 from mpmon.doctor.stacks import check_own_child
+from mpmon.probes.native.samples import NotSampled, check_sampling
 from mpmon.probes.rights import (
     CONTAINER_REMEDY,
     NOT_YAMA,
@@ -33,6 +34,7 @@ def checks_of_rights(proc: Path) -> Iterator[Check]:
     yield check_seccomp(me)
     yield check_namespace(me, proc)
     yield check_own_child(proc)
+    yield check_samples(proc)
 
 
 def check_capability(me: Credentials) -> Check:
@@ -83,3 +85,15 @@ def check_namespace(me: Credentials, proc: Path) -> Check:
     remedy = "to see more: docker run --pid=host, in Kubernetes hostPID: true, or run mpmon on the host"
     because = "mpmon is in a pid namespace (container): it sees what is in there"
     return Check(name, ok=None, because=because, do_this=remedy)
+
+
+def check_samples(proc: Path) -> Check:
+    """Whether perf shows where a running thread is in C and C++: tried on ourselves."""
+    name = "C frames of running threads"
+    if proc != PROC:
+        return Check(name, ok=None, because=f"not tried: {proc} is not this machine's /proc")
+    try:
+        check_sampling()
+    except NotSampled as problem:
+        return Check(name, ok=False, because=problem.why, do_this=problem.remedy)
+    return Check(name, ok=True, because="perf samples them")

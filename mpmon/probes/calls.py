@@ -24,10 +24,8 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
     "_worker_loop": frozenset({"worker_id", "num_workers"}),
     "_next_data": frozenset({"worker_id"}),
     "_wrap": frozenset({"i"}),
-    "send": frozenset({"dst"}),
-    "recv": frozenset({"src"}),
-    "isend": frozenset({"dst"}),
-    "irecv": frozenset({"src"}),
+    **dict.fromkeys(("send", "isend"), frozenset({"dst", "tag"})),
+    **dict.fromkeys(("recv", "irecv"), frozenset({"src", "tag"})),
     **dict.fromkeys(
         ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list"), frozenset({"src", "group_src"})
     ),

@@ -182,6 +182,44 @@ def behind(link: str) -> os.stat_result:
     return os.stat(link)
 
 
+class Found:
+    """A file that was looked up and is what was expected, for the length of a `with` block; opened when it is to be read."""
+
+    def __init__(self, place: Place, expected: Expected) -> None:
+        """
+        Raises:
+            Refused: something else is there, or it is somebody else's.
+            OSError: as openat2(2).
+        """
+        self._place = place
+        self._found, self._descriptor = _look_up(place, os.O_NOFOLLOW), -1
+        try:
+            self.info = os.fstat(self._found)
+            _check(self.info, expected, place)
+        except OSError:
+            os.close(self._found)
+            raise
+
+    def __enter__(self) -> Found:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in (self._found, self._descriptor):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def descriptor(self) -> int:
+        """To read from.
+
+        Raises:
+            Refused: another process has a lease on it.
+            OSError: as open(2).
+        """
+        if self._descriptor < 0:
+            self._descriptor = open_found(self._found, self.info, self._place)
+        return self._descriptor
+
+
 @contextmanager
 def opened_behind(link: str, expected: Expected) -> Generator[int]:
     """What a link of proc_pid_map_files(5) leads to, whatever stands at its path now, for the length of a `with` block.

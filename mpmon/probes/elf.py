@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -57,19 +58,20 @@ class Program:
     size: int
     changed_at: tuple[int, int]
     """When it was written, and when anything about it was changed, nanoseconds since the epoch."""
-    descriptor: int = field(compare=False)
+    descriptor: Callable[[], int] = field(compare=False)
+    """Asked for when something is read: of a file that is known from before nothing may have to be."""
 
     def part(self, at: int, size: int) -> bytes:
         """Of the file.
 
         Raises:
-            OSError: as pread(2).
+            OSError: as open(2) and pread(2).
         """
-        return os.pread(self.descriptor, size, at) if at < self.size and size else b""
+        return os.pread(self.descriptor(), size, at) if at < self.size and size else b""
 
 
-def program(descriptor: int, info: os.stat_result) -> Program:
-    """The file that is open there."""
+def program(descriptor: Callable[[], int], info: os.stat_result) -> Program:
+    """The file of which fstat(2) says this, and which is open there."""
     return Program(info.st_dev, info.st_ino, info.st_size, (info.st_mtime_ns, info.st_ctime_ns), descriptor)
 
 

@@ -13,6 +13,7 @@ import errno
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -37,7 +38,7 @@ class FileServers:
     """The file systems of one job that others serve, from round to round."""
 
     def __init__(self, proc: Proc, *, eager: bool) -> None:
-        """`eager` is for one report: it waits until a server that somebody waits for has answered, or is silent."""
+        """`eager` is for one report, which may end with any round: each waits until all have answered or are silent."""
         self._proc = proc
         self._eager = eager
         self._servers: dict[str, _Server] = {}
@@ -57,11 +58,19 @@ class FileServers:
         awaited = frozenset(waited_for)
         for device, server in self._servers.items():
             server.refresh(users[device], now, AGAIN_WAITED_FOR_S if device in awaited else AGAIN_S)
-            if self._eager and device in awaited:
-                server.settle(now)
+        if self._eager:
+            self._settle()
         rows = tuple(server.row for server in self._servers.values() if server.row)
         self.rows = shared_by(lambda row: row.device, rows, self.rows)
         return self.rows
+
+    def _settle(self) -> None:
+        """Wait until it is known of all whether they answer, which takes little longer than `DEADLINE_S` for however many."""
+        until = time.monotonic() + 2 * DEADLINE_S
+        while (owing := [server for server in self._servers.values() if server.owes]) and time.monotonic() < until:
+            owing[0].hear(LOOK_S)
+            for server in owing[1:]:
+                server.hear()
 
 
 class _Server:
@@ -73,6 +82,9 @@ class _Server:
         self._number: int | None = None
         self._spent: list[bytes] = []
         self._asked_at = float("-inf")
+        """Seconds since the epoch."""
+        self._posted_at = 0.0
+        """Of time.monotonic()."""
         self.row: Mount | None = None
 
     def refresh(self, users: Mapping[int, ServedFile], now: float, again_s: float) -> None:
@@ -83,39 +95,39 @@ class _Server:
             pids=tuple(sorted(users)), asked_at=None if self._asked_at < 0 else self._asked_at,
             unanswered_since=before.unanswered_since if before else None, problem=before.problem if before else None,
         )  # fmt: skip
-        aside = self._proc.aside
-        if aside is None:
+        if self._number is None and now - self._asked_at >= again_s:
+            self._ask(now, first.asked_by)
+        self.hear()
+
+    @property
+    def owes(self) -> bool:
+        """It has been asked, and nobody knows yet whether it answers."""
+        return self._number is not None and self.row is not None and self.row.unanswered_since is None
+
+    def _ask(self, now: float, path: str) -> None:
+        if self._proc.aside is None:
+            return
+        self._asked_at, self._posted_at = now, time.monotonic()
+        self._spent = []
+        with suppress(Unanswered):
+            self._number = self._proc.aside.post(ask_server, self._proc, self._device, path)
+
+    def hear(self, seconds: float = 0.0) -> None:
+        """Take its answer, if that comes within so long."""
+        aside, row, number = self._proc.aside, self.row, self._number
+        if aside is None or row is None or number is None:
             return
         try:
-            if self._number is None and now - self._asked_at >= again_s:
-                self._asked_at = now
-                self._spent = []
-                self._number = aside.post(ask_server, self._proc, self._device, first.asked_by)
-            if self._number is not None:
-                self._hear(self._number, now)
+            answer = aside.posted(number, seconds)
+            if answer is not None:
+                self._number = None
+                self.row = msgspec.structs.replace(
+                    row, asked_at=self._asked_at, unanswered_since=None, problem=_problem(answer.raised)
+                )
+            elif time.monotonic() - self._posted_at >= DEADLINE_S and not aside.makes_headway(number, self._spent):
+                self.row = msgspec.structs.replace(row, asked_at=self._asked_at, unanswered_since=self._asked_at)
         except Unanswered:
             self._number = None
-
-    def settle(self, now: float) -> None:
-        """Wait until it is known whether it answers, which takes little longer than `DEADLINE_S`."""
-        until = time.monotonic() + 2 * DEADLINE_S
-        while self._number is not None and self.row and not self.row.unanswered_since and time.monotonic() < until:
-            began = time.monotonic()
-            self._hear(self._number, now, LOOK_S)
-            now += time.monotonic() - began
-
-    def _hear(self, number: int, now: float, seconds: float = 0.0) -> None:
-        aside, row = self._proc.aside, self.row
-        if aside is None or row is None:
-            return
-        answer = aside.posted(number, seconds)
-        if answer is not None:
-            self._number = None
-            self.row = msgspec.structs.replace(
-                row, asked_at=self._asked_at, unanswered_since=None, problem=_problem(answer.raised)
-            )
-        elif now - self._asked_at >= DEADLINE_S and not aside.makes_headway(number, self._spent):
-            self.row = msgspec.structs.replace(row, asked_at=self._asked_at, unanswered_since=self._asked_at)
 
 
 def _problem(raised: BaseException | None) -> str | None:

@@ -9,6 +9,7 @@ import os
 from functools import cached_property
 
 from mpmon import start
+from mpmon.probes import environment
 from mpmon.probes.files import CHUNK, link, read, sleeps_in_kernel
 from mpmon.probes.maps import MAPS_LIMIT
 
@@ -68,6 +69,12 @@ class Candidate:
         return tuple(text.rstrip("\0").split("\0")) if text else ()
 
     @cached_property
+    def environment(self) -> dict[str, str]:
+        """The variables it was started with; empty where they may not be read, and as for `cmdline`."""
+        text = b"" if self._sleeps_in_kernel else _bytes(f"{self.folder}/environ", environment.LIMIT)
+        return environment.variables(text)
+
+    @cached_property
     def _sleeps_in_kernel(self) -> bool:
         """A thread of it may keep the lock of its mappings: see `mpmon.probes.files.sleeps_in_kernel`."""
         return self.state == "D" or (self._threads > 1 and sleeps_in_kernel(self.folder))
@@ -122,10 +129,14 @@ class Candidate:
 
 
 def _text(path: str, limit: int = CHUNK) -> str:
+    return _bytes(path, limit).decode(errors="replace")
+
+
+def _bytes(path: str, limit: int) -> bytes:
     try:
-        return read(path, limit).decode(errors="replace")
+        return read(path, limit)
     except OSError:
-        return ""
+        return b""
 
 
 def _link(path: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 from mpmon.probes.files import Proc
 
@@ -81,8 +83,49 @@ def areas(proc: Proc, pid: int) -> list[Area]:
     Raises:
         OSError: the process is gone, or another user's.
     """
-    lines = proc.text(pid, "maps", limit=MAPS_LIMIT).split("\n")
-    return [area for line in lines if (area := area_of(line))]
+    return list(map(Area, _lines(proc, pid)))
+
+
+class Layout:
+    """The same, by address.
+
+    A line is taken apart when somebody asks for it: a process of torch has hundreds, of which the climb of a stack needs ten.
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """Whole lines, by address, as the kernel writes them."""
+        self._lines = lines
+        self._starts = [int(line.partition("-")[0], 16) for line in lines]
+        self._areas: dict[int, Area] = {}
+
+    def at(self, address: int) -> Area | None:
+        """The one in which an address lies."""
+        area = self._area(bisect_right(self._starts, address) - 1)
+        return area if area and address < area.end else None
+
+    def before(self, area: Area) -> Area | None:
+        """The one that comes before it."""
+        return self._area(bisect_right(self._starts, area.start) - 2)
+
+    def _area(self, number: int) -> Area | None:
+        if number < 0:
+            return None
+        if number not in self._areas:
+            self._areas[number] = Area(self._lines[number])
+        return self._areas[number]
+
+
+def layout(proc: Proc, pid: int) -> Layout:
+    """All mappings of a process.
+
+    Raises:
+        OSError: the process is gone, or another user's.
+    """
+    return Layout(list(_lines(proc, pid)))
+
+
+def _lines(proc: Proc, pid: int) -> Iterator[str]:
+    return filter(_LINE.match, proc.text(pid, "maps", limit=MAPS_LIMIT).split("\n"))
 
 
 def area_of(line: str) -> Area | None:

@@ -139,6 +139,16 @@ class Reader(io.RawIOBase):
         """For the classes of `io`."""
         return True
 
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """
+        Raises:
+            Silent, OSError: as lseek(2).
+        """
+        known = {os.SEEK_SET: 0, os.SEEK_CUR: self._place}
+        begin = known[whence] if whence in known else asked([self._path], os.path.getsize, self._path)
+        self._place = begin + offset
+        return self._place
+
     def readinto(self, buffer: Buffer) -> int:
         """
         Raises:

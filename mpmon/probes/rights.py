@@ -8,6 +8,7 @@ py-spy's own words ("Try running again with sudo") mean nothing in a container, 
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from mpmon.probes.files import read
 from mpmon.probes.maps import MAPS_LIMIT
 from mpmon.probes.status import status_fields
 
-CAP_SYS_PTRACE = 19
-"""<linux/capability.h>."""
+CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON = 19, 21, 38
+"""<linux/capability.h>; the last since Linux 5.8."""
 
 NOT_YAMA = 0
 """`ptrace_scope` of a kernel without Yama."""
@@ -27,6 +28,9 @@ CONTAINER_REMEDY = (
     "in Docker start it with --cap-add SYS_PTRACE; in Kubernetes: kubectl debug --profile=general --target=CONTAINER "
     "POD --image=IMAGE; or look from the host by its pid there"
 )
+PERF_OF_OWN_USER = 2
+"""The largest `perf_event_paranoid` with which a user may sample the code of processes of the same user."""
+
 YAMA_REMEDY = "run mpmon as root, or: sudo sysctl kernel.yama.ptrace_scope=0"
 
 
@@ -51,6 +55,11 @@ class Credentials:
     def may_trace_all(self) -> bool:
         """It has CAP_SYS_PTRACE."""
         return bool(self.effective >> CAP_SYS_PTRACE & 1)
+
+    @property
+    def may_sample_all(self) -> bool:
+        """It has CAP_PERFMON, or CAP_SYS_ADMIN, which includes it."""
+        return bool(self.effective & (1 << CAP_PERFMON | 1 << CAP_SYS_ADMIN))
 
 
 def read_credentials(pid: int | str, proc: Path) -> Credentials | None:
@@ -177,3 +186,38 @@ def _suspect_seccomp(proc: Path) -> str:
     if reader is None or reader.seccomp != 2:
         return ""
     return f"a seccomp filter, probably a container's, seems to forbid process_vm_readv(2): {CONTAINER_REMEDY}"
+
+
+def perf_paranoid(proc: Path) -> int | None:
+    """`/proc/sys/kernel/perf_event_paranoid`, what perf may do for ordinary users; `None` where that is not told."""
+    try:
+        return int((proc / "sys/kernel/perf_event_paranoid").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def why_unsampled(problem: OSError, proc: Path = Path("/proc")) -> tuple[str, str]:
+    """Why perf_event_open(2) was refused, and what to do about it ("ERRORS" there; kernel: admin-guide/perf-security)."""
+    me = read_credentials("self", proc) or Credentials()
+    if problem.errno == errno.EACCES:
+        return _perf_denied(perf_paranoid(proc), me)
+    if problem.errno == errno.EPERM and me.seccomp:
+        why = "the system call filter (seccomp) of mpmon's container forbids perf_event_open (EPERM)"
+        return why, "in Docker start it with --cap-add PERFMON; or look from the host"
+    if problem.errno == errno.EPERM:
+        why = "the kernel forbids perf_event_open (EPERM), or has too little locked memory for it"
+        return why, "see the kernel's log, and sysctl kernel.perf_event_mlock_kb: it takes 68 for each thread"
+    if problem.errno == errno.ENOSYS:
+        why = "there is no perf_event_open (ENOSYS): the kernel was built without it, or a system call filter hides it"
+        return why, "in a container, look from the host"
+    if problem.errno in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
+        return f"this kernel has no clock that samples ({errno.errorcode[problem.errno]})", ""
+    return f"perf_event_open: {(problem.strerror or 'refused').lower()}", ""
+
+
+def _perf_denied(paranoid: int | None, me: Credentials) -> tuple[str, str]:
+    if paranoid is not None and paranoid > PERF_OF_OWN_USER and not me.may_sample_all:
+        why = f"perf_event_paranoid is {paranoid} and mpmon has no CAP_PERFMON (EACCES)"
+        return why, f"run mpmon as root, or: sudo sysctl kernel.perf_event_paranoid={PERF_OF_OWN_USER}"
+    why = "the kernel denies perf_event_open (EACCES): the process is of another user, or a security module or filter forbids it"
+    return why, "run mpmon as the job's user, or as root"

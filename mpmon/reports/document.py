@@ -15,15 +15,29 @@ from mpmon.codec import REPORT_SCHEMA, encode
 from mpmon.diagnosis import ipc, merging
 from mpmon.diagnosis.findings import Bottleneck, Finding, Observation, Pace, Pause, ProcessView, Remark, Unchecked
 from mpmon.diagnosis.gpus import Ordinal, device_of, ordinals
+from mpmon.diagnosis.hosts import Hosts, bare
 from mpmon.diagnosis.ipc import ExportView, MemoryView, QueueView
 from mpmon.diagnosis.natives import native_fact
-from mpmon.model import Cgroup, Frame, Gpu, GpuProcess, MigInstance, NativeFrame, ProbeReport, Process, Row, Snapshot
+from mpmon.model import (
+    Cgroup,
+    Frame,
+    Gpu,
+    GpuProcess,
+    MigInstance,
+    NativeFrame,
+    Node,
+    Pid,
+    ProbeReport,
+    Process,
+    Row,
+    Snapshot,
+)
 
 
 class RootRow(Row, frozen=True, kw_only=True):
     """The process the user named."""
 
-    pid: int
+    pid: Pid
     start_time: float
 
 
@@ -47,7 +61,7 @@ class RemarkRow(Row, frozen=True, kw_only=True, omit_defaults=False):
 
     topic: str
     summary: str
-    pids: tuple[int, ...]
+    pids: tuple[Pid, ...]
     gpu_uuids: tuple[str, ...]
     since: str | None
     evidence: tuple[str, ...]
@@ -57,8 +71,10 @@ class RemarkRow(Row, frozen=True, kw_only=True, omit_defaults=False):
 class ProcessRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     """A process with its role."""
 
-    pid: int
-    ppid: int
+    pid: Pid
+    ppid: Pid
+    host: str | None
+    """Its machine, of a job on several."""
     start_time: float
     role: str
     rank: int | None
@@ -113,8 +129,8 @@ class FrameRow(Row, frozen=True, kw_only=True):
 class ThreadRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     """All frames of one thread that a finding is about, innermost first."""
 
-    pid: int
-    tid: int
+    pid: Pid
+    tid: Pid
     end: str
     """`start` where all native frames are there."""
     why: str | None
@@ -125,7 +141,7 @@ class ThreadRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     waits_for: str | None
     """What that waits for, where the function is known."""
     certain: bool | None
-    """No frame that tells so was searched for."""
+    """No frame that tells so was searched for, and the thread slept: in one that runs the innermost frame is a `sample`."""
     frames: tuple[FrameRow, ...]
 
 
@@ -159,6 +175,8 @@ class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     mig_instances: tuple[MigInstance, ...]
     driver: str | None
     cgroups: tuple[Cgroup, ...]
+    nodes: tuple[Node, ...] = ()
+    """The machines of a job on several."""
     queues: tuple[QueueView, ...] = ()
     ipc_exports: tuple[ExportView, ...] = ()
     shared_memory: MemoryView | None = None
@@ -174,7 +192,7 @@ def document(observation: Observation) -> Report:
     snapshot, diagnosis = observation.snapshot, observation.diagnosis
     views = {view.pid: view for view in diagnosis.processes}
     shared = ipc.of(observation)
-    return Report(
+    report = Report(
         schema=REPORT_SCHEMA, mpmon=__version__, host=snapshot.host, taken_at=_moment(snapshot.taken_at) or "",
         watched_s=round(observation.watched_s, 3),
         root=RootRow(pid=snapshot.root_pid, start_time=snapshot.root_start_time),
@@ -183,11 +201,12 @@ def document(observation: Observation) -> Report:
         unchecked=diagnosis.unchecked,
         processes=tuple(_process(process, views.get(process.pid)) for process in snapshot.processes),
         gpus=snapshot.gpus, gpu_processes=_gpu_processes(snapshot),
-        mig_instances=snapshot.mig_instances, driver=snapshot.driver, cgroups=snapshot.cgroups,
+        mig_instances=snapshot.mig_instances, driver=snapshot.driver, cgroups=snapshot.cgroups, nodes=snapshot.nodes,
         queues=shared.queues, ipc_exports=shared.exports, shared_memory=shared.memory,
         native_stacks=tuple(_threads(snapshot)), paces=diagnosis.paces, bottleneck=diagnosis.bottleneck,
         pause=_pause(diagnosis.pause) if diagnosis.pause else None, probes=tuple(map(_probe, snapshot.probes)),
     )  # fmt: skip
+    return bare(report, Hosts(snapshot)) if snapshot.nodes else report
 
 
 def render(observation: Observation) -> str:
@@ -221,7 +240,8 @@ def _pause(pause: Pause) -> PauseRow:
 
 def _process(process: Process, view: ProcessView | None) -> ProcessRow:
     return ProcessRow(
-        pid=process.pid, ppid=process.ppid, start_time=process.start_time, role=view.role if view else "other",
+        pid=process.pid, ppid=process.ppid, host=process.host or None,
+        start_time=process.start_time, role=view.role if view else "other",
         rank=view.rank if view else None, local_rank=view.local_rank if view else None,
         world_size=view.world_size if view else None, name=process.name, cmdline=process.cmdline,
         state=process.state, exit_code=process.exit_code,

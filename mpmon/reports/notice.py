@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from mpmon.diagnosis.findings import Event, Finding, Observation, Suspect
+from mpmon.diagnosis.hosts import Hosts
 from mpmon.printable import in_ascii, written_out
 
 BEGAN, ENDED = "hang-began", "hang-ended"
@@ -27,16 +28,16 @@ def _event(event: Event, observation: Observation) -> Iterator[str]:
     yield f"{datetime.fromtimestamp(event.at).strftime('%H:%M:%S')} {event.summary}"
     if event.kind == BEGAN:
         for finding in observation.diagnosis.findings[:1]:
-            yield from _finding(finding)
+            yield from _finding(finding, Hosts(observation.snapshot))
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+def _finding(finding: Finding, hosts: Hosts) -> Iterator[str]:
     yield f"  {finding.summary}."
     yield f"  cause: {finding.cause} ({finding.certainty.value})"
-    yield from (f"  blocked by: {_suspect(suspect)}" for suspect in finding.suspects[:2])
+    yield from (f"  blocked by: {_suspect(suspect, hosts)}" for suspect in finding.suspects[:2])
     yield from (f"  - {line}" for line in finding.advice)
 
 
-def _suspect(suspect: Suspect) -> str:
+def _suspect(suspect: Suspect, hosts: Hosts) -> str:
     place = f" at {suspect.frame}" if suspect.frame else ""
-    return f"{suspect.role} (pid {suspect.pid}){place}"
+    return f"{suspect.role} (pid {hosts.pid(suspect.pid)}){place}"

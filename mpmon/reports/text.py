@@ -10,6 +10,7 @@ from msgspec import structs
 from mpmon.diagnosis import holding, merging, pace
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
 from mpmon.diagnosis.frames import own_frames
+from mpmon.diagnosis.hosts import Hosts
 from mpmon.diagnosis.words import age
 from mpmon.model import Frame, NativeFrame, Process, Snapshot, Stack
 from mpmon.printable import command_line, in_ascii, written_out
@@ -28,6 +29,9 @@ MOST_WAITERS = 8
 
 MOST_DEPTH = 20
 """Processes that are further down the tree are drawn at this place of it."""
+
+LONGEST_HOST = 20
+"""Letters of the name of a machine in the list of processes."""
 
 STANDING = frozenset({"suspect", "waiting", "stopped"})
 """Moods of processes whose age is shown."""
@@ -50,7 +54,7 @@ def _lines(observation: Observation) -> Iterator[str]:
     yield from _remarks(diagnosis.remarks)
     yield ""
     yield from _tree(snapshot, diagnosis)
-    yield from sharing.lines(observation)
+    yield from map(Hosts(snapshot).text, sharing.lines(observation))
     yield from _not_known(diagnosis)
     yield ""
     yield f"observed for {observation.watched_s:.1f} s"
@@ -63,24 +67,27 @@ def _headline(snapshot: Snapshot, diagnosis: Diagnosis) -> str:
         verdict += f" for {age(snapshot.taken_at - diagnosis.since)} (since {moment})"
     root = snapshot.root
     command = command_line(root.cmdline or (root.name,)) if root else "ended"
-    count = len(snapshot.processes)
-    return f"{verdict}: pid {snapshot.root_pid}, {count} process{'es' if count != 1 else ''}, {_cut(command, 70)}"
+    count = len(snapshot.processes) - bool(snapshot.nodes and root)
+    what = f"job on {snapshot.host}" if snapshot.nodes else f"pid {snapshot.root_pid}"
+    size = f"{count} process{'es' if count != 1 else ''}"
+    return f"{verdict}: {what}, {size}" + ("" if snapshot.nodes else f", {_cut(command, 70)}")
 
 
 def _finding(snapshot: Snapshot, finding: Finding, *, first: bool) -> Iterator[str]:
+    hosts = Hosts(snapshot)
     if not first:
         yield ""
     yield f"  {finding.summary}."
     yield f"  cause: {finding.cause} ({finding.certainty.value})"
     if first and len(finding.chain) > 1:
         yield ""
-        yield from _chain(finding)
+        yield from _chain(finding, hosts)
     for suspect in finding.suspects[:2] if first else ():
         yield ""
         yield from _suspect(snapshot, suspect)
     yield from _section("evidence", finding.evidence)
     yield from _section(
-        "waits", [f"{row.role} (pid {row.pid}): {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]]
+        "waits", [f"{row.role} (pid {hosts.pid(row.pid)}): {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]]
     )
     yield from _section("what to do", finding.advice)
 
@@ -94,25 +101,26 @@ def _remarks(remarks: tuple[Remark, ...]) -> Iterator[str]:
         yield from (f"        {line}" for line in (*remark.evidence, *remark.advice))
 
 
-def _chain(finding: Finding) -> Iterator[str]:
+def _chain(finding: Finding, hosts: Hosts) -> Iterator[str]:
     for step, link in enumerate(finding.chain):
         arrow = "  " if step == 0 else "  " + "   " * (step - 1) + "└─▶ "
         place = f"  {link.place}" if link.place else ""
-        pid = f" (pid {link.pid})" if link.pid else ""
+        pid = f" (pid {hosts.pid(link.pid)})" if link.pid else ""
         thread = f", {link.thread}" if link.thread else ""
         yield f"{arrow}{link.role}{pid}{thread}: {link.does}{place}"
 
 
 def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
+    pid = Hosts(snapshot).pid(suspect.pid)
     if suspect.dead:
-        yield f"  {suspect.role} (pid {suspect.pid}) is dead: {suspect.end or 'ended'}"
+        yield f"  {suspect.role} (pid {pid}) is dead: {suspect.end or 'ended'}"
         return
     thread = merging.thread_of(snapshot, suspect.pid, suspect.tid)
     stack = next((row for row in snapshot.stacks if (row.pid, row.tid) == (suspect.pid, suspect.tid)), None)
     frames = thread.told if thread else tuple(own_frames(stack)) if stack else ()
     native = thread if any(isinstance(frame, NativeFrame) for frame in frames) else None
     marks = ", C and C++ frames marked with |" if native else ""
-    yield f"  {suspect.role} (pid {suspect.pid}) blocks the others, in {suspect.thread}{marks}{':' if frames else ''}"
+    yield f"  {suspect.role} (pid {pid}) blocks the others, in {suspect.thread}{marks}{':' if frames else ''}"
     yield from _frames(frames, _notes(snapshot, stack) if stack else {}, MOST_MERGED if native else MOST_FRAMES)
     yield from (f"      ({note})" for note in (native.notes if native else ()))
 
@@ -155,20 +163,29 @@ def _tree(snapshot: Snapshot, diagnosis: Diagnosis) -> Iterator[str]:
         view = views.get(process.pid)
         parent = view.parent if view and view.parent in views else None
         children.setdefault(parent if process.pid != snapshot.root_pid else None, []).append(process)
+    hosts = Hosts(snapshot)
     yield "  processes:"
     # A list of those to come and no recursion: a job may be a chain of a thousand processes.
-    left = [(top, 0) for top in reversed(children.get(None, []))]
+    tops = children.get(None, [])
+    if hosts:
+        # Of the tree of several machines nothing runs at the root.
+        tops = [row for top in tops for row in (children.get(top.pid, []) if not top.host else [top])]
+    width = min(max((len(row.host) for row in tops), default=0), LONGEST_HOST)
+    left = [(top, 0) for top in reversed(tops)]
     while left:
         process, depth = left.pop()
-        yield _process(process, views.get(process.pid), depth, snapshot.taken_at)
+        place = f"{_cut(process.host, width):<{width}} " if hosts else ""
+        yield _process(
+            process, views.get(process.pid), depth, snapshot.taken_at, f"{place}{hosts.number(process.pid):>7}"
+        )
         left += [(child, depth + 1) for child in reversed(children.get(process.pid, []))]
 
 
-def _process(process: Process, view: ProcessView | None, depth: int, now: float) -> str:
+def _process(process: Process, view: ProcessView | None, depth: int, now: float, pid: str) -> str:
     mark = "▶" if view and view.mood == "suspect" else " "
     role = view.role if view else "other"
     name = f"{'  ' * min(depth, MOST_DEPTH)}{role}"
-    return f"  {mark} {process.pid:>7} {process.state}  {name:<24} {_does(view, now) if view else ''}".rstrip()
+    return f"  {mark} {pid} {process.state}  {name:<24} {_does(view, now) if view else ''}".rstrip()
 
 
 def _does(view: ProcessView, now: float) -> str:

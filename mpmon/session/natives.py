@@ -1,10 +1,12 @@
 """The C and C++ frames of threads: of those that a finding is about, or of all.
 
-A finding is about few threads, and they stand: each is read once, and again only when it has run meanwhile, which the rows of
+A finding is about few threads, and most stand: each is read once, and again only when it has run meanwhile, which the rows of
 threads tell that every round has.  So a hang costs once what the reading of its threads takes.
 
 What was read in a round before and is still true belongs to the next one from its beginning: where nothing is to be read, the
-diagnosis before the reading is the one after it.
+the diagnosis before the reading is the one after it.
+
+Those that run instead are sampled, a few in a round, and anew in each: a moment of one is no fact of the next round.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ ROUND_S, REPORT_S = 0.25, 2.0
 
 PASSING = frozenset({"running", "moved"})
 """Ends of stacks that say nothing of the next round (`mpmon.probes.native.outcomes`)."""
+
+MOST_SAMPLED = 4
+"""Threads of a round that are sampled: those that a finding is about spin alone, or with few others."""
 
 ThreadKey = tuple[int, int]
 """Pid and tid."""
@@ -44,7 +49,7 @@ class NativeLooks:
             now = {key: row for row in threads if (key := (row.pid, row.tid)) in self._rows}
             self._rows = {
                 key: row for key, row in self._rows.items()
-                if now.get(key) == self._read_at[key] and row.end not in PASSING
+                if now.get(key) == self._read_at[key] and not _is_passing(row)
             }  # fmt: skip
         return self._known()
 
@@ -69,6 +74,37 @@ class NativeLooks:
         reports = (report,) if report else ()
         return msgspec.structs.replace(snapshot, native_stacks=rows, probes=(*snapshot.probes, *reports))
 
+    @property
+    def any_runs(self) -> bool:
+        """One of these threads ran when it was to be read."""
+        return any(row.end in PASSING for row in self._rows.values())
+
+    def sample(self, snapshot: Snapshot, wanted: Mapping[int, Collection[int]]) -> Snapshot:
+        """The snapshot with a moment each of those of these threads, by process, that ran when they were to be read."""
+        from mpmon.probes.native import native_samples
+
+        began, problem = time.monotonic(), None
+        for pid, tids in self._running(wanted).items():
+            if time.monotonic() - began > self._round_s:
+                break
+            try:
+                rows = native_samples(self._proc, pid, tids, snapshot.taken_at)
+            except OSError as refusal:
+                problem = problem or f"pid {pid}: {(refusal.strerror or 'unreadable').lower()}"
+                continue
+            self._rows.update({(row.pid, row.tid): row for row in rows})
+        seconds = round(time.monotonic() - began, 4)
+        report = ProbeReport(name="native samples", ok=problem is None, seconds=seconds, problem=problem)
+        return msgspec.structs.replace(snapshot, native_stacks=self._known(), probes=(*snapshot.probes, report))
+
+    def _running(self, wanted: Mapping[int, Collection[int]]) -> dict[int, list[int]]:
+        """By process, `MOST_SAMPLED` in all: the first that are wanted, who are suspects, and main threads before others."""
+        keys = [(pid, tid) for pid, tids in wanted.items() for tid in sorted(tids)]
+        found: dict[int, list[int]] = {}
+        for pid, tid in [key for key in keys if key in self._rows and self._rows[key].end in PASSING][:MOST_SAMPLED]:
+            found.setdefault(pid, []).append(tid)
+        return found
+
     def _read(
         self, missing: Mapping[int, list[int]], threads: Mapping[ThreadKey, Thread], taken_at: float
     ) -> ProbeReport:
@@ -92,6 +128,11 @@ class NativeLooks:
         self._read_at = {key: row for key, row in self._read_at.items() if key in self._rows}
         seconds = round(time.monotonic() - began, 4)
         return ProbeReport(name="native stacks", ok=problem is None, seconds=seconds, problem=problem)
+
+
+def _is_passing(row: NativeStack) -> bool:
+    """It says nothing of the next round."""
+    return row.end in PASSING or row.is_sample
 
 
 def all_threads(threads: Iterable[Thread]) -> dict[int, set[int]]:

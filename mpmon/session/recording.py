@@ -122,16 +122,16 @@ class Recorder:
         self.close()
 
 
-def read_recording(path: Path) -> Iterator[Snapshot]:
+def read_recording(path: Path, *, again: bool = False) -> Iterator[Snapshot]:
     """The snapshots of a recording, as they were taken; where it was cut, the last one has a probe `recording` that says so.
 
-    The file is opened, and its header is read, before this returns.
+    The file is opened, and its header is read, before this returns. One that is read `again` later is no pipe.
 
     Raises:
         UsageError: no such file, or not a recording of mpmon; later, that a line of it is damaged.
         Silent: its file system does not answer, also later.
     """
-    lines = _lines(path)
+    lines = _lines(path, again=again)
     try:
         header = decode(next(lines, b""), Header)
     except (BadRecording, _Cut) as problem:
@@ -202,7 +202,7 @@ def count_rounds(path: Path) -> int:
     return max(0, lines - 1)
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _lines(path: Path, *, again: bool = False) -> Iterator[bytes]:
     """With their line feeds; the last one may lack it.
 
     Raises:
@@ -212,7 +212,7 @@ def _lines(path: Path) -> Iterator[bytes]:
     """
     pending, cut = bytearray(), None
     try:
-        for chunk in _chunks(path):
+        for chunk in _chunks(path, again=again):
             *complete, rest = chunk.split(b"\n")
             for line in complete:
                 pending += line

@@ -10,7 +10,7 @@ A round goes from top to bottom through `Sampler.round`:
 6. of ranks `spots` tells where their main threads were since the round before;
 7. the tables of all looks, `joined`, and all else become a `Snapshot`;
 8. where that would show a hang, py-spy is asked for the stacks that it rests on, as far as mpmon has read them itself, and
-   `natives` reads the C and C++ frames of the threads that it is about.
+   `natives` reads the C and C++ frames of the threads that it is about, and samples those that run.
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 
 LEAST_S = 1.0
 """A round has so long for thorough looks, also when the time for all is over: the last one tells who has not moved."""
+
+NATIVE_LOOKS = 2
+"""At frames of C in a round: at those that a hang rests on, and at those whom they wait for."""
+
+_NATIVE_MODES: frozenset[StackMode] = frozenset({"auto", "native"})
+"""Those that read frames of C."""
 
 
 class Sampler:
@@ -128,7 +134,7 @@ class Sampler:
         """All facts of this moment.
 
         `foresee` is asked which threads, by process, a hang would rest on: of those a second reader reads the stacks too, and
-        the frames of C and C++ are read.
+        the frames of C and C++ are read, and then those of whom they wait for; those that run are sampled.
         """
         now = self._now()
         for probe in self._side_probes:
@@ -150,9 +156,14 @@ class Sampler:
             snapshot = self._natives.add(snapshot, all_threads(snapshot.threads))
         if foresee is None:
             return snapshot
-        threads = foresee(snapshot)
-        snapshot = self._seconded(snapshot, threads)
-        return self._natives.add(snapshot, threads) if self._stacks == "auto" else snapshot
+        snapshot = self._seconded(snapshot, foresee(snapshot))
+        for _ in range(NATIVE_LOOKS if self._stacks == "auto" else 0):
+            before, snapshot = snapshot, self._natives.add(snapshot, foresee(snapshot))
+            if snapshot is before:
+                break
+        if self._stacks in _NATIVE_MODES and self._natives.any_runs:
+            snapshot = self._natives.sample(snapshot, foresee(snapshot))
+        return snapshot
 
     def _seconded(self, snapshot: Snapshot, threads: Mapping[int, Collection[int]]) -> Snapshot:
         """With what a second reader says of the stacks of these threads, where nobody was asked for it yet."""

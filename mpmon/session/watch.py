@@ -79,6 +79,7 @@ class LiveWatch:
     """A live job, a round each `interval` seconds."""
 
     live = True
+    is_here = True
     speed = 1.0
     length: int | None = None
 
@@ -89,13 +90,14 @@ class LiveWatch:
         interval: float = 1.0,
         recorder: Recorder | None = None,
         reel: Reel | None = None,
+        clock: LiveClock | None = None,
     ) -> None:
         """`make_sampler` is handed the clock; without a `reel` there is nothing to look back at.
 
         Raises:
             CannotTell: there is no such process.
         """
-        self._clock = LiveClock()
+        self._clock = clock or LiveClock()
         self._reader = Reader()
         self._make_sampler = lambda: persistently(lambda: make_sampler(self._clock.now), self._reader)
         try:
@@ -204,24 +206,24 @@ class LiveWatch:
 
 
 class ReplayWatch:
-    """A recording at the speed it was made, or as fast as it can be read."""
+    """A recording, or those of all machines of a job, at the speed it was made, or as fast as it can be read."""
 
     live = False
+    is_here = False
 
-    def __init__(self, path: Path, *, at_once: bool = False) -> None:
+    def __init__(self, *paths: Path, at_once: bool = False) -> None:
         """`at_once` reads it as fast as possible, keeps nothing to look back at, and ends with the recording.
 
         Raises:
-            UsageError: no such file, or not a recording of mpmon.
+            UsageError: no such file, not a recording of mpmon, or several that cannot be joined.
         """
-        from mpmon.session.recording import read_recording
+        from mpmon.session.recordings import Recordings
 
-        self._snapshots = read_recording(path)
-        self.title = f"recording {path.name}"
+        self._recordings = Recordings(paths)
+        self.title = self._recordings.title
         self.speed = 1.0
         self.length: int | None = None
         self.reel = Reel(0 if at_once else KEPT_OF_RECORDING)
-        self._path = path
         self._at_once = at_once
         self._wishes = threading.Condition()
         """Guards what a view wishes, below."""
@@ -252,17 +254,15 @@ class ReplayWatch:
 
     def _unread(self) -> Iterator[Observation]:
         observer = Observer()
-        for snapshot in self._snapshots:
+        for snapshot in self._recordings:
             observation = observer.see(snapshot)
             self.reel.add(observation)
             yield observation
 
     def _count(self) -> None:
-        from mpmon.session.recording import count_rounds
-
         # What is wrong with the file is told by the one who reads it.
         with contextlib.suppress(MpmonError):
-            self.length = count_rounds(self._path)
+            self.length = self._recordings.count()
 
     def _hang(self, unread: Iterator[Observation]) -> Observation | None:
         """The observation in which the hang began, as far as it was read; else the last one there is."""

@@ -6,8 +6,8 @@ a screen sets it on its panels, and each panel turns it into rows and lines of t
 and repaints those that changed (`widgets.lines`). How high each panel is, is decided in `screens/heights`.
 Rows that did not change stay the same objects (`tables/process_rows`), so that comparing and painting them costs nothing.
 Attributes go down, messages go up; nothing in here asks the machine anything, so nothing in here can block.
-The two things that do, all variables of a process and signals to it, are handed in by whoever opens the screen, and are done
-in a thread of their own (`background`).
+The three things that do, all variables of a process, signals to it and files of the screen, are handed in by whoever opens
+the screen, and are done in a thread of their own (`background`).
 
 Where to add things: a panel is a file in `panels/` and a line in its table; a key is a line in `keys`;
 a page of text (fullscreen) is a function in `describe/` and a line in `screens/pages.py`.

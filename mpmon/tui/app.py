@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter, NoColor
 
+from mpmon.errors import MpmonError
+from mpmon.tui.background import in_background
 from mpmon.tui.clipboard import for_clipboard, said
-from mpmon.tui.export import file_stem, write_new
+from mpmon.tui.export import file_stem
 from mpmon.tui.feed import Feed
 from mpmon.tui.format import age
 from mpmon.tui.keys import APP_KEYS, bindings, offered
@@ -65,6 +67,8 @@ class MonitorApp(App[int]):
         self._scene: Scene | None = None
         self._ended: str | None = None
         """What to say since the watch ended; `None` while it goes on."""
+        self._is_writing = False
+        """Files of the export key."""
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen lies at the bottom."""
@@ -251,15 +255,30 @@ class MonitorApp(App[int]):
         if self._scene is None:
             self._say("nothing to export yet")
             return
+        if self._is_writing:
+            self._say("the files of before are still being written")
+            return
+        self._is_writing = True
         reports = {".txt": self._options.export, ".json": self._options.document}
         contents = {suffix: report(self._scene.observation) for suffix, report in reports.items() if report is not None}
         contents[".svg"] = self.export_screenshot()
+        stem = file_stem(self._scene.snapshot)
+        in_background("export", lambda: self._written(self._saved(stem, contents)), self._written)
+
+    def _saved(self, stem: str, contents: dict[str, str]) -> str:
+        """What became of these files, in words; in the thread behind the screen."""
         try:
-            name = write_new(file_stem(self._scene.snapshot), contents, Path.cwd())
-        except OSError as error:
-            self._say(f"not written: {error.strerror}: {Path.cwd()}")
-            return
-        self._say(f"written: {name}{' '.join(contents)}")
+            name = self._options.save(stem, contents, Path.cwd())
+        except OSError as problem:
+            return f"not written: {problem.strerror}: {problem.filename or 'the present folder'}"
+        except MpmonError as problem:
+            return f"not written: {problem}"
+        return f"written: {name}{' '.join(contents)}"
+
+    def _written(self, words: str) -> None:
+        """In the thread behind the screen."""
+        self._is_writing = False
+        self.call_later(self._say, words)
 
     def action_copy(self) -> None:
         """Sends the text of the page, or the report, to the clipboard of the terminal."""

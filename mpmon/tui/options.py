@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mpmon.tui.export import write_new
 from mpmon.tui.keys import EXPORT, SIGNALS, UNMASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from mpmon.diagnosis.findings import Observation
     from mpmon.model import Process
@@ -40,6 +42,8 @@ class Options:
     """Makes the text report of the export key; without it that key writes none."""
     document: Callable[[Observation], str] | None = None
     """Makes its JSON report; without it that key writes none."""
+    save: Callable[[str, dict[str, str], Path], str] = write_new
+    """Writes the files of that key: `mpmon.tui.export.write_new`, or what makes that call where it cannot hang the screen."""
     send: Callable[[int, Sequence[Process]], Sequence[Outcome]] | None = None
     """Sends a signal to processes, and tells what became of them; without it there are no signals."""
     environment: Callable[[Process], tuple[Mapping[str, str], str]] | None = None

@@ -13,6 +13,7 @@ from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import ProcessView
 from mpmon.diagnosis.gpus import Ordinal, branches, device_of, ordinals
 from mpmon.diagnosis.gpus.shares import is_named, lineage
+from mpmon.diagnosis.hosts import Hosts
 from mpmon.diagnosis.rates import Rates, Teller, collective_rates, rates
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class Scene:
     def finding(self) -> Finding | None:
         """The strongest finding: what mpmon stands for."""
         return next(iter(self.diagnosis.findings), None)
+
+    @cached_property
+    def hosts(self) -> Hosts:
+        """The machines, of a job on several, and which pids processes have there."""
+        return Hosts(self.snapshot)
 
     @cached_property
     def processes(self) -> dict[int, Process]:
@@ -261,8 +267,8 @@ class Scene:
     def role(self, pid: int) -> str:
         """The role of a process, or its pid when nothing is known of it."""
         view = self.views.get(pid)
-        return view.role if view else f"process {pid}"
+        return view.role if view else f"process {self.hosts.pid(pid)}"
 
     def who(self, pid: int) -> str:
         """A process by role and pid: "rank 1 (4102)"."""
-        return f"{self.views[pid].role} ({pid})" if pid in self.views else f"process {pid}"
+        return f"{self.views[pid].role} ({self.hosts.pid(pid)})" if pid in self.views else self.role(pid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -19,6 +21,15 @@ MOODS = ("silent", "swallow")
 """How it does not answer."""
 
 PATIENCE_S = 25.0
+
+
+class Asker(NamedTuple):
+    """A process that has asked a file system something."""
+
+    pid: int
+    parent: int
+    name: str
+    """As ps(1) has it."""
 
 
 class Mount:
@@ -67,6 +78,13 @@ class Mount:
     def swallow_one(self) -> None:
         """From when this returns at least one request is swallowed: whoever waits for it cannot be killed."""
         self._tell("swallowed")
+
+    def askers(self) -> list[Asker]:
+        """Every process that has asked this file system something."""
+        self._tell("askers")
+        assert self.server.stdout
+        found = json.loads(self.server.stdout.readline())
+        return [Asker(int(pid), int(parent), name) for pid, (parent, name) in found.items()]
 
     def _tell(self, mood: str) -> None:
         assert self.server.stdin

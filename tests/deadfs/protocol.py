@@ -41,12 +41,14 @@ class Request(NamedTuple):
     opcode: int
     unique: int
     node: int
+    tid: int
+    """The thread that asks, as the mount's pid namespace numbers it; 0 for the kernel itself."""
     body: bytes
 
     @classmethod
     def parse(cls, text: bytes) -> Request:
-        length, opcode, unique, node, *_ = _IN.unpack_from(text)
-        return cls(opcode, unique, node, text[_IN.size : length])
+        length, opcode, unique, node, _, _, tid, *_ = _IN.unpack_from(text)
+        return cls(opcode, unique, node, tid, text[_IN.size : length])
 
     def name(self) -> str:
         """Of LOOKUP, UNLINK and MKNOD."""

@@ -1,7 +1,7 @@
 """The server: `python -m tests.deadfs.server PLACE SOURCE KIND [PID]` mounts, says READY, and does as it is told.
 
 A line on standard input is an order, and the same line on standard output says that it is done: `silent`, `swallow`, `answer`;
-`swallowed` is said as soon as a request has been.
+`swallowed` is said as soon as a request has been, and `askers` is followed by a line with all processes that have asked.
 At the end of standard input it unmounts and ends, so nothing stays when whoever started it is gone.
 With the pid of a process it mounts in the mount namespace of that process.
 
@@ -11,6 +11,7 @@ One thread, no file of its own below the mount point, no child: it can neither w
 from __future__ import annotations
 
 import errno
+import json
 import os
 import select
 import stat
@@ -34,6 +35,8 @@ class Server:
         self._device = device
         self._swallowed: list[Request] = []
         self._mood = "answer"
+        self._askers: dict[int, list[str]] = {}
+        """Who has asked something: by pid its parent's pid and its name."""
         self._calls: dict[int, Callable[[Request, Node], bytes]] = {
             fuse.LOOKUP: self._lookup,
             fuse.GETATTR: self._attributes,
@@ -73,6 +76,9 @@ class Server:
                 self._take()
             os.write(1, b"swallowed\n")
             return
+        if order == "askers":
+            os.write(1, f"askers\n{json.dumps(self._askers)}\n".encode())
+            return
         self._mood = order
         if order == "answer":
             late, self._swallowed = self._swallowed, []
@@ -89,6 +95,7 @@ class Server:
             return problem.errno in (errno.ENOENT, errno.EINTR, errno.EAGAIN)
         if request.opcode in WITHOUT_REPLY:
             return True
+        self._note_asker(request.tid)
         if request.opcode == fuse.INIT:
             self._greet(request)
         elif self._mood == "swallow":
@@ -96,6 +103,13 @@ class Server:
         else:
             self._answer(request)
         return True
+
+    def _note_asker(self, tid: int) -> None:
+        """The process of a thread, which waits for the answer and so is there: proc_pid_status(5)."""
+        with suppress(OSError):
+            thread = status(tid)
+            leader = status(int(thread["Tgid"]))
+            self._askers[int(leader["Pid"])] = [leader["PPid"], leader["Name"]]
 
     def _answer(self, request: Request) -> None:
         node, call = FILES.get(request.node), self._calls.get(request.opcode)
@@ -157,6 +171,12 @@ class Server:
                 break
             text += item
         return fuse.reply(request, text)
+
+
+def status(pid: int) -> dict[str, str]:
+    """Its fields."""
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
 
 
 def main(place: str, source: str, kind: str, inside: str | None = None) -> None:

@@ -269,7 +269,7 @@ def renumbered_closed(row: Closed, numbers: dict[ThreadKey, ThreadKey]) -> Close
     return Closed(
         goal=numbers[row.goal], members=tuple(numbers[each] for each in row.members),
         roots=tuple(_number(each, numbers) for each in row.roots), cycle=row.cycle,
-        path=tuple(numbers[each] for each in row.path), exact=row.exact,
+        path=tuple(numbers[each] for each in row.path), exact=row.exact, core=tuple(numbers[each] for each in row.core),
     )  # fmt: skip
 
 

@@ -38,10 +38,11 @@ def test_a_rank_came_with_a_group_to_which_those_who_wait_for_it_do_not_belong()
 
 
 def test_who_is_in_both_groups_may_be_early_or_late() -> None:
-    """Two that take the same two groups in another order: nobody knows which of them is right."""
+    """Two that take the same two groups in another order: both are named, since nobody knows which of them is right."""
     past = rank(2, 57, EVERYBODY), rank(3, 57, EVERYBODY)
-    finding, _ = said(*past, rank(0, 42, (0, 1)), rank(1, 42, EVERYBODY))
-    assert "different groups" not in finding.summary
+    finding, suspects = said(*past, rank(0, 42, (0, 1)), rank(1, 42, EVERYBODY))
+    assert suspects == {0, 1}
+    assert "wait for each other at job.py:42 in train, each with another group" in finding.summary
 
 
 def test_groups_that_are_not_known_say_nothing() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding
+from mpmon.diagnosis.basis import basis
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Verdict
+from mpmon.diagnosis.graph import Need
 from mpmon.diagnosis.libraries.native_waits import Sort, known
 from mpmon.diagnosis.natives import NativeFact, native_fact
+from mpmon.diagnosis.needs.natives import native_threads
 from mpmon.model import Awaited, NativeFrame, NativeStack, Row
-from tests.builders import ROOT, START, blocked, kernel_object, process, snapshot, stack, thread, watched
+from tests.builders import ROOT, START, blocked, history, kernel_object, process, snapshot, stack, thread, watched
 
 CHILD = 5000
 PRIVATE_WAIT, PRIVATE_BITSET = 0x80, 0x89
@@ -42,6 +47,13 @@ def frames(*texts: str) -> tuple[NativeFrame, ...]:
 
 def native(*texts: str, pid: int = ROOT, tid: int | None = None) -> NativeStack:
     return NativeStack(pid=pid, tid=tid or pid, taken_at=START, frames=frames(*texts), end="start")
+
+
+def moment(*texts: str, tid: int | None = None) -> NativeStack:
+    """The same of a thread that ran."""
+    slept = native(*texts, tid=tid)
+    first = msgspec.structs.replace(slept.frames[0], how="sample")
+    return msgspec.structs.replace(slept, frames=(first, *slept.frames[1:]))
 
 
 def fact(*texts: str) -> NativeFact:
@@ -241,3 +253,175 @@ def test_a_rank_in_a_team_of_threads_is_in_no_collective() -> None:
     found = rank_in_futex("gomp gomp_team_barrier_wait_end", "codec encode")
     assert (found.cause, [row.pid for row in found.suspects]) == ("native-hang", [4122])
     assert "encode of libcodec.so for the threads of its team" in found.summary
+
+
+# Native threads that are waited for
+
+HELPER = ROOT + 7
+
+
+def with_helper(
+    main: tuple[str, ...], helper: tuple[str, ...], *, joins: bool = False, owner: int | None = None
+) -> Diagnosis:
+    """The main thread is in a call of a library; another thread of the process is not Python's, and sleeps too."""
+    lock, other = f"futex:{ROOT}:0x70", f"futex:{ROOT}:0x90"
+    # pthread_join(3): of a shared word, with the number of the thread.
+    operation, expects = (0x109, HELPER) if joins else (PRIVATE_WAIT, 2)
+    args = (0x70, operation, expects, 0, 0, 0)
+    rows = [
+        process(threads=2), thread(), thread(tid=HELPER), stack("main", "job.py:12 resize"),
+        blocked("futex", lock, ran_at=0.0, args=args, joins=HELPER if joins else None), kernel_object(lock, owner_tid=owner),
+        blocked("futex", other, tid=HELPER, ran_at=0.0, args=(0x90, PRIVATE_BITSET, 0, 0, 0, 0)), kernel_object(other),
+        native(*main),
+    ]  # fmt: skip
+    return watched(snapshot(*rows, *([helper_stack(*helper)] if helper else [])))
+
+
+def helper_stack(*texts: str) -> NativeStack:
+    """The frames of a thread that is not Python's."""
+    return NativeStack(pid=ROOT, tid=HELPER, taken_at=START, frames=frames(*texts)[: len(texts)], end="start")
+
+
+TEAM = ("gomp gomp_team_barrier_wait_end", "codec resize", *CTYPES)
+DECODER = ("libc", "libc sem_wait", "codec decode_frame")
+STANDS = (*DECODER, "gomp gomp_thread_start", "libc start_thread")
+IDLE = ("gomp gomp_team_barrier_wait_final", "gomp gomp_thread_start", "libc start_thread")
+
+
+def edges(found: Diagnosis) -> list[tuple[str | None, str]]:
+    """Who is in the chain, and what each does, without those who are nobody."""
+    return [(link.thread, link.does) for link in found.findings[0].chain if link.pid]
+
+
+def test_a_team_waits_for_the_one_that_does_not_come() -> None:
+    found = with_helper(TEAM, STANDS)
+    assert edges(found) == [(None, "the threads of its team"), (f"thread {HELPER}", "somebody's sem_post")]
+    (finding,) = found.findings
+    assert (finding.cause, [row.tid for row in finding.suspects]) == ("native-hang", [HELPER])
+    assert f"of the threads of OpenMP in pid {ROOT} all others wait, and thread {HELPER} does not" in evidence(finding)
+    assert "decode_frame of libcodec.so for somebody's sem_post" in finding.summary
+    (suspect,) = finding.suspects
+    assert suspect.frame
+    assert suspect.frame.line == 12, "where the library was called"
+
+
+@pytest.mark.parametrize("helper", [IDLE, DECODER, ()], ids=["idle", "not of the team", "not read"])
+def test_a_thread_of_which_frames_do_not_tell_that_it_is_missing_is_not_waited_for(helper: tuple[str, ...]) -> None:
+    assert edges(with_helper(TEAM, helper)) == [(None, "the threads of its team")]
+
+
+def test_a_team_that_was_found_by_searching_is_no_proof() -> None:
+    sure, guessed = (graph_need(texts) for texts in (STANDS, (*STANDS[:-1], "?libc start_thread")))
+    assert (sure.exact, sure.targets) == (True, ((ROOT, HELPER),))
+    assert (guessed.exact, guessed.targets) == (False, ((ROOT, HELPER),))
+
+
+def graph_need(helper: tuple[str, ...]) -> Need:
+    shown = snapshot(
+        process(threads=2), thread(), thread(tid=HELPER), stack("main", "job.py:12 resize"), native(*TEAM), helper_stack(*helper)
+    )  # fmt: skip
+    need = native_threads(Case(history(shown), shown), (ROOT, ROOT))
+    assert need
+    return need
+
+
+def test_the_end_of_a_thread_is_waited_for_by_its_number() -> None:
+    found = with_helper(("libc", "codec decoder_close", *CTYPES), DECODER, joins=True)
+    assert edges(found) == [
+        (None, f"the end of the native thread {HELPER}"),
+        (f"thread {HELPER}", "somebody's sem_post"),
+    ]
+    assert "main waits in decoder_close of libcodec.so at job.py:12 in resize" in found.findings[0].summary
+
+
+def test_a_pool_that_waits_for_work_and_is_joined_has_nobody_to_blame_but_who_joins() -> None:
+    found = with_helper(("libc", "codec pool_close", *CTYPES), IDLE, joins=True)
+    assert found.findings[0].suspects[0].tid == ROOT
+
+
+def test_a_native_mutex_leads_to_its_owner_once_that_was_read() -> None:
+    main = ("libc", "libc pthread_mutex_lock", "libc dlopen", *CTYPES)
+    loads = ("libc", "libc sem_wait", "codec at_load", "libc dlopen", "codec load_plugins")
+    found = with_helper(main, loads, owner=HELPER)
+    assert (found.findings[0].cause, found.findings[0].suspects[0].tid) == ("native-hang", HELPER)
+    assert "main waits for a native mutex, in dlopen of libc.so.6" in found.findings[0].summary
+    unread = with_helper(main, (), owner=HELPER)
+    assert (unread.verdict, unread.hidden) == (Verdict.UNKNOWN, ((ROOT, HELPER),))
+
+
+@pytest.mark.parametrize(
+    ("texts", "sort"),
+    [
+        ((*COND, "cpu c10::ivalue::Future::wait", "cpu torch::autograd::Engine::execute", "bindings THPEngine"), Sort.TEAM),
+        ((*COND, "cpu c10::ivalue::Future::wait", "cpu torch::jit::wait"), Sort.CONDITION),
+        (("libc", "libc sem_wait", "cpu at::native::f", "cpu torch::autograd::Engine::thread_main",
+          "cpu torch::autograd::Engine::execute"), Sort.SEMAPHORE),
+        (("gomp", "gomp", "codec resize", *CTYPES), Sort.TEAM),
+    ],
+    ids=["of autograd", "of somebody", "inside of autograd", "libgomp without names"],
+)  # fmt: skip
+def test_who_waits_for_a_team_is_told_from_who_works_in_it(texts: tuple[str, ...], sort: Sort) -> None:
+    found = fact(*texts)
+    assert found.wait
+    assert found.wait.sort is sort
+
+
+@pytest.mark.parametrize("texts", [
+    ("libc", "libc pthread_cond_timedwait", "cpu gloo::transport::tcp::UnboundBuffer::waitRecv", "cpu c10d::Work::wait"),
+    (*COND, "cpu gloo::transport::tcp::UnboundBuffer::waitSend", "cpu c10d::Work::wait"),
+])  # fmt: skip
+def test_a_collective_is_a_matter_of_ranks_also_where_threads_of_gloo_stand_still(texts: tuple[str, ...]) -> None:
+    alone = rank_in_futex()
+    found = rank_in_futex(*texts)
+    assert (found.cause, found.certainty, found.suspects) == (alone.cause, alone.certainty, alone.suspects)
+
+
+def test_an_answer_of_the_resolver_comes_from_outside() -> None:
+    found = watched(snapshot(
+        process(), thread(), stack("main", "job.py:12 connect"), blocked("poll", "socket:7", ran_at=0.0),
+        kernel_object("socket:7", path="udp 10.0.0.2:4000 -> 10.0.0.53:53"),
+        native("libc __poll", "libc", "libc getaddrinfo", "python socket_getaddrinfo"),
+    ))  # fmt: skip
+    assert found.findings[0].chain[-1].role == "outside"
+    assert "an answer about the name of a machine" in evidence(found.findings[0])
+
+
+def test_what_a_library_leaves_to_do_keeps_a_program_from_its_exit() -> None:
+    exits = ("libc", "codec logger_shutdown", "libc exit", "python Py_BytesMain")
+    bare = NativeStack(pid=ROOT, tid=ROOT, taken_at=START, frames=frames(*exits)[: len(exits)], end="start")
+    assert (native_fact(bare) or fact()).leaves
+    assert (native_fact(bare) or fact()).called == "logger_shutdown of libcodec.so"
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (("codec spin", "codec decode"), "it runs, and was in decode of libcodec.so when it was sampled"),
+        (("cuda", "cuda cuStreamSynchronize", "cudart cudaStreamSynchronize", "cpu c10::cuda::CUDAStream::synchronize"),
+         "it runs, and when it was sampled c10::cuda::CUDAStream::synchronize of libtorch_cpu.so"),
+        (("python sre_ucs1_match", "python _sre_SRE_Pattern_match"), ""),
+    ],
+)  # fmt: skip
+def test_a_moment_of_a_thread_that_runs_suggests(texts: tuple[str, ...], words: str) -> None:
+    found = native_fact(moment(*texts))
+    assert found
+    assert found.words.startswith(words) if words else not found.words
+    assert (found.certain, found.sampled) == (False, True)
+
+
+def test_nothing_rests_on_a_moment_of_a_thread_that_runs() -> None:
+    row = moment("gomp gomp_team_barrier_wait_end", "gomp GOMP_parallel", "codec decode")
+    seen = snapshot(process(), stack("main", "job.py:3 main"), row)
+    case = Case(history(seen), seen)
+    assert (ROOT, ROOT) in case.native_hints
+    assert case.native_facts == {}
+
+
+def test_a_moment_of_a_thread_that_runs_does_not_lead_to_all_threads_of_its_process() -> None:
+    finding = Finding(
+        cause="native-hang", certainty=Certainty.LIKELY, summary="", suspects=(Suspect(pid=ROOT, role="main"),)
+    )
+    diagnosis = Diagnosis(verdict=Verdict.HUNG, findings=(finding,))
+    rows = process(), thread(), thread(tid=CHILD)
+    assert basis(diagnosis, snapshot(*rows, native("codec decode"))) == {ROOT: {ROOT, CHILD}}
+    assert basis(diagnosis, snapshot(*rows, moment("codec decode"))) == {ROOT: {ROOT}}

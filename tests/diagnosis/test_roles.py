@@ -191,8 +191,14 @@ def test_a_subclass_of_process_has_the_name_of_its_process() -> None:
 def test_a_target_says_more_than_a_name() -> None:
     frames = stack("main", "job.py:16 produce", *BOOTSTRAP, pid=9)
     role = named(process(), child(), frames, called("Process-1"))[9]
-    assert role == Role(name="process produce", kind="process", parent=ROOT)
+    assert role == Role(name="process produce", kind="process", parent=ROOT, target="produce", given="Process-1")
     assert role.target_known
+
+
+def test_those_with_one_target_are_told_apart_by_their_names() -> None:
+    rows = [row for pid in (9, 10) for row in (child(pid), stack("main", "job.py:16 produce", *BOOTSTRAP, pid=pid))]
+    roles = named(process(), *rows, called("Process-1", 9), called("maker", 10))
+    assert [roles[pid].name for pid in (9, 10)] == ["process produce (Process-1)", "process produce (maker)"]
 
 
 def test_a_zombie_has_it_too() -> None:

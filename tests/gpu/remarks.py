@@ -80,6 +80,7 @@ def limbo(job: Sharing, looking: Looking) -> Diagnosed:
 
 
 def dead_producer(job: Sharing, looking: Looking) -> Diagnosed:
+    job.do("drop")  # a consumer that answered this has let go of the lock under which it said that it was ready
     os.kill(job.consumer, signal.SIGSTOP)
     for _ in range(3):
         job.do("post", "1024")

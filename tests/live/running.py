@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -138,12 +138,15 @@ def sampler(pid: int) -> Sampler:
     return Sampler(Proc(), pid, now=time.time, host="host", eager=True)
 
 
-def watch(pid: int, *, seconds: float = LONGEST_S, interval: float = 0.5) -> Observation:
+def watch(
+    pid: int, *, seconds: float = LONGEST_S, interval: float = 0.5,
+    enough: Callable[[Observation], bool] = lambda seen: bool(seen.diagnosis.findings),
+) -> Observation:  # fmt: skip
     """What mpmon says as soon as it hangs, or after so long."""
     watched = LiveWatch(lambda now: Sampler(Proc(), pid, now=now, host="host", eager=True), interval=interval)
     last: Observation | None = None
     for last in watched:
-        if last.diagnosis.findings or last.watched_s >= seconds:
+        if enough(last) or last.watched_s >= seconds:
             watched.stop()
     assert last is not None
     return last

@@ -47,6 +47,8 @@ LOADS = ("queue", *(["torch"] if importlib.util.find_spec("torch") else []))
 IDLES = ("descriptor", "folder", "first", "last", "records")
 TOUCHING = ("descriptor", "first", "last", "records")
 """Those of which mpmon itself would ask the file system something."""
+BESIDE = ("descriptor", "read", "opens", "fault")
+"""What a job that hangs in a lock has to do with the file system besides."""
 
 
 class Look:
@@ -256,6 +258,47 @@ def test_a_remark_says_that_the_mount_does_not_answer(cases: dict[str, Case], na
     assert told, case.answer.report["remarks"]
     assert "does not answer" in told[0]["summary"]
     assert told[0]["pids"] == [case.program.pid]
+
+
+# A job that hangs, and not there
+
+
+@pytest.fixture(scope="module", params=MOODS)
+def beside(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Case]]:
+    """Every job with the answer of a whole report, and of one that ends with its first round."""
+    options = {"whole": (), "first round": ("--for", "0.1")}
+    with Mount(tmp_path_factory.mktemp("dead")) as mount, ExitStack() as stack:
+        programs = {name: stack.enter_context(job(mount, "locks.py", name)) for name in BESIDE}
+        mount.be(request.param)
+        for program in programs.values():
+            program.tell()
+        commands = {
+            f"{name} {look}": (str(row.pid), "--once", "--json", *more)
+            for name, row in programs.items()
+            for look, more in options.items()
+        }
+        with asked(mount, commands) as answers:
+            return {
+                look: {
+                    name: Case(mount, row, answers[f"{name} {look}"], got_on=False) for name, row in programs.items()
+                }
+                for look in options
+            }
+
+
+@pytest.mark.parametrize("look", ["whole", "first round"])
+@pytest.mark.parametrize("name", BESIDE)
+def test_the_mount_is_named_beside_another_cause(beside: dict[str, dict[str, Case]], name: str, look: str) -> None:
+    """Whenever the report is made: it waits for the deadline of the first question."""
+    case = beside[look][name]
+    (told,) = (row for row in case.answer.report["remarks"] if row["topic"] == "mount-silent")
+    assert told["summary"].startswith(f"{case.mount.kind} {case.mount.source} on {case.mount.place} does not answer")
+    assert told["pids"] == [case.program.pid]
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_lock_is_the_cause_beside_a_mount_that_does_not_answer(beside: dict[str, dict[str, Case]], name: str) -> None:
+    assert finding(beside["whole"][name])["cause"] == "lock-held"
 
 
 # A job whose mappings are locked

@@ -7,7 +7,9 @@ import os
 import pytest
 
 from mpmon.model import Snapshot
+from mpmon.probes import native
 from mpmon.probes.files import Proc
+from mpmon.probes.native.samples import NotSampled, check_sampling
 from mpmon.session.natives import NativeLooks
 from mpmon.session.sampler import Sampler
 from tests.probes.native.looks import look, only_x86_64, python
@@ -44,3 +46,27 @@ def test_a_process_that_ends_before_it_is_read_is_a_problem_of_the_probe() -> No
     found = NativeLooks(Proc()).add(snapshot, {pid: {pid}})
     assert [row.end for row in found.native_stacks] == ["refused"]
     assert [(row.name, row.ok) for row in found.probes[-1:]] == [("native stacks", False)]
+
+
+SPINS = "print('ready', flush=True)\nwhile True: pass"
+
+
+@pytest.mark.parametrize("stacks", ["auto", "native"])
+def test_what_runs_in_a_hang_is_sampled(stacks: str) -> None:
+    try:
+        check_sampling()
+    except NotSampled as problem:
+        pytest.skip(f"running threads cannot be sampled here: {problem.why}")
+    with python(SPINS) as pid:
+        row = next(row for _ in range(600) for row in sampled(pid, stacks).native_stacks if row.is_sample)
+    assert (row.pid, row.tid, row.end) == (pid, pid, "start")
+
+
+@pytest.mark.parametrize("stacks", ["py-spy", "never"])
+def test_settings_that_leave_frames_of_c_out_leave_samples_out(stacks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> None:
+        raise AssertionError("it was sampled")
+
+    monkeypatch.setattr(native, "native_samples", asked)
+    with python(SPINS) as pid:
+        assert sampled(pid, stacks).native_stacks == ()

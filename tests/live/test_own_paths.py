@@ -8,20 +8,37 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from mpmon.commands import show
 from mpmon.probes.own import served
 from mpmon.session.recording import read_recording
 from tests.deadfs.jobs import job
 from tests.deadfs.mounting import MOODS, Mount, needs_fuse
 from tests.live.test_dead_mounts import Answer, dead, looking
+from tests.shim.test_run import MPMON, terminal
 from tests.test_cli import HUNG
+from tests.tui.fakes import FakeWatch, hung
+from tests.tui.screens import play, settle, shows
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
 
 pytestmark = [pytest.mark.live, needs_fuse]
+
+TELLS = """
+import os, sys, time
+while not os.path.exists(sys.argv[1]):
+    print("it tells", flush=True)
+    time.sleep(0.05)
+sys.exit(7)
+"""
 
 
 @pytest.fixture
@@ -143,6 +160,55 @@ def test_what_a_recording_lacks_at_the_end_is_told(mount: Mount, mood: str) -> N
         _, words = look.process.communicate()
     assert look.process.returncode == 130
     assert f"the end of the recording {path} is missing" in words.decode()
+
+
+@pytest.mark.parametrize("mood", MOODS)
+def test_a_job_whose_output_cannot_be_read_is_waited_for(
+    mount: Mount, mood: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """And what it writes is shown when its server answers again."""
+    here = tmp_path_factory.mktemp("here")
+    job = [sys.executable, "-c", TELLS, str(here / "end")]
+    with terminal([*MPMON, "run", "--output", f"{mount.place}/log", "--", *job], here) as screen:
+        try:
+            screen.until(b"goes to", b"\x1b[?1049h")
+            mount.be(mood)
+            screen.press(b"q")
+            screen.until(b"the job goes on", b"is not shown: the file system of", b"does not answer")
+        finally:
+            mount.be("answer")
+        screen.until(b"it tells")
+        (here / "end").touch()
+        assert screen.end() == 7
+
+
+@pytest.mark.parametrize("mood", MOODS)
+def test_what_is_saved_of_the_screen_in_a_folder_that_is_gone(
+    mount: Mount, mood: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(mount.place)
+    mount.be(mood)
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("x")
+        await settle(pilot, lambda: shows(pilot, "not written: the file system of"))
+
+    try:
+        play(FakeWatch(hung()), script, first="HUNG", save=show._save)
+    finally:
+        mount.be("answer")
+
+
+def test_what_is_saved_of_the_screen_on_a_server(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(mount.place)
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("x")
+        await settle(pilot, lambda: shows(pilot, "written: mpmon-4100-"))
+
+    play(FakeWatch(hung()), script, first="HUNG", save=show._save, export=lambda _: "hung\n")
+    (report,) = Path(mount.place).glob("mpmon-4100-*.txt")
+    assert report.read_text(encoding="utf-8") == "hung\n"
 
 
 def test_dead_settings_do_not_keep_mpmon_from_a_dead_job(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:

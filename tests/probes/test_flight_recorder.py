@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 from mpmon.errors import UsageError
 from mpmon.model import FlightRecord
 from mpmon.probes.files import Proc
-from mpmon.probes.flight_recorder import FlightRecorder, Look, Reading, files, read_all, servers, sources
+from mpmon.probes.flight_recorder import FlightRecorder, Look, Reading, asking, files, read_all, servers, sources
 from mpmon.probes.flight_recorder.dump import NEWEST, BadDump, parse_dump
 from mpmon.probes.flight_recorder.files import rank_of_name
 from mpmon.probes.flight_recorder.servers import blocks
@@ -366,24 +367,65 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "did not answer within" in unknown.reason
 
 
+ENOUGH, PIECES = 2 << 20, 100
+"""Bytes, or pieces that somebody wanted, after which a server ends that would go on for ever: who hears it has to have left."""
+
+
 @contextlib.contextmanager
-def endless(start: bytes, more: bytes, pause_s: float = 0.0) -> Iterator[tuple[str, threading.Event]]:
-    """A server that never comes to an end; its address, and what is set once nobody hears it any more."""
+def endless(
+    start: bytes, more: bytes, wanted: threading.Semaphore | None = None
+) -> Iterator[tuple[str, threading.Event]]:
+    """A server that comes to no end by itself; its address, and what is set once nobody hears it any more.
+
+    With `wanted` it sends one piece each time that is released.
+    """
     door, left = socket.create_server(("127.0.0.1", 0)), threading.Event()
+    address = f"http://127.0.0.1:{door.getsockname()[1]}"
 
     def answer() -> None:
-        with door.accept()[0] as line, contextlib.suppress(OSError):
+        with door, door.accept()[0] as line, contextlib.suppress(OSError):
             line.recv(4096)
             line.sendall(start)
-            while not left.wait(pause_s):
+            for _ in range(PIECES if wanted else ENOUGH // len(more)):
+                if wanted:
+                    wanted.acquire()
                 line.sendall(more)
         left.set()
 
     thread = threading.Thread(target=answer)
     thread.start()
-    with door:
-        yield f"http://127.0.0.1:{door.getsockname()[1]}", left
+    yield address, left
+    if wanted:
+        wanted.release(PIECES)
     thread.join()
+
+
+READ_S = 30.0
+
+
+class Clock:
+    """Time goes by only where something is read, and a server sends something only then."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.reads = threading.Semaphore(0)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+
+    def recv_into(line: socket.socket, *given: Any) -> int:
+        made.now += READ_S
+        made.reads.release()
+        return super(socket.socket, line).recv_into(*given)
+
+    monkeypatch.setattr(asking, "time", made)
+    monkeypatch.setattr(socket.socket, "recv_into", recv_into, raising=False)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -398,13 +440,15 @@ def endless(start: bytes, more: bytes, pause_s: float = 0.0) -> Iterator[tuple[s
     ],
     ids=["status", "line", "header", "continue", "body", "chunks"],
 )
-def test_the_limit_of_time_is_for_all_of_an_answer(start: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_time_is_for_all_of_an_answer(
+    start: bytes, more: bytes, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each piece comes soon after the one before."""
-    monkeypatch.setattr(servers, "DEADLINE_S", 0.5)
-    with endless(start, more, pause_s=0.01) as (address, left):
+    monkeypatch.setattr(servers, "DEADLINE_S", 10 * READ_S)
+    with endless(start, more, clock.reads) as (address, _):
         (unknown,) = read(address).unknowns
-        assert left.wait(20)
-    assert unknown.reason == f"{address} did not answer within 0 s"
+    assert unknown.reason == f"{address} did not answer within 300 s"
+    assert clock.now == 10 * READ_S
 
 
 @pytest.mark.parametrize(

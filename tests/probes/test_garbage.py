@@ -32,7 +32,7 @@ from mpmon.probes.interpreter.locks import _Inside
 from mpmon.probes.interpreter.objects import READS
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, _confirmed, _symbols, _symbols_of, find_runtime
 from mpmon.probes.interpreter.tids import ThreadIds, Tids
-from mpmon.probes.maps import Area, areas
+from mpmon.probes.maps import Area, areas, layout
 from mpmon.probes.memory import READ_LIMIT, Memory, Touched
 from mpmon.probes.semaphores import semaphore_uses
 from tests.probes.garbage import GarbageMemory, LyingProc, maps_line
@@ -142,7 +142,14 @@ def test_an_endless_area_without_memory_ends_with_the_deadline() -> None:
 @given(st.integers(0, len(MAPS)))
 def test_maps_may_be_cut_anywhere(end: int) -> None:
     proc = LyingProc(maps=MAPS[:end].encode())
-    assert len(areas(proc, PID)) <= MAPS.count("\n")
+    whole = areas(proc, PID)
+    assert len(whole) <= MAPS.count("\n")
+    by_address = layout(proc, PID)
+    for area in whole:
+        found = by_address.at(area.start)
+        assert found
+        assert (found.start, found.end, found.path) == (area.start, area.end, area.path)
+        assert by_address.at(area.end - 1) is found
 
 
 @example("photos\x1cof may and june in 2026.bin")

@@ -350,14 +350,14 @@ def all_reduce(group, other, work, fence, ready):
 """A function of `torch/distributed/distributed_c10d.py` that waits for its work."""
 
 
-@pytest.mark.parametrize(("other_is_a_group", "ranks"), [(False, (1, 3)), (True, ())])
-def test_the_ranks_in_the_group_of_a_collective(other_is_a_group: bool, ranks: tuple[int, ...]) -> None:
-    """By the group at hand, if it is but one: the module knows the members of each."""
+@pytest.mark.parametrize(("other_is_a_group", "ranks", "name"), [(False, (1, 3), "2"), (True, (), "")])
+def test_the_group_of_a_collective(other_is_a_group: bool, ranks: tuple[int, ...], name: str) -> None:
+    """By the group at hand, if it is but one: the module knows the members and the name of each."""
     library, fence = ctypes.CDLL(None), ctypes.create_string_buffer(SEMAPHORE_BYTES)
     library.sem_init(fence, 0, 0)
     work, group, other = SimpleNamespace(wait=library.sem_wait), object(), object()
     members = {object(): {0: 0, 1: 1}, group: {3: 1, 1: 0}} | ({other: {2: 0, 3: 1}} if other_is_a_group else {})
-    names: dict[str, Any] = {"_pg_group_ranks": members}
+    names: dict[str, Any] = {"_pg_group_ranks": members, "_pg_names": {other: "1", group: "2"}}
     exec(compile(C10D, "/site-packages/torch/distributed/distributed_c10d.py", "exec"), names)
 
     def reduces(ready: threading.Event, _end: threading.Event) -> None:
@@ -366,7 +366,7 @@ def test_the_ranks_in_the_group_of_a_collective(other_is_a_group: bool, ranks: t
     with standing(reduces) as (tid,), ExitStack() as stack:
         stack.callback(library.sem_post, fence)
         found = look(until=lambda found: tid in sleepers() and any(row.tid == tid for row in found.awaited))
-    assert [(row.kind, row.members) for row in found.awaited if row.tid == tid] == [("work", ranks)]
+    assert [(row.kind, row.members, row.group) for row in found.awaited if row.tid == tid] == [("work", ranks, name)]
 
 
 SEMAPHORE_BYTES = 32

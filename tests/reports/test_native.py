@@ -75,6 +75,12 @@ def test_a_stack_that_is_not_whole_says_why() -> None:
     assert shown(found)[-1] == "(no more of C: a register that is needed is not known)"
 
 
+def test_a_moment_of_a_thread_that_runs_says_so_and_is_no_guess() -> None:
+    lines = shown(hung(native("poll_flag", how="sample"), *FRAMES[1:]))
+    assert lines[0] == "| poll_flag (libtorch_cpu.so)"
+    assert lines[-1] == "(it runs: its frames of C are of one moment)"
+
+
 def test_without_frames_of_c_those_of_python_are_shown() -> None:
     assert shown(hung(end="running")) == ["wait (job.py:3)", "main (job.py:9)"]
 

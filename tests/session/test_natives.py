@@ -10,7 +10,7 @@ import pytest
 from mpmon.model import NativeFrame, NativeStack, Snapshot, Thread
 from mpmon.probes import native
 from mpmon.probes.files import Proc
-from mpmon.session.natives import NativeLooks, all_threads
+from mpmon.session.natives import MOST_SAMPLED, NativeLooks, all_threads
 
 ROOT, WORKER, HELPER = 10, 20, 21
 
@@ -29,7 +29,9 @@ class Asked:
         self.about: list[tuple[int, tuple[int, ...]]] = []
         self.end = "start"
         self.refusal: OSError | None = None
+        self.sampled: list[tuple[int, tuple[int, ...]]] = []
         monkeypatch.setattr(native, "native_stacks", self._native_stacks)
+        monkeypatch.setattr(native, "native_samples", self._native_samples)
 
     def _native_stacks(self, _proc: Proc, pid: int, tids: Sequence[int], now: float) -> tuple[NativeStack, ...]:
         self.about.append((pid, tuple(tids)))
@@ -37,6 +39,13 @@ class Asked:
             raise self.refusal
         frames = (NativeFrame(offset=1, how="registers"),)
         return tuple(NativeStack(pid=pid, tid=tid, taken_at=now, frames=frames, end=self.end) for tid in tids)
+
+    def _native_samples(self, _proc: Proc, pid: int, tids: Sequence[int], now: float) -> tuple[NativeStack, ...]:
+        self.sampled.append((pid, tuple(tids)))
+        if self.refusal:
+            raise self.refusal
+        frames = (NativeFrame(offset=1, how="sample"),)
+        return tuple(NativeStack(pid=pid, tid=tid, taken_at=now, frames=frames, end="start") for tid in tids)
 
 
 @pytest.fixture
@@ -144,3 +153,35 @@ def test_a_row_of_a_thread_is_compared_and_not_its_age(asked: Asked, rounds: Rou
     again = msgspec.structs.replace(THREADS[0])
     assert again is not THREADS[0]
     assert len(rounds.looks.still_true((again,))) == 1
+
+
+@pytest.mark.parametrize("end", ["running", "moved"])
+def test_one_that_runs_is_sampled_and_in_the_next_round_again(asked: Asked, rounds: Rounds, end: str) -> None:
+    asked.end = end
+    found = rounds.looks.sample(rounds.round({WORKER: {WORKER, HELPER}}), {WORKER: {HELPER}})
+    assert asked.sampled == [(WORKER, (HELPER,))]
+    assert [row.tid for row in found.native_stacks if row.is_sample] == [HELPER]
+    assert (found.probes[-1].name, found.probes[-1].ok) == ("native samples", True)
+    assert rounds.looks.still_true(THREADS) == ()
+
+
+def test_one_that_sleeps_is_not_sampled(asked: Asked, rounds: Rounds) -> None:
+    rounds.round({ROOT: {ROOT}})
+    assert not rounds.looks.any_runs
+
+
+def test_few_are_sampled_in_a_round_and_those_of_suspects_first(asked: Asked, rounds: Rounds) -> None:
+    asked.end = "running"
+    threads = (*(thread(WORKER, WORKER + n) for n in range(MOST_SAMPLED)), thread(ROOT, ROOT))
+    wanted = {WORKER: {row.tid for row in threads[:-1]}, ROOT: {ROOT}}
+    rounds.looks.sample(rounds.round(wanted, *threads), wanted)
+    assert asked.sampled == [(WORKER, tuple(range(WORKER, WORKER + MOST_SAMPLED)))]
+
+
+def test_a_process_that_ends_before_it_is_sampled_is_a_problem_of_the_probe(asked: Asked, rounds: Rounds) -> None:
+    asked.end = "running"
+    snapshot = rounds.round({ROOT: {ROOT}})
+    asked.refusal = ProcessLookupError(3, "No such process")
+    found = rounds.looks.sample(snapshot, {ROOT: {ROOT}})
+    assert found.native_stacks == snapshot.native_stacks
+    assert (found.probes[-1].ok, found.probes[-1].problem) == (False, "pid 10: no such process")

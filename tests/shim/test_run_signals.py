@@ -214,7 +214,7 @@ def test_a_wish_to_stop_stops_both(tmp_path: Path) -> None:
     """Without a terminal, in a group that is not orphaned: a shell with job control has to see it."""
     with subprocess.Popen(
         [*MPMON, *command("--headless")], env=variables(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True,
-        process_group=0,
+        preexec_fn=os.setpgrp,  # noqa: PLW1509  process_group needs Python 3.11
     ) as running:  # fmt: skip
         assert heard(running).startswith("up ")
         running.send_signal(signal.SIGTSTP)

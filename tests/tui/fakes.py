@@ -45,7 +45,7 @@ class FakeWatch:
     """Plays what it is fed and notes what it was asked."""
 
     def __init__(self, *observations: Observation, live: bool = True, title: str = "pid 4100") -> None:
-        self.live = live
+        self.live = self.is_here = live
         self.title = title
         self.speed = 1.0
         self.length: int | None = None

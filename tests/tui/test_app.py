@@ -7,13 +7,15 @@ import json
 import os
 import signal
 import stat
+import threading
 import time
 from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 
 from mpmon.diagnosis.findings import Certainty, Event, Finding, Link, Waiter
-from mpmon.errors import CannotTell
+from mpmon.errors import CannotTell, MpmonError
 from mpmon.reports import document
 from mpmon.tui.app import MonitorApp
 from mpmon.tui.describe.finding import chain
@@ -28,7 +30,6 @@ from tests.tui.screens import WIDE, play, screen_text, screen_text_of, settle, s
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from textual.pilot import Pilot
 
     from mpmon.diagnosis.findings import Observation
@@ -259,18 +260,49 @@ def test_export_writes_report_and_picture_and_never_over_a_file(
     assert {json.loads(p.read_text())["verdict"] for p in tmp_path.glob("*.json")} == {"hung"}
 
 
-def test_export_that_fails_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> list[str]:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mpmon.tui.app.write_new", refuse)
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (PermissionError(13, "Permission denied", "/data"), "not written: Permission denied: /data"),
+        (
+            FileNotFoundError(2, "No such file or directory"),
+            "not written: No such file or directory: the present folder",
+        ),
+        (MpmonError("the file system of /data does not answer.", ""), "not written: the file system of /data does not"),
+        (ValueError("defect"), "mpmon failed: ValueError: defect"),
+    ],
+)
+def test_export_that_fails_says_so(problem: Exception, words: str) -> None:
+    def refuse(*_: object) -> str:
+        raise problem
 
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("x")
-        await settle(pilot, lambda: shows(pilot, "not written: Permission denied"))
+        await settle(pilot, lambda: shows(pilot, words))
 
-    play(FakeWatch(hung()), script, first="HUNG")
+    play(FakeWatch(hung()), script, first="HUNG", save=refuse)
+
+
+def test_the_screen_gets_on_and_can_be_left_while_an_export_is_written() -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def wait(*_: object) -> str:
+        asked.set()
+        answered.wait()
+        return "stem"
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("x")
+        await settle(pilot, asked.is_set)
+        await pilot.press("x")
+        await settle(pilot, lambda: shows(pilot, "still being written"))
+        await pilot.press("h")
+        await settle(pilot, lambda: shows(pilot, "keys"))
+
+    try:
+        play(FakeWatch(hung()), script, first="HUNG", save=wait)
+    finally:
+        answered.set()
 
 
 def test_filter_hides_what_does_not_match_and_escape_brings_it_back() -> None:

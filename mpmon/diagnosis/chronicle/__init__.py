@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mpmon.diagnosis.chronicle.changes import CHANGES, Round
 from mpmon.diagnosis.chronicle.lives import Lives
 from mpmon.diagnosis.findings import Diagnosis, Event
+from mpmon.diagnosis.hosts import told_event
 from mpmon.model import NOT_PYTHON, ProbeReport, Snapshot
 
 LONGEST = 500
@@ -63,14 +64,16 @@ class Chronicle:
         new._bottleneck = diagnosis.bottleneck.pids if diagnosis.bottleneck else self._bottleneck
         changes = [*self._changes(new._before), *self._of_bottleneck(snapshot, diagnosis)]
         happened = [*self._beginning(snapshot), *came_and_went, *changes, *probes]
-        new.log = (*self.log, *happened)[-LONGEST:] if happened else self.log
+        events = (told_event(event, snapshot) for event in happened)
+        new.log = (*self.log, *events)[-LONGEST:] if happened else self.log
         return new
 
     def _beginning(self, snapshot: Snapshot) -> list[Event]:
         if self._before is not None:
             return []
         count = len(snapshot.processes)
-        said = f"mpmon watches pid {snapshot.root_pid}: {count} process{'' if count == 1 else 'es'}"
+        what = f"a job on {snapshot.host}" if snapshot.nodes else f"pid {snapshot.root_pid}"
+        said = f"mpmon watches {what}: {count} process{'' if count == 1 else 'es'}"
         return [Event(at=snapshot.taken_at, kind="watch", summary=said, pids=(snapshot.root_pid,))]
 
     def _changes(self, now: Round) -> list[Event]:

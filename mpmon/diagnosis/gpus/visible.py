@@ -97,14 +97,15 @@ def _shown(
         return Visible(reason="not a process of the job, so its environment is not read")
     said = _said(process)
     if said not in known:
-        known[said] = visible(process, snapshot.gpus, snapshot.mig_instances)
+        own = [gpu for gpu in snapshot.gpus if gpu.host == process.host]
+        known[said] = visible(process, own, snapshot.mig_instances)
     return known[said]
 
 
 def _said(process: Process) -> object:
     """All that `visible` reads of a process."""
     environment = process.environment
-    return environment is None or tuple(map(environment.get, _VARIABLES)), process.namespace_pid is None
+    return environment is None or tuple(map(environment.get, _VARIABLES)), process.namespace_pid is None, process.host
 
 
 def _numbers(shown: Visible, uuids: Sequence[str | None]) -> list[Ordinal]:

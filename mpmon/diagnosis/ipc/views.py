@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.model import Row
+from mpmon.model import Pid, Row
 
 
 class LockView(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -10,7 +10,7 @@ class LockView(Row, frozen=True, kw_only=True, omit_defaults=False):
 
     id: str
     taken: bool | None = None
-    holders: tuple[int, ...] = ()
+    holders: tuple[Pid, ...] = ()
     """Pids, as far as it is known who."""
     orphaned: bool = False
     """It is taken, and every process that has it says that it is not the one: its holder ended without giving it back."""
@@ -30,12 +30,12 @@ class QueueView(Row, frozen=True, kw_only=True, omit_defaults=False):
     capacity: int | None = None
     """`None` without a bound."""
     bytes_unread: int | None = None
-    producers: tuple[int, ...] = ()
+    producers: tuple[Pid, ...] = ()
     """Processes that were seen to put; where none was, all that have the end of the pipe for it."""
-    consumers: tuple[int, ...] = ()
-    blocked_put: tuple[int, ...] = ()
+    consumers: tuple[Pid, ...] = ()
+    blocked_put: tuple[Pid, ...] = ()
     """Processes with a thread that waits in `put`, or whose feeder thread waits for room in the pipe."""
-    blocked_get: tuple[int, ...] = ()
+    blocked_get: tuple[Pid, ...] = ()
     read_lock: LockView | None = None
     write_lock: LockView | None = None
     puts: int | None = None
@@ -62,7 +62,7 @@ class ExportView(Row, frozen=True, kw_only=True, omit_defaults=False):
     refcount: int | None = None
     state: str
     """`in-flight`, `held`, `held-by-dead`, `released-not-collected`, `rebuilt-twice`, `unknown`."""
-    consumers: tuple[int, ...] = ()
+    consumers: tuple[Pid, ...] = ()
     queue: str | None = None
     """`pipe:INODE`."""
     site: str | None = None
@@ -97,7 +97,7 @@ class PairView(Row, frozen=True, kw_only=True, omit_defaults=False):
 class SharerView(Row, frozen=True, kw_only=True, omit_defaults=False):
     """What sharing uses up in one process."""
 
-    pid: int
+    pid: Pid
     bytes: int = 0
     """Storages it has mapped."""
     storages: int = 0
@@ -124,7 +124,7 @@ class SystemView(Row, frozen=True, kw_only=True, omit_defaults=False):
     device: int
     size_bytes: int
     used_bytes: int
-    pids: tuple[int, ...] = ()
+    pids: tuple[Pid, ...] = ()
 
 
 class MemoryView(Row, frozen=True, kw_only=True, omit_defaults=False):

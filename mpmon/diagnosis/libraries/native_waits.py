@@ -5,6 +5,8 @@ From the inside of a stack outwards the first function that is known tells the m
 mutex, a condition) counts where nobody else is known.  A function that runs code of others, as `GOMP_parallel` does, waits
 itself only where none of that is further inside.
 
+Threads that a library has started for such work are known by the function with which they begin, see `helper_of`.
+
 The names are those of torch 2.13 with gloo, TensorPipe and libuv in it, NCCL 2.21 to 2.32, CUDA 12, libgomp of GCC 12 and 14,
 libomp of LLVM, TBB of oneAPI, OpenBLAS 0.3 and glibc 2.31 to 2.41.
 """
@@ -34,6 +36,10 @@ class Sort(Enum):
     NOBODY = "nobody in particular: it is a servant that waits for work, or looks in from time to time"
 
 
+FOR_THREADS = frozenset({Sort.TEAM, Sort.END, Sort.LOCK, Sort.CONDITION, Sort.SEMAPHORE})
+"""Waits that end when another thread of the process does something, of which frames of Python tell nothing."""
+
+
 class NativeWait(msgspec.Struct, frozen=True, gc=False):
     """What it means to wait in one of some functions."""
 
@@ -46,7 +52,11 @@ class NativeWait(msgspec.Struct, frozen=True, gc=False):
     """Patterns of whole names, without parameters and template arguments."""
     runs_others: bool = False
     """It runs code of others, in which a thread may wait for something else."""
+    runs: str | None = None
+    """The function of its own library through which it runs that: a pattern."""
 
+
+OPENMP = NativeWait("OpenMP", "the threads of its team", Sort.TEAM, (r"(GOMP|gomp|kmp|__kmpc?)_\w+",), True)
 
 _KNOWN = (
     # Servants, and those that have to be told from them.
@@ -95,7 +105,7 @@ _KNOWN = (
         r"cu(da)?Launch\w+", r"cu(Module|Library)(Load|GetFunction)\w*",
     )),
     # Threads that work together.
-    NativeWait("OpenMP", "the threads of its team", Sort.TEAM, (r"(GOMP|gomp|kmp|__kmpc?)_\w+",), True),
+    OPENMP,
     NativeWait("TBB", "the threads of its pool", Sort.TEAM, (r"tbb::.*", r"rml::.*"), True),
     NativeWait("MKL", "the threads of its pool", Sort.TEAM, (r"mkl_\w*(barrier|thread|omp)\w*",), True),
     NativeWait("OpenBLAS", "the threads of its pool", Sort.TEAM, (
@@ -120,13 +130,14 @@ _KNOWN = (
         r"(__)?dlm?(open|close)\w*", r"_dl_\w*(open|close)\w*",
     ), True),
     NativeWait("C++", "the end of a native thread", Sort.END, (r"std::j?thread::join", r"(__)?pthread_\w*join\w*")),
-    NativeWait("torch", "a result of other threads", Sort.CONDITION, (
-        r"c10::ivalue::Future::wait\w*", r"torch::autograd::(python::Python)?Engine::execute\w*",
-    ), True),
+    NativeWait("autograd", "a backward pass that another thread runs", Sort.TEAM, (
+        r"torch::autograd::(python::Python)?Engine::execute\w*",
+    ), True, r"torch::autograd::(python::Python)?Engine::thread_main"),
 )  # fmt: skip
 """The first row that fits a name counts."""
 
 _MEANS = (
+    NativeWait("torch", "a result of other threads", Sort.CONDITION, (r"c10::ivalue::Future::wait\w*",)),
     NativeWait("C", "somebody's sem_post", Sort.SEMAPHORE, (
         r"sem_(timed|clock)?wait\w*", r"__new_sem_wait\w*", r"std::counting_semaphore::\w+", r"uv_sem_wait",
     )),
@@ -140,6 +151,17 @@ _MEANS = (
 )  # fmt: skip
 """What libraries wait with."""
 
+_OPENMP_FILES = r"lib(gomp|iomp5|omp5?)(-\w+)?\.so"
+
+_HELPERS = {
+    "autograd": r"torch::autograd::(python::Python)?Engine::(reentrant_)?thread_init",
+    "OpenMP": r"gomp_thread_start|__kmp_launch_(thread|worker)",
+    "OpenBLAS": r"blas_thread_server",
+    "TBB": r"(tbb::|rml::)(\w+::)*(rml::)?\w*worker\w*::(run|thread_routine)",
+    "torch": r"c10::(ThreadPool|TaskThreadPool)::main_loop",
+}
+"""Functions with which the threads of a library begin, by its name in the rows above."""
+
 
 LONGEST_NAME = 512
 """Letters of a name that is looked up: it is the job's, and to compare it takes the square of its length at worst."""
@@ -151,10 +173,29 @@ def known(function: str) -> NativeWait | None:
     return _first(_KNOWN, function)
 
 
+def of_nameless(file: str) -> NativeWait | None:
+    """The same in a function without a name, by the name of its file: distributions ship libgomp without the names of what waits
+    in it, and it waits for nothing else.
+    """
+    return OPENMP if re.match(_OPENMP_FILES, file) else None
+
+
 @lru_cache(maxsize=4096)
 def means(function: str) -> NativeWait | None:
     """The same of those with which libraries wait."""
     return _first(_MEANS, function)
+
+
+def runs_through(wait: NativeWait, function: str) -> bool:
+    """Whether what runs inside of this function is code of others."""
+    return wait.runs is not None and len(function) <= LONGEST_NAME and re.fullmatch(wait.runs, function) is not None
+
+
+@lru_cache(maxsize=4096)
+def helper_of(function: str) -> str | None:
+    """The library whose threads begin with a function."""
+    found = (name for name, pattern in _HELPERS.items() if re.fullmatch(pattern, function))
+    return next(found, None) if len(function) <= LONGEST_NAME else None
 
 
 def _first(rows: tuple[NativeWait, ...], function: str) -> NativeWait | None:

@@ -4,9 +4,9 @@ Every function answers with the targets that could end the wait.  Too many targe
 help), too few make it wrong, so a set is only narrowed by facts: who holds the other end, who is idle, who ended.
 
 Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
-socket, a manager's clients), `threads` (inside one process), `ends` (joins, exit), `output` (of a subprocess), `ranks`
-(collectives, rendezvous, keys of the store), `file_servers` (file systems that do not answer),
-`tasks` (what any library runs), `remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
+socket, a manager's clients), `threads` (inside one process), `natives` (its threads that are not Python's), `ends` (joins,
+exit), `output` (of a subprocess), `ranks` (collectives, rendezvous, keys of the store), `file_servers` (file systems that do
+not answer), `tasks` (what any library runs), `remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from mpmon.diagnosis.needs.ends import (
 )
 from mpmon.diagnosis.needs.file_servers import file_server
 from mpmon.diagnosis.needs.hidden import hidden_wait, with_unread
+from mpmon.diagnosis.needs.natives import name_server, native_thread
 from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
 from mpmon.diagnosis.needs.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.needs.remote import remote_call, remote_end
@@ -92,13 +93,24 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.WAITS, need) if need else Node(key, status)
     if key not in case.stacks and standing.kind in _NEED_FRAMES and not case.is_foreign(key[0]):
         # A bare futex says nothing about who could release it.
-        return Node(key, Status.HIDDEN if motion is Motion.FROZEN else Status.LIVE)
-    need = need_of(case, key)
+        return _native_node(case, key) if motion is Motion.FROZEN else Node(key, Status.LIVE)
+    need = name_server(case, key) or need_of(case, key)
     if need is None:
         return Node(key, Status.LIVE)
     if standing.kind is Wait.EVENT_LOOP and _has_only_timers(case, key, need):
         return Node(key, Status.LEAF)
     return Node(key, Status.WAITS, with_unread(case, key, with_crashed(case, key, need)))
+
+
+def _native_node(case: Case, key: ThreadKey) -> Node:
+    """A thread that is not Python's in a futex, by its frames of C, as far as they were read."""
+    fact = case.native_facts.get(key)
+    if fact is None:
+        return Node(key, Status.HIDDEN)
+    if fact.is_at_rest:
+        return Node(key, Status.IDLE)
+    need = native_thread(case, key)
+    return Node(key, Status.WAITS, need) if need else Node(key, Status.LIVE if fact.certain else Status.HIDDEN)
 
 
 def _opens_pipe(case: Case, key: ThreadKey) -> bool:

@@ -40,6 +40,9 @@ def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadK
     # A process that forgot to close the other end of its own pair is not the one that answers; and where several have an end,
     # whoever stands in it is the one it was made for.
     pids = [pid for pid in pids if pid != asks[0]] or pids
+    if pids == [asks[0]] and not case.others_at_work(asks) and not case.natives_at_work(asks[0]):
+        yield asks
+        return
     for pid in [pid for pid in pids if far and any(far in _waits_in(case, key) for key in case.threads(pid))] or pids:
         yield from _servers_in(case, pid, item, asks)
 

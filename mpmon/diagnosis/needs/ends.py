@@ -9,6 +9,7 @@ from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.needs.missing import why_no_thread
+from mpmon.diagnosis.needs.natives import native_threads
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.numerals import numeral
 
@@ -90,7 +91,9 @@ def _busy_workers(case: Case, pid: int) -> list[Target]:
 
 
 def end_of_interpreter(case: Case, key: ThreadKey) -> Need | None:
-    """At interpreter exit: children by wait4, else the threads that are not daemons."""
+    """At interpreter exit: children by wait4, native threads by their number, else the threads that are not daemons."""
+    if need := native_threads(case, key):
+        return need
     if any(item.kind == "process" for item in case.waits_on(key)):
         return end_of_process(case, key)
     return end_of_thread(case, key)

@@ -16,7 +16,7 @@ from mpmon.diagnosis.needs.dead import lost_relatives
 from mpmon.diagnosis.needs.ends import exits
 from mpmon.diagnosis.needs.threads import other_threads
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import Wait, in_barrier
 from mpmon.diagnosis.words import several
 from mpmon.model import KernelObject, SemaphoreUse
 from mpmon.numerals import numeral
@@ -37,6 +37,8 @@ def message(case: Case, key: ThreadKey) -> Need | None:
     strangers = _strangers(case, objects, writes=writes)
     # What only strangers can bring was never for a relative to bring.
     dead = lost_relatives(case, key[0], certain=not ends) if mute and (ends or not strangers) else []
+    if ends and not writes and _was_read_by_ended(case, objects):
+        dead = [gone for gone in dead if gone.status]
     if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(case, key, pipe):
         why = f"the only other end of {pipe.id} is its own, so neither data nor their end can come"
         need = Nobody(why, (key[0],), Absent.OWN_END)
@@ -50,6 +52,16 @@ def message(case: Case, key: ThreadKey) -> Need | None:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return Need((Nobody(why, (key[0],)),), exact=True, words=words, evidence=evidence)
     return Need((Outside(_outside_words(objects)),), words=words, evidence=evidence)
+
+
+def _was_read_by_ended(case: Case, objects: list[KernelObject]) -> bool:
+    """The pipe of a queue from which those who ended took more than they put, as the ledgers of the living tell: they were its
+    readers, and what is missing was not theirs to bring.
+    """
+    names = {item.id for item in objects}
+    return any(
+        queue.object in names and queue.by_ended is not None and queue.by_ended < 0 for queue in case.snapshot.queues
+    )
 
 
 def _keeps_other_end(case: Case, key: ThreadKey, pipe: KernelObject) -> bool:
@@ -267,6 +279,11 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         users = consumers or rest
         # What one that lives takes out is enough; the dead matter where nobody is left.
         dead = [] if consumers else dead
+    elif kind is Wait.PROCESS_EVENT:
+        # Those who are in the barrier have come: it is for others to come.
+        users = (
+            [pid for pid in users if not _is_in_barrier(case, pid, item)] if in_barrier(case.stacks.get(key)) else users
+        )
     elif kind is Wait.LOCK and uses:
         return _permits(case, item, uses, tuple(gone.pid for gone in dead), _busy(case, item, [key[0], *users]))
     targets = tuple(dict.fromkeys(_taker(case, pid, item) or _hand(case, pid) for pid in users if pid != key[0]))
@@ -278,6 +295,11 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         return Need((Nobody("no living process could release it", (key[0],), reason),), words=words)
     certain = [msgspec.structs.replace(gone, certain=True) for gone in dead] if not targets else dead
     return Need((*targets, *certain), words=words, evidence=evidence)
+
+
+def _is_in_barrier(case: Case, pid: int, item: KernelObject) -> bool:
+    row = case.blocked.get((pid, pid))
+    return row is not None and item.id in row.waits_on and in_barrier(case.stacks.get((pid, pid)))
 
 
 def _taker(case: Case, pid: int, item: KernelObject) -> ThreadKey | None:

@@ -11,13 +11,17 @@ from mpmon.diagnosis.needs.threads import native_mutex
 from mpmon.diagnosis.roles import HELPERS, target_of
 from mpmon.diagnosis.waits import ASYNCHRONOUS, POINT_TO_POINT, Wait
 from mpmon.diagnosis.words import several
+from mpmon.diagnosis.world import LOOPBACK
 from mpmon.numerals import numeral
+from mpmon.spans import has
 
 
 def collective(case: Case, key: ThreadKey) -> Need | None:
     """Every rank of its group that is in no collective of that group must come; when all are, they may be in different ones."""
     words = case.standing(key).words
     ranks = _mates(case, key)
+    if case.is_of_earlier_start(key[0]):
+        return Need((Outside("ranks of a start of the job that has ended", of_job=True),), every=True, words=words)
     if key[0] not in case.ranks:
         # A backward pass without a process group: a native wait like any other.
         return native_mutex(case, key)
@@ -28,21 +32,24 @@ def collective(case: Case, key: ThreadKey) -> Need | None:
         return need
     if need := _with_peer(case, key, words) or _with_only_contact(case, key, words):
         return need
-    absent = [(pid, pid) for pid in ranks if pid != key[0] and not _is_there(case, key, pid)]
+    mates = [pid for pid in ranks if pid != key[0]]
+    there = {pid: thread for pid in mates if (thread := _thread_there(case, key, pid))}
+    absent = [(pid, pid) for pid in mates if pid not in there]
     if absent:
         names = several([case.role(pid).name for pid, _ in absent])
         return Need(tuple(absent), every=True, words=f"{words} with {names}")
     if need := _with_rank_that_ended(case, key, words):
         return need
+    if outside := case.world.awaited(case.group_of(key), words):
+        return Need(outside, every=True, words=f"{words} with {several([end.who for end in outside])}")
     size = len(case.group_of(key)) or case.role(key[0]).world_size
-    if size is not None and len(ranks) < size:
-        return Need((Outside(f"{size - len(ranks)} of {size} ranks, which do not run here"),), words=words)
-    others = [(pid, pid) for pid in ranks if pid != key[0]]
-    if others:
-        return Need(
-            tuple(others), every=True, words=f"{words} with {several([case.role(pid).name for pid, _ in others])}"
-        )
-    return Need((Outside("ranks on other machines"),), words=words)
+    if size is not None and not case.snapshot.elsewhere and len(ranks) < size:
+        who = f"{size - len(ranks)} of {size} ranks, which do not run here"
+        return Need((Outside(who, of_job=True),), every=True, words=words)
+    if there:
+        names = several([case.role(pid).name for pid in there])
+        return Need(tuple(there.values()), every=True, words=f"{words} with {names}")
+    return Need((Outside("ranks on other machines", of_job=True),), words=words)
 
 
 def _by_numbers(case: Case, pid: int, words: str) -> Need | None:
@@ -72,6 +79,9 @@ def _with_peer(case: Case, key: ThreadKey, words: str) -> Need | None:
     name = _PEERS.get(bare(frame.function)) if frame else None
     number = (frame.known or {}).get(name) if frame and name else None
     peers = [pid for pid in case.ranks if str(case.role(pid).rank) == number and pid != key[0]]
+    rank = numeral(number or "")
+    if rank is not None and has(case.world.missing(), rank):
+        return Need(case.world.outside(((rank, rank),)), every=True, words=f"{words} with rank {rank}")
     if len(peers) != 1:
         return None
     return Need(((peers[0], peers[0]),), every=True, words=f"{words} with {case.role(peers[0]).name}")
@@ -119,17 +129,21 @@ def _outside(target: Target) -> str:
 def _mates(case: Case, key: ThreadKey) -> list[int]:
     """The ranks of the group that a collective is about, as far as they run here; all ranks where the group is not known."""
     numbers = case.group_of(key)
-    return [pid for pid in case.ranks if case.role(pid).rank in numbers] if numbers else case.ranks
+    known = bool(numbers) and all(case.role(pid).rank is not None for pid in case.ranks)
+    return [pid for pid in case.ranks if case.role(pid).rank in numbers] if known else case.ranks
 
 
-def _is_there(case: Case, key: ThreadKey, pid: int) -> bool:
-    """The rank is in a collective, and as far as is known in one of the same group.
+def _thread_there(case: Case, key: ThreadKey, pid: int) -> ThreadKey | None:
+    """The thread of a rank that is in a collective, as far as is known of the same group: rather in the same operation, rather
+    the main one.
 
     One that has come to the end of rpc serves the others; it is not known to be of their group.
     """
-    own, others = case.group_of(key), case.group_of((pid, pid))
-    elsewhere = own and others and own != others
-    return case.standing((pid, pid)).kind in (Wait.COLLECTIVE, Wait.REMOTE_END) and not elsewhere
+    threads = [(pid, pid), *(one for one in case.threads(pid) if one != (pid, pid))]
+    there = [one for one in threads if case.standing(one).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)]
+    there = [one for one in there if case.is_of_group(key, one) is not False]
+    words = case.standing(key).words
+    return next((one for one in there if case.standing(one).words == words), next(iter(there), None))
 
 
 def rendezvous(case: Case, key: ThreadKey) -> Need | None:
@@ -147,7 +161,10 @@ def rendezvous(case: Case, key: ThreadKey) -> Need | None:
         return Need(tuple(absent), every=True, words=f"init_process_group with {names}")
     if need := _numbered_twice(case, key):
         return need
-    size = max((case.role(pid).world_size or 0 for pid in ranks), default=0)
+    if away := case.world.elsewhere:
+        outside = case.world.outside(away)
+        return Need((*outside, *_on_their_way(case, key)), words=f"{several([end.who for end in outside])} to come")
+    size = case.world.size
     if len(ranks) < size:
         here = {case.role(pid).rank for pid in ranks}
         missing = several([f"rank {number}" for number in range(size) if number not in here])
@@ -201,15 +218,16 @@ def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:
     """Who may yet become a rank: those that were started like this one, and who started them, while it runs on."""
     parent = case.processes[key[0]].ppid
     stack = case.stacks.get(key)
-    alike = f"process {target_of(own_frames(stack)) if stack else None}"
+    alike = target_of(own_frames(stack)) if stack else None
     children = [pid for pid in case.children.get(parent, ()) if case.is_alive(pid)]
-    found = [(pid, pid) for pid in children if (role := case.role(pid)).name == alike or not role.target_known]
+    found = [(pid, pid) for pid in children if _may_become_rank(case, pid, alike)]
     starts = parent in case.processes and case.standing((parent, parent)).kind is Wait.RUNNING
     return [*found, *([(parent, parent)] if starts else [])]
 
 
-LOOPBACK = ("127.", "::1", "localhost")
-"""Values of MASTER_ADDR with which all ranks run on this machine."""
+def _may_become_rank(case: Case, pid: int, target: str | None) -> bool:
+    role = case.role(pid)
+    return not role.target_known or (target is not None and role.target == target)
 
 
 def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> Need | None:
@@ -237,6 +255,7 @@ def store_key(case: Case, key: ThreadKey) -> Need | None:
     dead = dead_relatives(case, key[0], certain=False)
     clients = {*case.ranks, *case.store_servers, case.processes[key[0]].ppid} - {key[0]}
     alive = tuple((pid, pid) for pid in sorted(clients) if case.is_alive(pid) and case.role(pid).kind not in HELPERS)
-    if not alive and not dead:
-        return Need((Outside("a client of the store on another machine"),), words="a key of the store")
-    return Need((*alive, *dead), words="a key of the store that another process sets")
+    outside = case.world.outside(case.world.elsewhere)
+    if not alive and not dead and not outside:
+        return Need((Outside("a client of the store on another machine", of_job=True),), words="a key of the store")
+    return Need((*alive, *dead, *outside), words="a key of the store that another process sets")

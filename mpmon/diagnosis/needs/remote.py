@@ -35,6 +35,8 @@ def remote_end(case: Case, key: ThreadKey) -> Need | None:
     absent = [pid for pid in _others(case, key) if case.standing((pid, pid)).kind is not Wait.REMOTE_END]
     if dead := dead_relatives(case, key[0], certain=True):
         return Need(tuple(dead), every=True, words="the end of rpc with one that ended")
+    if not absent and (outside := case.world.outside(case.world.elsewhere)):
+        return Need(outside, every=True, words=f"the end of rpc with {several([end.who for end in outside])}")
     if not absent:
         return None
     names = several([case.role(pid).name for pid in absent])

@@ -9,6 +9,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.libraries.native_waits import Sort
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.missing import why_no_thread
+from mpmon.diagnosis.needs.natives import mutex_owner, native_threads, waits_for
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 from mpmon.model import Frame, LockUse
@@ -31,11 +32,13 @@ def starves_others(case: Case, key: ThreadKey) -> bool:
 
 
 def _asks_for_gil(case: Case, key: ThreadKey) -> bool:
-    """In a lock of its own with a deadline of milliseconds: `take_gil` of CPython's ceval_gil.c."""
-    blocked = case.blocked.get(key)
-    if blocked is None or blocked.syscall != "futex" or blocked.wakes_at is None:
-        return False
-    return blocked.wakes_at - case.now < GIL_INTERVAL_S and case.motion(key) is not Motion.MOVING
+    """In a lock of its own with a deadline of milliseconds, `take_gil` of CPython's ceval_gil.c; or its frames of C say so, for
+    the kernel may have found it between two such waits.
+    """
+    blocked, fact = case.blocked.get(key), case.native_facts.get(key)
+    wakes_at = blocked.wakes_at if blocked is not None and blocked.syscall == "futex" else None
+    asks = wakes_at is not None and wakes_at - case.now < GIL_INTERVAL_S
+    return (asks or (fact is not None and fact.is_surely(Sort.GIL))) and case.motion(key) is not Motion.MOVING
 
 
 def gil_need(case: Case, owner: ThreadKey) -> Need:
@@ -169,19 +172,14 @@ def native_mutex(case: Case, key: ThreadKey) -> Need | None:
     """A pthread mutex by its owner word; any other private futex by the threads of the process."""
     if need := import_lock(case, key):
         return need
-    owner = next((item.owner_tid for item in case.waits_on(key) if item.owner_tid), None)
-    if owner is None and case.is_native(key) and case.natives_at_work(key[0]):
+    if need := native_threads(case, key):
+        return need
+    if need := mutex_owner(case, key):
+        return need
+    if case.is_native(key) and case.natives_at_work(key[0]):
         # A library's own threads do its work, and no Python frame shows it.
         return None
-    if owner is None:
-        return other_threads(case, key)
-    if case.past((key[0], owner)):
-        return Need(
-            ((key[0], owner),), every=True, exact=True, words="a native mutex", evidence=f"its owner is thread {owner}"
-        )
-    why = f"the native mutex is owned by thread {owner}, which is no thread of this process: taken before the fork"
-    reason = Absent.LOCKED_AT_FORK if case.is_forked(key[0]) else Absent.HOLDER_ENDED
-    return Need((Nobody(why, (key[0],), reason),), exact=True, words="a native mutex")
+    return other_threads(case, key)
 
 
 def other_threads(case: Case, key: ThreadKey) -> Need | None:
@@ -190,7 +188,7 @@ def other_threads(case: Case, key: ThreadKey) -> Need | None:
     working = case.working_threads(key[0])
     # That it is among them itself makes no difference where there are many, and lets all share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
-    if others:
+    if others and not (case.is_native(key) and all(waits_for(case, other, key) for other in others)):
         return Need(others, words=words)
     why = "no other Python thread of this process is left that could end the wait"
     exact = _is_left_alone(case, key)

@@ -15,6 +15,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.remarks import (
     address_space_near_limit,
+    clock_skew,
     cuda_device_order,
     descriptors_near_limit,
     gpu_held,
@@ -45,6 +46,7 @@ from mpmon.diagnosis.remarks import (
     queue_undrained,
     recording_behind,
     recording_cut,
+    recordings_apart,
     shm_deleted,
     shm_near_full,
     shm_orphans,
@@ -70,7 +72,9 @@ class Topic(Protocol):
 
 TOPICS: tuple[Topic, ...] = (
     recording_cut,
+    recordings_apart,
     recording_behind,
+    clock_skew,
     mount_silent,
     gpu_lost,
     ipc_rebuilt_twice,

@@ -1,4 +1,5 @@
-"""The rules: one file a cause, asked in the order of the table `RULES`; the first that claims a knot names its cause.
+"""The rules: one file a cause.  Of each recorded hang exactly one claims the knot, in whatever order they are asked
+(`tests/scores`): what two could claim is told apart in `parts`.  Should two claim one nobody has seen, the first in `RULES` does.
 
 The graph says *who* must move first; a rule only says *why*, in a sentence, with evidence a person can check by hand and
 advice that names the fix.  The docstring of a rule is its manual page (`mpmon explain CAUSE`).
@@ -33,6 +34,7 @@ from mpmon.diagnosis.rules import (
     queue_full,
     queue_join,
     rank_dead,
+    ranks_elsewhere,
     rendezvous,
     self_deadlock,
     sendrecv_unmatched,
@@ -76,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     collective_missing,
     collective_mismatch,
     rendezvous,
+    ranks_elsewhere,
     lock_orphaned,
     queue_full,
     gil_held,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from mpmon.diagnosis.collectives import Differs, Split, named_root, split
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.words import runs, several
 
@@ -92,20 +93,30 @@ def _other_root(knot: Knot, found: Split) -> Claim:
 
 
 def _other_group(knot: Knot, found: Split) -> Claim:
-    """Ranks at one line in groups of which some belong to the groups of others, but not the other way round."""
-    keys = [key for keys in found.groups.values() for key in keys]
-    said = [
-        f"{knot.case.role(key[0]).name} is in the group of ranks {runs(knot.case.group_of(key))}{knot.at(key)}"
-        for key in keys if knot.case.group_of(key)
-    ]  # fmt: skip
+    """Ranks at one line that expect each other in different groups."""
     names = several([knot.case.role(key[0]).name for key in found.others])
-    astray_names = several([knot.case.role(key[0]).name for key in found.odd])
+    astray = several([knot.case.role(key[0]).name for key in found.odd])
+    told = (
+        f"{astray} wait for each other{knot.at(found.odd[0])}, each with another group"
+        if set(found.odd) == set(found.others)
+        else f"{names} wait{'s' if len(found.others) == 1 else ''} for {astray}{knot.at(found.others[0])}, and {astray} came "
+        "there with another group"
+    )
     return Claim(
-        summary=f"ranks are in {_operation(found)} of different groups: {names} wait{'s' if len(found.others) == 1 else ''} "
-        f"for {astray_names}{knot.at(found.others[0])}, and {astray_names} came there with another group",
-        evidence=tuple(said),
+        summary=f"ranks are in {_operation(found)} of different groups: {told}",
+        evidence=tuple(
+            _in_group(knot, key) for keys in found.groups.values() for key in keys if knot.case.group_of(key)
+        ),
         advice=("Compare which process group each rank passes at that line.",),
         certainty=Certainty.LIKELY,
+    )
+
+
+def _in_group(knot: Knot, key: ThreadKey) -> str:
+    name = knot.case.group_name(key)
+    called = f', which torch calls "{name}",' if name else ""
+    return (
+        f"{knot.case.role(key[0]).name} is in the group of ranks {runs(knot.case.group_of(key))}{called}{knot.at(key)}"
     )
 
 
@@ -124,14 +135,18 @@ def _other_argument(knot: Knot, found: Split) -> Claim:
 
 
 def _two_threads(knot: Knot, found: Split) -> Claim:
-    """Each rank uses the group from two threads, and the turns differ."""
+    """Ranks use the group from two threads, and the turns differ."""
+    keys = {key for row in found.groups.values() for key in row}
     said = [
         f"{knot.case.role(key[0]).name}: thread {knot.case.thread_name(key)} in {knot.standing(key).words}{knot.at(key)}"
-        for key in sorted((*found.odd, *found.others))
+        for key in sorted(keys.union(found.others))
     ]
+    pids = dict.fromkeys(key[0] for key in found.odd)
+    names = several([knot.case.role(pid).name for pid in pids])
+    turns = "are in collectives with two threads each, and their turns differ"
+    turn = "is in collectives with two threads at once, which the others are not"
     return Claim(
-        summary=f"{several([knot.case.role(key[0]).name for key in found.odd])} are in collectives with two threads each, and "
-        f"their turns differ: {several(said)}",
+        summary=f"{names} {turns if len(pids) > 1 else turn}: {several(said)}",
         evidence=tuple(said),
         advice=("Give each thread a process group of its own (dist.new_group), or let one thread do all collectives.",),
         certainty=Certainty.LIKELY,

@@ -1,7 +1,8 @@
 """Some ranks never enter the collective that the others wait in.
 
 What it looks like: most ranks stand in the gradient reduction of a backward pass (or in another collective), the rest has
-left the loop and stands in the next barrier, or has ended.
+left the loop and stands in the next barrier, or has ended; or processes stand in a `multiprocessing.Barrier`, and the one
+that is missing waits for their end.
 Why: a branch on the rank, an uneven number of batches, an early exit or `continue` on one rank.
 What to do: give every rank the same number of batches (`drop_last`, `DistributedSampler`), use `model.join()`, and move
 collectives out of branches on the rank.
@@ -15,6 +16,7 @@ from mpmon.diagnosis.collectives import Differs, Split, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.responsibility import absent_party
 from mpmon.diagnosis.words import several
 
 CAUSE = "collective-missing"
@@ -23,9 +25,26 @@ NEEDS = frozenset({"stacks", "flight_records"})
 
 def claim(knot: Knot) -> Claim | None:
     """Some ranks reduce gradients, others are in a collective of their own; or some are in no collective any more."""
+    if absent := absent_party(knot):
+        return _never_came(knot, absent)
     found = split(knot)
     tell = _TELLS.get(found.how) if found else None
     return tell(knot, found) if tell and found else None
+
+
+def _never_came(knot: Knot, absent: list[ThreadKey]) -> Claim:
+    """Processes in a barrier of multiprocessing, and those who should come wait for the end of these."""
+    inside = [key for key in knot.closed.core if key not in absent]
+    does = several([f"{_names(knot, [key])} waits for {knot.waits_for(key)}{knot.at(key)}" for key in absent])
+    return Claim(
+        summary=f"{_names(knot, inside)} {'waits' if len(inside) == 1 else 'wait'} in a barrier{knot.at(inside[0])} for "
+        f"{_names(knot, absent)}, which {'does' if len(absent) == 1 else 'do'} not come: {does}",
+        evidence=knot.edge_evidence(),
+        advice=(
+            "Let every party come to the barrier as often as the others, or call Barrier.abort() where one leaves.",
+        ),
+        certainty=Certainty.LIKELY,
+    )
 
 
 def _names(knot: Knot, keys: Iterable[ThreadKey]) -> str:

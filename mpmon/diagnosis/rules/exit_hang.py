@@ -10,6 +10,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.parts import undrained
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -18,9 +19,9 @@ NEEDS = frozenset({"stacks"})
 
 
 def claim(knot: Knot) -> Claim | None:
-    """The goal is at interpreter exit and waits for its own threads."""
+    """The goal is at interpreter exit, or in what a library does after it, and waits for its own threads."""
     exiting = [key for key in knot.closed.path if knot.standing(key).kind is Wait.EXIT or _is_after_script(knot, key)]
-    if not exiting or knot.ending not in (
+    if not exiting or undrained(knot) or knot.ending not in (
         Ending.OPEN, Ending.CYCLE, Ending.NOBODY, Ending.LEAF, Ending.OUTSIDE,
     ):  # fmt: skip
         return None
@@ -29,13 +30,19 @@ def claim(knot: Knot) -> Claim | None:
     threads = [key for key in awaited if key[0] == exiting[-1][0]]
     if not threads:
         return _through_children(knot, exiting[-1])
-    names = several([knot.case.thread_name(key) for key in threads])
+    names = several([knot.case.thread_words(key) for key in threads])
     place = knot.case.place(threads[0])
+    fact = knot.case.native_facts.get(exiting[-1])
+    library = fact.library if fact and fact.leaves else ""
     return Claim(
-        summary=f"{knot.case.role(exiting[-1][0]).name} is done but cannot exit: thread {names} does not end"
-        f"{f', it stands at {place}' if place else ''}",
+        summary=f"{knot.case.role(exiting[-1][0]).name} is done but cannot exit: {names} does not end"
+        f"{f', it stands at {place}' if place else ''}{f'; {fact.called} waits for it' if fact and library else ''}",
         evidence=("MainThread is in threading._shutdown or an exit function; no frame of the script is left",),
-        advice=("End the thread before the end of the script, or start it with daemon=True.",),
+        advice=(
+            f"Close what {library} has open before the end of the script."
+            if library
+            else "End the thread before the end of the script, or start it with daemon=True.",
+        ),
         certainty=Certainty.LIKELY,
     )
 

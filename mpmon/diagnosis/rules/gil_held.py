@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.knot import Claim, Ending, Knot, stands_since
+from mpmon.diagnosis.knot import Claim, Knot, stands_since
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.threads import starves_others
+from mpmon.diagnosis.parts import keeps_gil
 from mpmon.diagnosis.words import age
 
 CAUSE = "gil-held"
@@ -22,7 +23,7 @@ def claim(knot: Knot) -> Claim | None:
     """The root is the owner of a GIL that others wait for: it computes in native code, or waits there for something that
     perhaps only those could bring.
     """
-    owner = knot.root if _is_waited_for(knot) else _waits_with_gil(knot)
+    owner = keeps_gil(knot) or _waits_with_gil(knot)
     if owner is None:
         return None
     return Claim(
@@ -35,17 +36,7 @@ def claim(knot: Knot) -> Claim | None:
             "Or release the GIL around it: Py_BEGIN_ALLOW_THREADS in C, py::gil_scoped_release, ctypes.CDLL, not PyDLL.",
         ),
         certainty=Certainty.LIKELY,
-        suspects=(knot.case.suspect(owner),),
     )
-
-
-def _is_waited_for(knot: Knot) -> bool:
-    """By a thread of its own process."""
-    root, path = knot.root, knot.closed.path
-    stack = knot.case.stacks.get(root) if root else None
-    if root is None or stack is None or not stack.owns_gil or knot.ending is not Ending.LEAF or len(path) < 2:
-        return False
-    return path[-2][0] == root[0]
 
 
 def _waits_with_gil(knot: Knot) -> ThreadKey | None:

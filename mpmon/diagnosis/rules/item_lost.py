@@ -13,6 +13,8 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.parts import kept_until_end
+from mpmon.diagnosis.responsibility import absent_party
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -42,6 +44,8 @@ def claim(knot: Knot) -> Claim | None:
 
 def _never_set(knot: Knot) -> Claim | None:
     """An event, condition or barrier between processes: everybody alive who has it waits as well."""
+    if absent_party(knot) or kept_until_end(knot):
+        return None
     waiting = knot.members_in(Wait.PROCESS_EVENT)
     others = [key for key in knot.closed.members if key not in waiting]
     if not waiting or not all(

@@ -12,7 +12,8 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
-from mpmon.diagnosis.responsibility import in_given_stream, waits_for_room
+from mpmon.diagnosis.parts import kept_until_end
+from mpmon.diagnosis.responsibility import exchanging, in_given_stream, waits_for_room
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
@@ -34,7 +35,7 @@ def claim(knot: Knot) -> Claim | None:
         return None
     if any(_in_line(knot, key, holder) for key in knot.roots for holder in knot.roots):
         return None
-    if crashed_mates(knot) or own_tasks(knot):
+    if crashed_mates(knot) or own_tasks(knot) or kept_until_end(knot):
         # Who answers whom is not all there is to it.
         return None
     has_lock = any(need.held for key in knot.roots if (need := knot.graph.node(key).need))
@@ -81,17 +82,16 @@ def _in_line(knot: Knot, waiter: ThreadKey, holder: ThreadKey) -> bool:
 
 def _through_manager(knot: Knot) -> Claim | None:
     """Clients of a manager whose objects each wait for what another client does."""
-    clients = client_calls(knot)
-    if len({key[0] for key in clients}) < 2 or set(clients.values()) <= {"put"} or set(clients.values()) <= {"get"}:
+    clients, calls = exchanging(knot), client_calls(knot)
+    if not clients:
         return None
     names = several([knot.case.role(key[0]).name for key in clients])
-    steps = [f"{knot.case.role(key[0]).name} in {call or 'a call'}(){knot.at(key)}" for key, call in clients.items()]
+    steps = [f"{knot.case.role(key[0]).name} in {calls[key] or 'a call'}(){knot.at(key)}" for key in clients]
     return Claim(
         summary=f"{names} wait for each other through a manager: {'; '.join(steps)}",
         evidence=knot.edge_evidence(),
         advice=("Take the manager's locks in the same order everywhere, or give each wait a timeout.",),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.suspect, clients)),
     )
 
 
@@ -124,6 +124,9 @@ def _kept_from_waiter(knot: Knot) -> tuple[ThreadKey, tuple[ThreadKey, ...]] | N
         need = knot.graph.node(waiter).need
         holder = need.targets[0] if need and need.held and len(need.targets) == 1 else None
         if not isinstance(holder, tuple) or holder[0] == waiter[0] or waiter not in knot.targets(holder):
+            continue
+        if waits_for_room(knot.case, holder):
+            # It has the lock of those who write: who reads is responsible, not who is at writing.
             continue
         if not _in_line(knot, waiter, holder):
             return holder, (waiter,)

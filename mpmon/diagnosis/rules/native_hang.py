@@ -10,26 +10,27 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.natives import NativeFact
+from mpmon.diagnosis.parts import is_at_exit
 
 CAUSE = "native-hang"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
-
-_FUTEX_PRIVATE = 0x80
-"""linux/futex.h. For the end of a thread glibc waits in a shared futex, because the kernel wakes it (pthread_join_common.c)."""
 
 
 def claim(knot: Knot) -> Claim | None:
     """The root waits in native code, and nobody is left who works in its process."""
     if knot.nobody is None or knot.nobody.reason is not Absent.NATIVE or knot.root is None:
         return None
+    if is_at_exit(knot):
+        return None
     joined, fact = _joined(knot), knot.native_fact()
     what = f"the end of the native thread {joined}" if joined else _awaited(fact)
     called = f" in {fact.called}" if fact and fact.called else ""
     pid = knot.root[0]
     return Claim(
-        summary=f"{knot.role()} has waited{called} for {what} for {knot.for_how_long()}{knot.at()}, "
+        summary=f"{knot.role()}{_called_by(knot, knot.root)} has waited{called} for {what} for {knot.for_how_long()}{knot.at()}, "
         "and nothing in its process works",
         evidence=(
             "it sleeps in a futex that is no lock of Python's, and all native threads of the process stand still",
@@ -46,14 +47,20 @@ def claim(knot: Knot) -> Claim | None:
     )
 
 
+def _called_by(knot: Knot, root: ThreadKey) -> str:
+    """For a native thread: in which call of its library somebody waits for it."""
+    caller = knot.caller(root)
+    fact = knot.case.native_facts.get(caller) if caller else None
+    if caller is None or fact is None or not fact.called:
+        return ""
+    return f", for which {knot.case.role(caller[0]).name} waits in {fact.called}{knot.at(caller)},"
+
+
 def _awaited(fact: NativeFact | None) -> str:
     return fact.wait.waits_for if fact and fact.wait and fact.certain else "something in native code"
 
 
 def _joined(knot: Knot) -> int | None:
-    """The thread whose end it waits for: pthread_join expects the thread's number in the futex."""
-    blocked = knot.blocked()
-    if blocked is None or len(blocked.args) < 3 or blocked.args[1] & _FUTEX_PRIVATE:
-        return None
-    joined = blocked.args[2]
-    return joined if knot.root and knot.case.past((knot.root[0], joined)) else None
+    """The thread whose end it waits for."""
+    found = knot.case.joined_thread(knot.root) if knot.root else None
+    return found[1] if found else None

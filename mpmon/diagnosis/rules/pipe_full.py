@@ -11,6 +11,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.parts import undrained
 from mpmon.diagnosis.waits import ENDS, READS, Wait
 
 CAUSE = "pipe-full"
@@ -19,6 +20,8 @@ NEEDS = frozenset({"blocked", "handles"})
 
 def claim(knot: Knot) -> Claim | None:
     """A writer is stuck, and who should read waits for the writer's end, or for something that hangs on it."""
+    if undrained(knot):
+        return None
     for writer in knot.closed.members:
         need = knot.graph.node(writer).need
         if need is None or not _writes(knot, writer):

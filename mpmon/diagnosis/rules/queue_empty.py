@@ -63,7 +63,6 @@ def _ring(knot: Knot, readers: list[ThreadKey]) -> Claim | None:
             "Compare how many items each of them takes with how many it gives.",
         ),
         certainty=Certainty.LIKELY,
-        suspects=tuple(knot.case.suspect(key) for key in readers if not owes or key[0] == owes.pid),
     )
 
 
@@ -104,7 +103,6 @@ def _awaited_by_writers(knot: Knot) -> Claim | None:
         evidence=(*evidence_of(knot.case, gone), *_put_words(knot, ended), *knot.edge_evidence()),
         advice=(*advice_on(knot.case, gone), "Put a sentinel (None) for each consumer before waiting for its end."),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.dead_suspect, gone)) or tuple(map(knot.case.suspect, readers)),
     )
 
 

@@ -85,5 +85,4 @@ def _all_put(knot: Knot, putting: list[ThreadKey]) -> Claim | None:
             "Or leave the queue of results without a bound.",
         ),
         certainty=Certainty.LIKELY,
-        suspects=tuple(map(knot.case.suspect, putting)),
     )

@@ -9,41 +9,29 @@ What to do: `get` everything first, then `join`; or `queue.cancel_join_thread()`
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.knot import Claim, Knot
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.parts import undrained
 
 CAUSE = "queue-join"
 NEEDS = frozenset({"stacks", "blocked", "handles"})
 
-_JOINS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT})
-
 
 def claim(knot: Knot) -> Claim | None:
     """Somebody joins a process whose feeder thread cannot write."""
-    for feeder in knot.members_in(Wait.PIPE_WRITE):
-        stack = knot.case.stacks.get(feeder)
-        if stack is None or not has(stack, "multiprocessing/queues.py", ("_feed",)):
-            continue
-        joiner = next((key for key in knot.closed.members if _joins(knot, key, feeder[0])), None)
-        if joiner is None or knot.could_be_served(feeder, joiner):
-            continue
-        names = knot.case.role(joiner[0]).name, knot.case.role(feeder[0]).name
-        need = knot.graph.node(feeder).need
-        return Claim(
-            summary=f"{names[0]} joins {names[1]}{knot.at(joiner)} before it has emptied the queue that "
-            f"{names[1]} still writes to",
-            evidence=(f"the feeder thread of {names[1]} is blocked: {need.evidence if need else 'its pipe is full'}",),
-            advice=(
-                "Call queue.get() for everything that was put before Process.join().",
-                "Or queue.cancel_join_thread() in the producer, if the items may be lost.",
-                "SimpleQueue has no feeder thread: there put() itself blocks, at a line that one can see.",
-            ),
-            certainty=Certainty.PROVED,
-        )
-    return None
-
-
-def _joins(knot: Knot, key: tuple[int, int], pid: int) -> bool:
-    need = knot.graph.node(key).need
-    return knot.standing(key).kind in _JOINS and key[0] != pid and need is not None and (pid, pid) in need.targets
+    found = undrained(knot)
+    if found is None:
+        return None
+    feeder, joiner = found
+    names = knot.case.role(joiner[0]).name, knot.case.role(feeder[0]).name
+    need = knot.graph.node(feeder).need
+    return Claim(
+        summary=f"{names[0]} waits{knot.at(joiner)} for the end of {names[1]} before it has emptied the queue that "
+        f"{names[1]} still writes to",
+        evidence=(f"the feeder thread of {names[1]} is blocked: {need.evidence if need else 'its pipe is full'}",),
+        advice=(
+            "Call queue.get() for everything that was put before Process.join().",
+            "Or queue.cancel_join_thread() in the producer, if the items may be lost.",
+            "SimpleQueue has no feeder thread: there put() itself blocks, at a line that one can see.",
+        ),
+        certainty=Certainty.PROVED,
+    )

@@ -23,6 +23,9 @@ NEEDS = frozenset({"stacks", "processes"})
 def claim(knot: Knot) -> Claim | None:
     """The chain ends in ranks that wait for others to come, or for a key of the store."""
     found = meeting(knot)
+    if found and found.how is Missed.OTHERS and knot.outside and knot.outside.of_job:
+        # Whether they were started, only the machines know on which they were to run.
+        return None
     return _TELLS[found.how](knot, found) if found else None
 
 

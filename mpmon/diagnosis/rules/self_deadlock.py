@@ -13,7 +13,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.parts import keeps_own_loop
+from mpmon.diagnosis.parts import keeps_own_loop, waiter_for_lock
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import Context, Wait
 
@@ -102,7 +102,7 @@ def claim(knot: Knot) -> Claim | None:
             certainty=Certainty.LIKELY,
         )
     own = knot.nobody.reason if knot.nobody else Absent.OWN_LOCK if alone else None
-    if own not in _OWN or (own is Absent.OWN_LOCK and kind not in _LOCKS):
+    if own not in _OWN or (own is Absent.OWN_LOCK and kind not in _LOCKS) or waiter_for_lock(knot):
         return None
     what, advice = _OWN[own]
     return Claim(
@@ -127,7 +127,6 @@ def _joins_own_tasks(knot: Knot) -> Claim | None:
             "Call task_done() before join(), or leave join() to those who put.",
             "An item that asks for a flush is a task too, until task_done() was called for it.",
         ),
-        suspects=(knot.case.suspect(key),),
     )
 
 

@@ -24,8 +24,8 @@ def claim(knot: Knot) -> Claim | None:
     spins = knot.motion() is Motion.SPINNING
     lags = [lag for key in others if (lag := knot.case.numbers.lag(key[0])) and knot.root in lag.targets]
     return Claim(
-        summary=f"{knot.role()} has been {knot.has_been()}, while {len(others)} other rank{'s' if len(others) > 1 else ''} "
-        f"wait for it in {words}",
+        summary=f"{knot.role()} has been {knot.has_been()}, while {len(others)} other "
+        f"{'ranks wait' if len(others) > 1 else 'rank waits'} for it in {words}",
         evidence=(
             *(lag.words for lag in lags), f"{knot.role()} is the only one outside of {words}",
             *([knot.burning()] if spins else ()), *knot.edge_evidence(),

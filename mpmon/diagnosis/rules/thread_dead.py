@@ -12,21 +12,19 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.needs.connections import unserved
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.responsibility import left_connection
 from mpmon.diagnosis.words import several
 
 CAUSE = "thread-dead"
 NEEDS = frozenset({"stacks"})
 
-_ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
-
 
 def claim(knot: Knot) -> Claim | None:
     """A wait between threads, with nobody left at the other end, or for an answer over a connection that nobody serves."""
-    if knot.ending in (Ending.OUTSIDE, Ending.OPEN):
-        return _left_connection(knot)
+    if found := left_connection(knot):
+        return _left(knot, *found)
     if knot.nobody is None or knot.nobody.reason is not Absent.THREAD_ENDED:
         return None
     if knot.context() is not None:
@@ -44,12 +42,7 @@ def claim(knot: Knot) -> Claim | None:
     )
 
 
-def _left_connection(knot: Knot) -> Claim | None:
-    """Each connection of a server has its thread, but one, over which a client waits for an answer."""
-    found = next(((key, row) for key in knot.members_in(*_ANSWERS) if (row := unserved(knot.case, key))), None)
-    if found is None:
-        return None
-    client, (server, others) = found
+def _left(knot: Knot, client: ThreadKey, server: ThreadKey, others: list[ThreadKey]) -> Claim:
     name = knot.case.role(client[0]).name
     rest = (
         f"{knot.case.thread_name(server)} waits for new ones, {several([knot.case.thread_name(key) for key in others])}"
@@ -66,5 +59,4 @@ def _left_connection(knot: Knot) -> Claim | None:
             "Close the connection in a finally, so that the client learns of it; give recv a timeout.",
         ),
         certainty=Certainty.LIKELY,
-        suspects=(knot.case.suspect(server),),
     )

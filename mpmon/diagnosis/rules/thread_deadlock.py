@@ -30,8 +30,8 @@ def claim(knot: Knot) -> Claim | None:
     waits_for_itself = knot.ending is Ending.CYCLE and len(set(knot.roots)) == 1
     if len(waiting) < 2 or len(pids) != 1 or waits_for_itself:
         return None
-    exact = knot.ending is Ending.CYCLE and all(knot.standing(key).kind is Wait.THREAD_LOCK for key in knot.roots)
-    in_cycle = list(knot.roots) if exact else []
+    in_cycle = list(knot.roots) if knot.ending is Ending.CYCLE and {key[0] for key in knot.roots} == pids else []
+    exact = bool(in_cycle) and all(knot.standing(key).kind is Wait.THREAD_LOCK for key in in_cycle)
     # Those in a lock hold something the others need; a thread that only joins or gets is a waiter.
     roots = in_cycle or [key for key in waiting if knot.standing(key).kind in _LOCKS] or waiting
     steps = _steps(knot, roots)
@@ -39,7 +39,7 @@ def claim(knot: Knot) -> Claim | None:
         summary=f"threads of {knot.case.role(roots[0][0]).name} wait for each other: {several(steps)}",
         evidence=_evidence(knot, roots) or tuple(steps),
         advice=("Take locks in the same order everywhere; hold none while joining or getting.",),
-        certainty=Certainty.PROVED if in_cycle else Certainty.LIKELY,
+        certainty=Certainty.PROVED if exact else Certainty.LIKELY,
         threads=tuple(map(knot.case.suspect, roots)),
     )
 

@@ -14,7 +14,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot, doing, stands_since
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.parts import Part, part
-from mpmon.diagnosis.responsibility import unfinished_tasks
+from mpmon.diagnosis.responsibility import is_client, unfinished_tasks
 from mpmon.diagnosis.words import age, several
 
 CAUSE = "worker-stuck"
@@ -24,7 +24,7 @@ NEEDS = frozenset({"stacks"})
 def claim(knot: Knot) -> Claim | None:
     """The root is a worker inside the code it was asked to run, or such code waits for those who asked for it."""
     if tasks := unfinished_tasks(knot):
-        return _waits_for_client(knot, tasks[0])
+        return _wait_for_clients(knot, tasks)
     if part(knot) is not Part.WORKER:
         return None
     spins = knot.motion() is Motion.SPINNING
@@ -43,16 +43,27 @@ def claim(knot: Knot) -> Claim | None:
     )
 
 
-def _waits_for_client(knot: Knot, task: ThreadKey) -> Claim:
-    name, lasts = knot.case.role(task[0]).name, age(knot.case.now - stands_since(knot.case, task))
-    clients = several([knot.case.role(pid).name for pid in dict.fromkeys(key[0] for key in knot.roots if key != task)])
+def _wait_for_clients(knot: Knot, tasks: list[ThreadKey]) -> Claim:
+    first = tasks[0]
+    lasts = age(knot.case.now - stands_since(knot.case, first))
+    asked = dict.fromkeys(key[0] for key in knot.closed.core if key not in tasks and is_client(knot, key))
+    clients, others = several([knot.case.role(pid).name for pid in asked]), several(_names(knot, tasks[1:]))
     return Claim(
-        summary=f"{name} has been {doing(knot.case, task, lasts)}, in a task of {clients}, and only {clients} could answer, "
-        "but waits for the end of the task",
+        summary=f"{knot.case.role(first[0]).name} has been {doing(knot.case, first, lasts)}, in a task of {clients}"
+        f"{f', and so {_have(tasks[1:])} {others}' if others else ''}: only {clients} could answer, but "
+        f"{'waits' if len(asked) == 1 else 'wait'} for the end of the task",
         evidence=knot.edge_evidence(),
         advice=("A task cannot ask whoever waits for it: hand in with the task what it needs.",),
         certainty=Certainty.LIKELY,
     )
+
+
+def _have(keys: list[ThreadKey]) -> str:
+    return "have" if len(keys) > 1 else "has"
+
+
+def _names(knot: Knot, keys: list[ThreadKey]) -> list[str]:
+    return [knot.case.role(pid).name for pid in dict.fromkeys(key[0] for key in keys)]
 
 
 def _moves(knot: Knot) -> str:

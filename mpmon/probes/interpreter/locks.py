@@ -14,7 +14,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
-from mpmon.probes.interpreter.groups import members
+from mpmon.probes.interpreter.groups import group_at_hand
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
 from mpmon.probes.interpreter.things import CALLERS, POSITION_AT
@@ -356,8 +356,9 @@ class _Inside:
 
     def _note_awaited(self, tid: int, frames: list[FrameInMemory]) -> None:
         if frames and not is_standard(frames[0].code.file) and frames[0].names & WAITS_FOR_WORK:
-            group = members(self._objects, frames[0])
-            self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="work", members=group))
+            group = group_at_hand(self._objects, frames[0])
+            row = Awaited(pid=self._tids.pid, tid=tid, kind="work")
+            self.awaited.append(msgspec.structs.replace(row, group=group.name, members=group.members) if group else row)
             return
         for frame in frames:
             name, file = frame.code.name, frame.code.file

@@ -90,7 +90,7 @@ def _symbols_of(proc: Proc, pid: int, area: Area) -> dict[bytes, int]:
                 info = os.fstat(descriptor)
                 # After an upgrade another file may stand at that path.
                 if area.is_of(info):
-                    return _symbols(program(descriptor, info))
+                    return _symbols(program(lambda: descriptor, info))
         except (OSError, BadElf):
             continue
     return {}

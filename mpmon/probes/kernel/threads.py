@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 
@@ -117,6 +117,17 @@ def _moment(proc: Proc, now: float) -> _Moment:
     return _Moment(proc, now)
 
 
+_FUTEX_PRIVATE = 0x80
+"""linux/futex.h. For the end of a thread glibc waits in a shared futex, because the kernel wakes it (pthread_join_common.c)."""
+
+
+def _with_joined(row: Blocked, tids: Container[int]) -> Blocked:
+    """With the thread of its process that it joins."""
+    _, operation, expected, *_ = (*row.args, 0, 0, 0)
+    joins = row.syscall == "futex" and not operation & _FUTEX_PRIVATE and expected in tids and expected != row.tid
+    return msgspec.structs.replace(row, joins=expected) if joins else row
+
+
 class _OneProcess:
     def __init__(self, proc: Proc, pid: int, moment: _Moment, *, with_memory: bool) -> None:
         self._proc = proc
@@ -131,7 +142,8 @@ class _OneProcess:
     def rows(self) -> ProcessRows:
         """All of them."""
         with self._memory(self._pid) as memory:
-            blocked = tuple(self._thread(tid, self._holdings, memory) for tid in self._proc.tids(self._pid))
+            tids = self._proc.tids(self._pid)
+            blocked = tuple(_with_joined(self._thread(tid, self._holdings, memory), tids) for tid in tids)
         locked = self._note_locked(self._holdings)
         self._holdings.note_mappings()
         return ProcessRows(

@@ -1,4 +1,4 @@
-"""Frames of C and C++ of threads that sleep, read from outside; nothing is stopped.
+"""Frames of C and C++ of threads, read from outside; nothing is stopped.
 
 Theory.  Of a thread that sleeps the kernel tells two registers, the stack pointer and the program counter
 (proc_pid_syscall(5)).  There is frame information because C++ needs it for its exceptions, and distributions build C with it,
@@ -11,13 +11,16 @@ before the return address that leads to this function: a direct call names whom 
 found and what proves it, and each stack why it ends.
 
 The counters of the scheduler are read before and after: if they are the same, the thread has not run and all frames are
-of one moment.  One that ran is read once more, and then refused.  Running threads are not read.
+of one moment.  One that ran is read once more, and then refused.
 
-Rooms: `standing` asks the kernel; `space` knows which file lies where in the process, `image` what is in a file, `cfi` and
-`dwarf` read frame information; `unwind` goes from a frame to its caller, `lost` finds one to which nothing leads, by what
-`calls` says of the code; `climb` goes all the way; `names` makes symbols readable; `look` does all of
-it for one process and makes the rows, with the values of `outcomes`; `effort` bounds it; `machines` holds what differs from
-one processor to the other.
+Of a thread that runs the kernel copies all registers and the lowest piece of the stack where it allows perf (`samples`), and the
+climb begins with those.  That is one moment of many: it shows what the thread does, but is no fact that lasts.
+
+Rooms: `standing` and `samples` ask the kernel; `space` knows which file lies where in the process, `image` what is in a file,
+`cfi` and `dwarf` read frame information; `unwind` goes from a frame to its caller, `lost` finds one to which nothing leads, by
+what `calls` says of the code; `climb` goes all the way; `names` makes symbols readable; `look` does all of it for one process
+and makes the rows, with the values of `outcomes`; `effort` bounds it; `machines` holds what differs from one processor to the
+other.
 
 On x86-64 all of it works.  On aarch64 there is frame information alone: the kernel does not tell the link register, so a
 function that sleeps without having saved it loses its caller, and the stack says so.  Elsewhere nothing is read.
@@ -27,6 +30,6 @@ each number is bounded before it is used; steps are counted, and what exceeds th
 lie on a server that does not answer, so a look is a call that may hang (`mpmon.probes.aside`).
 """
 
-from mpmon.probes.native.look import native_stacks
+from mpmon.probes.native.look import native_samples, native_stacks
 
-__all__ = ["native_stacks"]
+__all__ = ["native_samples", "native_stacks"]

@@ -8,8 +8,9 @@ from mpmon.probes.native.calls import Calls
 from mpmon.probes.native.dwarf import Registers, Unknown
 from mpmon.probes.native.effort import Effort, Spent
 from mpmon.probes.native.lost import Caller, Search
-from mpmon.probes.native.outcomes import BOUNDED, FRAME_INFORMATION, LOST, REGISTERS, START
-from mpmon.probes.native.space import Space, Stack
+from mpmon.probes.native.outcomes import BOUNDED, FRAME_INFORMATION, LOST, REGISTERS, SAMPLE, START
+from mpmon.probes.native.samples import Sample
+from mpmon.probes.native.space import CopiedStack, Space, Stack
 from mpmon.probes.native.standing import Standing
 from mpmon.probes.native.unwind import NoWay, Start, Unwind
 
@@ -53,13 +54,20 @@ class Climber:
         self._search = Search(space, self._unwind, self._calls, effort)
 
     def climb(self, where: Standing) -> Climb:
-        """From there up."""
-        self._effort.begin()
-        stack = Stack(self._space, where.stack_pointer)
+        """From there up, of a thread that sleeps."""
         registers: Registers = {
             self._machine.stack_pointer: where.stack_pointer, self._machine.program_counter: where.program_counter
         }  # fmt: skip
-        steps = [Step(where.program_counter, where.stack_pointer, REGISTERS, None, exact=True)]
+        return self._climb(registers, Stack(self._space, where.stack_pointer), REGISTERS)
+
+    def climb_sample(self, sample: Sample) -> Climb:
+        """From where a thread stood that runs."""
+        stack = CopiedStack(self._space, sample.registers[self._machine.stack_pointer], sample.stack)
+        return self._climb(sample.registers, stack, SAMPLE)
+
+    def _climb(self, registers: Registers, stack: Stack, how: str) -> Climb:
+        self._effort.begin()
+        steps = [self._step(registers, how, None, exact=True)]
         try:
             while len(steps) < MOST_FRAMES:
                 exact = steps[-1].exact

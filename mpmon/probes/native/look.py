@@ -8,16 +8,17 @@ from collections.abc import Iterable, Sequence
 from mpmon.model import NativeFrame, NativeStack
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.maps import areas
+from mpmon.probes.maps import layout
 from mpmon.probes.memory import Memory
 from mpmon.probes.native.climb import Climb, Climber, Step
 from mpmon.probes.native.effort import Effort
 from mpmon.probes.native.image import Library
-from mpmon.probes.native.machines import Machine, machine_of
+from mpmon.probes.native.machines import machine_of
 from mpmon.probes.native.names import names_of
-from mpmon.probes.native.outcomes import BOUNDED, MOVED, REFUSED
+from mpmon.probes.native.outcomes import BOUNDED, FRAME_POINTER, MOVED, REFUSED, RUNNING, SEARCH, START
+from mpmon.probes.native.samples import NEVER_IN_USER_CODE, OTHER_MACHINE, NotSampled, samples
 from mpmon.probes.native.space import Code, Space
-from mpmon.probes.native.standing import NotStanding, counters, standing
+from mpmon.probes.native.standing import Counters, NotStanding, standing
 
 MOST_THREADS = 256
 """Of one process."""
@@ -37,14 +38,28 @@ def native_stacks(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tupl
     if machine is None:
         why = "mpmon does not understand the code of this kind of processor"
         return tuple(NativeStack(pid=pid, tid=tid, taken_at=now, end=REFUSED, why=why) for tid in tids)
-    with Memory(proc, pid) as memory, Space(proc, pid, memory, areas(proc, pid), machine) as space:
-        return _Look(proc, pid, space, machine, now).rows(tids)
+    with Memory(proc, pid) as memory, Space(proc, pid, memory, layout(proc, pid), machine) as space:
+        return _Look(proc, pid, space, now).rows(tids)
+
+
+@may_hang
+def native_samples(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tuple[NativeStack, ...]:
+    """The same of threads that run, each in one moment; of one that does not run meanwhile there are no frames.
+
+    Raises:
+        OSError: the process is gone, or its memory may not be read.
+    """
+    machine = machine_of()
+    if machine is None or not machine.is_sampled:
+        return tuple(NativeStack(pid=pid, tid=tid, taken_at=now, end=RUNNING, why=OTHER_MACHINE) for tid in tids)
+    with Memory(proc, pid) as memory, Space(proc, pid, memory, layout(proc, pid), machine) as space:
+        return _Look(proc, pid, space, now).moments(tids)
 
 
 class _Look:
-    def __init__(self, proc: Proc, pid: int, space: Space, machine: Machine, now: float) -> None:
+    def __init__(self, proc: Proc, pid: int, space: Space, now: float) -> None:
         self._proc, self._pid, self._now = proc, pid, now
-        self._space, self._machine = space, machine
+        self._space = space
         self._climber = Climber(space, Effort())
 
     def rows(self, tids: Sequence[int]) -> tuple[NativeStack, ...]:
@@ -56,6 +71,23 @@ class _Look:
                 self._climb(tid) if number < MOST_THREADS else Climb((), BOUNDED, f"more than {MOST_THREADS} threads")
             )
             climbs.append((tid, climb, time.perf_counter() - began))
+        return self._rows(climbs)
+
+    def moments(self, tids: Sequence[int]) -> tuple[NativeStack, ...]:
+        """The samples of all threads at once, since waiting for them takes the longest."""
+        try:
+            found = samples(self._pid, tids)
+        except NotSampled as problem:
+            return self._rows([(tid, Climb((), RUNNING, problem.why), 0.0) for tid in tids])
+        climbs: list[tuple[int, Climb, float]] = []
+        for tid in tids:
+            began = time.perf_counter()
+            moments = [self._climber.climb_sample(sample) for sample in found.get(tid, ())]
+            climb = min(moments, key=_doubt) if moments else Climb((), RUNNING, NEVER_IN_USER_CODE)
+            climbs.append((tid, climb, time.perf_counter() - began))
+        return self._rows(climbs)
+
+    def _rows(self, climbs: Sequence[tuple[int, Climb, float]]) -> tuple[NativeStack, ...]:
         names = _Names(self._space, (step for _, climb, _ in climbs for step in climb.steps))
         return tuple(
             NativeStack(
@@ -68,14 +100,23 @@ class _Look:
     def _climb(self, tid: int) -> Climb:
         """Frames of one moment: the thread has not run from before the first word was read until after the last."""
         try:
-            for _ in range(ATTEMPTS):
-                before = counters(self._proc, self._pid, tid)
-                found = self._climber.climb(standing(self._proc, self._pid, tid))
-                if counters(self._proc, self._pid, tid) == before:
-                    return found
+            with Counters(self._proc, self._pid, tid) as counters:
+                for _ in range(ATTEMPTS):
+                    before = counters.now()
+                    found = self._climber.climb(standing(self._proc, self._pid, tid))
+                    if counters.now() == before:
+                        return found
         except NotStanding as problem:
             return Climb((), problem.end, problem.why)
         return Climb((), MOVED)
+
+
+def _doubt(climb: Climb) -> tuple[bool, int, int]:
+    """How little one of several moments tells: of those that are whole, the one with the fewest frames tells the most, for what
+    a loop calls in passing comes and goes.
+    """
+    searched = sum(step.how in (SEARCH, FRAME_POINTER) for step in climb.steps)
+    return climb.end != START, searched, len(climb.steps)
 
 
 class _Names:
@@ -90,9 +131,10 @@ class _Names:
             code, start = self._place(step)
             if code and code.library and start is not None:
                 wanted.setdefault(code.library, set()).add(start)
+        found: set[str] = set()
         for library, starts in wanted.items():
             library.find_names(starts)
-        found = {name for library in wanted for name in library.image.names.values() if name}
+            found.update(name for start in starts if (name := library.image.names.get(start)))
         self._short = names_of(found)
 
     def _place(self, step: Step) -> tuple[Code | None, int | None]:

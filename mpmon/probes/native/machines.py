@@ -23,16 +23,18 @@ class Machine(NamedTuple):
     """Whether frame information leads from a signal's handler to what it interrupted."""
     reads_code: bool
     """Whether calls and prologues are understood, so that a lost frame can be looked for."""
+    is_sampled: bool
+    """Whether the registers that perf copies are known (`samples`)."""
 
 
 X86_64 = Machine(
     name="x86_64", number=62, stack_pointer=7, program_counter=16, frame_pointer=6,
-    kept=frozenset({3, 6, 12, 13, 14, 15}), address_bits=64, follows_signals=True, reads_code=True,
+    kept=frozenset({3, 6, 12, 13, 14, 15}), address_bits=64, follows_signals=True, reads_code=True, is_sampled=True,
 )  # fmt: skip
 
 AARCH64 = Machine(
     name="aarch64", number=183, stack_pointer=31, program_counter=32, frame_pointer=29,
-    kept=frozenset(range(19, 30)), address_bits=48, follows_signals=False, reads_code=False,
+    kept=frozenset(range(19, 30)), address_bits=48, follows_signals=False, reads_code=False, is_sampled=False,
 )  # fmt: skip
 
 _KNOWN = {"x86_64": X86_64, "AMD64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}

@@ -23,6 +23,8 @@ PROLOGUE = "prologue"
 """A register was not known: how deep the frame below is was read from the code with which it begins."""
 FRAME_POINTER = "frame pointer"
 """The function below has no frame information, and its frame pointer led to the call."""
+SAMPLE = "sample"
+"""The innermost frame of a thread that ran: the kernel told where it stood in one moment."""
 SEARCH = "search"
 """The nearest word on the stack that is a return address of a call that may have led there."""
 

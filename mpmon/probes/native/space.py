@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import struct
-from bisect import bisect_right
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from mpmon.probes.door import FILE, Place, opened, opened_behind, seen_by, words
-from mpmon.probes.elf import BadElf, program
+from mpmon.probes.door import FILE, Found, Place, opened_behind, seen_by, words
+from mpmon.probes.elf import BadElf, Program, program
 from mpmon.probes.files import Proc
-from mpmon.probes.maps import Area
+from mpmon.probes.maps import Area, Layout
 from mpmon.probes.memory import Memory
 from mpmon.probes.native.dwarf import WORD
 from mpmon.probes.native.image import Library, Loaded, LoadedLibrary, image_of, known_image
@@ -43,13 +43,15 @@ class Code(NamedTuple):
 class Space:
     """One process, for the length of a `with` block; what is found out of it is kept so long."""
 
-    def __init__(self, proc: Proc, pid: int, memory: Memory, areas: list[Area], machine: Machine) -> None:
+    def __init__(self, proc: Proc, pid: int, memory: Memory, areas: Layout, machine: Machine) -> None:
         self._proc, self._pid = proc, pid
         self.memory = memory
         self.machine = machine
         self._areas = areas
-        self._starts = [area.start for area in areas]
-        self._codes: dict[int, Code] = {}
+        self._codes: dict[int, Code | None] = {}
+        """By page."""
+        self._codes_of: dict[int, Code] = {}
+        """By the start of the area."""
         self._libraries: dict[int, Library | str] = {}
         """By where the file is mapped."""
         self._open = ExitStack()
@@ -62,17 +64,24 @@ class Space:
 
     def area(self, address: int) -> Area | None:
         """The one in which an address lies."""
-        at = bisect_right(self._starts, address) - 1
-        return self._areas[at] if at >= 0 and address < self._areas[at].end else None
+        return self._areas.at(address)
 
     def code(self, address: int) -> Code | None:
         """What is executed there; `None` where nothing can be."""
+        page = address // PAGE
+        try:
+            return self._codes[page]
+        except KeyError:
+            found = self._codes[page] = self._code_at(address)
+            return found
+
+    def _code_at(self, address: int) -> Code | None:
         area = self.area(address)
         if area is None or "x" not in area.rights:
             return None
-        if area.start not in self._codes:
-            self._codes[area.start] = self._code(area)
-        return self._codes[area.start]
+        if area.start not in self._codes_of:
+            self._codes_of[area.start] = self._code(area)
+        return self._codes_of[area.start]
 
     def code_bytes(self, address: int, size: int) -> bytes:
         """Of code; out of the file where there is one, so that no page of it has to be fetched into the process."""
@@ -137,20 +146,15 @@ class Space:
         # maps shows the path in a container as the process sees it, and below a chroot as mpmon does.
         for place in (seen_by(self._proc, self._pid, path), Place(path)):
             try:
-                descriptor = self._open.enter_context(opened(place, FILE))
-                info = os.fstat(descriptor)
+                file = self._open.enter_context(Found(place, FILE))
             except OSError:
                 continue
             # Since it was mapped, another file may have come to stand at that path.
-            if area.is_of(info):
-                return self._known(descriptor, info)
+            if area.is_of(file.info):
+                return _known(program(file.descriptor, file.info))
         link = self._proc.path(self._pid, "map_files", f"{area.start:x}-{area.end:x}")
         descriptor = self._open.enter_context(opened_behind(link, FILE))
-        return self._known(descriptor, os.fstat(descriptor))
-
-    def _known(self, descriptor: int, info: os.stat_result) -> Library:
-        text = program(descriptor, info)
-        return Library(known_image(text), text)
+        return _known(program(lambda: descriptor, os.fstat(descriptor)))
 
     def _loaded(self, area: Area, problem: str) -> Library | str:
         """As it lies in memory, where frame information does too, but no names."""
@@ -162,14 +166,17 @@ class Space:
 
     def _loaded_at(self, area: Area) -> int:
         """Where the beginning of the file is mapped: the nearest before this area."""
-        at = bisect_right(self._starts, area.start) - 1
         while (
-            at > 0
-            and self._areas[at].offset
-            and ((self._areas[at - 1].device, self._areas[at - 1].inode) == (area.device, area.inode))
+            area.offset
+            and (before := self._areas.before(area))
+            and (before.device, before.inode) == (area.device, area.inode)
         ):
-            at -= 1
-        return self._areas[at].start
+            area = before
+        return area.start
+
+
+def _known(text: Program) -> Library:
+    return Library(known_image(text), text)
 
 
 class Stack:
@@ -180,19 +187,31 @@ class Stack:
         area = space.area(pointer)
         self.start = pointer & -8
         self.end = min(area.end, self.start + STACK_LIMIT) if area else self.start
-        self._pages: dict[int, bytes] = {}
+        self._pages: dict[int, Sequence[int]] = {}
+        """Words by page."""
 
     def word(self, address: int) -> int:
         """As `Space.word`; the stack may lie elsewhere from some frame on, as that of a signal's handler does."""
-        if not self.start <= address <= self.end - _WORD.size or address % _WORD.size:
+        words = self._pages.get(address // PAGE)
+        if words is None or address % _WORD.size:
+            words = self._page(address)
+        if words is None:
             return self._space.word(address)
-        page = address & -PAGE
+        # Where memory ends there are fewer, and IndexError is a LookupError.
+        return words[address % PAGE // _WORD.size]
+
+    def _page(self, address: int) -> Sequence[int] | None:
+        """The words of the page in which one lies; `None` beside the stack."""
+        if not self.start <= address <= self.end - _WORD.size or address % _WORD.size:
+            return None
+        page = address // PAGE
         if page not in self._pages:
-            self._pages[page] = self._space.memory.read_some(page, PAGE)
-        text, at = self._pages[page], address - page
-        if at + _WORD.size > len(text):
-            raise LookupError(address)
-        return _WORD.unpack_from(text, at)[0]
+            text = self._text(page * PAGE)
+            self._pages[page] = memoryview(text[: len(text) // _WORD.size * _WORD.size]).cast("Q")
+        return self._pages[page]
+
+    def _text(self, start: int) -> bytes:
+        return self._space.memory.read_some(start, PAGE)
 
     def word_or_zero(self, address: int) -> int:
         """0 where nothing can be read."""
@@ -200,3 +219,21 @@ class Stack:
             return self.word(address)
         except LookupError:
             return 0
+
+
+class CopiedStack(Stack):
+    """One of which the lowest piece was copied when the thread stood at that pointer; the rest is what it is now."""
+
+    def __init__(self, space: Space, pointer: int, copy: bytes) -> None:
+        super().__init__(space, pointer)
+        self._at, self._copy = pointer, copy
+
+    def _text(self, start: int) -> bytes:
+        begin, end = max(start, self._at), min(start + PAGE, self._at + len(self._copy))
+        if begin >= end:
+            return super()._text(start)
+        copied = self._copy[begin - self._at : end - self._at]
+        if len(copied) == PAGE:
+            return copied
+        now = super()._text(start).ljust(end - start, b"\0")
+        return now[: begin - start] + copied + now[end - start :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from mpmon.probes.files import Proc
@@ -44,15 +45,42 @@ def standing(proc: Proc, pid: int, tid: int) -> Standing:
     raise NotStanding(REFUSED, "its system call is told in another form")
 
 
-def counters(proc: Proc, pid: int, tid: int) -> bytes:
-    """What differs as soon as the thread has run, however shortly: `schedstat` of the kernel's sched-stats documentation.
-
-    Raises:
-        NotStanding: the kernel does not count, or the thread is gone.
+class Counters:
+    """What differs as soon as a thread has run, however shortly: `schedstat` of the kernel's sched-stats documentation; for the
+    length of a `with` block.
     """
-    try:
-        return proc.read(pid, "task", tid, "schedstat")
-    except ProcessLookupError:
-        raise NotStanding(REFUSED, "it has ended") from None
-    except OSError:
-        raise NotStanding(REFUSED, "it has ended, or this kernel does not count when threads run") from None
+
+    LIMIT = 256
+    """Bytes: three numbers."""
+
+    def __init__(self, proc: Proc, pid: int, tid: int) -> None:
+        """
+        Raises:
+            NotStanding: the kernel does not count, or the thread is gone.
+        """
+        try:
+            self._descriptor = os.open(proc.path(pid, "task", tid, "schedstat"), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            raise NotStanding(REFUSED, _UNCOUNTED) from None
+
+    def __enter__(self) -> Counters:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def now(self) -> bytes:
+        """What they are.
+
+        Raises:
+            NotStanding: as above.
+        """
+        try:
+            return os.pread(self._descriptor, self.LIMIT, 0)
+        except ProcessLookupError:
+            raise NotStanding(REFUSED, "it has ended") from None
+        except OSError:
+            raise NotStanding(REFUSED, _UNCOUNTED) from None
+
+
+_UNCOUNTED = "it has ended, or this kernel does not count when threads run"

@@ -59,10 +59,15 @@ class Unwind:
             raise Start
         try:
             cfa = self._cfa(rules, registers, stack)
-            found = {number: registers[number] for number in self._kept if number in registers}
+            found = {number: value for number, value in registers.items() if number in self._kept}
             found[self._pointer] = cfa
             for number, rule in rules.registers:
-                self._set(found, number, self._value(rule, cfa, registers, stack))
+                if rule.kind == "at":
+                    found[number] = stack.word((cfa + rule.offset) & WORD)
+                elif (value := self._value(rule, cfa, registers, stack)) is not None:
+                    found[number] = value
+                else:
+                    found.pop(number, None)
         except LookupError:
             raise NoWay("the stack cannot be read") from None
         except BadFrames as problem:
@@ -79,13 +84,6 @@ class Unwind:
         return found
 
     @staticmethod
-    def _set(found: dict[int, int], number: int, value: int | None) -> None:
-        if value is None:
-            found.pop(number, None)
-        else:
-            found[number] = value
-
-    @staticmethod
     def _cfa(rules: Rules, registers: Registers, stack: Stack) -> int:
         if rules.cfa.kind == "expression":
             return evaluated(rules.cfa.code, registers, stack.word)
@@ -93,8 +91,6 @@ class Unwind:
 
     @staticmethod
     def _value(rule: Rule, cfa: int, registers: Registers, stack: Stack) -> int | None:
-        if rule.kind == "at":
-            return stack.word((cfa + rule.offset) & WORD)
         if rule.kind == "is":
             return (cfa + rule.offset) & WORD
         if rule.kind == "register":

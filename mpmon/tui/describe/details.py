@@ -25,7 +25,7 @@ def details(scene: Scene, pid: int, width: int) -> list[Line]:
     """The process, then each section that has something to say."""
     process = scene.processes.get(pid)
     if process is None:
-        return [plain(f"process {pid} is gone", "warn")]
+        return [plain(f"process {scene.hosts.pid(pid)} is gone", "warn")]
     lines = _process(scene, process, width)
     for section in SECTIONS:
         if found := section.lines(scene, process, width):
@@ -60,16 +60,17 @@ def _process(scene: Scene, process: Process, width: int) -> list[Line]:
 def _identity(scene: Scene, process: Process) -> str:
     """Who it is."""
     view = scene.views.get(process.pid)
-    parts = [f"{scene.role(process.pid)}, pid {process.pid}, parent {process.ppid}, named {process.name}"]
+    pid, parent = scene.hosts.pid(process.pid), scene.hosts.number(process.ppid)
+    parts = [f"{scene.role(process.pid)}, pid {pid}, parent {parent}, named {process.name}"]
     if process.namespace_pid is not None:
-        parts.append(f"pid {process.namespace_pid} in its namespace")
+        parts.append(f"pid {scene.hosts.number(process.namespace_pid)} in its namespace")
     if view and view.rank is not None:
         parts.append(f"rank {view.rank}" + (f" of {view.world_size}" if view.world_size else ""))
         parts += [f"local rank {view.local_rank}"] if view.local_rank is not None else []
     if process.uid is not None:
         parts.append(f"user {process.user or process.uid}")
     if process.tracer_pid:
-        parts.append(f"traced by {process.tracer_pid}")
+        parts.append(f"traced by {scene.hosts.number(process.tracer_pid)}")
     return ", ".join(parts)
 
 

@@ -185,17 +185,17 @@ def _one_in_full(scene: Scene, finding: Finding, number: int, width: int) -> lis
     drawn = drawn_pids(scene, finding)
     for suspect in finding.suspects:
         if suspect.pid not in drawn:
-            lines += wrap(_suspect_words(suspect), width, first="   blocked by: ", then="     ", style="bad")
+            lines += wrap(_suspect_words(scene, suspect), width, first="   blocked by: ", then="     ", style="bad")
     lines += _listed("also wait" if drawn else "wait", _waiting(scene, finding, drawn), width)
     lines += _listed("before", throughput_before(scene, FLOWS) if finding is scene.finding else [], width)
     lines += _listed("evidence", finding.evidence, width)
     return lines + _listed("what to do", finding.advice, width)
 
 
-def _suspect_words(suspect: Suspect) -> str:
+def _suspect_words(scene: Scene, suspect: Suspect) -> str:
     gone = f" (dead: {suspect.end or 'ended'})" if suspect.dead else ""
     place = f", {suspect.frame}" if suspect.frame else ""
-    return f"{suspect.role} ({suspect.pid}){gone}, {suspect.thread}{place}"
+    return f"{suspect.role} ({scene.hosts.pid(suspect.pid)}){gone}, {suspect.thread}{place}"
 
 
 def _waiting(scene: Scene, finding: Finding, drawn: AbstractSet[int]) -> list[str]:

@@ -49,7 +49,10 @@ def _age(scene: Scene) -> str:
 
 def job_size(scene: Scene) -> str:
     """How many ranks run here, of how many, and how many processes."""
-    processes = fmt.plural(len(scene.snapshot.processes), "process", "processes")
+    own = sum(1 for row in scene.snapshot.processes if row.host) if scene.hosts else len(scene.snapshot.processes)
+    processes = fmt.plural(own, "process", "processes")
+    if scene.hosts:
+        processes = f"{processes} on {fmt.plural(len(scene.snapshot.nodes), 'host')}"
     ranks = {v.rank for v in scene.diagnosis.processes if v.rank is not None}
     if not ranks:
         return processes

@@ -44,7 +44,7 @@ def names_of(scene: Scene, pids: Iterable[int]) -> str:
     if len(members) == 1 and members[0] not in scene.views:
         return scene.who(members[0])
     said = "; ".join(_parts(scene, members))
-    return f"{said} ({', '.join(map(str, members))})" if len(members) <= PIDS else said
+    return f"{said} ({', '.join(map(scene.hosts.pid, members))})" if len(members) <= PIDS else said
 
 
 def short_names(scene: Scene, pids: Iterable[int]) -> str:

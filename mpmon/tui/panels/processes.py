@@ -70,6 +70,7 @@ class ProcessesPanel(Table[Row]):
             self.size.width,
             wanted,
             gpus=bool(scene.snapshot.gpus),
+            hosts=bool(scene.hosts),
             history=self.app.size.width >= VAST,
             ranges=any(row.members or row.gpu_sm_least != row.gpu_sm for row in rows),
         )

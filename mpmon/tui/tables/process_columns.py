@@ -37,6 +37,8 @@ class Column:
     largest_first: bool = True
     gpu: bool = False
     """Only where there are GPUs."""
+    host: bool = False
+    """Only where there are several machines."""
     for_range: int = 0
     """Cells instead of `width` where a line may stand for several processes and show a range."""
 
@@ -61,8 +63,14 @@ def _trouble(row: Row) -> float:
 
 
 COLUMNS: tuple[Column, ...] = (
+    Column("host", 10, lambda r: r.host, lambda r: natural(r.host), 10, right=False, largest_first=False, host=True),
     Column(
-        "pid", 7, lambda r: f"×{len(r.members)}" if r.members else str(r.pid), lambda r: r.pid, 9, largest_first=False
+        "pid",
+        7,
+        lambda r: f"×{len(r.members)}" if r.members else str(r.number),
+        lambda r: r.pid,
+        9,
+        largest_first=False,
     ),
     Column("state", 8, lambda r: r.mood or fmt.UNKNOWN, _trouble, 8, right=False, largest_first=False),
     Column("gpu", GPU_WIDTH, lambda r: r.gpu or fmt.UNKNOWN, lambda r: r.gpu, 5, gpu=True, largest_first=False),
@@ -90,9 +98,14 @@ class Sort:
     largest_first: bool
 
 
-def sorts(*, gpus: bool) -> tuple[Sort, ...]:
+def _shown(column: Column, *, gpus: bool, hosts: bool) -> bool:
+    """Whether there is anything in it."""
+    return (gpus or not column.gpu) and (hosts or not column.host)
+
+
+def sorts(*, gpus: bool, hosts: bool = False) -> tuple[Sort, ...]:
     """The orders there are: by role, which is always shown, and by each column."""
-    by_column = (Sort(c.title, c.sort, c.largest_first) for c in COLUMNS if gpus or not c.gpu)
+    by_column = (Sort(c.title, c.sort, c.largest_first) for c in COLUMNS if _shown(c, gpus=gpus, hosts=hosts))
     return (Sort(ROLE, lambda r: natural(r.role), largest_first=False), *by_column)
 
 
@@ -124,17 +137,20 @@ class Plan(NamedTuple):
     does: int
 
 
-def plan(width: int, role: int, *, gpus: bool, history: bool = False, ranges: bool = False) -> Plan:
+def plan(
+    width: int, role: int, *, gpus: bool, hosts: bool = False, history: bool = False, ranges: bool = False
+) -> Plan:
     """Leaves out the least important columns until role and action have room: some for their ease, others for the least.
 
     Args:
         width: Cells of the panel.
         role: Cells the longest role wants, with its branches.
         gpus: Whether there are GPUs to show.
+        hosts: Whether there are several machines.
         history: Whether to show what CPU each used lately, if the action keeps as much room as it may need.
         ranges: Whether a line may stand for several processes.
     """
-    columns = [_as_range(c) if ranges else c for c in COLUMNS if gpus or not c.gpu]
+    columns = [_as_range(c) if ranges else c for c in COLUMNS if _shown(c, gpus=gpus, hosts=hosts)]
     while True:
         room = width - MARK - sum(c.width + 1 for c in columns) - 1
         first = min(columns, key=lambda c: c.priority, default=None)

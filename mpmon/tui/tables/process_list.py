@@ -102,11 +102,11 @@ def hides(rows: Sequence[Row]) -> bool:
 
 
 def _orders(scene: Scene) -> tuple[Sort, ...]:
-    return sorts(gpus=bool(scene.snapshot.gpus))
+    return sorts(gpus=bool(scene.snapshot.gpus), hosts=bool(scene.snapshot.nodes))
 
 
 def _searched(scene: Scene, pid: int) -> str:
     """The text a filter looks in."""
     view, process = scene.views[pid], scene.processes.get(pid)
     command = " ".join(process.cmdline or ()) if process else ""
-    return f"{view.role} {pid} {view.mood} {view.does} {command}".casefold()
+    return f"{view.role} {scene.hosts.pid(pid)} {view.mood} {view.does} {command}".casefold()

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mpmon.diagnosis.memory import others
+from mpmon.model import PIDS_OF_A_HOST
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.naming import short_names
 
@@ -58,6 +59,10 @@ class Row(NamedTuple):
     """Of several devices the lowest percent."""
     history: str = ""
     """CPU it used lately, where there is room for it."""
+    number: int = 0
+    """The pid it has on its machine."""
+    host: str = ""
+    """That machine, of a job on several; of several processes the number of machines where they are not of one."""
 
 
 class _Facts(NamedTuple):
@@ -85,6 +90,8 @@ class _Facts(NamedTuple):
             cpu=None if view.cpu_percent is None else round(view.cpu_percent),
             rss=None if process is None else process.rss_bytes >> 20 << 20,
             still_s=self.still_s,
+            number=view.pid % PIDS_OF_A_HOST if process and process.host else view.pid,
+            host=process.host if process else "",
         )
 
 
@@ -180,6 +187,7 @@ def _together(pids: tuple[int, ...], members: Iterable[Row], name: str) -> Row:
     rows = list(members)
     moods, does = Counter(row.mood for row in rows), {row.does for row in rows}
     counted = ", ".join(f"{count} {mood or 'unknown'}" for mood, count in moods.most_common())
+    hosts = {row.host for row in rows}
     cpu_least, cpu = _range([row.cpu for row in rows])
     return rows[0]._replace(
         role=name,
@@ -189,6 +197,7 @@ def _together(pids: tuple[int, ...], members: Iterable[Row], name: str) -> Row:
         cpu=cpu,
         cpu_least=cpu_least,
         rss=fmt.total(row.rss for row in rows),
+        host=rows[0].host if len(hosts) == 1 else f"{len(hosts)} hosts",
     )
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from mpmon.model import NativeStack
 from mpmon.probes.files import Proc
-from mpmon.probes.maps import areas
+from mpmon.probes.maps import layout
 from mpmon.probes.memory import Memory
 from mpmon.probes.native import native_stacks
 from mpmon.probes.native.climb import Climb, Climber
@@ -77,7 +77,7 @@ def functions(row: NativeStack, library: str = "") -> list[str]:
 def climbs(pid: int) -> dict[int, Climb]:
     """The frames of all threads as they are found, before they get names, once all threads sleep."""
     proc = Proc()
-    with Memory(proc, pid) as memory, Space(proc, pid, memory, areas(proc, pid), X86_64) as space:
+    with Memory(proc, pid) as memory, Space(proc, pid, memory, layout(proc, pid), X86_64) as space:
         climber = Climber(space, Effort())
         for _ in range(3000):
             try:

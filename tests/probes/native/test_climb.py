@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mpmon.model import NativeStack
-from mpmon.probes import door
+from mpmon.probes import door, maps
 from mpmon.probes.files import Proc
 from mpmon.probes.native import look, native_stacks, space, standing
 from mpmon.probes.native.image import known_image
@@ -200,7 +200,7 @@ def test_a_program_that_cannot_be_had_is_read_from_memory(
 def test_a_file_that_was_overwritten_is_read_anew(copied: Path) -> None:
     def image() -> object:
         with door.opened(door.Place(str(copied)), door.FILE) as descriptor:
-            return known_image(space.program(descriptor, os.fstat(descriptor)))
+            return known_image(space.program(lambda: descriptor, os.fstat(descriptor)))
 
     first, before = image(), copied.stat()
     assert image() is first
@@ -227,7 +227,7 @@ def test_a_thread_that_ran_meanwhile_is_read_again_and_then_refused(monkeypatch:
     numbers = iter(range(100))
     with python(SLEEPS) as pid:
         looks.look(pid)
-        monkeypatch.setattr(look, "counters", lambda *_: next(numbers))
+        monkeypatch.setattr(look.Counters, "now", lambda _: next(numbers))
         (row,) = native_stacks(Proc(), pid, [pid], 1.0)
     assert (row.end, row.frames) == (MOVED, ())
     numbers = iter([1, 2, 3, 3])
@@ -295,3 +295,31 @@ def test_a_stack_that_is_too_deep_keeps_its_inner_frames() -> None:
         rows = looks.look(pid, threads=2)
     deep = next(row for row in rows if row.tid != pid)
     assert (deep.end, len(deep.frames)) == (BOUNDED, 400)
+
+
+# What is not done again
+
+
+def test_of_files_that_are_known_nothing_is_opened_or_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with python(SLEEPS) as pid:
+        first = looks.look(pid)
+        monkeypatch.setattr(door, "open_found", lambda *_: pytest.fail("a file was opened"))
+        again = native_stacks(Proc(), pid, [row.tid for row in first], 1.0)
+    assert [row.frames for row in again] == [row.frames for row in first]
+    assert again[0].frames[-1].function
+
+
+def test_of_the_mappings_of_a_process_those_are_taken_apart_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    real = maps.Area.__init__
+
+    def noting(self: maps.Area, line: str) -> None:
+        taken.append(line)
+        real(self, line)
+
+    with python(SLEEPS) as pid:
+        looks.look(pid)
+        monkeypatch.setattr(maps.Area, "__init__", noting)
+        assert native_stacks(Proc(), pid, [pid], 1.0)[0].end == "start"
+        lines = Proc().text(pid, "maps").splitlines()
+    assert 0 < len(taken) == len(set(taken)) < len(lines)

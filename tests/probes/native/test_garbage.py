@@ -17,7 +17,7 @@ from mpmon.codec import encode
 from mpmon.probes import elf
 from mpmon.probes.elf import BadElf
 from mpmon.probes.files import Proc
-from mpmon.probes.maps import Area, areas
+from mpmon.probes.maps import Area, Layout, areas
 from mpmon.probes.native import effort, image, look
 from mpmon.probes.native.climb import Climb, Climber
 from mpmon.probes.native.effort import Effort
@@ -193,9 +193,9 @@ def file(content: bytes, sections: Sequence[tuple[int, int, int, int]], names: i
 
 
 def climb(
-    memory: object, everything: list[Area], where: Standing, machine: object = X86_64, work: Effort | None = None
+    memory: object, everything: list[str], where: Standing, machine: object = X86_64, work: Effort | None = None
 ) -> Climb:
-    with Space(Proc(), os.getpid(), memory, everything, machine) as space:  # type: ignore[arg-type]
+    with Space(Proc(), os.getpid(), memory, Layout(everything), machine) as space:  # type: ignore[arg-type]
         return Climber(space, work or Effort()).climb(where)
 
 
@@ -210,15 +210,19 @@ def check(found: Climb) -> None:
 @settings(max_examples=40)
 @given(seeds, st.sampled_from([0.0, 0.2]), words, words)
 def test_a_stack_of_garbage_above_a_real_library(seed: int, fails: float, pointer: int, counter: int) -> None:
-    real = [area for area in areas(Proc(), os.getpid()) if area.path == libc().path]
     base = libc().start - libc().offset
-    everything = sorted([*real, Area(maps_line(STACK, STACK_END).strip())], key=lambda area: area.start)
+    everything = sorted([*lines_of_libc(), maps_line(STACK, STACK_END).strip()], key=lambda line: Area(line).start)
     memory = GarbageMemory(
         seed, [(STACK, STACK_END)], words=[base + at for at in returns()] * 4, fails=fails, most_reads=200_000
     )
     inside = Standing(STACK + pointer % (STACK_END - STACK), base + functions()[counter % len(functions())])
     for where in (inside, Standing(pointer, counter), Standing(STACK + 8, base + counter % 0x200000)):
         check(climb(memory, everything, where, work=Effort(most=3000)))
+
+
+def lines_of_libc() -> list[str]:
+    lines = Proc().text(os.getpid(), "maps", limit=1 << 24).splitlines()
+    return [line for line in lines if line.endswith(" " + libc().path)]
 
 
 def libc() -> Area:
@@ -233,10 +237,7 @@ def test_code_of_garbage(seed: int, fails: float, pointer: int, counter: int) ->
         int.from_bytes(b"\xe8\x00\x01\x00\x00\xff\xd0\x90", "little"),
         int.from_bytes(b"\xff\xd0\xff\x15\0\0\0\0", "little"),
     ]
-    everything = [
-        Area(maps_line(CODE, CODE_END, rights="r-xp").strip()),
-        Area(maps_line(STACK, STACK_END).strip()),
-    ]
+    everything = [maps_line(CODE, CODE_END, rights="r-xp").strip(), maps_line(STACK, STACK_END).strip()]
     memory = GarbageMemory(
         seed,
         [(STACK, STACK_END), (CODE, CODE_END)],
@@ -252,7 +253,7 @@ def test_code_of_garbage(seed: int, fails: float, pointer: int, counter: int) ->
 
 def test_work_ends_when_as_much_was_done_as_is_allowed() -> None:
     """A stack of addresses that might be anything: each word is tried, none proves anything."""
-    everything = [Area(maps_line(CODE, CODE_END, rights="r-xp").strip()), Area(maps_line(STACK, STACK_END).strip())]
+    everything = [maps_line(CODE, CODE_END, rights="r-xp").strip(), maps_line(STACK, STACK_END).strip()]
     returns = [CODE + 8 * number for number in range(1, 4000)]
     memory = GarbageMemory(
         1, [(STACK, STACK_END), (CODE, CODE_END)], words=returns, most_reads=1 << 30, most_bytes=1 << 40
@@ -285,7 +286,6 @@ def test_a_process_without_any_memory(pointer: int, counter: int) -> None:
 
 @only_x86_64
 def test_a_library_for_another_kind_of_processor_is_not_believed() -> None:
-    everything = [area for area in areas(Proc(), os.getpid()) if area.path == libc().path]
-    found = climb(GarbageMemory(1, []), everything, Standing(STACK, libc().start + 64), AARCH64)
+    found = climb(GarbageMemory(1, []), lines_of_libc(), Standing(STACK, libc().start + 64), AARCH64)
     assert (found.end, len(found.steps)) == (LOST, 1)
     assert "another kind of processor" in (found.why or "")

@@ -1,0 +1,54 @@
+"""`mpmon --slurm JOB`, `--nodes NAMES`, `--pods SELECTOR`: one job on many nodes, shown like one on this machine."""
+
+from __future__ import annotations
+
+from mpmon.commands import live, show
+from mpmon.errors import UsageError, tell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from mpmon.nodes.transports import Transport
+
+
+def watch(given: Namespace) -> int:
+    """Watch the job as the options say; the exit status.
+
+    Raises:
+        MpmonError: the nodes cannot be found, or none of them can be looked at.
+    """
+    from mpmon.nodes.front import NodesWatch
+    from mpmon.nodes.wire import Watch
+    from mpmon.reel import Reel
+
+    sink = show.sink(given)
+    wish = Watch(interval=given.interval, stacks=given.stacks, seconds=given.seconds, eager=sink == "report")
+    found = transport(given)
+    with live.recording(given) as recorder:
+        watched = NodesWatch(
+            found, wish, recorder=recorder, reel=Reel() if sink == "screen" else None,
+            tell=None if sink == "screen" else tell,
+        )  # fmt: skip
+        return show.show(given, watched, sink)
+
+
+def transport(given: Namespace) -> Transport:
+    """The way to the nodes that was named.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if given.pods is None and (given.namespace or given.container):
+        raise UsageError("--namespace and --container are of --pods.", "For example: --pods job-name=train -n lab")
+    if given.slurm is not None:
+        from mpmon.nodes.transports.slurm import Slurm
+
+        return Slurm(given.slurm, given.agent)
+    if given.nodes is not None:
+        from mpmon.nodes.transports.ssh import Ssh
+
+        return Ssh(given.nodes, given.agent)
+    from mpmon.nodes.transports.pods import Pods
+
+    return Pods(given.pods or "", namespace=given.namespace, container=given.container, program=given.agent)

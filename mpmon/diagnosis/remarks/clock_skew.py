@@ -1,0 +1,31 @@
+"""The clocks of the machines of a job differ.
+
+What it looks like: a machine's clock is ahead of most others, or behind them, by more than a second. mpmon puts that right
+in all it says; the logs of the job it cannot put right.
+Why: no service sets the clocks (chrony, systemd-timesyncd), or it does not reach its server.
+What to do: start that service. Until then, do not compare moments in the logs of different machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.words import age, several
+
+TOPIC = "clock-skew"
+
+SKEW_S = 1.0
+"""Clocks that differ by less mislead nobody."""
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One of all machines."""
+    wrong = [row for row in case.snapshot.nodes if abs(row.offset_s) > SKEW_S]
+    if wrong:
+        said = [f"{row.host} by {age(abs(row.offset_s))} {'ahead' if row.offset_s > 0 else 'behind'}" for row in wrong]
+        yield Remark(
+            topic=TOPIC, summary=f"clocks of machines are wrong: {several(said)}",
+            advice=("Logs of the job mislead by as much: see whether chronyd or systemd-timesyncd runs there.",),
+        )  # fmt: skip

@@ -1,0 +1,32 @@
+"""The recordings of the machines of a job were not made at the same time.
+
+What it looks like: recordings that are replayed together, some of which had ended before others began. They are laid beside
+each other, as if all had ended in the same moment.
+Why: somebody went from machine to machine.
+What to do: as long as the job hung all the while, nothing. If it may have gone on in between, record again, on all machines
+at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.words import age, several
+
+TOPIC = "recordings-apart"
+
+LATER_S = 5.0
+"""Less is nothing to a hang."""
+
+
+def remarks(case: Case) -> Iterator[Remark]:
+    """One of all machines."""
+    older = [row for row in case.snapshot.nodes if row.later_s > LATER_S]
+    if older:
+        said = [f"that of {row.host} {age(row.later_s)} before the last one" for row in older]
+        yield Remark(
+            topic=TOPIC, summary=f"the recordings were not made at the same time: {several(said)}",
+            advice=("If the job may have gone on in between, record again on all machines at once.",),
+        )  # fmt: skip

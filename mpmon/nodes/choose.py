@@ -1,0 +1,75 @@
+"""Whose facts the front end asks for, given what all machines say of theirs, and who stands for the rest.
+
+A hang is explained by those who differ.  So all machines of a class that only few are in are asked, and of each other class
+one, which stands for all of it: together they answer for the whole job.  Where all ranks are in one class, as when a link or
+a device fails, classes tell nothing; then whoever differs most in some figure is asked too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+from mpmon.model import Elsewhere
+from mpmon.nodes.digest import Class, Digest
+from mpmon.spans import Spans, both, count, spans, union, without
+
+FEW = 4
+"""Machines of a class that are all asked."""
+
+MOST = 24
+"""Machines that are asked. Where more differ, none of them is the one that does."""
+
+ODD = 2
+"""Machines that are asked for their figures."""
+
+FAR = 5.0
+"""So much farther than most a figure must be from the middle of all."""
+
+
+def choose(whole: Digest, figures: Mapping[str, Mapping[int, float]] | None = None) -> Spans:
+    """The machines to ask, by their numbers. `figures` are of machines, by what was measured: CPU time, watts, bytes sent."""
+    chosen: Spans = ()
+    if len({row.kind for row in whole if row.kind.role == "rank"}) < 2:
+        chosen = spans(_odd(figures or {}))
+    for row in sorted(whole, key=_urgency):
+        if count(row.nodes) <= FEW:
+            wanted = row.nodes
+        elif both(row.nodes, chosen):
+            continue
+        else:
+            wanted = spans((row.first[1],))
+        if count(union(chosen, wanted)) <= MOST:
+            chosen = union(chosen, wanted)
+    return chosen
+
+
+def elsewhere(whole: Digest, here: Spans) -> tuple[Elsewhere, ...]:
+    """What is known of the ranks that are not at hand, given those that are."""
+    rows = ((row, without(row.ranks, here)) for row in whole if row.kind.role == "rank")
+    return tuple(_row(row, left, here) for row, left in rows if left)
+
+
+def _row(row: Class, left: Spans, here: Spans) -> Elsewhere:
+    alike = both(row.ranks, here)
+    return Elsewhere(
+        ranks=left, does=row.kind.does or "which get on", operation=row.kind.operation or None, members=row.kind.group,
+        since=row.newest, like=alike[0][0] if alike and row.kind.does else None,
+    )  # fmt: skip
+
+
+def _urgency(row: Class) -> tuple[int, bool, int, tuple[int, int]]:
+    """Small classes first, of ranks before others; those that get on say nothing."""
+    return count(row.nodes) if row.kind.does else 1 << 62, row.kind.role != "rank", count(row.ranks), row.first
+
+
+def _odd(figures: Mapping[str, Mapping[int, float]]) -> Iterable[int]:
+    """The machines that differ most from the middle, and far more than most do."""
+    far: dict[int, float] = {}
+    for values in figures.values():
+        middle = median(values.values()) if values else 0.0
+        usual = median(abs(value - middle) for value in values.values()) if values else 0.0
+        for node, value in values.items():
+            distance = abs(value - middle) / (usual or abs(middle) / 100 or 1.0)
+            far[node] = max(far.get(node, 0.0), distance)
+    return sorted((node for node, distance in far.items() if distance > FAR), key=lambda node: (-far[node], node))[:ODD]

@@ -1,0 +1,585 @@
+"""The agents of one job, from the start of their carriers to their end, in a thread of its own.
+
+That thread speaks with all of them and never waits for one: it reads what comes, keeps agents alive, starts carriers that are
+due and those again that were lost, and keeps of each node what it said last.  Whoever wants to know asks `ask` and `rounds`.
+
+What comes from a node is another machine's, of which the job may have made anything: it is read in bounds
+(`mpmon.nodes.wire`), and a node that exceeds them is not read any more.  The others go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import selectors
+import subprocess
+import threading
+import time
+from enum import Enum
+from typing import IO, NamedTuple
+
+from mpmon import __version__
+from mpmon.codec import BadRecording, decode_round
+from mpmon.nodes import wire
+from mpmon.nodes.transports import Carrier, Trouble, last_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mpmon.model import Snapshot
+    from mpmon.nodes.transports import Transport
+
+CHUNK = 1 << 16
+
+LATE_S = 3.0
+"""An agent beats once a second; one that has not for so long is late."""
+
+LOST_S = 10.0
+"""And after so long it is not waited for any more; it may come back."""
+
+CONNECT_S = 20.0
+"""A carrier may take so long to its agent's first word: logging in, and an interpreter on a slow file system."""
+
+ROUND_S = 60.0
+"""A look may take so long, while its agent beats."""
+
+AGAIN_S = (2.0, 5.0, 10.0, 30.0)
+"""Between the end of a carrier that once worked and its next start; the last one for ever."""
+
+END_S = 3.0
+"""Carriers may take so long to end by themselves."""
+
+KILL_S = 1.0
+"""And so long once they were asked to."""
+
+MOST_SAID = 4096
+"""Bytes of complaints that are kept of a carrier, its last ones."""
+
+MOST_AT_ONCE = wire.MOST_PACKED * 2
+"""Bytes that a node may send between two words of ours: one answer, and what goes with it."""
+
+MOST_EXCHANGES = 100
+"""Questions for the time of which an answer is still of use."""
+
+_LABEL = re.compile(rb"\s*(\d{1,6}): ?")
+
+
+class State(Enum):
+    """How a node is."""
+
+    COMING = "coming"
+    """Its agent has not said a word yet."""
+    HERE = "here"
+    LATE = "late"
+    """Nothing was heard for `LATE_S`."""
+    LOST = "lost"
+    """It has no agent now, or nothing was heard for `LOST_S`; it may come back."""
+    ENDED = "ended"
+    """The job has ended there; its last round stays true."""
+    OUT = "out"
+    """It will not come back: no mpmon, another version, garbage."""
+
+
+class NodeState(NamedTuple):
+    """What is known of one node."""
+
+    name: str
+    state: State
+    silent_s: float
+    """Since something was heard; since the start where nothing was."""
+    offset_s: float
+    """How far its clock is ahead."""
+    snapshot: Snapshot | None
+    answers: int
+    """The question that `snapshot` answers."""
+    problem: Trouble | None
+    """Why it is lost or out."""
+    jobs: tuple[wire.JobHere, ...]
+
+
+class _Node:
+    """One node, as far as its agent has told."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.heard_at = math.inf
+        """Or when its carrier was started."""
+        self.snapshot: Snapshot | None = None
+        self.answers = 0
+        self.problem: Trouble | None = None
+        self.state = State.COMING
+        self.jobs: tuple[wire.JobHere, ...] = ()
+        self.machine = ""
+        self.begin()
+
+    def begin(self) -> None:
+        """With a new agent."""
+        self.lines = wire.Lines()
+        self.unpacker = wire.Unpacker[wire.FromAgent](wire.FromAgent)
+        self.clocks = wire.Clocks()
+        self.got = 0
+        self.follows = 0
+        """The answer of this agent whose tables its next one may leave out; 0 for none."""
+        self.wants_whole = False
+        """An answer was lost on the way, and what it said stands in none of those that follow."""
+
+    def row(self, now: float) -> NodeState:
+        silent = max(0.0, now - self.heard_at)
+        state = self.state
+        if state is State.HERE and silent >= LATE_S:
+            state = State.LOST if silent >= LOST_S else State.LATE
+        if state is State.COMING and silent >= CONNECT_S:
+            state = State.LOST
+        return NodeState(
+            self.name, state, silent, self.clocks.offset_s or 0.0, self.snapshot, self.answers, self.problem, self.jobs
+        )
+
+
+class _Running:
+    """A carrier and its process."""
+
+    def __init__(self, carrier: Carrier, nodes: list[_Node]) -> None:
+        self.carrier = carrier
+        self.nodes = nodes
+        self.process: subprocess.Popen[bytes] | None = None
+        self.due_at = 0.0
+        self.started_at = 0.0
+        self.failures = 0
+        self.spoke = False
+        """An agent has said hello through this process."""
+        self.said = b""
+        self.labels = wire.Lines()
+        self.unsent = bytearray()
+
+    @property
+    def live(self) -> bool:
+        return any(node.state in (State.COMING, State.HERE, State.LOST) for node in self.nodes)
+
+    def of_label(self, label: int) -> _Node | None:
+        return self.nodes[label] if label < len(self.nodes) else None
+
+
+class Fleet:
+    """All agents of a job."""
+
+    def __init__(self, transport: Transport, now: Callable[[], float]) -> None:
+        """`now` is the clock of the front end, which never steps back.
+
+        Raises:
+            MpmonError: the transport cannot say which nodes there are.
+        """
+        self._transport = transport
+        self._now = now
+        self._running = [_Running(carrier, [_Node(name) for name in carrier.nodes]) for carrier in transport.carriers()]
+        self._nodes = [node for running in self._running for node in running.nodes]
+        self._selector = selectors.DefaultSelector()
+        self._changed = threading.Condition()
+        """Guards all of this; told whenever something was heard."""
+        self._messages = 0
+        self._watch: wire.Watch | None = None
+        self._asked_at: dict[int, float] = {}
+        """When each of the last `Alive` was sent."""
+        self._alive_at = 0.0
+        self._closing = False
+        self._defect: Exception | None = None
+        """What ended the thread."""
+        self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._pump, name="mpmon nodes", daemon=True)
+
+    def __enter__(self) -> Fleet:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._closing = True
+        self._wake()
+        self._thread.join()
+
+    # For the one who watches
+
+    def nodes(self) -> list[NodeState]:
+        """All nodes, always in the same order."""
+        with self._changed:
+            now = self._now()
+            return [node.row(now) for node in self._nodes]
+
+    def watch(self, wish: wire.Watch) -> None:
+        """Have all agents begin, also those that come later."""
+        with self._changed:
+            self._watch = wish
+            self._tell(self._alive())
+            self._tell(wish)
+
+    def ask(self, number: int) -> None:
+        """Have all agents send a new round."""
+        with self._changed:
+            whole = any(node.state is State.HERE and node.wants_whole for node in self._nodes)
+            self._tell(wire.Ask(number=number, whole=whole))
+
+    def look_now(self) -> None:
+        """Have all agents look at everything."""
+        with self._changed:
+            self._tell(wire.LookNow())
+
+    def wait(self, enough: Callable[[list[NodeState]], bool], seconds: float) -> bool:
+        """Until that much is known, or for so long; which of both."""
+        with self._changed:
+            until = self._now() + seconds
+            while not self._closing and (left := until - self._now()) > 0:
+                now = self._now()
+                if enough([node.row(now) for node in self._nodes]):
+                    return True
+                self._changed.wait(min(left, wire.BEAT_S / 2))
+            if self._defect:
+                raise self._defect
+            return False
+
+    def wake(self) -> None:
+        """Have whoever waits look again; safe from any thread."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def expel(self, name: str, problem: Trouble) -> None:
+        """Nothing of this node is of use."""
+        with self._changed:
+            for running in self._running:
+                for node in running.nodes:
+                    if node.name == name:
+                        self._out(running, node, problem)
+
+    # The thread
+
+    def _pump(self) -> None:
+        try:
+            while not self._closing:
+                events = self._selector.select(wire.BEAT_S / 2)
+                with self._changed:
+                    self._take(events)
+                    self._start_due()
+                    self._keep_alive()
+                    self._changed.notify_all()
+        except Exception as problem:
+            self._defect = problem
+        finally:
+            self._closing = True
+            self._end()
+
+    def _take(self, events: Iterable[tuple[selectors.SelectorKey, int]]) -> None:
+        for key, _ in events:
+            if key.fd not in self._selector.get_map():  # ended by one of the events before
+                continue
+            if key.fileobj == self._woken:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._woken, CHUNK)
+                continue
+            running, kind = key.data
+            if kind == "input":
+                self._send(running)
+                continue
+            chunk = _read(key.fd)
+            if chunk is None:
+                continue
+            if kind == "complaints":
+                running.said = (running.said + chunk)[-MOST_SAID:]
+                self._complained(running)
+            if not chunk:
+                self._selector.unregister(key.fileobj)
+                if kind == "output":
+                    self._ended(running)
+            elif kind == "output":
+                self._hear(running, chunk)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wakes, b"\0")
+
+    # Carriers
+
+    def _start_due(self) -> None:
+        now = self._now()
+        on_their_way = sum(1 for running in self._running if running.process and not running.spoke)
+        for running in self._running:
+            if running.process is None:
+                if running.live and running.due_at <= now and on_their_way < self._transport.at_once:
+                    on_their_way += 1
+                    self._start(running, now)
+            elif not running.spoke and now - running.started_at > CONNECT_S:
+                self._silent(running)
+
+    def _start(self, running: _Running, now: float) -> None:
+        running.spoke, running.started_at, running.said = False, now, b""
+        running.labels, running.unsent = wire.Lines(), bytearray()
+        for node in running.nodes:
+            if node.state is not State.OUT:
+                node.begin()
+            if node.state is State.COMING:
+                node.heard_at = now
+        try:
+            process = subprocess.Popen(
+                running.carrier.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                env=running.carrier.environment, start_new_session=True, cwd="/",
+            )  # fmt: skip
+        except OSError as problem:
+            for node in running.nodes:
+                node.state = State.OUT
+                node.problem = Trouble(f"cannot be reached: {running.carrier.words[0]}: {problem.strerror}")
+            return
+        running.process = process
+        for stream, kind in _streams(process):
+            os.set_blocking(stream.fileno(), False)
+            if kind != "input":
+                self._selector.register(stream, selectors.EVENT_READ, (running, kind))
+
+    def _silent(self, running: _Running) -> None:
+        """It does not get through."""
+        for node in running.nodes:
+            if node.state is State.COMING:
+                node.state = State.LOST
+                node.problem = self._complaint(running, node) or Trouble(f"has not answered within {CONNECT_S:.0f} s")
+        if running.process and self._now() - running.started_at > CONNECT_S + END_S:
+            running.process.kill()
+        elif running.process:
+            running.process.terminate()
+
+    def _ended(self, running: _Running) -> None:
+        """Its output has ended, and with it its agents."""
+        process, running.process = running.process, None
+        if process is None:
+            return
+        status = self._close(process)
+        for node in running.nodes:
+            if node.state not in (State.COMING, State.HERE, State.LOST):
+                continue
+            problem = (
+                self._complaint(running, node) or node.problem or Trouble(f"has no agent any more (status {status})")
+            )
+            comes_back = node.state is not State.COMING and not problem.final
+            node.state, node.problem = State.LOST if comes_back else State.OUT, problem
+        running.failures = 0 if running.spoke else running.failures + 1
+        running.due_at = self._now() + AGAIN_S[min(running.failures, len(AGAIN_S) - 1)]
+
+    def _close(self, process: subprocess.Popen[bytes]) -> int | None:
+        """Take the last words and the status."""
+        for stream, kind in _streams(process):
+            with contextlib.suppress(KeyError, ValueError):
+                key = self._selector.unregister(stream)
+                while kind == "complaints" and (chunk := _read(key.fd)):
+                    running, _ = key.data
+                    running.said = (running.said + chunk)[-MOST_SAID:]
+            stream.close()
+        try:
+            return process.wait(KILL_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return None
+
+    def _complained(self, running: _Running) -> None:
+        """A task of many has ended, which its carrier tells at the end of all."""
+        for node in running.nodes if running.carrier.labelled else ():
+            said = "\n".join(_of_label(running.said, running.nodes.index(node)))
+            if node.state is State.COMING and (problem := self._transport.trouble(node.name, said)):
+                node.state, node.problem = State.OUT, problem
+
+    def _complaint(self, running: _Running, node: _Node) -> Trouble | None:
+        """What was said about a node, by its carrier or before its agent's first word."""
+        said = running.said.decode("utf-8", "replace")
+        if running.carrier.labelled:
+            said = "\n".join(_of_label(running.said, running.nodes.index(node))) or said
+        said = "\n".join([*node.unpacker.remarks, said])
+        words = last_line(said)[: wire.LONGEST_REMARK]
+        return self._transport.trouble(node.name, said) or (Trouble(f"has no agent: {words}") if words else None)
+
+    # Words
+
+    def _tell(self, message: wire.Said) -> None:
+        self._messages += 1
+        frames = b"".join(wire.frames(self._messages, message))
+        for running in self._running:
+            if running.process and running.spoke:
+                self._queue(running, frames)
+            for node in running.nodes:
+                node.got = 0
+
+    def _queue(self, running: _Running, frames: bytes) -> None:
+        # One that does not read is lost soon; what it was told meanwhile is of no use later.
+        if len(running.unsent) <= CHUNK:
+            running.unsent += frames
+        self._send(running)
+
+    def _send(self, running: _Running) -> None:
+        stream = running.process.stdin if running.process else None
+        if stream is None or stream.closed:
+            return
+        try:
+            while running.unsent:
+                del running.unsent[: os.write(stream.fileno(), running.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:  # it has ended, which its output tells
+            running.unsent.clear()
+        registered = stream in self._selector.get_map()
+        if running.unsent and not registered:
+            self._selector.register(stream, selectors.EVENT_WRITE, (running, "input"))
+        elif registered and not running.unsent:
+            self._selector.unregister(stream)
+
+    def _keep_alive(self) -> None:
+        now = self._now()
+        if now - self._alive_at >= wire.ALIVE_S:
+            self._alive_at = now
+            self._tell(self._alive())
+
+    def _alive(self) -> wire.Alive:
+        """A question for the time, which is sent now."""
+        number = max(self._asked_at, default=0) + 1
+        self._asked_at[number] = self._now()
+        self._asked_at.pop(number - MOST_EXCHANGES, None)
+        return wire.Alive(number=number)
+
+    # What agents say
+
+    def _hear(self, running: _Running, chunk: bytes) -> None:
+        if not running.carrier.labelled:
+            node = running.nodes[0]
+            self._read(running, node, len(chunk), node.lines.feed(chunk))
+            return
+        for line in running.labels.feed(chunk):
+            found = _LABEL.match(line)
+            node = running.of_label(int(found[1])) if found else None
+            if node is None:
+                running.said = (running.said + line + b"\n")[-MOST_SAID:]
+            elif found:
+                self._read(running, node, len(line), [line[found.end() :]])
+
+    def _read(self, running: _Running, node: _Node, size: int, lines: list[bytes]) -> None:
+        if node.state is State.OUT:
+            return
+        node.got += size
+        if node.got > MOST_AT_ONCE:
+            self._out(running, node, Trouble(f"sends more than {MOST_AT_ONCE >> 20} MiB at once"))
+            return
+        try:
+            for message in node.unpacker.feed(lines):
+                self._said(running, node, message)
+        except wire.OtherProtocol as problem:
+            self._out(running, node, Trouble(f"speaks {problem}", "Install the mpmon there that runs here."))
+        except (wire.Garbage, BadRecording) as problem:
+            self._out(running, node, Trouble(f"sends {problem}", "Is the mpmon there the one that runs here?"))
+
+    def _said(self, running: _Running, node: _Node, message: wire.FromAgent) -> None:
+        node.heard_at = self._now()
+        if isinstance(message, wire.Hello):
+            self._greeted(running, node, message)
+        elif isinstance(message, wire.Bye):
+            self._left(running, node, message)
+        elif node.state is not State.HERE:
+            return
+        elif isinstance(message, wire.Beat):
+            if (asked_at := self._asked_at.get(message.answers)) is not None:
+                node.clocks.add(asked_at, message.clock, node.heard_at)
+        else:
+            self._see(node, message)
+
+    def _greeted(self, running: _Running, node: _Node, hello: wire.Hello) -> None:
+        if hello.version != __version__:
+            self._out(
+                running,
+                node,
+                Trouble(f"has mpmon {hello.version}, and here is {__version__}", "Install the same version there."),
+            )
+            return
+        node.state, node.problem, node.jobs, node.machine = State.HERE, None, hello.jobs, hello.machine
+        running.spoke = True
+        for other in self._nodes:
+            if other is not node and other.state is State.HERE and _same(node, other):
+                self._out(running, node, Trouble(f"is the same machine as {other.name}"))
+                return
+        for message in (self._alive(), self._watch) if self._watch else ():
+            self._messages += 1
+            self._queue(running, b"".join(wire.frames(self._messages, message)))
+
+    def _left(self, running: _Running, node: _Node, bye: wire.Bye) -> None:
+        self._out(running, node, Trouble(bye.reason.rstrip("."), bye.remedy))
+
+    def _out(self, running: _Running, node: _Node, problem: Trouble) -> None:
+        """Nothing is expected of it any more; a carrier that has no other is ended."""
+        node.state, node.problem = State.OUT, problem
+        if not running.live and running.process:
+            running.process.terminate()
+
+    def _see(self, node: _Node, told: wire.Round) -> None:
+        if told.follows and told.follows != node.follows:
+            node.wants_whole = True
+            return
+        before = node.snapshot if told.follows else None
+        node.snapshot = decode_round(bytes(told.snapshot), before)
+        node.answers = node.follows = told.answers
+        node.wants_whole = False
+        if told.last:
+            node.state = State.ENDED
+
+    # The end
+
+    def _end(self) -> None:
+        with self._changed:
+            self._tell(wire.End())
+            left = [running.process for running in self._running if running.process]
+            for process in left:
+                if process.stdin:
+                    process.stdin.close()
+            self._changed.notify_all()
+        self._wait_for(left, END_S)
+        for process in left:
+            if process.poll() is None:
+                process.terminate()
+        self._wait_for(left, KILL_S)
+        for process in left:
+            if process.poll() is None:
+                process.kill()
+            for stream, _ in _streams(process):
+                stream.close()
+        self._selector.close()
+        os.close(self._woken)
+        os.close(self._wakes)
+
+    def _wait_for(self, processes: list[subprocess.Popen[bytes]], seconds: float) -> None:
+        """Read on meanwhile what nobody wants any more: who writes to a full pipe does not end."""
+        until = self._now() + seconds
+        while self._now() < until and any(process.poll() is None for process in processes):
+            for process in processes:
+                for stream, kind in _streams(process):
+                    if kind != "input":
+                        _read(stream.fileno())
+            time.sleep(0.01)
+
+
+def _streams(process: subprocess.Popen[bytes]) -> list[tuple[IO[bytes], str]]:
+    named = ((process.stdin, "input"), (process.stdout, "output"), (process.stderr, "complaints"))
+    return [(stream, kind) for stream, kind in named if stream]
+
+
+def _read(descriptor: int) -> bytes | None:
+    """What there is; nothing at the end, `None` where nothing has come yet."""
+    try:
+        return os.read(descriptor, CHUNK)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _of_label(said: bytes, label: int) -> list[str]:
+    """The whole lines about one task."""
+    lines = said.split(b"\n")[:-1]
+    return [line.decode("utf-8", "replace") for line in lines if (at := _LABEL.match(line)) and int(at[1]) == label]
+
+
+def _same(one: _Node, other: _Node) -> bool:
+    """Both agents would tell of the very same processes."""
+    roots = {job.root for job in one.jobs} & {job.root for job in other.jobs}
+    return bool(one.machine) and one.machine == other.machine and bool(roots)

@@ -1,0 +1,287 @@
+"""The front end: one job on many nodes as one stream of observations, for all views as if it were a job on this machine.
+
+Each round asks every agent for what it sees and waits until all that are there have answered, so that nobody is taken for
+standing still whose answer is late.  A node that is lost is not in the round; what is known of nodes stands among the probes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from mpmon.diagnosis.findings import Observation
+from mpmon.errors import CannotTell, UsageError
+from mpmon.model import ProbeReport, Snapshot
+from mpmon.nodes import wire
+from mpmon.nodes.fleet import CONNECT_S, LOST_S, ROUND_S, Fleet, NodeState, State
+from mpmon.nodes.here import BATCH
+from mpmon.nodes.join import Joiner, Part, Unjoinable
+from mpmon.nodes.transports import Trouble
+from mpmon.printable import in_bounds
+from mpmon.reel import Reel
+from mpmon.session.clock import LiveClock
+from mpmon.session.watch import Observer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mpmon.nodes.transports import Transport
+    from mpmon.session.recording import Recorder
+
+AGAIN_S = 10.0
+"""Who has not answered by then is asked again: what comes in between two machines may be lost."""
+
+MOST_NAMED = 5
+"""Nodes or jobs that are named in one sentence."""
+
+
+class NodesWatch:
+    """A live job on many nodes, a round each `interval` seconds."""
+
+    live = True
+    is_here = False
+    speed = 1.0
+    length: int | None = None
+
+    def __init__(
+        self, transport: Transport, wish: wire.Watch, *, recorder: Recorder | None = None, reel: Reel | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:  # fmt: skip
+        """`tell` is told what goes wrong with nodes, and that they are back, a sentence each.
+
+        Raises:
+            MpmonError: the transport cannot say which nodes there are.
+        """
+        self._clock = LiveClock()
+        self._fleet = Fleet(transport, self._clock.now)
+        self._wish = wish
+        self._recorder = recorder
+        self._tell = tell
+        self._joiner = Joiner()
+        self._number = 0
+        """Of the last question."""
+        self._told: dict[str, str] = {}
+        """What was told of nodes that are not there, by their names."""
+        self.title = transport.title
+        self.reel = reel or Reel(0)
+        self._stopped = threading.Event()
+
+    def __iter__(self) -> Iterator[Observation]:
+        observer = Observer()
+        with self._fleet:
+            self._begin()
+            while not self._stopped.is_set():
+                began = self._clock.now()
+                snapshot = self._round()
+                if snapshot is None:
+                    return
+                if self._recorder:
+                    self._recorder.write(snapshot)
+                observation = observer.see(snapshot)
+                self.reel.add(observation)
+                yield observation
+                if not _any(self._fleet.nodes(), State.COMING, State.HERE, State.LATE, State.LOST):
+                    return
+                self._clock.wait(began + self._wish.interval - self._clock.now())
+
+    # Inside
+
+    def _begin(self) -> None:
+        """Wait for the agents, choose the job, have them look at it.
+
+        Raises:
+            MpmonError: no node can be looked at, or several jobs run there.
+        """
+        self._fleet.wait(lambda nodes: self._stopped.is_set() or not _any(nodes, State.COMING), 2 * CONNECT_S)
+        nodes = self._fleet.nodes()
+        if not self._stopped.is_set():
+            here = [node for node in nodes if node.state in (State.HERE, State.LATE)]
+            if not here:
+                raise nobody(nodes)
+            self._report(reports([node for node in nodes if node not in here]))
+            self._fleet.watch(msgspec.structs.replace(self._wish, key=chosen(here)))
+
+    def _round(self) -> Snapshot | None:
+        """What all nodes say; `None` when there is nothing more to say.
+
+        Raises:
+            MpmonError: no node ever said anything.
+        """
+        until = self._clock.now() + ROUND_S
+        while not self._stopped.is_set():
+            self._number += 1
+            self._fleet.ask(self._number)
+            whole = self._fleet.wait(self._is_answered, AGAIN_S)
+            nodes = self._fleet.nodes()
+            if (whole or self._clock.now() >= until) and any(_is_fresh(node, self._number) for node in nodes):
+                if joined := self._joined(nodes, self._number):
+                    return joined
+                continue
+            is_over = self._is_over(nodes, until)
+            if is_over and not any(node.snapshot for node in nodes):
+                raise nobody(nodes)
+            if not _any(nodes, State.HERE, State.LATE):
+                self._report(reports(nodes))
+            if is_over:
+                return None
+        return None
+
+    def _is_over(self, nodes: list[NodeState], until: float) -> bool:
+        """Nothing more will be said; for one report, not soon enough."""
+        if not _any(nodes, State.HERE, State.LATE, State.LOST):
+            return True
+        return self._wish.eager and (not _any(nodes, State.HERE, State.LATE) or self._clock.now() >= until)
+
+    def _is_answered(self, nodes: list[NodeState]) -> bool:
+        """Nobody is waited for any more."""
+        if self._stopped.is_set():
+            return True
+        away = (State.LOST, State.OUT, State.ENDED)
+        fresh = [node for node in nodes if _is_fresh(node, self._number)]
+        return bool(fresh) and all(node in fresh or node.state in away for node in nodes)
+
+    def _joined(self, nodes: list[NodeState], number: int) -> Snapshot | None:
+        """What they say as one; `None` when none of them says what can be."""
+        fresh = [node for node in nodes if _is_fresh(node, number)]
+        troubles = reports([node for node in nodes if node not in fresh])
+        self._report(troubles)
+        parts = [
+            *(Part(host=node.name, offset_s=node.offset_s, snapshot=node.snapshot) for node in fresh),
+            *(Part(host=row.name, problem=row.problem) for row in troubles),
+        ]
+        try:
+            joined = self._joiner.join(parts)
+        except Unjoinable as problem:
+            self._expel(parts, str(problem))
+            return None
+        return msgspec.structs.replace(joined, probes=(*joined.probes, *troubles))
+
+    def _expel(self, parts: list[Part], problem: str) -> None:
+        """Do without the nodes of which each alone says what cannot be.
+
+        Raises:
+            MpmonError: there are none, so that nobody knows which of them is wrong.
+        """
+        wrong: dict[str, str] = {}
+        for part in parts:
+            try:
+                Joiner().join([part]) if part.snapshot else None
+            except Unjoinable as of_one:
+                wrong[part.host] = str(of_one)
+        if not wrong:
+            raise CannotTell(f"what the nodes say does not go together: {problem}.", "Is a machine named twice?")
+        for name, said in wrong.items():
+            self._fleet.expel(name, Trouble(f"sends what cannot be: {said}"))
+
+    def _report(self, troubles: tuple[ProbeReport, ...]) -> None:
+        """Tell what is new, without the time since when, which always is."""
+        now = {row.name: row.problem or "" for row in troubles}
+        if self._tell:
+            for name in sorted(now.keys() ^ self._told.keys()):
+                self._tell(f"{now[name]}." if name in now else f"{name} is back.")
+        self._told = now
+
+    # Wishes
+
+    def look_now(self) -> None:
+        """Look at everything at once."""
+        self._fleet.look_now()
+        self._clock.wake()
+
+    def attend(self, pid: int | None) -> None:
+        """Without meaning here: agents keep fresh what stands still."""
+
+    def stop(self) -> None:
+        """End the iteration soon."""
+        self._stopped.set()
+        self._clock.wake()
+        self._fleet.wake()
+
+    def pause(self, paused: bool) -> None:  # noqa: FBT001
+        """A live job goes on being watched; the view holds its picture."""
+
+    def step(self) -> None:
+        """Without meaning here."""
+
+    def go(self, number: int) -> None:
+        """Without meaning here: past pictures are in the reel."""
+
+    def find_hang(self) -> None:
+        """Without meaning here: nobody knows what is to come."""
+
+
+def _any(nodes: list[NodeState], *states: State) -> bool:
+    return any(node.state in states for node in nodes)
+
+
+def _is_fresh(node: NodeState, number: int) -> bool:
+    """What it said last is true now."""
+    return node.snapshot is not None and (node.state is State.ENDED or node.answers == number)
+
+
+def chosen(nodes: list[NodeState]) -> str:
+    """The key of the job to watch: the one that most nodes have, of these the one with most processes.
+
+    Raises:
+        CannotTell: there is none.
+        UsageError: there are several that nothing tells apart.
+    """
+    jobs = [job for node in nodes for job in node.jobs]
+    if not jobs:
+        raise CannotTell(f"no job runs on {names(nodes)}.", "Is it over, or on other nodes?")
+    for node in nodes:
+        unnamed = [job for job in node.jobs if not job.key]
+        if len(unnamed) > 1 and len(unnamed) == len(node.jobs):
+            raise UsageError(
+                f"{len(unnamed)} jobs run on {node.name}: {_listed(job.command for job in unnamed)}.",
+                "Look at one of them there: mpmon PID",
+            )
+    weights: Counter[str] = Counter()
+    for node in nodes:
+        weights.update({job.key: (1 << 32) + job.processes for job in node.jobs if not job.key.endswith(BATCH)})
+    if not weights:
+        weights.update({job.key: 1 for job in jobs})
+    (best, most), *others = weights.most_common()
+    ties = [key for key, weight in others if weight >> 32 == most >> 32]
+    if ties:
+        named = _listed(key or "another one" for key in (best, *ties))
+        raise UsageError(f"several jobs run on these nodes: {named}.", "Name fewer nodes, or a step: --slurm JOB.STEP")
+    return best
+
+
+def nobody(nodes: list[NodeState]) -> CannotTell:
+    """Why no node can be looked at."""
+    troubles = Counter(node.problem for node in nodes if node.problem)
+    if not troubles:
+        return CannotTell(f"{names(nodes)} did not answer within {CONNECT_S:.0f} s.", "Are they up? Try again.")
+    problem, _ = troubles.most_common(1)[0]
+    first, *same = [node for node in nodes if node.problem == problem]
+    others = [node for node in nodes if node.problem != problem]
+    alike = f"; so it is with {names(same)}" if same else ""
+    more = f"; {names(others)}: not reached either" if others else ""
+    return CannotTell(f"{first.name} {problem.reason}{alike}{more}.", problem.remedy)
+
+
+def reports(nodes: list[NodeState]) -> tuple[ProbeReport, ...]:
+    """What went wrong with each of these."""
+    found: list[ProbeReport] = []
+    for node in nodes:
+        problem = f"{node.name} {node.problem.reason}" if node.problem else f"{node.name} has not answered"
+        silent = f", silent for {node.silent_s:.0f} s" if node.state is State.LOST and node.silent_s >= LOST_S else ""
+        found.append(ProbeReport(name=node.name, ok=False, seconds=0.0, problem=f"{problem}{silent}"))
+    return tuple(found)
+
+
+def names(nodes: list[NodeState]) -> str:
+    """Of a few all, of many the first ones."""
+    return _listed(node.name for node in nodes)
+
+
+def _listed(words: Iterator[str]) -> str:
+    found = list(words)
+    shown = ", ".join(in_bounds(word, 80) for word in found[:MOST_NAMED])
+    return f"{shown} and {len(found) - MOST_NAMED} others" if len(found) > MOST_NAMED else shown

@@ -1,0 +1,121 @@
+"""Which jobs run where an agent is, and by what all machines know that they mean the same one."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from mpmon.jobs import running_jobs
+from mpmon.nodes.wire import JobHere
+from mpmon.printable import command_line, in_bounds
+from mpmon.probes.machine import Candidate, Machine
+from mpmon.probes.standstill import persistently
+
+MOST_WORDS = 200
+"""Letters of a command."""
+
+BATCH = "batch"
+"""The step of a Slurm job's script, which has no number."""
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+def machine_id() -> str:
+    """The boot of this machine and our pid namespace: what a pid means (random(4), pid_namespaces(7))."""
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            boot = file.read().strip()
+        return f"{boot} {os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return ""
+
+
+def job_of(pid: int) -> tuple[JobHere, ...]:
+    """The one under a process that somebody named; none where there is no such process."""
+    return persistently(lambda: _job_of(Machine(), pid))
+
+
+def jobs_here() -> tuple[JobHere, ...]:
+    """All that look like PyTorch or multiprocessing, each with the rendezvous of its ranks.
+
+    Ranks that a shell or mpirun(1) started look like a job each; what they meet at makes them one.
+    """
+    roots = [job.root_pid for job in running_jobs()]
+    return persistently(lambda: _jobs_below(Machine(), roots))
+
+
+def slurm_steps(job: str, step: str = "") -> tuple[JobHere, ...]:
+    """Those of a Slurm job that have processes here, or the named one of them; never the one this agent is of.
+
+    Slurm's own variables tell, as srun(1) sets them for each task, which needs no more rights than looking at the task does.
+    What all tasks of a step are below is its slurmstepd.
+    """
+    return persistently(lambda: _steps(Machine(), job, step))
+
+
+def _job_of(machine: Machine, pid: int) -> tuple[JobHere, ...]:
+    process = machine.process(pid)
+    return (_job(machine, process, ""),) if process else ()
+
+
+def _jobs_below(machine: Machine, roots: list[int]) -> tuple[JobHere, ...]:
+    below: dict[int, list[Candidate]] = {}
+    for process in machine.processes():
+        below.setdefault(process.ppid, []).append(process)
+    found: dict[str, list[Candidate]] = {}
+    for process in filter(None, map(machine.process, roots)):
+        found.setdefault(_rendezvous(below, process), []).append(process)
+    unnamed = found.pop("", [])
+    named = [_job(machine, _top(machine, members), key) for key, members in found.items()]
+    return (*named, *(_job(machine, process, "") for process in unnamed))
+
+
+def _steps(machine: Machine, job: str, step: str) -> tuple[JobHere, ...]:
+    found = _members(machine, job)
+    named = {name: members for name, members in found.items() if not step or name == step}
+    return tuple(_job(machine, _top(machine, members), f"{job}.{name}") for name, members in sorted(named.items()))
+
+
+def _members(machine: Machine, job: str) -> dict[str, list[Candidate]]:
+    """Processes by step."""
+    ours = machine.ancestors(os.getpid())
+    own_step = os.environ.get("SLURM_STEP_ID") if os.environ.get("SLURM_JOB_ID") == job else None
+    found: dict[str, list[Candidate]] = {}
+    for process in machine.processes():
+        if process.is_kernels or process.pid in ours or process.is_mpmon:
+            continue
+        said = process.environment
+        step = said.get("SLURM_STEP_ID", BATCH)
+        if said.get("SLURM_JOB_ID") == job and step != own_step:
+            found.setdefault(step, []).append(process)
+    return found
+
+
+def _top(machine: Machine, members: list[Candidate]) -> Candidate:
+    """The lowest process at or above which most of these are; one of them may have been left to init by a launcher that ended."""
+    pids = {process.pid for process in members}
+    tops = [process for process in members if process.ppid not in pids]
+    above = Counter(pid for process in tops for pid in machine.ancestors(process.pid))
+    most = [process for process in map(machine.process, above) if process and 2 * above[process.pid] > len(tops)]
+    return max(most, key=lambda process: len(machine.ancestors(process.pid)))
+
+
+def _job(machine: Machine, root: Candidate, key: str) -> JobHere:
+    command = in_bounds(command_line(root.cmdline or (root.name,)), MOST_WORDS)
+    return JobHere(root=root.pid, key=key, processes=machine.size(root.pid), command=command)
+
+
+def _rendezvous(below: dict[int, list[Candidate]], root: Candidate) -> str:
+    """Port and size of the world of its ranks, and torchrun's name of the run; empty where no process has such variables.
+
+    Names of the first machine differ from one machine to the next (`n1`, `10.0.0.1`), so they are no part of it.
+    """
+    left = [root]
+    while left:
+        process = left.pop()
+        said = process.environment
+        if "RANK" in said and "MASTER_PORT" in said:
+            names = ("MASTER_PORT", "WORLD_SIZE", "TORCHELASTIC_RUN_ID")
+            return " ".join(f"{name}={said[name][:40]}" for name in names if said.get(name))
+        left += below.get(process.pid, [])
+    return ""

@@ -1,0 +1,339 @@
+r"""What goes between mpmon and its agents on other machines: the protocol `mpmon.nodes/1`.
+
+A message is JSON of one of the rows below, packed by zlib, in base64, cut into frames.  A frame is a line of ASCII:
+
+    @mpmon.nodes/1 NUMBER PART OF CHECK DATA
+
+NUMBER is that of the message, PART of OF its place in it, CHECK the CRC-32 of all but itself.  So one form serves whatever the
+carrier does to a stream:
+
+- Login messages, words of srun(1), what a login file prints: a line without the mark and a right CHECK is noise, before the
+  first frame and between any two.  What stands before the mark in its line is noise too, so a prompt without a line feed costs
+  nothing.
+- srun cuts lines at 1 kB, and a pipe keeps writes together up to PIPE_BUF (pipe(7)): no frame is longer than `LONGEST_FRAME`.
+- A torn, lost or repeated frame costs its message and no other; whoever asked asks again.
+- Everything is bounded: a line, a message packed and unpacked, messages in parts, noise.  What exceeds that is `Garbage`, after
+  which nothing more is read from there.
+
+A terminal that shows such a line by mistake stays as it was, and nothing is ever run or unpickled.
+
+Moments of two machines cannot be compared, so messages tell ages, and a beat the clock of its sender: see `Clocks`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+
+from mpmon.model import Moment, Row
+
+PROTOCOL = 1
+MARK = b"@mpmon.nodes/"
+
+LONGEST_FRAME = 900
+"""Bytes with the line feed."""
+
+_PIECE = 600
+"""Bytes of a packed message in one frame: 800 in base64."""
+
+MOST_PACKED = 16 << 20
+"""Bytes of a message as it is sent. A round of 73 processes takes 0.1 MB."""
+
+MOST_UNPACKED = 128 << 20
+"""The same unpacked, of which zlib could make a thousand times as many."""
+
+MOST_UNFINISHED = 4
+"""Messages of which only a part has come; the oldest gives way, for the rest of it was lost."""
+
+MOST_NOISE = 1 << 20
+"""Bytes that are no frames, from one sender."""
+
+LONGEST_REMARK = 200
+"""Letters of a line of noise that are kept, for people."""
+
+_FRAME = re.compile(rb"%s(\d{1,4}) (\d{1,9}) (\d{1,5}) (\d{1,5}) ([0-9a-f]{8}) ([A-Za-z0-9+/=]{4,800})\s*\Z" % MARK)
+
+_OTHER = re.compile(rb"%s(\d{1,4})\b" % MARK)
+"""What the frames of all versions begin with."""
+
+LEASE_S = 30.0
+"""An agent that hears nothing for so long ends: a container's runtime may keep it when its carrier has died."""
+
+ALIVE_S = 5.0
+"""Between two words of the front end that keep agents alive."""
+
+BEAT_S = 1.0
+"""Between two beats of an agent."""
+
+Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
+Word = Annotated[str, msgspec.Meta(max_length=1000)]
+
+
+class Said(Row, frozen=True, kw_only=True, tag_field="says", tag=str.lower):
+    """Base of all messages; fields of later versions are ignored."""
+
+
+# What an agent says
+
+
+class JobHere(Row, frozen=True, kw_only=True):
+    """One job that runs where the agent is."""
+
+    root: Annotated[int, msgspec.Meta(ge=1, le=1 << 22)]
+    """The pid of its topmost process here."""
+    key: Word = ""
+    """What its part on every machine has in common: rendezvous and size; empty where nothing tells."""
+    processes: int = 1
+    command: Word = ""
+
+
+class Hello(Said, frozen=True, kw_only=True):
+    """The first message of an agent."""
+
+    version: Word
+    """Of mpmon."""
+    host: Word
+    machine: Word = ""
+    """Boot id and pid namespace: two agents of one machine and job see the same processes."""
+    jobs: Annotated[tuple[JobHere, ...], msgspec.Meta(max_length=1000)] = ()
+
+
+class Beat(Said, frozen=True, kw_only=True):
+    """Once a second, and as the answer to `Alive`."""
+
+    answers: Number = 0
+    """The number of the `Alive` that it answers."""
+    clock: Moment
+    """The agent's time."""
+
+
+class Round(Said, frozen=True, kw_only=True):
+    """What an agent saw last."""
+
+    answers: Number
+    """The number of the question."""
+    follows: Number = 0
+    """The question whose answer has what stands here as `null`; 0 for none."""
+    age_s: Seconds
+    """Since it was taken, when this was sent."""
+    last: bool = False
+    """The job has ended here."""
+    snapshot: msgspec.Raw
+    """As a line of a recording: `mpmon.codec.encode_round`."""
+
+
+class Bye(Said, frozen=True, kw_only=True):
+    """Why an agent ends or cannot do what it should; in sentences."""
+
+    reason: Word
+    remedy: Word = ""
+    exit_status: Annotated[int, msgspec.Meta(ge=0, le=255)] = 1
+
+
+# What the front end says. One srun carries each word to all of its agents, so none is addressed.
+
+
+class Watch(Said, frozen=True, kw_only=True):
+    """Begin to look."""
+
+    key: Word = ""
+    """Of the job, where several run; see `JobHere.key`."""
+    interval: Seconds = 1.0
+    stacks: Word = "auto"
+    seconds: Seconds = 10.0
+    """How long an eager look may take."""
+    eager: bool = False
+    """For one report: look at everything at once."""
+    lease_s: Seconds = LEASE_S
+
+
+class Alive(Said, frozen=True, kw_only=True):
+    """Somebody is there."""
+
+    number: Number
+
+
+class Ask(Said, frozen=True, kw_only=True):
+    """For a round that was not sent yet."""
+
+    number: Number
+    whole: bool = False
+    """No table as `null`: what came before is not known here any more."""
+
+
+class LookNow(Said, frozen=True, kw_only=True):
+    """Look at everything in the next round."""
+
+
+class End(Said, frozen=True, kw_only=True):
+    """Nobody needs the agent any more."""
+
+
+FromAgent = Hello | Beat | Round | Bye
+FromFront = Watch | Alive | Ask | LookNow | End
+
+M = TypeVar("M")
+
+_encoder = msgspec.json.Encoder()
+
+
+class Garbage(ValueError):
+    """What comes is not what mpmon sends, or more than it ever sends; the message says what, as the rest of `it sends …`."""
+
+
+class OtherProtocol(Garbage):
+    """The other end speaks another version of the protocol."""
+
+
+def frames(number: int, message: Said) -> Iterator[bytes]:
+    """A message as lines, under a number that no other message of this sender has at the same time."""
+    packed = zlib.compress(_encoder.encode(message), 6)
+    pieces = [packed[at : at + _PIECE] for at in range(0, len(packed), _PIECE)]
+    for part, piece in enumerate(pieces):
+        place = b"%d %d %d" % (number, part, len(pieces))
+        data = base64.b64encode(piece)
+        yield b"%s%d %s %s %s\n" % (MARK, PROTOCOL, place, _check(place, data), data)
+
+
+def _check(place: bytes, data: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(data, zlib.crc32(place))
+
+
+class Lines:
+    """Lines out of bytes as they come. Of one that is too long the end is left out, and it is not waited for."""
+
+    def __init__(self) -> None:
+        self._pending = b""
+        self._skips = False
+        """The beginning of the line that comes was given already."""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are whole now, without their line feeds, and the beginning of one that is too long."""
+        *whole, rest = (self._pending + chunk).split(b"\n")
+        if whole and self._skips:
+            self._skips = False
+            whole.pop(0)
+        if self._skips:
+            rest = b""
+        elif len(rest) > LONGEST_FRAME:
+            self._skips = True
+            whole.append(rest)
+            rest = b""
+        self._pending = rest
+        return whole
+
+
+class Unpacker(Generic[M]):
+    """Messages out of lines as they come from one sender, who may send anything."""
+
+    def __init__(self, kind: UnionType) -> None:
+        """`kind` is M, the union of what may come: `FromAgent` or `FromFront`."""
+        self._decoder: msgspec.json.Decoder[M] = msgspec.json.Decoder(kind)
+        self._unfinished: dict[int, list[bytes]] = {}
+        self._noise = 0
+        self.remarks: deque[str] = deque(maxlen=4)
+        """The last lines that were noise."""
+
+    def feed(self, lines: list[bytes]) -> list[M]:
+        """The messages that are whole now.
+
+        Raises:
+            Garbage: the sender is not to be read any more.
+        """
+        return [message for line in lines if (message := self._line(line)) is not None]
+
+    def _line(self, line: bytes) -> M | None:
+        at = line.rfind(MARK)
+        found = _FRAME.match(line, at) if at >= 0 else None
+        if found is None:
+            self._note(line, line[at:] if at >= 0 else b"")
+            return None
+        protocol, number, part, of, check, data = found.groups()
+        if _check(b" ".join((number, part, of)), data) != check:
+            self._note(line, b"")
+            return None
+        if int(protocol) != PROTOCOL:
+            raise OtherProtocol(_other(protocol))
+        return self._piece(int(number), int(part), int(of), data)
+
+    def _piece(self, number: int, part: int, of: int, data: bytes) -> M | None:
+        if not 0 < of <= MOST_PACKED // _PIECE:
+            raise Garbage(f"a message of more than {MOST_PACKED >> 20} MiB")
+        try:
+            piece = base64.b64decode(data, validate=True)
+        except binascii.Error:
+            return None
+        if part == 0 and number not in self._unfinished:
+            while len(self._unfinished) >= MOST_UNFINISHED:
+                self._unfinished.pop(next(iter(self._unfinished)))
+            self._unfinished[number] = []
+        pieces = self._unfinished.get(number)
+        if pieces is None or part < len(pieces):  # repeated, or its beginning was lost
+            return None
+        if part > len(pieces):  # one was lost
+            del self._unfinished[number]
+            return None
+        pieces.append(piece)
+        if len(pieces) < of:
+            return None
+        del self._unfinished[number]
+        return self._message(b"".join(pieces))
+
+    def _message(self, packed: bytes) -> M:
+        unpacking = zlib.decompressobj()
+        try:
+            text = unpacking.decompress(packed, MOST_UNPACKED)
+            if not unpacking.unconsumed_tail:
+                return self._decoder.decode(text)
+        except (zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+            raise Garbage(f"a message that cannot be read ({str(problem)[:LONGEST_REMARK]})") from problem
+        raise Garbage(f"a message of more than {MOST_UNPACKED >> 20} MiB")
+
+    def _note(self, line: bytes, marked: bytes) -> None:
+        if (other := _OTHER.match(marked)) and int(other[1]) != PROTOCOL:
+            raise OtherProtocol(_other(other[1]))
+        self._noise += len(line) + 1
+        if words := line[:LONGEST_REMARK].decode("utf-8", "replace").strip():
+            self.remarks.append(words)
+        if self._noise > MOST_NOISE:
+            raise Garbage(f"more than {MOST_NOISE >> 20} MiB of something else")
+
+
+def _other(protocol: bytes) -> str:
+    return f"version {int(protocol)} of mpmon's protocol, and this mpmon speaks version {PROTOCOL}"
+
+
+class Clocks:
+    """How far the clock of another machine is ahead of ours.
+
+    Its time was read between our question and its answer, so it belongs to the middle, give or take half of the time between.
+    The quickest of the last exchanges tells best.  What was told stays until that knows better: whoever moves moments by it makes
+    all of them new.
+    """
+
+    KEPT = 8
+
+    TREMBLE_S = 0.02
+    """Not worth a change."""
+
+    def __init__(self) -> None:
+        self._exchanges: deque[tuple[float, float]] = deque(maxlen=self.KEPT)
+        """How long it took, and what it says."""
+        self.offset_s: float | None = None
+        """Theirs minus ours; `None` before the first exchange."""
+
+    def add(self, asked: float, theirs: float, answered: float) -> None:
+        """One exchange, by our clock, theirs, and ours again; seconds."""
+        self._exchanges.append((answered - asked, theirs - (asked + answered) / 2))
+        took, offset_s = min(self._exchanges)
+        if self.offset_s is None or abs(offset_s - self.offset_s) > max(took / 2, self.TREMBLE_S):
+            self.offset_s = offset_s

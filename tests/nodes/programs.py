@@ -1,0 +1,89 @@
+"""What tests of nodes start: mpmon with stand-ins on its PATH, agents, a small job; all of it is ended."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from mpmon.nodes.wire import FromAgent, Lines, Unpacker, Watch, frames
+
+HOUSE = Path(__file__).parents[2]
+LONGEST_S = 90.0
+
+
+def environment(folder: Path, nodes: str = "") -> dict[str, str]:
+    """With programs in place of the real ones."""
+    for name in ("ssh", "srun", "squeue", "scontrol", "kubectl"):
+        program(folder / name, f'cd {HOUSE} && exec {sys.executable} -m tests.nodes.standin {name} "$@"')
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "STANDIN_NODES": nodes}
+
+
+def program(path: Path, script: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def agent_for(folder: Path, pid: int) -> Path:
+    """A mpmon that as an agent looks at one job, whatever else runs here."""
+    return program(
+        folder / "mpmon-of-node", f"cd / && exec {shlex.join([sys.executable, '-m', 'mpmon'])} agent --stdio {pid}"
+    )
+
+
+def mpmon(folder: Path, *arguments: str, nodes: str = "") -> subprocess.CompletedProcess[str]:
+    """To its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "mpmon", *arguments], env=environment(folder, nodes), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=LONGEST_S, check=False, cwd="/",
+    )  # fmt: skip
+
+
+class AgentProcess:
+    """An agent that is spoken with by hand."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mpmon", "agent", "--stdio", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            bufsize=0, cwd="/",
+        )  # fmt: skip
+        self._lines, self._unpacker = Lines(), Unpacker[FromAgent](FromAgent)
+        self._heard: list[FromAgent] = []
+        self._said = 0
+
+    def __enter__(self) -> AgentProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream
+            stream.close()
+
+    def say(self, *messages) -> None:
+        for message in messages:
+            self._said += 1
+            assert self.process.stdin
+            self.process.stdin.write(b"".join(frames(self._said, message)))
+
+    def hear(self, kind):
+        """The next message of this kind."""
+        while True:
+            while self._heard:
+                if isinstance(found := self._heard.pop(0), kind):
+                    return found
+            assert self.process.stdout
+            chunk = os.read(self.process.stdout.fileno(), 65536)
+            assert chunk, f"the agent ended before it said {kind.__name__}"
+            self._heard += self._unpacker.feed(self._lines.feed(chunk))
+
+    def end(self) -> int:
+        """Its status when it has ended."""
+        return self.process.wait(LONGEST_S)
+
+
+LOOK = Watch(interval=0.2, stacks="never")

@@ -1,0 +1,199 @@
+"""The agent, spoken with by hand: what it answers, and that it ends in each of the ways it should."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from mpmon import __version__
+from mpmon.codec import decode_round
+from mpmon.nodes import here
+from mpmon.nodes.wire import Alive, Ask, Beat, Bye, End, Hello, Round
+from tests.live.running import Program
+from tests.nodes.programs import LOOK, AgentProcess
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def job() -> Iterator[Program]:
+    """Two processes that wait for each other."""
+    with Program("lock_order.py", "fork").hear("left", "right") as program:
+        yield program
+
+
+@pytest.fixture
+def agent(job: Program) -> Iterator[AgentProcess]:
+    with AgentProcess(str(job.pid)) as process:
+        yield process
+
+
+def test_it_says_who_it_is_and_what_runs(agent: AgentProcess, job: Program) -> None:
+    hello = agent.hear(Hello)
+
+    assert (hello.version, hello.host) == (__version__, os.uname().nodename)
+    (found,) = hello.jobs
+    assert (found.root, found.processes) == (job.pid, 3)
+    assert "lock_order.py" in found.command
+
+
+def test_it_beats_unasked_and_answers_with_its_clock(agent: AgentProcess) -> None:
+    agent.hear(Beat)
+    agent.say(Alive(number=5))
+
+    while (beat := agent.hear(Beat)).answers != 5:
+        pass
+    assert beat.clock > 1e9
+
+
+def test_it_answers_with_rounds_of_which_each_follows_the_one_before(agent: AgentProcess, job: Program) -> None:
+    agent.say(LOOK, Ask(number=1))
+    first = agent.hear(Round)
+    agent.say(Ask(number=2))
+    second = agent.hear(Round)
+    agent.say(Ask(number=3, whole=True))
+    third = agent.hear(Round)
+
+    assert [(told.answers, told.follows) for told in (first, second, third)] == [(1, 0), (2, 1), (3, 0)]
+    before = decode_round(bytes(first.snapshot), None)
+    after = decode_round(bytes(second.snapshot), before)
+    assert {row.pid for row in after.processes} == {job.pid, job.pids["left"], job.pids["right"]}
+    assert after.taken_at > before.taken_at
+    assert decode_round(bytes(third.snapshot), None).processes
+
+
+def test_a_process_that_is_not_there() -> None:
+    with AgentProcess(str((1 << 22) - 1)) as agent:
+        assert agent.hear(Hello).jobs == ()
+        agent.say(LOOK)
+
+        assert agent.hear(Bye).reason == "no process of the job runs there"
+
+
+def test_the_last_round_says_so() -> None:
+    short = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with short, AgentProcess(str(short.pid)) as agent:
+        agent.say(LOOK, Ask(number=1))
+        agent.hear(Round)
+        assert short.stdin
+        short.stdin.close()
+        number, told = 1, None
+        while told is None or not told.last:
+            number += 1
+            agent.say(Ask(number=number))
+            told = agent.hear(Round)
+
+
+# The end
+
+
+def test_it_ends_with_its_input(agent: AgentProcess) -> None:
+    agent.hear(Hello)
+    assert agent.process.stdin
+    agent.process.stdin.close()
+
+    assert agent.end() == 0
+
+
+def test_it_ends_when_it_is_told(agent: AgentProcess) -> None:
+    agent.say(LOOK, Ask(number=1))
+    agent.hear(Round)
+    agent.say(End())
+
+    assert agent.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_it_ends_by_a_signal(agent: AgentProcess, number: int) -> None:
+    agent.hear(Beat)
+    agent.process.send_signal(number)
+
+    assert agent.end() == 0
+
+
+def test_it_ends_when_nobody_speaks_for_as_long_as_the_lease(agent: AgentProcess) -> None:
+    agent.say(type(LOOK)(interval=0.2, stacks="never", lease_s=1.0))
+
+    assert agent.hear(Bye).reason == "nobody asked for 1 s"
+    assert agent.end() == 0
+
+
+def test_it_ends_when_nobody_reads(agent: AgentProcess) -> None:
+    agent.hear(Hello)
+    assert agent.process.stdout
+    agent.process.stdout.close()
+
+    assert agent.end() == 0
+
+
+def test_it_ends_when_it_is_told_nonsense(agent: AgentProcess) -> None:
+    agent.hear(Hello)
+    assert agent.process.stdin
+    agent.process.stdin.write(b"@mpmon.nodes/9 1\n")
+
+    assert "version 9" in agent.hear(Bye).reason
+    assert agent.end() == 0
+
+
+def test_it_is_not_for_people(capfd: pytest.CaptureFixture[str]) -> None:
+    answer = subprocess.run([sys.executable, "-m", "mpmon", "--help"], capture_output=True, text=True, check=True)
+
+    assert "mpmon agent" not in answer.stdout
+
+
+# Which job
+
+
+def test_a_step_of_slurm_is_known_by_its_variables() -> None:
+    """Two tasks of one step, and one of the batch script: the step is what both tasks are below."""
+    code = (
+        "import os, sys\n"
+        "for step in ('3', '3'):\n"
+        "    r, w = os.pipe()\n"
+        "    if os.fork() == 0:\n"
+        "        os.environ.update(SLURM_JOB_ID='4217', SLURM_STEP_ID=step)\n"
+        "        os.execv(sys.executable, [sys.executable, '-c', f'import os; os.write({int(sys.argv[1])}, b\"x\"); input()'])\n"
+        "input()\n"
+    )
+    ready, says = os.pipe()
+    os.set_inheritable(says, True)
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(says)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[says]
+    ) as launcher:  # fmt: skip
+        told = b""
+        while len(told) < 2:
+            told += os.read(ready, 2)
+        (found,) = here.slurm_steps("4217")
+
+        assert (found.root, found.key, found.processes) == (launcher.pid, "4217.3", 3)
+        assert here.slurm_steps("4217", "9") == ()
+        assert here.slurm_steps("421") == ()
+    os.close(ready)
+    os.close(says)
+
+
+def test_ranks_that_a_shell_has_started_are_one_job() -> None:
+    """By where they meet; each for itself would be a job, and of one job only one rank would be looked at."""
+    code = (
+        "import multiprocessing as m, os, sys, time\n"
+        "m.get_context('spawn').Process(target=time.sleep, args=(1000,), daemon=True).start()\n"
+        "os.write(1, b'x'); sys.stdin.read()"
+    )
+    names = "MASTER_PORT=29777 WORLD_SIZE=4"
+    ranks = " ".join(f'{names} RANK={rank} "$0" -c "$1" <&3 & ' for rank in (0, 1))
+    with subprocess.Popen(
+        ["bash", "-c", f"exec 3<&0; {ranks} wait", sys.executable, code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as shell:  # fmt: skip
+        assert shell.stdout
+        told = b""
+        while len(told) < 2:
+            told += shell.stdout.read(2)
+        (found,) = [job for job in here.jobs_here() if job.key == "MASTER_PORT=29777 WORLD_SIZE=4"]
+
+        assert found.root == shell.pid
+        assert found.processes >= 5

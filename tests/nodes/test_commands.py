@@ -1,0 +1,201 @@
+"""`--slurm`, `--nodes` and `--pods` as a user's shell sees them, with programs that stand in for the real ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mpmon.nodes.transports.ssh import names_of
+from tests.live.running import Program
+from tests.nodes.programs import LONGEST_S, agent_for, environment, mpmon
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def job() -> Iterator[Program]:
+    """Two processes that wait for each other."""
+    with Program("lock_order.py", "fork").hear("left", "right") as program:
+        yield program
+
+
+@pytest.fixture
+def agent(tmp_path: Path, job: Program) -> str:
+    return str(agent_for(tmp_path, job.pid))
+
+
+def said(answer: subprocess.CompletedProcess[str]) -> list[str]:
+    assert "Traceback" not in answer.stderr
+    assert "defect" not in answer.stderr
+    return answer.stderr.splitlines()
+
+
+# What goes well
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        ["--nodes", "good"],
+        ["--slurm", "7"],
+        ["--slurm", "7.0"],
+        ["--pods", "job-name=train", "-n", "lab", "-c", "main"],
+    ],
+)
+def test_one_node(tmp_path: Path, agent: str, job: Program, way: list[str]) -> None:
+    answer = mpmon(tmp_path, *way, "--once", "--agent", agent, nodes="good")
+
+    assert (answer.returncode, said(answer)) == (3, [])
+    assert "cause: lock-cycle" in answer.stdout
+
+
+def test_json_and_a_recording(tmp_path: Path, agent: str, job: Program) -> None:
+    file = tmp_path / "hang.jsonl.gz"
+    answer = mpmon(tmp_path, "--nodes", "good", "--once", "--json", "--record", str(file), "--agent", agent)
+    again = mpmon(tmp_path, "--replay", str(file), "--once")
+
+    assert answer.returncode == again.returncode == 3
+    assert [row["cause"] for row in json.loads(answer.stdout)["findings"]] == ["lock-cycle"]
+    assert "cause: lock-cycle" in again.stdout
+
+
+# Bad luck: each is a sentence, and the others go on
+
+
+LUCK = {
+    "dead": "dead cannot be reached.",
+    "strange": "strange has a host key that is not known here.",
+    "locked": "locked does not let you in.",
+    "unknown": "unknown has a name that is not known here.",
+    "bare": "bare has no mpmon.",
+    "old": "old has mpmon 0.0.1, and here is ",
+    "newer": "newer speaks version 2 of mpmon's protocol",
+    "garbage": "garbage sends more than 1 MiB of something else.",
+    "endless": "endless sends more than 32 MiB at once.",
+}
+
+
+def test_nodes_with_bad_luck_do_not_keep_the_others(tmp_path: Path, agent: str, job: Program) -> None:
+    answer = mpmon(tmp_path, "--nodes", ",".join(["good", *LUCK]), "--once", "--agent", agent)
+
+    assert answer.returncode == 3
+    assert "cause: lock-cycle" in answer.stdout
+    told = said(answer)
+    for words in LUCK.values():
+        assert len([line for line in told if words in line]) == 1, (words, told)
+    assert len(told) == len(LUCK)
+
+
+def test_one_task_of_a_step_without_mpmon(tmp_path: Path, agent: str, job: Program) -> None:
+    answer = mpmon(tmp_path, "--slurm", "7", "--once", "--agent", agent, nodes="good,bare,old")
+
+    assert answer.returncode == 3
+    told = said(answer)
+    assert "mpmon: bare has no mpmon." in told
+    assert any(line.startswith("mpmon: old has mpmon 0.0.1") for line in told)
+
+
+@pytest.mark.parametrize(
+    ("way", "nodes", "status", "sentence"),
+    [
+        (["--nodes", "dead"], "", 4, "dead cannot be reached. Look after it, or leave it out of --nodes."),
+        (["--nodes", "bare"], "", 4, "bare has no mpmon. Install it there, or say where it is: --agent PATH."),
+        (["--nodes", "dead,strange"], "", 4, ("dead cannot be reached; strange: not reached either. "
+         "Look after it, or leave it out of --nodes.")),
+        (["--nodes", "brief"], "", 4, "brief has no agent any more (status 0)."),
+        (["--nodes", ""], "", 2, "--nodes names no node. For example: --nodes 'n[1-4]'."),
+        (["--nodes", "-oProxyCommand=x"], "", 2, None),
+        (["--nodes=-oProxyCommand=x"], "", 2, "-oProxyCommand=x is not the name of a machine. For example: --nodes 'n[1-4]'."),
+        (["--slurm", "9"], "good", 4, "there is no Slurm job 9. List those that run: squeue --me."),
+        (["--slurm", "8"], "good", 4, "Slurm job 8 is PENDING. List those that run: squeue --me --states=RUNNING."),
+        (["--slurm", "seven"], "", 2, "seven is not a Slurm job. Give its number, or one of its steps: 7, 7.0, 7_1."),
+        (["--slurm", "7"], "foreign", 4, ("foreign is not yours to look at: the job belongs to somebody else. "
+         "Ask its owner, or run as root.")),
+        (["--pods", "job-name=none"], "", 4, "there is no pod with job-name=none. Look with: kubectl get pods --show-labels."),
+        (["--pods", "job-name=train"], "denied", 4, "denied may not be entered by you. Ask for the right to create pods/exec."),
+        (["--pods", "x", "--nodes", "y"], "", 2, "--nodes and --pods do not go together. Give one of them."),
+        (["--slurm", "7", "4100"], "", 2, "--slurm and a PID do not go together. Give one of them."),
+        (["--nodes", "n1", "-n", "lab"], "", 2, ("--namespace and --container are of --pods. "
+         "For example: --pods job-name=train -n lab.")),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_sentence(
+    tmp_path: Path, way: list[str], nodes: str, status: int, sentence: str | None
+) -> None:
+    answer = mpmon(tmp_path, *way, "--once", nodes=nodes)
+
+    assert answer.returncode == status, answer
+    if sentence:
+        assert said(answer) == [f"mpmon: {sentence}"]
+
+
+@pytest.mark.parametrize(("option", "program"), [("--slurm", "srun"), ("--nodes", "ssh"), ("--pods", "kubectl")])
+def test_a_program_that_is_not_there(tmp_path: Path, option: str, program: str) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "mpmon", option, "7", "--once"], env={**os.environ, "PATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert answer.returncode == 2
+    (line,) = said(answer)
+    assert f"there is no program {program} here." in line
+
+
+# The end
+
+
+def test_a_front_end_that_is_killed_leaves_nothing(tmp_path: Path, agent: str, job: Program) -> None:
+    front = subprocess.Popen(
+        [sys.executable, "-m", "mpmon", "--nodes", "one,two", "--json", "--agent", agent], env=environment(tmp_path),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
+    )  # fmt: skip
+    assert front.stdout
+    assert front.stderr
+    assert front.stdout.readline()
+    below = psutil.Process(front.pid).children(recursive=True)
+    assert any("agent" in word for process in below for word in process.cmdline())
+    front.send_signal(signal.SIGKILL)
+    front.wait()
+
+    _, left = psutil.wait_procs(below, timeout=LONGEST_S)
+    assert left == []
+    front.stdout.close()
+    front.stderr.close()
+
+
+def test_the_stream_ends_with_the_job(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as short:
+        front = subprocess.Popen(
+            [sys.executable, "-m", "mpmon", "--nodes", "one", "--plain", "--agent", str(agent_for(tmp_path, short.pid))],
+            env=environment(tmp_path), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
+        )  # fmt: skip
+        assert front.stdout
+        assert front.stdout.readline()
+        assert short.stdin
+        short.stdin.close()
+        _, complaints = front.communicate(timeout=LONGEST_S)
+
+    assert (front.returncode, complaints) == (0, b"")
+
+
+# Names
+
+
+def test_sets_of_nodes_are_those_of_clustershell() -> None:
+    pytest.importorskip("ClusterShell", reason="without ClusterShell nodes are named one by one")
+    assert names_of("n[1-3,7],m1") == ("m1", "n1", "n2", "n3", "n7")
+
+
+def test_plain_names_need_no_clustershell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ClusterShell", None)
+    monkeypatch.setitem(sys.modules, "ClusterShell.NodeSet", None)
+
+    assert names_of("n1,n2, user@n3,n1") == ("n1", "n2", "user@n3")

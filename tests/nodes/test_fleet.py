@@ -1,0 +1,104 @@
+"""The fleet with real agents on this machine: those that stop, die, come back, or are one machine under two names."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from mpmon.nodes.fleet import Fleet, NodeState, State
+from mpmon.nodes.transports.local import Local
+from mpmon.nodes.wire import Watch
+from mpmon.session.clock import LiveClock
+from tests.live.running import Program
+
+pytestmark = pytest.mark.live
+
+LONGEST_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def job() -> Iterator[Program]:
+    with Program("lock_order.py", "fork").hear("left", "right") as program:
+        yield program
+
+
+@pytest.fixture
+def fleet(job: Program) -> Iterator[Fleet]:
+    """Two nodes, of which each is one of the two children."""
+    with Fleet(Local({"n1": job.pids["left"], "n2": job.pids["right"]}), LiveClock().now) as started:
+        until(started, lambda nodes: all(node.state is State.HERE for node in nodes))
+        started.watch(Watch(interval=0.2, stacks="never"))
+        yield started
+
+
+def until(fleet: Fleet, enough: Callable[[list[NodeState]], bool]) -> list[NodeState]:
+    assert fleet.wait(enough, LONGEST_S), fleet.nodes()
+    return fleet.nodes()
+
+
+def agents() -> dict[int, psutil.Process]:
+    """By the process each looks at."""
+    ours = psutil.Process().children()
+    return {int(process.cmdline()[-2]): process for process in ours if "--stdio" in process.cmdline()}
+
+
+def test_all_answer(fleet: Fleet, job: Program) -> None:
+    fleet.ask(7)
+    nodes = until(fleet, lambda nodes: all(node.answers == 7 for node in nodes))
+
+    seen = [{row.pid for row in node.snapshot.processes} for node in nodes if node.snapshot]
+    assert seen == [{job.pids["left"]}, {job.pids["right"]}]
+    assert all(abs(node.offset_s) < 1.0 for node in nodes)
+
+
+def test_one_that_is_silent_is_late_then_lost_and_comes_back(fleet: Fleet, job: Program) -> None:
+    stopped = agents()[job.pids["right"]]
+    seen: list[State] = []
+
+    def note(nodes: list[NodeState]) -> bool:
+        seen.append(nodes[1].state)
+        return seen[-1] is State.LOST
+
+    stopped.send_signal(signal.SIGSTOP)
+    try:
+        nodes = until(fleet, note)
+    finally:
+        stopped.send_signal(signal.SIGCONT)
+
+    assert list(dict.fromkeys(seen)) == [State.HERE, State.LATE, State.LOST]
+    assert nodes[0].state is State.HERE
+    until(fleet, lambda nodes: nodes[1].state is State.HERE)
+    fleet.ask(1)
+    until(fleet, lambda nodes: all(node.answers == 1 for node in nodes))
+
+
+def test_one_that_dies_is_started_again(fleet: Fleet, job: Program) -> None:
+    fleet.ask(1)
+    until(fleet, lambda nodes: all(node.answers == 1 for node in nodes))
+    agents()[job.pids["right"]].kill()
+
+    (_, lost) = until(fleet, lambda nodes: nodes[1].state is State.LOST)
+    assert lost.problem
+    until(fleet, lambda nodes: nodes[1].state is State.HERE)
+    fleet.ask(2)
+    until(fleet, lambda nodes: all(node.answers == 2 for node in nodes))
+
+
+def test_one_machine_under_two_names(job: Program) -> None:
+    with Fleet(Local({"n1": job.pid, "localhost": job.pid}), LiveClock().now) as fleet:
+        nodes = until(fleet, lambda nodes: not any(node.state is State.COMING for node in nodes))
+
+    assert sorted(node.state.value for node in nodes) == ["here", "out"]
+    (told,) = [node.problem.reason for node in nodes if node.problem]
+    assert told.startswith("is the same machine as ")
+
+
+def test_nothing_is_left(job: Program) -> None:
+    with Fleet(Local({"n1": job.pid}), LiveClock().now) as fleet:
+        until(fleet, lambda nodes: nodes[0].state is State.HERE)
+        assert agents()
+
+    assert agents() == {}
