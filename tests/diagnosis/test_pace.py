@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterable
 
@@ -12,7 +13,11 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Diagnosis, Pause, Verdict
 from mpmon.diagnosis.pace import Progress, in_words, progress
 from mpmon.model import CallPlace, FlightRecord, GroupProgress, QueueState, Row, Snapshot, Spot, Stack
+from mpmon.reports import document, text
+from mpmon.session.recording import read_recording
+from mpmon.session.watch import Observer
 from tests.builders import ROOT, START, blocked, diagnosed, history, holds, process, snapshot, stack, thread
+from tests.hangs.expected import HOME
 
 RANKS = range(4)
 
@@ -278,6 +283,30 @@ def test_collectives_a_second_where_there_are_no_loaders() -> None:
 
 def test_a_job_without_ranks_has_no_pace() -> None:
     assert of([snapshot(process(), at=float(second)) for second in range(5)]) == Progress()
+
+
+# A real job
+
+
+def test_a_real_job_with_a_slow_rank() -> None:
+    observer = Observer()
+    *_, last = map(observer.see, read_recording(HOME / "ok-straggler" / "recording.jsonl.gz"))
+    said = last.diagnosis
+    assert said.because == (
+        "4 ranks make progress: 5.6 batches/s each; the others wait for rank 2 (asleep in main() at job.py:49)"
+    )
+    assert said.bottleneck is not None
+    (slow,) = [row for row in said.paces if row.pid in said.bottleneck.pids]
+    assert (slow.rank, slow.works, slow.waits_for_ranks) == (2, pytest.approx(1, abs=0.05), pytest.approx(0, abs=0.05))
+    report = json.loads(document.render(last))
+    assert [row["batches_per_s"] for row in report["paces"]] == [pytest.approx(5.6, abs=0.1)] * 4
+    assert report["bottleneck"]["place"]["line"] == 49
+    assert report["pause"] is None
+    shares = [
+        "  rank 2 works 96 %, waits for ranks 4 % (22 looks).",
+        "  ranks 0-1 and 3 work 23 %, wait for ranks 77 %.",
+    ]
+    assert text.render(last).splitlines()[2:4] == shares
 
 
 # In words
