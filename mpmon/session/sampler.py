@@ -143,7 +143,7 @@ class Sampler:
         reports = [ProbeReport(name="processes", ok=True, seconds=round(self._now() - now, 4))]
         self._activity.note(now)
         self._looks.forget_ended()
-        self._schedule.untold = self._spots.untold
+        self._schedule.untold = self._spots.untold()
         if due := self._schedule.due(now):
             until = max(self._until, now + LEAST_S)
             reports += self._looks.look(due, now, self._schedule.attended, until)

@@ -7,8 +7,8 @@ Whether a process is due:
 - has run: when its interval is over; that grows while the looks keep finding the same, and begins anew when they differ;
 - came to rest in a system call that no look at it has found lately: at once, for a hang may have begun;
 - has rested for a while in another call than that of its last look: in its turn, for what that look found is over;
-- keeps running: only while somebody else stands still and may wait for it, or the user looks at it; first of all a rank of
-  which nobody knows what it does.
+- is a rank in a place of which little is known: at once, first of all that keep running;
+- keeps running: only while somebody else stands still and may wait for it, or the user looks at it.
 
 The looks of a round are bounded too, and so are dumps of stacks over time (`budget`).
 """
@@ -81,8 +81,8 @@ class Schedule:
         self._rests: dict[int, _Rest] = {}
         self.attended: int | None = None
         """The process the user looks at."""
-        self.untold: set[int] = set()
-        """Ranks that were where few looks have found them (`spots`)."""
+        self.untold: dict[int, int] = {}
+        """Ranks that are now where few looks have found them, and how many (`spots`)."""
         self.pending = False
         """More processes are due than one round may look at: the next round should follow at once."""
 
@@ -130,7 +130,7 @@ class Schedule:
         look = self._looks.get(pid)
         if look is None or (self._all_due and look.at < now - FIRST_INTERVAL_S):
             return True
-        if self._rests.get(pid) in (_Rest.NEW, _Rest.OVER):
+        if self._rests.get(pid) in (_Rest.NEW, _Rest.OVER) or pid in self.untold:
             return True
         if now < look.at + self._interval(pid, look) * NEARLY:
             return False
@@ -152,7 +152,9 @@ class Schedule:
             return 0, 0.0
         if pid == self._table.root_pid:
             return 1, 0.0
-        return (2, 0.0) if look is None else (3 if pid in self.untold else 4, look.at)
+        if look is None:
+            return 2, 0.0
+        return (3, self.untold[pid]) if pid in self.untold else (4, look.at)
 
     def _note_rests(self, candidates: Sequence[int], now: float) -> None:
         """Who has come to rest, and in what: one cheap read of the system call of its main thread tells.
