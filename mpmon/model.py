@@ -165,7 +165,7 @@ class Blocked(Row, frozen=True, kw_only=True):
 
 
 class Spot(Row, frozen=True, kw_only=True):
-    """In which system call the main thread of a rank was found in this round, by proc_pid_syscall(5) alone."""
+    """In which system call the main thread of a rank was found since the round before, by proc_pid_syscall(5) alone."""
 
     pid: Pid
     place: CallPlace

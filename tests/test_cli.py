@@ -451,7 +451,8 @@ def test_a_look_that_is_too_short_to_tell_a_hang(program: str, status: int, verd
     assert (answer.returncode, answer.stdout.partition("pid")[0]) == (status, verdict)
     assert (
         ("has stood still for" in answer.stdout)
-        == ("only a longer look (--for) tells" in answer.stdout)
+        == ("only a longer look tells" in answer.stdout)
+        == answer.stdout.endswith(" (--for SECONDS looks longer)\n")
         == (status == 4)
     )
 

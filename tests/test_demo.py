@@ -17,6 +17,7 @@ import pytest
 
 from mpmon import demo
 from mpmon.demo import Scene
+from mpmon.demo import running as demo_running
 from mpmon.demo.running import RunningScene
 from mpmon.errors import MpmonError, UsageError
 from tests.shim.running import look
@@ -93,12 +94,13 @@ WORKERS = {
     "dead": ["sleeping", "sleeping", "zombie"],
     "queue-join": ["sleeping"],
     "lock-cycle": ["sleeping", "sleeping"],
+    "ddp": ["sleeping"] * 4,
 }
 """States of the children once the hang is established."""
 
 
 def test_every_scene_is_tried_here() -> None:
-    assert [*WORKERS, "ipc", "healthy"] == [scene.name for scene in demo.scenes()]
+    assert [*WORKERS, "straggler", "ipc", "healthy"] == [scene.name for scene in demo.scenes()]
 
 
 @pytest.mark.parametrize("name", WORKERS)
@@ -122,6 +124,29 @@ def test_the_healthy_scene_goes_on(temporary: Path) -> None:
         everyone = keys(family(running.pid))
     assert not [key for key in everyone if is_alive(key)]
     assert not list(temporary.iterdir())
+
+
+def test_ranks_of_which_one_is_slow_go_on(temporary: Path) -> None:
+    pytest.importorskip("torch")
+    with demo.start("straggler") as running:
+        ranks = psutil.Process(running.pid).children()
+        assert len(ranks) == 4
+        assert [len(rank.children()) for rank in ranks] == [1] * 4
+        runs = [rank.num_ctx_switches().voluntary for rank in ranks]
+        assert eventually(
+            lambda: all(rank.num_ctx_switches().voluntary > before for rank, before in zip(ranks, runs, strict=True))
+        )
+        everyone = keys(family(running.pid))
+    assert not [key for key in everyone if is_alive(key)]
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("name", [scene.name for scene in demo.scenes() if scene.needs_torch])
+def test_what_cannot_be_shown_without_torch_says_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_running, "find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=f"the scene {name} needs torch") as failure:
+        demo.start(name)
+    assert "mpmon demo loader" in failure.value.remedy
 
 
 def test_a_consumer_keeps_tensors_and_the_shim_tells_whose(temporary: Path) -> None:

@@ -35,7 +35,7 @@ class Scene:
     """Runs torch's DataLoader where torch imports, else a multiprocessing job of the same shape."""
 
     needs_torch: bool = False
-    """Not shown without torch: from outside, a loop of the user's own cannot be told from work."""
+    """Not shown without torch: it is about torch, or from outside a loop of the user's own could not be told from work."""
 
     def label(self, *, torch_imported: bool) -> str:
         """The title, and whether torch is what it shows or only its shape."""
@@ -84,6 +84,22 @@ SCENES: tuple[Scene, ...] = (
         "two processes take two locks in opposite order",
         "lock-cycle",
         "mpmon.demo.scenes.lock_cycle",
+    ),
+    Scene(
+        "ddp",
+        "four ranks train together: one waits in a barrier that the others do not come to",
+        "collective-mismatch",
+        "mpmon.demo.scenes.ddp",
+        uses_torch=True,
+        needs_torch=True,
+    ),
+    Scene(
+        "straggler",
+        "four ranks train together and nothing hangs: one is slow, and the others wait for it at every step",
+        "none",
+        "mpmon.demo.scenes.straggler",
+        uses_torch=True,
+        needs_torch=True,
     ),
     Scene(
         "ipc",

@@ -7,7 +7,7 @@ tells most to what tells least, and the first answer is the only one; rules only
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -17,6 +17,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.waits import ASYNCHRONOUS, BACKWARD, POINT_TO_POINT, Wait, user_lines
+from mpmon.diagnosis.words import runs, several
 
 
 class Numbered(msgspec.Struct, frozen=True):
@@ -95,6 +96,24 @@ class Split(msgspec.Struct, frozen=True):
     others: tuple[ThreadKey, ...] = ()
     """Who waits for those."""
     numbers: Numbered = Numbered()
+
+    @property
+    def few_first(self) -> list[tuple[str, list[ThreadKey]]]:
+        """The groups, those of which there are most last."""
+        return sorted(self.groups.items(), key=lambda row: len(row[1]))
+
+    @property
+    def all(self) -> frozenset[ThreadKey]:
+        """Those in any of the groups."""
+        return frozenset(itertools.chain(*self.groups.values()))
+
+
+def names_of(knot: Knot, keys: Sequence[ThreadKey]) -> str:
+    """`rank 2`, `ranks 0-1 and 3`."""
+    numbers = [number for key in keys if (number := knot.case.role(key[0]).rank) is not None]
+    if len(keys) > 1 and len(set(numbers)) == len(keys):
+        return f"ranks {runs(numbers)}"
+    return several([knot.case.role(key[0]).name for key in keys], most=len(keys))
 
 
 def split(knot: Knot) -> Split | None:

@@ -187,7 +187,7 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot
         verdict, because = Verdict.UNKNOWN, _hidden_words(case, hidden[0][0])
     elif still := _has_only_stood(case, graph, goals, knots):
         verdict, (since, what) = Verdict.UNKNOWN, still
-        because = f"{what}, and has stood still for {age(case.now - since)}: only a longer look (--for) tells whether it hangs"
+        because = f"{what}, and has stood still for {age(case.now - since)}: only a longer look tells whether it hangs"
     elif knots:
         knot = knots[0]
         since, because = knot.since(), f"{knot.role()} is {knot.doing()}, so far for {knot.for_how_long()} only"
@@ -253,11 +253,11 @@ def _finding(knot: Knot) -> Finding:
     cause, claim = _claim(knot)
     suspects = responsible(knot)
     found = Finding(
-        cause=cause, certainty=_certainty(knot, claim), summary=_sentence(claim.summary, knot),
+        cause=cause, certainty=_certainty(knot, claim), summary=_sentence(claim, knot),
         suspects=tuple(_with_line(knot, _with_end(knot.case, suspect)) for suspect in suspects),
         waiters=tuple(row for row in knot.waiters() if row.pid not in {suspect.pid for suspect in suspects}),
-        chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)), advice=claim.advice,
-        since=knot.since(), threads=claim.threads,
+        chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)),
+        advice=claim.advice, since=knot.since(), threads=claim.threads,
     )  # fmt: skip
     evidence = (*found.evidence, *_in_native_code(knot), *agreement(found, knot.case.stacks))
     return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(knot.case, found)))
@@ -346,10 +346,10 @@ def _may_give_up(case: Case, key: ThreadKey) -> bool:
     return timed or (key[0] == key[1] and process.catches_alarm)
 
 
-def _sentence(summary: str, knot: Knot) -> str:
-    parts = [summary, *_others_stand(knot)]
-    waits = knot.who_waits()
-    return "; ".join([*parts, waits] if waits and waits not in summary else parts)
+def _sentence(claim: Claim, knot: Knot) -> str:
+    parts = [claim.summary, *_others_stand(knot)]
+    waits = "" if knot.goal in claim.tells_of else knot.who_waits()
+    return "; ".join([*parts, waits] if waits and waits not in claim.summary else parts)
 
 
 MOST_OTHERS = 2

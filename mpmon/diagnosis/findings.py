@@ -141,7 +141,7 @@ class Event(Row, frozen=True, kw_only=True, omit_defaults=False):
     kind: str
     """`watch`, `born`, `restarted`, `died`, `hang-began`, `hang-ended`, `verdict`, `finding-began`, `finding-changed`,
     `finding-ended`, `remark-began`, `remark-ended`, `gpu-lost`, `gpu-back`, `xid`, `oom-kill`, `probe-failed`,
-    `probe-works`, `job-ended`."""
+    `probe-works`, `bottleneck`, `job-ended`."""
     summary: str
     pids: tuple[Pid, ...] = ()
     bad: bool = False

@@ -48,6 +48,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """At most this; the engine lowers it when edges are inferred."""
     threads: tuple[Suspect, ...] = ()
     """Each thread of which the sentences tell several together."""
+    tells_of: frozenset[ThreadKey] = frozenset()
+    """Those of which the summary tells what they wait for, by whatever name."""
 
 
 class Knot:

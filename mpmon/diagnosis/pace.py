@@ -34,7 +34,7 @@ WINDOW_S = 60.0
 LEAST_LOOKS = 10
 """Fewer tell no share."""
 
-LEAST_KNOWN = 0.8
+LEAST_KNOWN = 0.9
 """Of all moments those of which it must be known what a rank did: what is missing may all be of one sort."""
 
 SURE_LOOKS = 20
@@ -54,6 +54,10 @@ MOST_DATA = 0.5
 
 RARE = 0.5
 """Pauses that take less of the last minute than that are the exception, and two of them at most."""
+
+
+RAN_S = 2.0
+"""Who ran so lately runs, where it is not known yet whether it gets anywhere."""
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -225,7 +229,8 @@ def in_words(diagnosis: Diagnosis, now: float) -> list[str]:
 
     `rank 2 works 93 %, waits for ranks 7 % (60 looks)`, `ranks 0-1 and 3 work 53-65 %, wait for ranks 35-47 %`.
     """
-    known = diagnosis.paces if all(row.works is not None for row in diagnosis.paces) else ()
+    sure = all(row.works is not None and row.looks >= SURE_LOOKS for row in diagnosis.paces)
+    known = diagnosis.paces if sure else ()
     first = diagnosis.bottleneck.pids if diagnosis.bottleneck else ()
     groups = ([row for row in known if row.pid in first], [row for row in known if row.pid not in first])
     lines = [_shares(group) for group in groups if group]
@@ -265,14 +270,23 @@ def _pause_words(diagnosis: Diagnosis, pause: Pause, now: float) -> str:
 def _words(case: Case, paces: tuple[Pace, ...], bottleneck: Bottleneck | None) -> str:
     """`4 ranks make progress: 6.6 batches/s each; the others wait for rank 2 (asleep in train() at train.py:22)`."""
     speed = _speed(paces)
-    moves = all(case.motion((row.pid, row.pid)) is Motion.MOVING for row in paces)
-    if not speed and not moves:
-        return ""
-    who = f"{len(paces)} ranks make progress" if len(paces) > 1 else f"{next(iter(paces)).role} makes progress"
+    moves = [case.motion((row.pid, row.pid)) for row in paces]
     first = next(iter(paces))
+    if speed or all(motion is Motion.MOVING for motion in moves):
+        who = f"{len(paces)} ranks make progress" if len(paces) > 1 else f"{first.role} makes progress"
+    elif all(motion in (Motion.MOVING, Motion.UNSEEN) for motion in moves) and all(_ran(case, row) for row in paces):
+        who = f"{len(paces)} ranks run" if len(paces) > 1 else f"{first.role} runs"
+    else:
+        return ""
     more = f"{first.role} is {doing(case, (first.pid, first.pid))}" if not speed else ""
     more = bottleneck.summary if bottleneck else more
     return "".join((who, f": {speed}" if speed else "", f"; {more}" if more else ""))
+
+
+def _ran(case: Case, row: Pace) -> bool:
+    """Lately."""
+    past = case.past((row.pid, row.pid))
+    return past is not None and case.now - past.ran_at <= RAN_S
 
 
 def _speed(paces: tuple[Pace, ...]) -> str:

@@ -16,6 +16,7 @@ A *pause* is a while in which the main threads of all ranks but one did not run:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
 
@@ -31,8 +32,11 @@ PAUSE_S = 3.0
 
 KEPT_PAUSES = 8
 
-MOST_PLACES = 64
-"""Of one rank that are remembered."""
+MOST_PLACES, MOST_LINES = 64, 8
+"""Of one rank, and of one place, that are remembered."""
+
+LEAST_LOOKS, MOST_LOOKS = 3, 2 / 3
+"""So many looks at one place, and such a share of them, have to find the line that is told."""
 
 RUNNING = "running"
 """The call of a thread on a CPU."""
@@ -59,16 +63,24 @@ _DOINGS = {
 
 
 class Told(msgspec.Struct, frozen=True, gc=False):
-    """What looks have found where a rank waits; `None` where they differ."""
+    """What looks have found where a rank waits."""
 
     doing: Doing | None
-    line: Place | None
-    """Of the user's code."""
+    """`None` where they differ."""
+    lines: tuple[tuple[Place, int], ...]
+    """Of the user's code, and how often each was found; the first ones."""
 
     def and_by(self, other: Told) -> Told:
         """With what another look has found."""
-        same_line = self.line if self.line == other.line else None
-        return self if self == other else Told(self.doing if self.doing is other.doing else None, same_line)
+        lines = Counter(dict(self.lines))
+        lines.update(dict(other.lines))
+        return Told(self.doing if self.doing is other.doing else None, tuple(lines.items())[:MOST_LINES])
+
+    @property
+    def line(self) -> Place | None:
+        """The one that most looks found, where there are enough of them."""
+        line, count = max(self.lines, key=lambda row: row[1], default=(None, 0))
+        return line if count >= max(LEAST_LOOKS, MOST_LOOKS * sum(count for _, count in self.lines)) else None
 
 
 Places = Mapping[CallPlace, Told]
@@ -100,12 +112,12 @@ class Spots(msgspec.Struct, frozen=True, gc=False):
         new: dict[tuple[int, float], Places] = {}
         for spot in now.spots:
             stack = look(spot.pid)
-            if stack is None or stack.place is None or spot.pid not in keys:
+            if stack is None or stack.place is None or stack.place[0] == RUNNING or spot.pid not in keys:
                 continue
             known = self.places.get(keys[spot.pid], {})
             found = _told(stack, stack.place[0])
             told = known[stack.place].and_by(found) if stack.place in known else found
-            if told is not known.get(stack.place) and len(known) < MOST_PLACES:
+            if stack.place in known or len(known) < MOST_PLACES:
                 new[keys[spot.pid]] = {**known, stack.place: told}
         if not new and self.places.keys() <= set(keys.values()):
             return self.places
@@ -139,4 +151,4 @@ def _told(stack: Stack, call: str) -> Told:
     found = standing(stack, Blocked(pid=stack.pid, tid=stack.tid, state="S", syscall=call))
     unclear = found.kind is Wait.FILE and call in _TRANSFERS
     frame = innermost_user(stack)
-    return Told(Doing.ELSE if unclear else _DOINGS.get(found.kind, Doing.ELSE), place(frame) if frame else None)
+    return Told(Doing.ELSE if unclear else _DOINGS.get(found.kind, Doing.ELSE), ((place(frame), 1),) if frame else ())

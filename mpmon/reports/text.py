@@ -57,7 +57,8 @@ def _lines(observation: Observation) -> Iterator[str]:
     yield from map(Hosts(snapshot).text, sharing.lines(observation))
     yield from _not_known(diagnosis)
     yield ""
-    yield f"observed for {observation.watched_s:.1f} s"
+    more = " (--for SECONDS looks longer)" if diagnosis.verdict is Verdict.UNKNOWN and not diagnosis.hidden else ""
+    yield f"observed for {observation.watched_s:.1f} s{more}"
 
 
 def _headline(snapshot: Snapshot, diagnosis: Diagnosis) -> str:

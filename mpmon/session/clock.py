@@ -14,8 +14,8 @@ class Clock(Protocol):
         """Seconds since the epoch; never steps back."""
         ...
 
-    def wait(self, seconds: float) -> None:
-        """Return after so long, or earlier when woken."""
+    def wait(self, seconds: float) -> bool:
+        """Return after so long, or earlier when woken; whether it was."""
         ...
 
 
@@ -30,10 +30,11 @@ class LiveClock:
         """Seconds since the epoch."""
         return self._anchor + time.monotonic()
 
-    def wait(self, seconds: float) -> None:
-        """Sleep, unless `wake` was called since the last wait."""
-        self._woken.wait(max(0.0, seconds))
+    def wait(self, seconds: float) -> bool:
+        """Sleep, unless `wake` was called since the last wait; whether it was called."""
+        woken = self._woken.wait(max(0.0, seconds))
         self._woken.clear()
+        return woken
 
     def wake(self) -> None:
         """End the present or the next wait; safe from any thread."""

@@ -7,7 +7,7 @@ A round goes from top to bottom through `Sampler.round`:
 3. `activity` notes who has run since and who stands still;
 4. `schedule` chooses who is due for a thorough look, as far as the `budget` goes;
 5. `thorough` looks at those (one `look` a process) and asks the `holders` of what they wait for;
-6. of ranks `spots` tells where their main threads are;
+6. of ranks `spots` tells where their main threads were since the round before;
 7. the tables of all looks, `joined`, and all else become a `Snapshot`;
 8. where that would show a hang, py-spy is asked for the stacks that it rests on, as far as mpmon has read them itself, and
    `natives` reads the C and C++ frames of the threads that it is about, and samples those that run.
@@ -92,7 +92,7 @@ class Sampler:
         )
         self._natives = NativeLooks(proc, round_s=REPORT_S if eager else ROUND_S)
         self._stacks: StackMode = stacks
-        self._spots = Spots(self._table, self._activity, self._looks.last, budget)
+        self._spots = Spots(self._table, self._activity, self._looks.last, None if eager else budget, now=now)
         self._schedule = Schedule(self._table, self._activity, self._looks.last, budget, eager=eager)
 
     @property
@@ -114,8 +114,17 @@ class Sampler:
         self._schedule.attended = pid
 
     def note_ranks(self, pids: Collection[int]) -> None:
-        """Of these processes it is read in each round where their main threads are."""
+        """Of these processes it is read where their main threads are."""
         self._spots.pids = tuple(sorted(pids))
+
+    @property
+    def has_ranks(self) -> bool:
+        """There are such processes."""
+        return bool(self._spots.pids)
+
+    def read_spots(self) -> None:
+        """Read where the main threads of ranks are at this moment; the next snapshot tells it."""
+        self._spots.read()
 
     def look_now(self) -> None:
         """Look at everything in the next round."""
@@ -134,7 +143,7 @@ class Sampler:
         reports = [ProbeReport(name="processes", ok=True, seconds=round(self._now() - now, 4))]
         self._activity.note(now)
         self._looks.forget_ended()
-        self._schedule.untold = self._spots.untold
+        self._schedule.untold = self._spots.untold()
         if due := self._schedule.due(now):
             until = max(self._until, now + LEAST_S)
             reports += self._looks.look(due, now, self._schedule.attended, until)
@@ -181,7 +190,7 @@ class Sampler:
         return Snapshot(
             taken_at=now, root_pid=pid, root_start_time=start_time, host=self._host, cpu_count=self._cpus,
             processes=processes, threads=threads, exits=self._table.exits, probes=tuple(reports),
-            blocked=looks.blocked, spots=self._spots.read(now), objects=looks.objects, handles=looks.handles,
+            blocked=looks.blocked, spots=self._spots.rows, objects=looks.objects, handles=looks.handles,
             outsiders=self._outside_holders(now),
             semaphores=looks.semaphores, locks=looks.locks, awaited=looks.awaited, remembered=looks.remembered,
             stacks=looks.stacks, native_stacks=self._natives.still_true(threads), unknowns=looks.unknowns,

@@ -7,8 +7,8 @@ Whether a process is due:
 - has run: when its interval is over; that grows while the looks keep finding the same, and begins anew when they differ;
 - came to rest in a system call that no look at it has found lately: at once, for a hang may have begun;
 - has rested for a while in another call than that of its last look: in its turn, for what that look found is over;
-- keeps running: only while somebody else stands still and may wait for it, or the user looks at it; first of all a rank of
-  which nobody knows what it does.
+- is a rank in a place of which little is known: at once, first of all that keep running;
+- keeps running: only while somebody else stands still and may wait for it, or the user looks at it.
 
 The looks of a round are bounded too, and so are dumps of stacks over time (`budget`).
 """
@@ -45,6 +45,10 @@ RESTS_LONG_S = 4.0
 """A worker that goes back and forth between calls it was seen in seldom rests so long in one of them."""
 
 
+FOR_OTHERS = 0.75
+"""Of the reserve that is not spent on finding out what ranks do."""
+
+
 class _Rest(Enum):
     """In what a process rests that has run since the last look at it."""
 
@@ -77,8 +81,8 @@ class Schedule:
         self._rests: dict[int, _Rest] = {}
         self.attended: int | None = None
         """The process the user looks at."""
-        self.untold: set[int] = set()
-        """Ranks that were where no look has found them (`spots`)."""
+        self.untold: dict[int, int] = {}
+        """Ranks that are now where few looks have found them, and how many (`spots`)."""
         self.pending = False
         """More processes are due than one round may look at: the next round should follow at once."""
 
@@ -110,8 +114,12 @@ class Schedule:
         self.pending = len(urgent) > allowed and self._budget.left - allowed >= 1
         self._all_due = self._all_due and self.pending
         over = [pid for pid in again if self._rests.get(pid) is _Rest.OVER]
-        in_turn = [pid for pid in again if pid not in over] if self._budget.left >= RESERVE else []
+        in_turn = [pid for pid in again if pid not in over and self._budget.left >= self._least_left(pid)]
         return [*urgent, *[*over, *in_turn][:AGAIN_PER_ROUND]][:allowed]
+
+    def _least_left(self, pid: int) -> float:
+        """Looks that have to be left for another one at this process: to know what ranks do is worth a part of the reserve."""
+        return RESERVE * (FOR_OTHERS if pid in self.untold else 1)
 
     def _is_urgent(self, pid: int) -> bool:
         """A look that tells something new; to look again can wait its turn."""
@@ -122,7 +130,7 @@ class Schedule:
         look = self._looks.get(pid)
         if look is None or (self._all_due and look.at < now - FIRST_INTERVAL_S):
             return True
-        if self._rests.get(pid) in (_Rest.NEW, _Rest.OVER):
+        if self._rests.get(pid) in (_Rest.NEW, _Rest.OVER) or pid in self.untold:
             return True
         if now < look.at + self._interval(pid, look) * NEARLY:
             return False
@@ -144,7 +152,9 @@ class Schedule:
             return 0, 0.0
         if pid == self._table.root_pid:
             return 1, 0.0
-        return (2, 0.0) if look is None else (3 if pid in self.untold else 4, look.at)
+        if look is None:
+            return 2, 0.0
+        return (3, self.untold[pid]) if pid in self.untold else (4, look.at)
 
     def _note_rests(self, candidates: Sequence[int], now: float) -> None:
         """Who has come to rest, and in what: one cheap read of the system call of its main thread tells.

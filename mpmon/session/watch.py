@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 
 KEPT_OF_RECORDING = 256 << 20
 """Bytes to look back at while a recording plays: nobody's job needs them meanwhile."""
+
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of it, without what is before the point, lie evenly between 0 and 1 and never come again."""
+
+T = TypeVar("T")
 
 
 class Observer:
@@ -101,6 +108,9 @@ class LiveWatch:
             ) from problem
         self.title = f"pid {self._sampler.root[0]}"
         self._interval = interval
+        self._ranks: list[int] = []
+        self._parts = 0
+        """Pauses between rounds so far."""
         self._recorder = recorder
         self._behind: str | None = None
         """Why the recording is not written just now."""
@@ -119,7 +129,7 @@ class LiveWatch:
                 yield observation
                 if not any(not process.ended for process in snapshot.processes):
                     return
-                self._clock.wait(0.0 if self._sampler.pending else self._until_next(snapshot))
+                self._pause(0.0 if self._sampler.pending else self._until_next(snapshot))
                 snapshot = self._round(observer)
         finally:
             self._sampler.close()
@@ -135,11 +145,26 @@ class LiveWatch:
         return msgspec.structs.replace(snapshot, probes=(*snapshot.probes, report))
 
     def _round(self, observer: Observer) -> Snapshot:
-        """The next snapshot; where a sampler stands still about a process, that of a new one, which leaves it alone."""
+        """The next snapshot."""
+        self._ranks = observer.ranks
+        return self._asked(lambda sampler: sampler.round(observer.foresee))
+
+    def _pause(self, seconds: float) -> None:
+        """Until the next round; somewhere in it, each time elsewhere, where the main threads of ranks are is read."""
+        self._parts += 1
+        first_s = seconds * (self._parts * GOLDEN % 1) if self._sampler.has_ranks else 0.0
+        if first_s and not self._clock.wait(first_s):
+            self._asked(lambda sampler: sampler.read_spots())
+        elif first_s:
+            return
+        self._clock.wait(seconds - first_s)
+
+    def _asked(self, work: Callable[[Sampler], T]) -> T:
+        """What the sampler answers; where one stands still about a process, what a new one does, which leaves it alone."""
         while True:
-            self._sampler.note_ranks(observer.ranks)
+            self._sampler.note_ranks(self._ranks)
             try:
-                return self._reader.do(lambda: self._sampler.round(observer.foresee))
+                return self._reader.do(lambda: work(self._sampler))
             except LeftBehind as problem:
                 remember_start(problem.pid, self._sampler.start_ticks(problem.pid))
                 self._sampler.close()

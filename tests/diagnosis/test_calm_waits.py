@@ -348,7 +348,7 @@ def test_who_was_never_seen_to_move_is_not_called_healthy() -> None:
     assert [row.verdict for row in told] == [Verdict.UNKNOWN] * 5 + [Verdict.HUNG] * 2
     assert told[2].because == (
         "main is waiting for an event between threads at job.py:40, and has stood still for 2 s: "
-        "only a longer look (--for) tells whether it hangs"
+        "only a longer look tells whether it hangs"
     )
     assert not told[2].settled
 

@@ -7,7 +7,17 @@ import pytest
 
 from mpmon.diagnosis import Chronicle
 from mpmon.diagnosis.chronicle import LASTS_S, LONGEST, lives
-from mpmon.diagnosis.findings import Certainty, Diagnosis, Event, Finding, ProcessView, Remark, Suspect, Verdict
+from mpmon.diagnosis.findings import (
+    Bottleneck,
+    Certainty,
+    Diagnosis,
+    Event,
+    Finding,
+    ProcessView,
+    Remark,
+    Suspect,
+    Verdict,
+)
 from mpmon.model import NOT_PYTHON, Cgroup, Exit, Gpu, ProbeReport, Process, Remembered, Snapshot, Unknown, Xid
 from tests.builders import ROOT, START, process, snapshot
 
@@ -54,6 +64,15 @@ def test_it_begins_with_whom_it_watches() -> None:
 
 def test_nothing_new_is_nothing_told() -> None:
     assert told(*[job(rank(0, 4101))] * 5) == []
+
+
+def test_another_bottleneck_is_told_once_also_where_none_was_clear_in_between() -> None:
+    def waits(number: int) -> Round:
+        found = Bottleneck(pids=(4101 + number,), what="work", summary=f"the others wait for rank {number}")
+        return job(diagnosis=msgspec.structs.replace(QUIET, bottleneck=found))
+
+    said = told(job(), waits(0), waits(0), job(), waits(0), waits(1))
+    assert said == [("bottleneck", "the others wait for rank 0"), ("bottleneck", "the others wait for rank 1")]
 
 
 def test_the_moment_is_that_of_the_round() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterable
 
@@ -12,7 +13,11 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Diagnosis, Pause, Verdict
 from mpmon.diagnosis.pace import Progress, in_words, progress
 from mpmon.model import CallPlace, FlightRecord, GroupProgress, QueueState, Row, Snapshot, Spot, Stack
+from mpmon.reports import document, text
+from mpmon.session.recording import read_recording
+from mpmon.session.watch import Observer
 from tests.builders import ROOT, START, blocked, diagnosed, history, holds, process, snapshot, stack, thread
+from tests.hangs.expected import HOME
 
 RANKS = range(4)
 
@@ -63,8 +68,8 @@ def rounds(
             slices[rank] += 0 if stands(rank, second) else 7
             rows += [process(pid, parent=ROOT, environment={"RANK": str(rank)}), thread(pid, slices=slices[rank])]
             rows.append(Spot(pid=pid, place=PLACES[does(rank, second)], slices=slices[rank]))
-            if second < len(taught):
-                rows += [frames(rank, taught[second], second), blocked("futex", pid=pid, args=(second,))]
+            if second < 3 * len(taught):
+                rows += [frames(rank, taught[second // 3], second), blocked("futex", pid=pid, args=(second,))]
         made.append(snapshot(*rows, at=float(second)))
     return made
 
@@ -160,19 +165,32 @@ def test_a_wait_of_which_the_reader_does_not_tell_whose_it_is_is_nobodys() -> No
 # What looks tell of a place
 
 
+def looked_at(made: list[Snapshot], what: str, *line: str, seconds: range) -> list[Snapshot]:
+    """With some more rounds in which looks found each rank there."""
+    for second in seconds:
+        rows = tuple(frames(rank, what, second, *line) for rank in RANKS)
+        made[second] = msgspec.structs.replace(made[second], stacks=rows)
+    return made
+
+
 def test_a_place_in_which_looks_differ_tells_nothing() -> None:
-    made = rounds(STRAGGLER)
-    other = [frames(rank, "ranks", 8.0, *FRAMES["data"]) for rank in RANKS]
-    differs = msgspec.structs.replace(made[8], stacks=tuple(other))
-    assert [row.works for row in of([*made[:8], differs, *made[9:]]).paces[:2]] == [None, None]
+    found = of(looked_at(rounds(STRAGGLER), "ranks", *FRAMES["data"], seconds=range(20, 21)))
+    assert [row.works for row in found.paces[:2]] == [None, None]
 
 
-def test_two_lines_in_one_place_are_one_work_without_a_line() -> None:
-    made = rounds(STRAGGLER)
-    other = tuple(frames(rank, "work", 8.0, "train.py:27 train") for rank in RANKS)
-    found = of([*made[:8], msgspec.structs.replace(made[8], stacks=other), *made[9:]])
-    assert found.bottleneck is not None
-    assert (found.bottleneck.place, found.bottleneck.summary) == (None, "the others wait for rank 2")
+@pytest.mark.parametrize(("times", "line"), [(1, 22), (3, None), (9, 27)])
+def test_the_line_is_told_at_which_most_looks_found_it(times: int, line: int | None) -> None:
+    found = of(looked_at(rounds(STRAGGLER), "work", "train.py:27 train", seconds=range(20, 20 + times))).bottleneck
+    assert found is not None
+    assert (found.place.line if found.place else None) == line
+    assert found.summary.startswith("the others wait for rank 2")
+
+
+def test_few_looks_tell_no_line() -> None:
+    made = looked_at(rounds(STRAGGLER, taught=("ranks",)), "work", seconds=range(20, 22))
+    found = of(made).bottleneck
+    assert found is not None
+    assert found.place is None
 
 
 def test_what_another_process_with_the_same_pid_did_is_forgotten() -> None:
@@ -265,6 +283,30 @@ def test_collectives_a_second_where_there_are_no_loaders() -> None:
 
 def test_a_job_without_ranks_has_no_pace() -> None:
     assert of([snapshot(process(), at=float(second)) for second in range(5)]) == Progress()
+
+
+# A real job
+
+
+def test_a_real_job_with_a_slow_rank() -> None:
+    observer = Observer()
+    *_, last = map(observer.see, read_recording(HOME / "ok-straggler" / "recording.jsonl.gz"))
+    said = last.diagnosis
+    assert said.because == (
+        "4 ranks make progress: 5.6 batches/s each; the others wait for rank 2 (asleep in main() at job.py:49)"
+    )
+    assert said.bottleneck is not None
+    (slow,) = [row for row in said.paces if row.pid in said.bottleneck.pids]
+    assert (slow.rank, slow.works, slow.waits_for_ranks) == (2, pytest.approx(1, abs=0.05), pytest.approx(0, abs=0.05))
+    report = json.loads(document.render(last))
+    assert [row["batches_per_s"] for row in report["paces"]] == [pytest.approx(5.6, abs=0.1)] * 4
+    assert report["bottleneck"]["place"]["line"] == 49
+    assert report["pause"] is None
+    shares = [
+        "  rank 2 works 96 %, waits for ranks 4 % (22 looks).",
+        "  ranks 0-1 and 3 work 23 %, wait for ranks 77 %.",
+    ]
+    assert text.render(last).splitlines()[2:4] == shares
 
 
 # In words

@@ -10,15 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mpmon.model import BOTH, MPMON, Remembered, Snapshot, Stack, Unknown
+from mpmon.model import BOTH, MPMON, CallPlace, Remembered, Snapshot, Spot, Stack, Unknown
 from mpmon.probes import interpreter, syscalls
 from mpmon.probes.interpreter.locks import Findings
 from mpmon.probes.kernel import threads
 from mpmon.probes.stacks import TORN
 from mpmon.session import budget, look, schedule
+from mpmon.session import spots as spots_module
 from mpmon.session.look import LONGEST_INTERVAL_S
 from mpmon.session.sampler import Sampler
 from mpmon.session.schedule import PER_ROUND, RESTS_LONG_S
+from mpmon.session.spots import ENOUGH, IN_VAIN
 from mpmon.session.thorough import BATCH, NO_TIME, TORN_FOR_S
 from tests.builders import START, stack
 from tests.probes.tree import BOOTED_AT, Tree, TreeProc
@@ -37,6 +39,7 @@ class Dumps:
         self.asked: list[int] = []
         self.lines: dict[int, int] = {}
         self.refuses: dict[int, str] = {}
+        self.places: dict[int, CallPlace | None] = {}
         self.takes_s = 0.0
         """For each process, by a clock that `Watched` moves."""
         self.passes: Callable[[float], None] = lambda _: None
@@ -56,12 +59,12 @@ class Dumps:
         unknowns = {
             pid: Unknown(table="stacks", pid=pid, reason=self.refuses[pid]) for pid in wanted if pid in self.refuses
         }
-        stacks = {
-            pid: (stack("main", f"job.py:3 f{self.lines.get(pid, 0)}", pid=pid, at=now() - START),)
-            for pid in wanted
-            if pid not in unknowns
-        }
+        stacks = {pid: (self._stack(pid, now() - START),) for pid in wanted if pid not in unknowns}
         return stacks, unknowns
+
+    def _stack(self, pid: int, at: float) -> Stack:
+        row = stack("main", f"job.py:3 f{self.lines.get(pid, 0)}", pid=pid, at=at)
+        return msgspec.structs.replace(row, place=self.places.get(pid))
 
     def forget(self, pid: int) -> None:
         self.forgotten.append(pid)
@@ -157,33 +160,97 @@ def test_a_round_in_which_nothing_changed_shares_its_rows_with_the_one_before(jo
         assert all(a is b for a, b in zip(rows, old, strict=True)), table
 
 
-def test_of_ranks_it_is_read_in_each_round_where_they_are_if_they_have_run(job: Watched) -> None:
+def spots(job: Watched, call: str, *, ran: bool = True) -> tuple[Spot, ...]:
+    """Where the worker is by a round after it came to this call, as the kernel prints it."""
+    job.tree.calls(WORKER, call)
+    job.round(ran=[WORKER] if ran else [])
     job.sampler.note_ranks([WORKER])
+    job.sampler.read_spots()
+    return job.round().spots
+
+
+def test_of_ranks_it_is_read_where_they_are(job: Watched) -> None:
+    job.round()
+    job.round()
+    (waits,) = spots(job, POLL_FOREVER)
+    (runs,) = spots(job, "running")
+    assert (waits.pid, waits.place) == (WORKER, ("poll", 0x7FFC, 0x7F11))
+    assert (runs.place, runs.slices) == (("running", 0, 0), waits.slices + 1)
+
+
+def test_of_one_that_rests_it_is_not_read_again(job: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.round()
+    job.round()
+    before = spots(job, POLL_FOREVER)
     for _ in range(3):
         job.round()
-    job.tree.calls(WORKER, POLL_FOREVER)
-    before = job.round(ran=[WORKER])
-    again = job.round()
-    job.tree.calls(WORKER, "running")
-    runs = job.round(ran=[WORKER])
-    assert [(row.pid, row.place) for row in before.spots] == [(WORKER, ("poll", 0x7FFC, 0x7F11))]
-    assert again.spots is before.spots
-    assert [(row.place, row.slices) for row in runs.spots] == [(("running", 0, 0), before.spots[0].slices + 1)]
+    monkeypatch.setattr(spots_module, "place_of", None)
+    assert spots(job, POLL_FOREVER, ran=False) is before
 
 
-def test_one_that_was_on_a_cpu_may_have_come_to_a_wait_since(job: Watched) -> None:
-    job.sampler.note_ranks([WORKER])
-    job.tree.calls(WORKER, "running")
+def test_one_that_was_never_looked_at_is_not_read_either(job: Watched) -> None:
     job.round()
-    job.tree.calls(WORKER, POLL_FOREVER)
-    assert [row.place[0] for row in job.round().spots] == ["poll"]
+    job.sampler.note_ranks([WORKER])
+    job.sampler.read_spots()
+    assert job.sampler.has_ranks
+    assert job.round().spots == ()
+
+
+def at(job: Watched, call: str) -> None:
+    """The worker comes to this call, and frames are read while it is there."""
+    job.tree.calls(WORKER, call)
+    job.dumps.places[WORKER] = syscalls.place_of(call.encode())
+
+
+def test_a_rank_is_looked_at_while_it_is_where_few_looks_have_found_it(job: Watched) -> None:
+    """Whenever the last look at it was, for most looks do not find it in a short part of its step."""
+    job.sampler.note_ranks([WORKER])
+    at(job, POLL_FOREVER)
+    for _ in range(20):
+        job.round(ran=[WORKER])
+        job.sampler.read_spots()
+    at(job, RELATIVE_SLEEP)
+    job.sampler.read_spots()
+    job.dumps.taken()
+    looks = []
+    for _ in range(ENOUGH + 3):
+        at(job, POLL_FOREVER)
+        job.round(ran=[WORKER])
+        assert job.dumps.taken() == []
+        at(job, RELATIVE_SLEEP)
+        job.round(ran=[WORKER])
+        looks.append(job.dumps.taken())
+        job.sampler.read_spots()
+    assert looks == [[WORKER]] * ENOUGH + [[]] * 3
+
+
+def test_a_rank_whose_looks_tell_no_place_is_not_sought_for_ever(job: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget.Budget, "earn", lambda self, now: setattr(self, "left", 1000.0))
+    for _ in range(20):
+        job.round(ran=[WORKER])
+    job.sampler.note_ranks([WORKER])
+    job.tree.calls(WORKER, RELATIVE_SLEEP)
+    job.dumps.taken()
+    looks = []
+    for _ in range(30):
+        job.sampler.read_spots()
+        job.round(ran=[WORKER])
+        looks += job.dumps.taken()
+    assert len(looks) <= IN_VAIN + 3, "those that its interval allows among them"
 
 
 def test_where_ranks_are_is_not_read_while_looks_are_more_needed(job: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    job.sampler.note_ranks([WORKER])
-    assert [row.pid for row in job.round().spots] == [WORKER]
+    job.round()
+    job.round()
+    assert [row.pid for row in spots(job, POLL_FOREVER)] == [WORKER]
     monkeypatch.setattr(budget.Budget, "earn", lambda self, now: setattr(self, "left", budget.RESERVE / 2 - 1))
-    assert job.round(ran=[WORKER]).spots == ()
+    assert spots(job, "running") == ()
+
+
+def test_one_report_reads_where_ranks_are_whatever_it_costs(report: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    report.round()
+    monkeypatch.setattr(budget.Budget, "earn", lambda self, now: setattr(self, "left", -100.0))
+    assert [row.pid for row in spots(report, POLL_FOREVER)] == [WORKER]
 
 
 def test_where_ranks_are_is_taken_off_what_looks_may_cost() -> None:

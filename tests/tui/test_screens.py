@@ -39,6 +39,7 @@ RECORDED = {
     "recorded-queue": ("queue-join-undrained", ()),
     "recorded-healthy": ("ok-dl-trainer-long-steps", ()),
     "recorded-torchrun": ("ok-torchrun", ()),
+    "recorded-straggler": ("ok-straggler", ()),
     "locks": ("threads-abba", ()),
     "locks-why": ("threads-abba", ("w",)),
 }

@@ -49,6 +49,8 @@ class Chronicle:
         """By probe."""
         self._told: dict[str, str] = {}
         """Problems that were told and are not over, by probe."""
+        self._bottleneck: tuple[int, ...] = ()
+        """Who was last told to be it."""
 
     def add(self, snapshot: Snapshot, diagnosis: Diagnosis) -> Chronicle:
         """With one more round."""
@@ -59,7 +61,9 @@ class Chronicle:
         new._told = {name: told for name, told in self._told.items() if name in new._complaints}
         new._told |= {name: row.problem for name, row in new._complaints.items() if row.lasts(snapshot.taken_at)}
         probes = self._of_probes(new._told, snapshot.taken_at)
-        happened = [*self._beginning(snapshot), *came_and_went, *self._changes(new._before), *probes]
+        new._bottleneck = diagnosis.bottleneck.pids if diagnosis.bottleneck else self._bottleneck
+        changes = [*self._changes(new._before), *self._of_bottleneck(snapshot, diagnosis)]
+        happened = [*self._beginning(snapshot), *came_and_went, *changes, *probes]
         events = (told_event(event, snapshot) for event in happened)
         new.log = (*self.log, *events)[-LONGEST:] if happened else self.log
         return new
@@ -74,6 +78,13 @@ class Chronicle:
 
     def _changes(self, now: Round) -> list[Event]:
         return [event for change in CHANGES for event in change(self._before, now)]
+
+    def _of_bottleneck(self, snapshot: Snapshot, diagnosis: Diagnosis) -> list[Event]:
+        """Another one than before; that none was clear in between is not told."""
+        found = diagnosis.bottleneck
+        if found is None or found.pids == self._bottleneck:
+            return []
+        return [Event(at=snapshot.taken_at, kind="bottleneck", summary=found.summary, pids=found.pids)]
 
     def _heard(self, snapshot: Snapshot) -> dict[str, _Complaint]:
         """What probes complain of now; one that was not asked says what it said last."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mpmon.diagnosis.collectives import Differs, Split, named_root, split
+from mpmon.diagnosis.collectives import Differs, Split, named_root, names_of, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
@@ -28,21 +28,22 @@ def claim(knot: Knot) -> Claim | None:
 
 
 def _other_operation(knot: Knot, found: Split) -> Claim:
-    words = [
-        f"{', '.join(knot.case.role(key[0]).name for key in keys)} in {name}" for name, keys in found.groups.items()
-    ]
+    words = [f"{names_of(knot, keys)} in {name}" for name, keys in found.few_first]
+    at: dict[str, list[ThreadKey]] = {}
+    for name, keys in found.groups.items():
+        for key in keys:
+            at.setdefault(f"{name} at {knot.case.place(key)}", []).append(key)
     return Claim(
         summary=f"ranks are in different collectives: {'; '.join(words)}",
         evidence=(
             *found.numbers.evidence,
-            *(f"{knot.case.role(key[0]).name}: {name} at {knot.case.place(key)}"
-              for name, keys in found.groups.items() for key in keys),
+            *(f"{names_of(knot, keys)}: {where}" for where, keys in sorted(at.items(), key=lambda row: len(row[1]))),
         ),
         advice=(
             "Call the same collectives in the same order on every rank.",
             "Evaluate and save with model.module, outside of the DistributedDataParallel wrapper.",
         ),
-        certainty=found.numbers.certainty,
+        certainty=found.numbers.certainty, tells_of=found.all,
     )  # fmt: skip
 
 
@@ -59,9 +60,7 @@ def _not_the_same(_: Knot, found: Split) -> Claim:
 
 def _other_line(knot: Knot, found: Split) -> Claim:
     """All ranks in an operation of the same name, called from different lines: in another group, or out of step."""
-    words = [
-        f"{', '.join(knot.case.role(key[0]).name for key in keys)} at {place}" for place, keys in found.groups.items()
-    ]
+    words = [f"{names_of(knot, keys)} at {place}" for place, keys in found.few_first]
     return Claim(
         summary=f"all ranks are in {found.name}, but called from different lines: {'; '.join(words)}",
         evidence=tuple(words),
@@ -69,8 +68,8 @@ def _other_line(knot: Knot, found: Split) -> Claim:
             "Use process groups in the same order on every rank.",
             "Compare how often each rank goes round its loop.",
         ),
-        certainty=Certainty.LIKELY,
-    )
+        certainty=Certainty.LIKELY, tells_of=found.all,
+    )  # fmt: skip
 
 
 def _other_root(knot: Knot, found: Split) -> Claim:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mpmon.diagnosis.collectives import Differs, Split, split
+from mpmon.diagnosis.collectives import Differs, Split, names_of, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
@@ -53,22 +53,20 @@ def _names(knot: Knot, keys: Iterable[ThreadKey]) -> str:
 
 def _left_backward(knot: Knot, found: Split) -> Claim:
     place = knot.case.place(found.odd[0])
-    words = [
-        f"{', '.join(knot.case.role(key[0]).name for key in keys)} in {name}" for name, keys in found.groups.items()
-    ]
+    words = [f"{names_of(knot, keys)} in {name}" for name, keys in reversed(found.few_first)]
     return Claim(
         summary=f"{', '.join(knot.case.role(key[0]).name for key in found.odd)} never enters the gradient reduction the others "
         f"wait in: {'; '.join(words)}{f'; it stands at {place}' if place else ''}",
         evidence=(
             *found.numbers.evidence,
             *(f"{knot.case.role(key[0]).name}: {name} at {knot.case.place(key)}"
-              for name, keys in found.groups.items() for key in keys),
+              for name, keys in found.few_first for key in keys),
         ),
         advice=(
             "Give every rank the same number of batches (drop_last, DistributedSampler), or use model.join().",
             "Move collectives out of branches on the rank.",
         ),
-        certainty=found.numbers.certainty,
+        certainty=found.numbers.certainty, tells_of=found.all,
     )  # fmt: skip
 
 
