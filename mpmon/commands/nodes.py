@@ -25,10 +25,12 @@ def watch(given: Namespace) -> int:
     sink = show.sink(given)
     wish = Watch(interval=given.interval, stacks=given.stacks, seconds=given.seconds, eager=sink == "report")
     found = transport(given)
-    with live.recording(given) as recorder:
+    with live.recording(given) as recorder, live.alarmed(given) as alarm:
+        if alarm:
+            alarm.on_screen = sink == "screen"
         watched = NodesWatch(
             found, wish, recorder=recorder, reel=Reel() if sink == "screen" else None,
-            tell=None if sink == "screen" else tell,
+            tell=None if sink == "screen" else tell, alarm=alarm,
         )  # fmt: skip
         return show.show(given, watched, sink)
 
