@@ -1,5 +1,5 @@
-"""Whether an installed mpmon works: its demo finds the cause, its screen comes up and leaves, its manual is there, and so is
-the screen for browsers.
+"""Whether an installed mpmon works: its demo finds the cause, its screen comes up and leaves, its manual is there, and so are
+the screen for browsers and the metrics.
 
 Takes the program; says what was tried, and ends with a status other than 0 when it failed.
 """
@@ -68,6 +68,27 @@ def browser(program: str) -> None:
         sys.exit(page)
 
 
+def export(program: str) -> None:
+    """Metrics of this process at a port, and a file of the wheel that is printed."""
+    alerts = subprocess.run(
+        [program, "export", "--print", "alerts"], capture_output=True, text=True, cwd="/", check=False
+    )
+    command = [program, "export", str(os.getpid()), "--listen", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd="/") as exporting:
+        line = next((line for line in exporting.stderr or () if "http://" in line), "")
+        page, deadline = "", time.monotonic() + PATIENCE_S
+        try:
+            while line and "mpmon_verdict" not in page and time.monotonic() < deadline:
+                page = fetched(line.split()[-1])
+                time.sleep(0.1)
+        finally:
+            exporting.send_signal(signal.SIGTERM)
+        status = exporting.wait(PATIENCE_S)
+    print(f"export: status {status}, metrics of {len(page)} characters, alerts of {len(alerts.stdout)}")
+    if status or "mpmon_verdict" not in page or "mpmon_hang_seconds" not in alerts.stdout:
+        sys.exit(page + alerts.stderr)
+
+
 def fetched(address: str) -> str:
     """What a browser gets; no proxy is asked for this machine."""
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(address, timeout=PATIENCE_S) as answer:
@@ -95,3 +116,4 @@ manual(sys.argv[1])
 report(sys.argv[1])
 screen(sys.argv[1])
 browser(sys.argv[1])
+export(sys.argv[1])

@@ -12,6 +12,8 @@ The map of the house, from the ground up; nothing below knows what is above (che
   recordings, live and replayed streams.
 - `reports/`, `tui/`, `serve/`: an observation as text, as JSON, as a screen, as a screen in a browser. `doctor`, `jobs`,
   `demo/`: what surrounds a look.
+- `alarm/`: calls a command of the user's when a hang begins and ends.
+- `export/`: an observation as numbers for Prometheus.
 - `signals`: what the screen sends to processes, on the user's word only; `launch`: starts a job of the user's.
 - `shim/`: runs inside the job and writes down what it does with its queues; knows nothing of all this, and `probes/shim/`
   reads what it wrote.

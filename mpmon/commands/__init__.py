@@ -10,6 +10,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("[options] -- CMD", "start a job with the queue shim on, and watch it"),
     "demo": ("[SCENE]", "start a small job that really hangs, and watch it (--list)"),
     "serve": ("[PID]", "the screen in a browser, on this machine only"),
+    "export": ("[PID]", "numbers for Prometheus while a job runs; files for a start, --print"),
     "doctor": ("[PID]", "what can be read here, what cannot, and the remedy; of a GPU, --gpu"),
     "explain": ("[TOPIC]", "the manual: causes, remarks, and how mpmon works"),
     "gc": ("[FOLDER]", "remove what dead jobs left of the shim's files"),

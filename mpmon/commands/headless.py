@@ -5,13 +5,10 @@ The job matters more than the watch: whatever happens to the watch, the job is w
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 
 from mpmon.commands import live
-from mpmon.console import GLYPHS
 from mpmon.errors import in_words, tell
 
 TYPE_CHECKING = False
@@ -25,9 +22,6 @@ if TYPE_CHECKING:
 
 END_WITHIN_S = 3.0
 """A look under way is waited for so long when the job has ended."""
-
-HOOK_S = 60.0
-"""The user's command for a hang is ended after so long."""
 
 
 @contextmanager
@@ -49,7 +43,6 @@ class _Watcher(threading.Thread):
         self._found = found
         self._watch: Watch | None = None
         self._job_ended = threading.Event()
-        self._hooks: list[threading.Thread] = []
 
     def run(self) -> None:
         """Watch until told to leave, or until nothing of the job lives."""
@@ -69,33 +62,11 @@ class _Watcher(threading.Thread):
         if self._watch is not None:
             self._watch.stop()
         self.join(END_WITHIN_S)
-        for hook in self._hooks:
-            hook.join(HOOK_S)
+        if self._found.alarm:
+            self._found.alarm.job_ended()
 
     def _see(self, observation: Observation) -> None:
-        from mpmon.reports import notice, text
+        from mpmon.reports import notice
 
         for line in notice.lines(observation, ascii_only=self._given.ascii):
             tell(line)
-        if self._given.on_hang and any(event.kind == notice.BEGAN for event in notice.new(observation)):
-            report = text.render(observation, ascii_only=self._given.ascii)
-            command = self._job.with_signals_of_before(["/bin/sh", "-c", self._given.on_hang])
-            hook = threading.Thread(target=_call, args=(command, report), daemon=True)
-            hook.start()
-            self._hooks = [*(other for other in self._hooks if other.is_alive()), hook]
-
-
-def _call(command: list[str], report: str) -> None:
-    """Run the user's command; what it writes goes to standard error, as the job's output is not mpmon's to touch."""
-    try:
-        called = subprocess.run(
-            command, input=report + "\n", text=True, errors=GLYPHS, stdout=sys.stderr,
-            start_new_session=True, timeout=HOOK_S, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        tell(f"the command of --on-hang did not end within {HOOK_S:.0f} s")
-    except OSError as problem:
-        tell(f"the command of --on-hang could not be started: {problem}")
-    else:
-        if called.returncode:
-            tell(f"the command of --on-hang ended with status {called.returncode}")

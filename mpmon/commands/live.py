@@ -8,13 +8,15 @@ import sys
 from contextlib import contextmanager, nullcontext
 
 from mpmon.commands import show
-from mpmon.errors import CannotTell, tell
+from mpmon.errors import LONGEST, CannotTell, UsageError, tell
+from mpmon.printable import in_bounds, written_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Generator
 
+    from mpmon.alarm import Alarm
     from mpmon.probes.files import Proc
     from mpmon.probes.flight_recorder import FlightRecorder
     from mpmon.session.clock import LiveClock
@@ -24,11 +26,14 @@ if TYPE_CHECKING:
 
 
 class Extras:
-    """What is kept of the looks at a job, who is asked, and what else."""
+    """What is kept of the looks at a job, who is asked, who is told, and what else."""
 
-    def __init__(self, proc: Proc, recorder: Recorder | None, flight_recorder: FlightRecorder | None) -> None:
+    def __init__(
+        self, proc: Proc, recorder: Recorder | None, flight_recorder: FlightRecorder | None, alarm: Alarm | None
+    ) -> None:
         self.proc = proc
         self.recorder = recorder
+        self.alarm = alarm
         self.flight_recorder = flight_recorder
 
 
@@ -60,8 +65,8 @@ def extras(given: Namespace) -> Generator[Extras, None, None]:
     flight_recorder: FlightRecorder | None = None
     try:
         flight_recorder = _flight_recorder(given.flight_recorder, proc) if given.flight_recorder else None
-        with recording(given) as recorder:
-            yield Extras(proc, recorder, flight_recorder)
+        with recording(given) as recorder, alarmed(given) as alarm:
+            yield Extras(proc, recorder, flight_recorder, alarm)
     finally:
         if proc.aside:
             proc.aside.close()
@@ -87,6 +92,35 @@ def recording(given: Namespace) -> Generator[Recorder | None, None, None]:
         recorder.close()
         if recorder.problem:
             tell(f"the end of the recording {given.record} is missing: {recorder.problem}.")
+
+
+@contextmanager
+def alarmed(given: Namespace) -> Generator[Alarm | None, None, None]:
+    """Who calls the command of --on-hang, if one was named; its last call is waited for.
+
+    Raises:
+        UsageError: it is empty.
+    """
+    if given.on_hang is None:
+        yield None
+        return
+    if not given.on_hang.strip():
+        raise UsageError("the command of --on-hang is empty.", "For example: --on-hang 'mail -s hung ada@lab'")
+    from functools import partial
+
+    from mpmon.alarm import Alarm
+    from mpmon.reports import text
+
+    alarm = Alarm(given.on_hang, partial(text.render, ascii_only=given.ascii), tell=tell, echo=_echo)
+    try:
+        yield alarm
+    finally:
+        alarm.close()
+
+
+def _echo(line: str) -> None:
+    """What a command of the user's writes: standard output has the reports, or is the job's own."""
+    print(in_bounds(written_out(line), LONGEST), file=sys.stderr, flush=True)
 
 
 def _proc() -> Proc:
@@ -135,7 +169,11 @@ def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink, clock: Liv
         return _sampler(given, pid, found, now, eager=sink == "report")
 
     reel = Reel() if sink == "screen" else None
-    return LiveWatch(make_sampler, interval=given.interval, recorder=found.recorder, reel=reel, clock=clock)
+    if found.alarm:
+        found.alarm.on_screen = sink == "screen"
+    return LiveWatch(
+        make_sampler, interval=given.interval, recorder=found.recorder, reel=reel, clock=clock, alarm=found.alarm
+    )
 
 
 def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float], *, eager: bool) -> Sampler:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from mpmon.commands import live, show
 from mpmon.errors import UsageError, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Generator
 
+    from mpmon.nodes.front import NodesWatch
     from mpmon.nodes.transports import Transport
 
 
@@ -18,19 +22,31 @@ def watch(given: Namespace) -> int:
     Raises:
         MpmonError: the nodes cannot be found, or none of them can be looked at.
     """
+    sink = show.sink(given)
+    with looks(given, sink) as watched:
+        return show.show(given, watched, sink)
+
+
+@contextmanager
+def looks(given: Namespace, sink: show.Sink) -> Generator[NodesWatch, None, None]:
+    """The looks at the job on its nodes.
+
+    Raises:
+        MpmonError: as `watch`.
+    """
     from mpmon.nodes.front import NodesWatch
     from mpmon.nodes.wire import Watch
     from mpmon.reel import Reel
 
-    sink = show.sink(given)
     wish = Watch(interval=given.interval, stacks=given.stacks, seconds=given.seconds, eager=sink == "report")
     found = transport(given)
-    with live.recording(given) as recorder:
-        watched = NodesWatch(
+    with live.recording(given) as recorder, live.alarmed(given) as alarm:
+        if alarm:
+            alarm.on_screen = sink == "screen"
+        yield NodesWatch(
             found, wish, recorder=recorder, reel=Reel() if sink == "screen" else None,
-            tell=None if sink == "screen" else tell,
+            tell=None if sink == "screen" else tell, alarm=alarm,
         )  # fmt: skip
-        return show.show(given, watched, sink)
 
 
 def transport(given: Namespace) -> Transport:

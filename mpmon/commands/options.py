@@ -83,6 +83,7 @@ def add_watching(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="JSON: one document with --once, else one a line")
     parser.add_argument("--plain", action="store_true", help="a line for whatever happens: for logs and screen readers")
     add_recording(parser)
+    add_alarm(parser)
     add_settings(parser)
 
 
@@ -103,6 +104,13 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
     """What is kept of the looks at a live job, and what else is asked."""
     parser.add_argument("--record", metavar="FILE", help="keep the facts in a new file (.gz packs it)")
     add_flight_recorder(parser)
+
+
+def add_alarm(parser: argparse.ArgumentParser) -> None:
+    """Who is told of a hang of a live job."""
+    parser.add_argument("--on-hang", metavar="CMD",
+                        help="run this in a shell once when a hang begins and once when it is over, with the report as input; "
+                        "MPMON_EVENT is hang or end, MPMON_CAUSE, MPMON_SUSPECT ... say why (mpmon explain alerts)")  # fmt: skip
 
 
 def add_flight_recorder(parser: argparse.ArgumentParser) -> None:

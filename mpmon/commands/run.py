@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from io import RawIOBase
+    from typing import IO
 
     from mpmon.commands.live import Extras
     from mpmon.launch import Launched
@@ -62,13 +63,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--headless", action="store_true", help="no screen: a line to standard error when a hang begins or ends"
     )
-    made.add_argument(
-        "--on-hang", metavar="CMD", help="run this in a shell when a hang begins, with the report as input"
-    )
     made.add_argument("--output", metavar="FILE", help="where CMD writes while the screen is shown")
     made.add_argument("--dump-stacks", action="store_true",
                       help="have the job write its stacks when a signal asks (SIGURG), where py-spy may not look")  # fmt: skip
     options.add_recording(made)
+    options.add_alarm(made)
     options.add_settings(made)
     made.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD", help="the job")
     made.set_defaults(once=False, json=False, plain=False)
@@ -89,11 +88,19 @@ def _environment(given: Namespace) -> dict[str, str]:
         return launch.without_shim(os.environ)
 
 
-def _headless(given: Namespace, command: list[str], found: Extras) -> int:
-    from mpmon.commands import headless
+def _launched(given: Namespace, command: list[str], found: Extras, output: IO[bytes] | None = None) -> Launched:
     from mpmon.launch import Launched
 
-    job = Launched(command, _environment(given), None)
+    job = Launched(command, _environment(given), output)
+    if found.alarm:
+        found.alarm.wrapped = job.with_signals_of_before
+    return job
+
+
+def _headless(given: Namespace, command: list[str], found: Extras) -> int:
+    from mpmon.commands import headless
+
+    job = _launched(given, command, found)
     with headless.watched(given, job, found):
         status = job.wait()
     return status or 0
@@ -101,7 +108,6 @@ def _headless(given: Namespace, command: list[str], found: Extras) -> int:
 
 def _on_screen(given: Namespace, command: list[str], found: Extras) -> int:
     from mpmon.commands import live, show
-    from mpmon.launch import Launched
 
     show.sink(given)  # What is wrong with the options is told before the job is started.
     name = given.output or f"mpmon-{os.getpid()}.out"
@@ -113,7 +119,7 @@ def _on_screen(given: Namespace, command: list[str], found: Extras) -> int:
                          "Name another one with --output.") from problem  # fmt: skip
     path = os.path.abspath(name)
     with output:
-        job = Launched(command, _environment(given), output)
+        job = _launched(given, command, found, output)
     tell(f"what {command[0]} writes goes to {name}")
     try:
         live.watch_with(given, job.pid, found)
@@ -123,13 +129,18 @@ def _on_screen(given: Namespace, command: list[str], found: Extras) -> int:
     if status is not None:
         tell(f"the job ended with status {status}; what it wrote is in {name}")
         return status
-    tell(f"the job goes on (pid {job.pid}); what it wrote before is in {name}; Ctrl-C goes to the job")
-    return _follow(path, job)
+    return _follow(
+        path, job, f"the job goes on (pid {job.pid}); what it wrote before is in {name}; Ctrl-C goes to the job"
+    )
 
 
-def _follow(path: str, job: Launched) -> int:
-    """Show what the job writes from now on, until it ends, as far as the file with that can be read."""
+def _follow(path: str, job: Launched, words: str) -> int:
+    """Say these words, then show what the job writes from now on, until it ends, as far as the file with that can be read."""
     output: RawIOBase | None = None
+    # Whoever has read the words expects to see what comes after them.
+    with contextlib.suppress(OSError, Silent):
+        output = _end_of(path)
+    tell(words)
     status, told = job.wait(0), False
     while True:
         try:

@@ -33,6 +33,8 @@ def check(given: Namespace) -> None:
     """
     if given.replay is not None and given.pid is not None:
         raise UsageError("a PID and --replay do not go together.", "Give one of them.")
+    if given.replay is not None and getattr(given, "on_hang", None) is not None:
+        raise UsageError("--on-hang and --replay do not go together.", "A recording calls nobody: it is of the past.")
     if found := ways(given):
         _check_nodes(given, found)
     if given.replay is not None and given.flight_recorder:

@@ -37,6 +37,7 @@ from mpmon.diagnosis.views import process_views
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import age, several
 from mpmon.model import NOT_PYTHON
+from mpmon.spans import count
 
 PATIENCE_S = 5.0
 """Nothing is called hung before it has stood for so long."""
@@ -71,7 +72,9 @@ def diagnose(history: History, memory: Memory | None = None) -> Diagnosis:
     memory = memory or Memory()
     memory.turn()
     case = Case(history, snapshot, memory)
-    found = msgspec.structs.replace(_judged(case), remarks=remarks(case), queue_parts=history.queue_parts)
+    found = msgspec.structs.replace(
+        _judged(case), remarks=remarks(case), queue_parts=history.queue_parts, elsewhere=count(case.world.elsewhere),
+    )  # fmt: skip
     return told(found, snapshot)
 
 

@@ -249,6 +249,8 @@ class Diagnosis(Row, frozen=True, kw_only=True, eq=False):
     """The last one, where pauses are the exception."""
     queue_parts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     """What queues were seen to be to a library, by their pipes: `loader result queue`."""
+    elsewhere: int = 0
+    """So many ranks of the job belong on machines that are not at hand: the verdict is of a part of the job."""
     hidden: tuple[tuple[int, int], ...] = ()
     """Threads, by pid and tid, that stand still in nobody knows what, and without which the verdict could be surer."""
 

@@ -35,7 +35,7 @@ class Rates(NamedTuple):
 def rates(moments: Sequence[Moment], only: Collection[str] | None = None) -> Rates:
     """Of the last while of these, the oldest first; of all queues, or of these `only`."""
     queues, takers = _Sums[str](), _Sums[int]()
-    counts = [(moment.taken_at, _taken(moment, only)) for moment in _last(moments)]
+    counts = [(moment.taken_at, taken(moment, only)) for moment in _last(moments)]
     for (began, before), (ended, now) in pairwise(counts):
         grown = {key: count - before[key] for key, count in now.items() if count >= before.get(key, count + 1)}
         queues.add(((queue, items) for (queue, _), items in grown.items()), ended - began)
@@ -96,7 +96,7 @@ def _last(moments: Sequence[Moment]) -> list[Moment]:
     return within[:: -max(1, len(within) // STEPS)][::-1]
 
 
-def _taken(moment: Moment, only: Collection[str] | None) -> dict[tuple[str, tuple[int, ...]], int]:
+def taken(moment: Moment, only: Collection[str] | None) -> dict[tuple[str, tuple[int, ...]], int]:
     """Items taken so far, by queue and who takes them."""
     records = (row for row in moment.queue_records if only is None or row.object in only)
     counted = {(row.object, (row.pid,)): row.gets for row in records if row.gets}

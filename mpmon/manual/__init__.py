@@ -15,6 +15,7 @@ TOPICS = (
     "screen",
     "reports",
     "recordings",
+    "alerts",
     "rights",
     "how-it-decides",
     "limits",

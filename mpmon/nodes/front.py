@@ -29,6 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mpmon.alarm import Alarm
     from mpmon.nodes.transports import Transport
     from mpmon.session.recording import Recorder
 
@@ -49,7 +50,7 @@ class NodesWatch:
 
     def __init__(
         self, transport: Transport, wish: wire.Watch, *, recorder: Recorder | None = None, reel: Reel | None = None,
-        tell: Callable[[str], None] | None = None,
+        tell: Callable[[str], None] | None = None, alarm: Alarm | None = None,
     ) -> None:  # fmt: skip
         """`tell` is told what goes wrong with nodes, and that they are back, a sentence each.
 
@@ -61,6 +62,7 @@ class NodesWatch:
         self._wish = wish
         self._recorder = recorder
         self._tell = tell
+        self._alarm = alarm
         self._joiner = Joiner()
         self._number = 0
         """Of the last question."""
@@ -71,7 +73,7 @@ class NodesWatch:
         self._stopped = threading.Event()
 
     def __iter__(self) -> Iterator[Observation]:
-        observer = Observer()
+        observer = Observer(self._alarm)
         with self._fleet:
             self._begin()
             while not self._stopped.is_set():

@@ -21,6 +21,7 @@ from mpmon.session.clock import LiveClock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mpmon.alarm import Alarm
     from mpmon.session.recording import Recorder
     from mpmon.session.sampler import Sampler
 
@@ -38,7 +39,9 @@ T = TypeVar("T")
 class Observer:
     """The fold all modes share: snapshots in, observations out."""
 
-    def __init__(self) -> None:
+    def __init__(self, alarm: Alarm | None = None) -> None:
+        """`alarm` sees each judged round, and has its troubles noted in it."""
+        self._alarm = alarm
         self._history = History()
         self._chronicle = Chronicle()
         self._memory = Memory()
@@ -66,13 +69,18 @@ class Observer:
         """The next snapshot with its diagnosis."""
         if self._first_at is None:
             self._first_at = snapshot.taken_at
+        if self._alarm:
+            snapshot = self._alarm.noted(snapshot)
         self._history, diagnosis = self._judged(snapshot)
         self._chronicle = self._chronicle.add(snapshot, diagnosis)
         self._number += 1
-        return Observation(
+        observation = Observation(
             snapshot=snapshot, diagnosis=diagnosis, number=self._number, watched_s=snapshot.taken_at - self._first_at,
             trend=self._history.trend, events=self._chronicle.log,
         )  # fmt: skip
+        if self._alarm:
+            self._alarm.see(observation)
+        return observation
 
 
 class LiveWatch:
@@ -91,6 +99,7 @@ class LiveWatch:
         recorder: Recorder | None = None,
         reel: Reel | None = None,
         clock: LiveClock | None = None,
+        alarm: Alarm | None = None,
     ) -> None:
         """`make_sampler` is handed the clock; without a `reel` there is nothing to look back at.
 
@@ -112,13 +121,14 @@ class LiveWatch:
         self._parts = 0
         """Pauses between rounds so far."""
         self._recorder = recorder
+        self._alarm = alarm
         self._behind: str | None = None
         """Why the recording is not written just now."""
         self.reel = reel or Reel(0)
         self._stopped = threading.Event()
 
     def __iter__(self) -> Iterator[Observation]:
-        observer = Observer()
+        observer = Observer(self._alarm)
         try:
             snapshot = self._round(observer)
             while not self._stopped.is_set():
