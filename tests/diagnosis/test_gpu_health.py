@@ -196,6 +196,16 @@ def test_a_job_that_is_named_or_may_just_not_be_there(facts: Rows) -> None:
     assert said("gpu-unseen", snapshot(*facts)) == []
 
 
+def test_a_device_that_the_job_has_not_open_is_somebody_elses() -> None:
+    """The file that is named is that of the device, whatever else is open."""
+    both = (*ranks(1), holds(10, "device:/dev/nvidia0"), holds(10, "device:/dev/nvidia1"))
+    full = [gpu(index, memory_used_bytes=60 << 30) for index in (1, 2)]
+    (found,) = said("gpu-unseen", snapshot(*both, gpu(0, memory_used_bytes=200 << 20), *full))
+    assert found.gpu_uuids == (full[0].uuid,)
+    assert found.summary.startswith("GPU 1 is in use")
+    assert found.evidence == ("rank 0 (pid 10) has /dev/nvidia1 open (/proc/10/fd)",)
+
+
 # The words of the probe
 
 

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import psutil
+
 from mpmon.diagnosis.case import Case as Diagnosed
 from mpmon.diagnosis.remarks import remarks
+from mpmon.diagnosis.remarks.ipc_contexts import FEWEST
+from mpmon.diagnosis.remarks.ipc_receiver_grows import GROWTH_BYTES as LEAST_GROWTH
+from mpmon.diagnosis.remarks.ipc_torch_faults import FAULTS, FEWEST_RECEIVED
 from mpmon.doctor.gpu.case import Case, Need, NotHere, Seen, World, Wrong
-from mpmon.doctor.gpu.sharing import Sharing, sharing
+from mpmon.doctor.gpu.sharing import EXPANDABLE, Sharing, sharing
 from mpmon.doctor.gpu.watching import report_of
 from tests.gpu.hangs import topics
 from tests.gpu.streams import HOLDS, RANKS, job, told, until
@@ -22,6 +28,11 @@ from tests.ipc.looking import Looking, looking_at
 MIB = 1 << 20
 GROWTH_S = 200.0
 """`gpu-memory-grows` wants two minutes."""
+GROWTH_ROUNDS, GROWTH_SENDINGS, GROWTH_LATER_S = 14, 100, 11.0
+"""`ipc-receiver-grows` wants twelve looks, a thousand sendings, and two minutes."""
+EVENT_BYTES = 64 << 10
+"""What the stand-in's receiver keeps of each."""
+RECEIVERS = "tests.gpu.programs.receivers"
 
 Bring = Callable[[Sharing, Looking], Diagnosed]
 
@@ -89,6 +100,59 @@ def dead_producer(job: Sharing, looking: Looking) -> Diagnosed:
     return looking.round()
 
 
+def receiver_grows(job: Sharing, looking: Looking) -> Diagnosed:
+    """Sendings that nobody keeps: what stays of each is torch's. Raises: NotHere."""
+    before = _resident(job.consumer)
+    for _ in range(GROWTH_ROUNDS):
+        job.do("send", str(GROWTH_SENDINGS), "1024", seconds=120.0)
+        job.do("drop")
+        job.do("forget")
+        job.do("collect")
+        looking.round(later_s=GROWTH_LATER_S)
+    grown = _resident(job.consumer) - before
+    if grown < LEAST_GROWTH:
+        each = grown / (GROWTH_ROUNDS * GROWTH_SENDINGS) / 1024
+        raise NotHere(f"with this torch a receiver grows by no more than {each:.1f} KiB with each sending")
+    return looking.round()
+
+
+def _resident(pid: int) -> int:
+    """Bytes."""
+    return psutil.Process(pid).memory_info().rss
+
+
+def torch_faults(job: Sharing, looking: Looking) -> Diagnosed:
+    """A fault of expandable segments: what is sent never arrives, or is mapped again and again."""
+    job.do("send", str(FEWEST_RECEIVED), "1024", seconds=120.0)
+    return looking.round(later_s=400.0)
+
+
+def faulty(run: Callable[[World], Seen]) -> Callable[[World], Seen]:
+    """Only with a version of torch that has one of the faults."""
+
+    def case(world: World) -> Seen:
+        version = tuple(int(part) for part in (world.torch or "").split(".")[:2])
+        if not any(fault.first <= version < fault.before for fault in FAULTS):
+            raise NotHere("this version of torch has none of the faults")
+        return run(world)
+
+    return case
+
+
+def contexts(world: World) -> Seen:
+    with (
+        tempfile.TemporaryDirectory(prefix="mpmon-gpu-", dir="/dev/shm") as folder,
+        job(RECEIVERS, world.tensors, str(FEWEST), MPMON_RUN_DIR=folder) as (program, said),
+    ):
+        if not any(row["pid"] in said["receivers"] for row in report_of(program.pid)["gpu_processes"]):
+            raise NotHere("the driver lists nobody by the pid it has here")
+        report = until(program.pid, lambda report: "ipc-contexts" in topics(report), "the remark ipc-contexts")
+        (remark,) = (row for row in report["remarks"] if row["topic"] == "ipc-contexts")
+        if sorted(remark["pids"]) != sorted(said["receivers"]):
+            raise Wrong("the receivers as those that have contexts", f"{len(remark['pids'])} processes")
+        return Seen(told(report))
+
+
 def no_caching(job: Sharing, looking: Looking) -> Diagnosed:
     job.do("send", "1", "1024")
     return looking.round()
@@ -146,8 +210,13 @@ CASES: Sequence[Case] = (
             ("ipc-dead-producer", "What a dead producer had put", dead_producer, None),
             ("ipc-no-caching", "Sharing without the caching allocator", no_caching,
              {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}),
+            ("ipc-receiver-grows", "A receiver that grows on the host with each sending", receiver_grows,
+             {"STANDIN_EVENT_BYTES": str(EVENT_BYTES)}),
         )
     ),
+    Case("ipc-contexts", "Receivers that have a context each are told.", contexts, _TORCH),
+    Case("ipc-torch-faults", "A torch that cannot share expandable segments without a fault is told.",
+         faulty(of_sharing("ipc-torch-faults", torch_faults, EXPANDABLE)), _TORCH),
     Case("ipc-leak-by-consumer", "A consumer that keeps all it receives is told.",
          really(of_sharing("ipc-leak-by-consumer", leak_by_consumer), _MINUTES), _TORCH),
 )  # fmt: skip
@@ -168,8 +237,5 @@ UNTRIED = {
     "gpu-throttled": "a GPU is not heated on purpose",
     "gpu-not-own": "it needs two GPUs",
     "gpu-unseen": "it needs a container whose driver lists nobody",
-    "ipc-contexts": "it needs four receivers",
-    "ipc-receiver-grows": "it takes thousands of sendings over minutes",
-    "ipc-torch-faults": "it needs those versions of torch",
 }
-"""Remarks that no case makes, and why."""
+"""Remarks that no case makes, and why; `test_provoked` has the stand-in driver bring them about."""

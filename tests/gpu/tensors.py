@@ -1,7 +1,11 @@
-"""What `mpmon.doctor.gpu.programs.cuda` is on a GPU, with the stand-in of `tests.ipc.standin`."""
+"""What `mpmon.doctor.gpu.programs.cuda` is on a GPU, with the stand-in of `tests.ipc.standin`.
+
+With STANDIN_EVENT_BYTES in the environment a receiver keeps so much of each sending (`standin.EVENT`).
+"""
 
 from __future__ import annotations
 
+import os
 import weakref
 
 import torch
@@ -9,6 +13,7 @@ import torch
 from tests.ipc import standin
 
 standin.install()
+standin.EVENT = bytearray(int(os.environ.get("STANDIN_EVENT_BYTES", len(standin.EVENT))))
 
 _alive: weakref.WeakSet[standin.Tensor] = weakref.WeakSet()
 

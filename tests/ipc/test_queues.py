@@ -6,7 +6,7 @@ import pytest
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.ipc import LockView
-from tests.ipc.looking import looking_at, state_of, view_of
+from tests.ipc.looking import files_of, looking_at, state_of, view_of
 from tests.ipc.running import Job, kill, stop
 from tests.live.interpreters import VERSIONS, interpreters
 
@@ -214,7 +214,9 @@ def test_rows_of_a_job_that_stands_still_are_the_very_same() -> None:
         stop(running.pid, child)
         with looking_at(running.pid) as looking:
             looking.round()
-            first, second = looking.round().snapshot, looking.round().snapshot
-    for table in ("queues", "limits", "shared_files", "shared_uses", "unknowns"):
+            before, after = looking.round(), looking.round()
+    first, second = before.snapshot, after.snapshot
+    for table in ("queues", "limits", "shared_uses", "unknowns"):
         assert getattr(first, table) is getattr(second, table)
+    assert all(one is other for one, other in zip(files_of(before), files_of(after), strict=True))
     assert first.queues

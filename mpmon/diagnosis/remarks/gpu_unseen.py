@@ -22,19 +22,21 @@ USED_BYTES = 1 << 30
 
 
 def remarks(case: Case) -> Iterator[Remark]:
-    """One for the whole job."""
+    """One for the whole job, about the devices that it has open: others are somebody else's."""
     if case.gpus.contexts or _is_told(case):
         return
-    empty = [gpu for gpu in case.gpus.fresh if _is_used(case, gpu)]
-    pids = [pid for pid in sorted(case.gpus.opened) if _works(case, pid)] if empty else []
-    pids = [pid for pid in pids if any(case.gpus.has_open(pid, gpu) for gpu in empty)]
+    used = [gpu for gpu in case.gpus.fresh if _is_used(case, gpu)]
+    workers = [pid for pid in sorted(case.gpus.opened) if _works(case, pid)] if used else []
+    empty = [gpu for gpu in used if any(case.gpus.has_open(pid, gpu) for pid in workers)]
+    pids = [pid for pid in workers if any(case.gpus.has_open(pid, gpu) for gpu in empty)]
     if not pids:
         return
+    file = next(f"/dev/nvidia{gpu.index}" for gpu in empty if case.gpus.has_open(pids[0], gpu))
     yield Remark(
         topic=TOPIC, pids=tuple(pids), gpu_uuids=tuple(gpu.uuid for gpu in empty),
         summary=f"{several([f'GPU {gpu.index}' for gpu in empty])} {'is' if len(empty) == 1 else 'are'} in use, and the driver "
         "lists nobody there: which process of the job is on which GPU is not known",
-        evidence=(f"{case.role(pids[0]).name} (pid {pids[0]}) has {case.gpus.opened[pids[0]][0]} open (/proc/{pids[0]}/fd)",),
+        evidence=(f"{case.role(pids[0]).name} (pid {pids[0]}) has {file} open (/proc/{pids[0]}/fd)",),
         advice=("Run mpmon on the host, or give the container the host's pids: docker run --pid=host, hostPID: true.",),
     )  # fmt: skip
 
