@@ -1,7 +1,9 @@
 """The front end: one job on many nodes as one stream of observations, for all views as if it were a job on this machine.
 
 Each round asks every agent for what it sees and waits until all that are there have answered, so that nobody is taken for
-standing still whose answer is late.  A node that is lost is not in the round; what is known of nodes stands among the probes.
+standing still whose answer is late.  All say in a few words what their ranks stand in; facts come from those that
+`mpmon.nodes.choose` picks by these words, which are all where the nodes are few.  Where the words name somebody new, the round
+begins again with its facts.  A node that is lost is not in the round; what is known of nodes stands among the probes.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from mpmon.diagnosis.findings import Observation
 from mpmon.errors import CannotTell, UsageError
 from mpmon.model import ProbeReport, Snapshot
 from mpmon.nodes import wire
+from mpmon.nodes.choose import Picks
 from mpmon.nodes.fleet import CONNECT_S, LOST_S, ROUND_S, Fleet, NodeState, State
 from mpmon.nodes.here import BATCH
 from mpmon.nodes.join import Joiner, Part, Unjoinable
@@ -24,6 +27,7 @@ from mpmon.printable import in_bounds
 from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
 from mpmon.session.watch import Observer
+from mpmon.spans import has
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +66,9 @@ class NodesWatch:
         self._recorder = recorder
         self._tell = tell
         self._joiner = Joiner()
+        self._picks = Picks(len(self._fleet.nodes()))
+        self._asked = self._picks.asked
+        """For facts, in the last question."""
         self._number = 0
         """Of the last question."""
         self._told: dict[str, str] = {}
@@ -112,13 +119,19 @@ class NodesWatch:
             MpmonError: no node ever said anything.
         """
         until = self._clock.now() + ROUND_S
+        may_begin_again = True
         while not self._stopped.is_set():
             self._number += 1
-            self._fleet.ask(self._number)
+            self._asked = self._picks.asked
+            self._fleet.ask(self._number, self._asked)
             whole = self._fleet.wait(self._is_answered, AGAIN_S)
             nodes = self._fleet.nodes()
-            if (whole or self._clock.now() >= until) and any(_is_fresh(node, self._number) for node in nodes):
-                if joined := self._joined(nodes, self._number):
+            answered = {place: node for place, node in enumerate(nodes) if self._is_fresh(place, node)}
+            if answered and (whole or self._clock.now() >= until):
+                is_more = self._picks.hear({at: (node.classes, node.offset_s) for at, node in answered.items()})
+                if is_more and may_begin_again:
+                    may_begin_again = False
+                elif joined := self._joined(nodes, answered):
                     return joined
                 continue
             is_over = self._is_over(nodes, until)
@@ -141,20 +154,32 @@ class NodesWatch:
         if self._stopped.is_set():
             return True
         away = (State.LOST, State.OUT, State.ENDED)
-        fresh = [node for node in nodes if _is_fresh(node, self._number)]
-        return bool(fresh) and all(node in fresh or node.state in away for node in nodes)
+        fresh = [self._is_fresh(place, node) for place, node in enumerate(nodes)]
+        return any(fresh) and all(found or node.state in away for found, node in zip(fresh, nodes, strict=True))
 
-    def _joined(self, nodes: list[NodeState], number: int) -> Snapshot | None:
+    def _is_fresh(self, place: int, node: NodeState) -> bool:
+        """What it said last is true now, and is all that it was asked for."""
+        if has(self._asked, place) and not self._has_ended(place, node):
+            return node.facts == self._number
+        return node.state is State.ENDED or node.answers == self._number
+
+    def _has_ended(self, place: int, node: NodeState) -> bool:
+        """Its last facts stay true, and are asked for."""
+        return node.state is State.ENDED and node.snapshot is not None and has(self._asked, place)
+
+    def _joined(self, nodes: list[NodeState], answered: dict[int, NodeState]) -> Snapshot | None:
         """What they say as one; `None` when none of them says what can be."""
-        fresh = [node for node in nodes if _is_fresh(node, number)]
-        troubles = reports([node for node in nodes if node not in fresh])
+        troubles = reports([node for place, node in enumerate(nodes) if place not in answered])
         self._report(troubles)
+        here = [place for place, node in answered.items() if node.facts == self._number or self._has_ended(place, node)]
         parts = [
-            *(Part(host=node.name, offset_s=node.offset_s, snapshot=node.snapshot) for node in fresh),
+            *(Part(host=nodes[at].name, offset_s=nodes[at].offset_s, snapshot=nodes[at].snapshot) for at in here),
             *(Part(host=row.name, problem=row.problem) for row in troubles),
         ]
+        if not here:
+            return None
         try:
-            joined = self._joiner.join(parts)
+            joined = self._joiner.join(parts, self._picks.elsewhere(here))
         except Unjoinable as problem:
             self._expel(parts, str(problem))
             return None
@@ -216,11 +241,6 @@ class NodesWatch:
 
 def _any(nodes: list[NodeState], *states: State) -> bool:
     return any(node.state in states for node in nodes)
-
-
-def _is_fresh(node: NodeState, number: int) -> bool:
-    """What it said last is true now."""
-    return node.snapshot is not None and (node.state is State.ENDED or node.answers == number)
 
 
 def chosen(nodes: list[NodeState]) -> str:
