@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import msgspec
 
 from mpmon.diagnosis.findings import Observation
+from mpmon.diagnosis.words import ranges
 from mpmon.errors import CannotTell, UsageError
 from mpmon.model import ProbeReport, Snapshot
 from mpmon.nodes import wire
@@ -27,7 +28,7 @@ from mpmon.printable import in_bounds
 from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
 from mpmon.session.watch import Observer
-from mpmon.spans import has
+from mpmon.spans import count, has, union
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,23 +170,24 @@ class NodesWatch:
 
     def _joined(self, nodes: list[NodeState], answered: dict[int, NodeState]) -> Snapshot | None:
         """What they say as one; `None` when none of them says what can be."""
-        troubles = reports([node for place, node in enumerate(nodes) if place not in answered])
+        silent = [node for place, node in enumerate(nodes) if place not in answered]
+        troubles = reports(silent)
         self._report(troubles)
         here = [place for place, node in answered.items() if node.facts == self._number or self._has_ended(place, node)]
         parts = [
             *(Part(host=nodes[at].name, offset_s=nodes[at].offset_s, snapshot=nodes[at].snapshot) for at in here),
-            *(Part(host=row.name, problem=row.problem) for row in troubles),
+            *(Part(host=node.name, problem=problem(node)) for node in silent),
         ]
         if not here:
             return None
         try:
             joined = self._joiner.join(parts, self._picks.elsewhere(here))
-        except Unjoinable as problem:
-            self._expel(parts, str(problem))
+        except Unjoinable as contradiction:
+            self._expel(parts, str(contradiction))
             return None
         return msgspec.structs.replace(joined, probes=(*joined.probes, *troubles))
 
-    def _expel(self, parts: list[Part], problem: str) -> None:
+    def _expel(self, parts: list[Part], contradiction: str) -> None:
         """Do without the nodes of which each alone says what cannot be.
 
         Raises:
@@ -198,7 +200,7 @@ class NodesWatch:
             except Unjoinable as of_one:
                 wrong[part.host] = str(of_one)
         if not wrong:
-            raise CannotTell(f"what the nodes say does not go together: {problem}.", "Is a machine named twice?")
+            raise CannotTell(f"what the nodes say does not go together: {contradiction}.", "Is a machine named twice?")
         for name, said in wrong.items():
             self._fleet.expel(name, Trouble(f"sends what cannot be: {said}"))
 
@@ -278,22 +280,28 @@ def nobody(nodes: list[NodeState]) -> CannotTell:
     troubles = Counter(node.problem for node in nodes if node.problem)
     if not troubles:
         return CannotTell(f"{names(nodes)} did not answer within {CONNECT_S:.0f} s.", "Are they up? Try again.")
-    problem, _ = troubles.most_common(1)[0]
-    first, *same = [node for node in nodes if node.problem == problem]
-    others = [node for node in nodes if node.problem != problem]
+    usual, _ = troubles.most_common(1)[0]
+    first, *same = [node for node in nodes if node.problem == usual]
+    others = [node for node in nodes if node.problem != usual]
     alike = f"; so it is with {names(same)}" if same else ""
     more = f"; {names(others)}: not reached either" if others else ""
-    return CannotTell(f"{first.name} {problem.reason}{alike}{more}.", problem.remedy)
+    return CannotTell(f"{first.name} {usual.reason}{alike}{more}.", usual.remedy)
 
 
 def reports(nodes: list[NodeState]) -> tuple[ProbeReport, ...]:
     """What went wrong with each of these."""
-    found: list[ProbeReport] = []
-    for node in nodes:
-        problem = f"{node.name} {node.problem.reason}" if node.problem else f"{node.name} has not answered"
-        silent = f", silent for {node.silent_s:.0f} s" if node.state is State.LOST and node.silent_s >= LOST_S else ""
-        found.append(ProbeReport(name=node.name, ok=False, seconds=0.0, problem=f"{problem}{silent}"))
-    return tuple(found)
+    return tuple(
+        ProbeReport(name=node.name, ok=False, seconds=0.0, problem=f"{node.name} {problem(node)}") for node in nodes
+    )
+
+
+def problem(node: NodeState) -> str:
+    """What went wrong with it, and which ranks run there, as far as it has said that: as the rest of `n2 …`."""
+    reason = node.problem.reason if node.problem else "has not answered"
+    silent = f", silent for {node.silent_s:.0f} s" if node.state is State.LOST and node.silent_s >= LOST_S else ""
+    ranks = union(*(row.ranks for row in node.classes if row.kind.role == "rank"))
+    there = f"; {ranges(ranks)} run{'s' if count(ranks) == 1 else ''} there" if ranks else ""
+    return f"{reason}{silent}{there}"
 
 
 def names(nodes: list[NodeState]) -> str:

@@ -11,10 +11,12 @@ from mpmon.diagnosis.findings import Observation, Verdict
 from mpmon.nodes import front, wire
 from mpmon.nodes.choose import FEW, MOST, Picks
 from mpmon.nodes.digest import Class, Digest, Kind
+from mpmon.nodes.fleet import State
 from mpmon.nodes.front import NodesWatch
 from mpmon.nodes.join import Joiner, Part
+from mpmon.nodes.transports import Trouble
 from mpmon.session.watch import Observer
-from mpmon.spans import count, has
+from mpmon.spans import Spans, count, has
 from tests.nodes.many import ON_A_NODE, Names, Simulated, machine
 
 ROUNDS = 2
@@ -23,8 +25,10 @@ ROUNDS = 2
 CAUSES = {"worker": "worker-stuck", "mismatch": "collective-mismatch", "stop": "stopped"}
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, case: str, nodes: int) -> tuple[list[Observation], Simulated]:
-    monkeypatch.setattr(front, "Fleet", Simulated)
+def watched(
+    monkeypatch: pytest.MonkeyPatch, case: str, nodes: int, fleet: type[Simulated] = Simulated
+) -> tuple[list[Observation], Simulated]:
+    monkeypatch.setattr(front, "Fleet", fleet)
     monkeypatch.setattr(Simulated, "case", case)
     monkeypatch.setattr(Simulated, "culprit", nodes // 2 + 7)
     watch = NodesWatch(Names(nodes), wire.Watch(interval=0.0))
@@ -65,6 +69,26 @@ def test_nodes_that_are_not_asked_have_neither_ended_nor_just_begun() -> None:
         seen = observer.see(joiner.join(parts))
     assert seen
     assert {event.kind for event in seen.events} & {"born", "died", "restarted"} == set()
+
+
+class Cut(Simulated):
+    """One node falls silent after the second question."""
+
+    def ask(self, number: int, facts: Spans | None = None) -> None:
+        if number > 2:
+            self._nodes[3].state = State.LOST
+            self._nodes[3].problem = Trouble("has no agent any more (status 255)")
+        super().ask(number, facts)
+
+
+def test_a_node_that_is_lost_is_told_with_its_ranks_and_blamed_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, _ = watched(monkeypatch, "worker", 20, Cut)
+    (lost,) = [row for row in seen[-1].snapshot.nodes if row.problem]
+    assert (lost.host, lost.problem) == ("n3", "has no agent any more (status 255); ranks 6-7 run there")
+    (told,) = [row.problem for row in seen[-1].snapshot.probes if row.name == "n3"]
+    assert told == f"n3 {lost.problem}"
+    (finding,) = seen[-1].diagnosis.findings
+    assert {suspect.rank for suspect in finding.suspects} == {35}
 
 
 # Whose facts
