@@ -7,7 +7,8 @@ that waits for ranks elsewhere looks the same whoever keeps them.  So facts are 
   of a TCP connection find each other.  The one diagnosis then answers for the whole job, and all views show it.
 - `rounds`: recordings that were made on each machine by hand, matched in time and joined (`mpmon --replay A B C`).
 - `digest`: what a machine of thousands says in some hundred bytes: classes of ranks that stand alike.
-- `choose`: whose facts are worth asking for, given the digests of all; the rest stands in the table `elsewhere`.
+- `choose`: whose facts are worth asking for, given the digests of all; the rest stands in the table `elsewhere`. Of few
+  machines these are all.
 
 These four are pure.  What brings the facts:
 

@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import select
 import signal
 import threading
 import time
+from typing import NamedTuple
 
 import msgspec
 
 from mpmon import __version__
 from mpmon.codec import encode_round
+from mpmon.diagnosis.history import History
 from mpmon.errors import MpmonError, in_words
 from mpmon.nodes import wire
+from mpmon.nodes.digest import Digest, digest
 from mpmon.nodes.here import machine_id
 from mpmon.session.clock import LiveClock
 
@@ -62,6 +66,7 @@ class Agent:
         self._jobs = jobs
         self._look = look
         self._host = host
+        self._address = secrets.token_hex(8)
         self._clock = LiveClock()
         self._lines = wire.Lines()
         self._unpacker = wire.Unpacker[wire.FromFront](wire.FromFront)
@@ -73,7 +78,12 @@ class Agent:
         """A question for which there is no new round yet."""
         self._answered = 0
         """The last question that was answered."""
+        self._looked: Snapshot | None = None
+        """The round of that answer."""
         self._sent: Snapshot | None = None
+        """The last round of which the facts were sent."""
+        self._classes: Digest = ()
+        """What was said of it."""
         self._looker: _Looker | None = None
         self._over = False
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -84,7 +94,11 @@ class Agent:
         for number in ENDING:
             signal.signal(number, self._signalled)
         self._here = self._jobs()
-        self._say(wire.Hello(version=__version__, host=self._host, machine=machine_id(), jobs=self._here))
+        self._say(
+            wire.Hello(
+                version=__version__, host=self._host, machine=machine_id(), address=self._address, jobs=self._here
+            )
+        )
         heard_at = beat_at = time.monotonic()
         while not self._over:
             now = time.monotonic()
@@ -185,18 +199,25 @@ class Agent:
         if self._looker.problem:
             self._say(wire.Bye(reason=self._looker.problem))
             self._asked = None
-        snapshot, ended = self._looker.newest()
-        if self._asked is None or snapshot is None or (snapshot is self._sent and not ended):
+        seen = self._looker.newest()
+        if self._asked is None or seen is None:
             return
-        before = None if self._asked.whole else self._sent
+        if self._asked.whole:
+            self._sent, self._answered = None, 0
+        is_for_facts = self._asked.facts is None or self._address in self._asked.facts
+        if seen.snapshot is (self._sent if is_for_facts else self._looked) and not seen.ended:
+            return
+        is_same = bool(self._answered) and seen.classes == self._classes
+        facts = msgspec.Raw(encode_round(seen.snapshot, self._sent)) if is_for_facts else wire.NOTHING
         self._say(
             wire.Round(
-                answers=self._asked.number, follows=self._answered if before else 0, last=ended,
-                age_s=max(0.0, self._clock.now() - snapshot.taken_at),
-                snapshot=msgspec.Raw(encode_round(snapshot, before)),
+                answers=self._asked.number, follows=self._answered, last=seen.ended,
+                age_s=max(0.0, self._clock.now() - seen.snapshot.taken_at),
+                classes=None if is_same else seen.classes, snapshot=facts,
             )
         )  # fmt: skip
-        self._sent, self._answered, self._asked = snapshot, self._asked.number, None
+        self._looked, self._classes, self._answered = seen.snapshot, seen.classes, self._asked.number
+        self._sent, self._asked = seen.snapshot if is_for_facts else self._sent, None
 
     # The end
 
@@ -219,6 +240,15 @@ class Agent:
         return 0
 
 
+class _Seen(NamedTuple):
+    """The last round."""
+
+    snapshot: Snapshot
+    classes: Digest
+    ended: bool = False
+    """None will follow."""
+
+
 class _Looker(threading.Thread):
     """Looks at the job, in a thread that may stand still."""
 
@@ -228,18 +258,20 @@ class _Looker(threading.Thread):
         self.problem = ""
         """Why it does not look any more, in sentences; empty while it does."""
         self._wake = wake
-        self._newest: tuple[Snapshot | None, bool] = (None, False)
+        self._newest: _Seen | None = None
 
-    def newest(self) -> tuple[Snapshot | None, bool]:
-        """The last round, and whether none will follow."""
+    def newest(self) -> _Seen | None:
+        """The last round."""
         return self._newest
 
     def run(self) -> None:
+        history = History()
         try:
             for observation in self.watch:
-                self._newest = (observation.snapshot, False)
+                history = history.add(observation.snapshot)
+                self._newest = _Seen(observation.snapshot, digest(history, 0))
                 self._wake()
         except Exception as problem:
             self.problem = in_words(problem)
-        self._newest = (self._newest[0], True)
+        self._newest = self._newest and self._newest._replace(ended=True)
         self._wake()

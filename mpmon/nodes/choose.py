@@ -11,14 +11,15 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 
 from mpmon.model import Elsewhere
-from mpmon.nodes.digest import Class, Digest
+from mpmon.nodes.digest import Class, Digest, at, in_time
+from mpmon.nodes.digest import union as joined
 from mpmon.spans import Spans, both, count, spans, union, without
 
 FEW = 4
 """Machines of a class that are all asked."""
 
 MOST = 24
-"""Machines that are asked. Where more differ, none of them is the one that does."""
+"""Machines that are asked. Where more differ, none of them is the one that does; where there are no more, all are."""
 
 ODD = 2
 """Machines that are asked for their figures."""
@@ -48,6 +49,47 @@ def elsewhere(whole: Digest, here: Spans) -> tuple[Elsewhere, ...]:
     """What is known of the ranks that are not at hand, given those that are."""
     rows = ((row, without(row.ranks, here)) for row in whole if row.kind.role == "rank")
     return tuple(_row(row, left, here) for row, left in rows if left)
+
+
+class Picks:
+    """Whose facts are asked for, from round to round."""
+
+    def __init__(self, machines: int) -> None:
+        """Of so many."""
+        self.asked: Spans = ((0, machines - 1),) if 0 < machines <= MOST else ()
+        """By their numbers: all where they are few; nobody before it is known what they say."""
+        self._is_few = machines <= MOST
+        self._told: dict[int, tuple[Digest, float]] = {}
+        self._rows: dict[int, Digest] = {}
+        self._whole: Digest = ()
+
+    def hear(self, told: Mapping[int, tuple[Digest, float]]) -> bool:
+        """What each machine that answers says of its ranks, and how far its clock is ahead; whether more are to be asked now.
+
+        Who was asked stays so while there is room: a class that comes and goes is no reason to lose sight of a machine.
+        """
+        if told != self._told:
+            self._rows = {number: self._row(number, *said) for number, said in told.items()}
+            self._told, self._whole = dict(told), joined(*self._rows.values())
+        if self._is_few:
+            return False
+        wanted = choose(self._whole) or spans(sorted(told)[:MOST])
+        is_more = bool(without(wanted, self.asked))
+        if is_more:
+            kept = union(self.asked, wanted)
+            self.asked = kept if count(kept) <= MOST else wanted
+        return is_more
+
+    def elsewhere(self, here: Iterable[int]) -> tuple[Elsewhere, ...]:
+        """What is known of the ranks of all other machines than those of which facts are at hand."""
+        ranks = union(*(row.ranks for number in here for row in self._rows.get(number, ()) if row.kind.role == "rank"))
+        return elsewhere(self._whole, ranks)
+
+    def _row(self, number: int, classes: Digest, offset_s: float) -> Digest:
+        """What did not change stays the same."""
+        if self._told.get(number) == (classes, offset_s):
+            return self._rows[number]
+        return in_time(at(classes, number), offset_s)
 
 
 def _row(row: Class, left: Spans, here: Spans) -> Elsewhere:

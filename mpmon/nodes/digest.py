@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
@@ -23,8 +24,9 @@ from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.knot import doing, stands_since
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.waits import Wait
-from mpmon.model import Row, Stack
-from mpmon.spans import Spans, spans
+from mpmon.model import Moment, Row, Stack
+from mpmon.nodes.join import Part
+from mpmon.spans import spans
 from mpmon.spans import union as union_of_spans
 
 MOST_CLASSES = 24
@@ -33,24 +35,35 @@ MOST_CLASSES = 24
 LONGEST = 160
 """Letters of what a class does."""
 
+MOST_RANK = 1 << 24
+"""Ranks of a job; a process may call itself anything."""
+
+MOST_SPANS = 512
+"""Spans of ranks in one class of one machine."""
+
 _MOVES = frozenset({Motion.MOVING, Motion.UNSEEN})
 
 _PASSING = re.compile(r", \S+ (?:s|min|h|days) to go$|(?<=\bpid )\d+|(?<=\bthread )\d+")
 """What differs from process to process, or from look to look, of those that do the same."""
 
 
+_Words = Annotated[str, msgspec.Meta(max_length=LONGEST)]
+_Rank = Annotated[int, msgspec.Meta(ge=0, lt=MOST_RANK)]
+_Ranks = Annotated[tuple[tuple[_Rank, _Rank], ...], msgspec.Meta(max_length=MOST_SPANS)]
+
+
 class Kind(Row, frozen=True, kw_only=True, order=True):
     """What all of a class have in common."""
 
-    role: str
+    role: _Words
     """As in `mpmon.diagnosis.roles.Role.kind`: `rank`, `dataloader worker` ..."""
-    does: str
+    does: _Words
     """`waiting for all_reduce in main() at train.py:49`; empty for those that get on."""
-    operation: str = ""
+    operation: _Words = ""
     """The collective they are in, if they are in one."""
-    group: Spans = ()
+    group: _Ranks = ()
     """The ranks of the process group of that; empty where that is not known."""
-    calls: str = ""
+    calls: _Words = ""
     """A digest of all calls of the main thread."""
 
 
@@ -58,15 +71,15 @@ class Class(Row, frozen=True, kw_only=True):
     """Processes that do the same."""
 
     kind: Kind
-    ranks: Spans
+    ranks: _Ranks
     """The ranks they are, or work for."""
-    nodes: Spans
+    nodes: _Ranks
     """The numbers of their machines."""
-    first: tuple[int, int]
+    first: tuple[_Rank, _Rank]
     """The lowest of the ranks, and its machine."""
-    oldest: float | None = None
+    oldest: Moment | None = None
     """Since when the first of them stands, seconds since the epoch; `None` where all get on."""
-    newest: float | None = None
+    newest: Moment | None = None
     """The same of the last."""
 
 
@@ -80,6 +93,10 @@ def digest(history: History, node: int) -> Digest:
         return ()
     case = Case(history, history.snapshot)
     found = union(*((each,) for pid in case.processes if (each := _class(case, pid, node))))
+    return tuple(msgspec.structs.replace(row, ranks=row.ranks[:MOST_SPANS]) for row in _few(found))
+
+
+def _few(found: Digest) -> Digest:
     if len(found) <= MOST_CLASSES:
         return found
     most = sorted(found, key=lambda row: (row.kind.role != "rank", -len(row.ranks), row.kind))
@@ -101,12 +118,21 @@ def union(*digests: Iterable[Class]) -> Digest:
     return tuple(_joined(kind, found[kind]) for kind in sorted(found))
 
 
+def at(classes: Digest, node: int) -> Digest:
+    """Those of one machine as those of the machine of that number, whatever it takes itself for."""
+    return tuple(
+        msgspec.structs.replace(row, nodes=((node, node),), first=(row.ranks[0][0] if row.ranks else 0, node))
+        for row in classes
+    )
+
+
 def in_time(classes: Digest, offset_s: float) -> Digest:
     """By another clock, behind which the machine's is that far ahead."""
+    moment = Part(host="", offset_s=offset_s).moment
     return tuple(
         msgspec.structs.replace(
-            row, oldest=None if row.oldest is None else row.oldest - offset_s,
-            newest=None if row.newest is None else row.newest - offset_s,
+            row, oldest=None if row.oldest is None else moment(row.oldest),
+            newest=None if row.newest is None else moment(row.newest),
         ) for row in classes
     )  # fmt: skip
 
@@ -124,7 +150,9 @@ def _joined(kind: Kind, rows: list[Class]) -> Class:
 
 def _class(case: Case, pid: int, node: int) -> Class | None:
     role, key = case.role(pid), (pid, pid)
-    if role.rank is None or not case.is_alive(pid) or (role.kind != "rank" and case.standing(key).idle):
+    if role.rank is None or role.rank >= MOST_RANK or not case.is_alive(pid):
+        return None
+    if role.kind != "rank" and case.standing(key).idle:
         return None
     since = None if case.motion(key) in _MOVES else stands_since(case, key)
     return Class(
@@ -134,13 +162,14 @@ def _class(case: Case, pid: int, node: int) -> Class | None:
 
 
 def _kind(case: Case, key: ThreadKey, *, stands: bool) -> Kind:
-    role, standing = case.role(key[0]).kind, case.standing(key)
+    role, standing = case.role(key[0]).kind[:LONGEST], case.standing(key)
     if not stands:
         return Kind(role=role, does="")
     meets = standing.kind is Wait.COLLECTIVE
+    group = spans(case.group_of(key)) if meets else ()
     return Kind(
-        role=role, does=_PASSING.sub("", doing(case, key))[:LONGEST], operation=standing.words if meets else "",
-        group=spans(case.group_of(key)) if meets else (), calls=_calls(case.stacks.get(key)),
+        role=role, does=_PASSING.sub("", doing(case, key))[:LONGEST], operation=standing.words[:LONGEST] if meets else "",
+        group=group if len(group) <= MOST_SPANS else (), calls=_calls(case.stacks.get(key)),
     )  # fmt: skip
 
 

@@ -24,13 +24,16 @@ from mpmon import __version__
 from mpmon.codec import BadRecording, decode_round
 from mpmon.nodes import wire
 from mpmon.nodes.transports import Carrier, Trouble, last_line
+from mpmon.spans import has
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from mpmon.model import Snapshot
+    from mpmon.nodes.digest import Digest
     from mpmon.nodes.transports import Transport
+    from mpmon.spans import Spans
 
 CHUNK = 1 << 16
 
@@ -94,7 +97,11 @@ class NodeState(NamedTuple):
     """How far its clock is ahead."""
     snapshot: Snapshot | None
     answers: int
+    """The last question that it answers."""
+    facts: int
     """The question that `snapshot` answers."""
+    classes: Digest
+    """What its ranks stand in."""
     problem: Trouble | None
     """Why it is lost or out."""
     jobs: tuple[wire.JobHere, ...]
@@ -108,11 +115,12 @@ class _Node:
         self.heard_at = math.inf
         """Or when its carrier was started."""
         self.snapshot: Snapshot | None = None
-        self.answers = 0
+        self.classes: Digest = ()
+        self.answers = self.facts = 0
         self.problem: Trouble | None = None
         self.state = State.COMING
         self.jobs: tuple[wire.JobHere, ...] = ()
-        self.machine = ""
+        self.machine = self.address = ""
         self.begin()
 
     def begin(self) -> None:
@@ -134,8 +142,9 @@ class _Node:
         if state is State.COMING and silent >= CONNECT_S:
             state = State.LOST
         return NodeState(
-            self.name, state, silent, self.clocks.offset_s or 0.0, self.snapshot, self.answers, self.problem, self.jobs
-        )
+            self.name, state, silent, self.clocks.offset_s or 0.0, self.snapshot, self.answers, self.facts, self.classes,
+            self.problem, self.jobs,
+        )  # fmt: skip
 
 
 class _Running:
@@ -175,6 +184,7 @@ class Fleet:
         self._now = now
         self._running = [_Running(carrier, [_Node(name) for name in carrier.nodes]) for carrier in transport.carriers()]
         self._nodes = [node for running in self._running for node in running.nodes]
+        self._by_key: dict[tuple[str, int], _Node] = {}
         self._selector = selectors.DefaultSelector()
         self._changed = threading.Condition()
         """Guards all of this; told whenever something was heard."""
@@ -215,11 +225,14 @@ class Fleet:
             self._tell(self._alive())
             self._tell(wish)
 
-    def ask(self, number: int) -> None:
-        """Have all agents send a new round."""
+    def ask(self, number: int, facts: Spans | None = None) -> None:
+        """Have all agents say what they see now: these, by the places of their nodes, with facts, or all."""
         with self._changed:
             whole = any(node.state is State.HERE and node.wants_whole for node in self._nodes)
-            self._tell(wire.Ask(number=number, whole=whole))
+            addresses = None
+            if facts is not None:
+                addresses = tuple(node.address for place, node in enumerate(self._nodes) if has(facts, place))
+            self._tell(wire.Ask(number=number, facts=addresses, whole=whole))
 
     def look_now(self) -> None:
         """Have all agents look at everything."""
@@ -493,12 +506,15 @@ class Fleet:
                 Trouble(f"has mpmon {hello.version}, and here is {__version__}", "Install the same version there."),
             )
             return
-        node.state, node.problem, node.jobs, node.machine = State.HERE, None, hello.jobs, hello.machine
+        node.state, node.problem, node.jobs = State.HERE, None, hello.jobs
+        node.machine, node.address = hello.machine, hello.address
         running.spoke = True
-        for other in self._nodes:
-            if other is not node and other.state is State.HERE and _same(node, other):
+        for key in _keys(node):
+            other = self._by_key.setdefault(key, node)
+            if other is not node and other.state is State.HERE:
                 self._out(running, node, Trouble(f"is the same machine as {other.name}"))
                 return
+            self._by_key[key] = node
         for message in (self._alive(), self._watch) if self._watch else ():
             self._messages += 1
             self._queue(running, b"".join(wire.frames(self._messages, message)))
@@ -516,8 +532,11 @@ class Fleet:
         if told.follows and told.follows != node.follows:
             node.wants_whole = True
             return
-        before = node.snapshot if told.follows else None
-        node.snapshot = decode_round(bytes(told.snapshot), before)
+        if bytes(told.snapshot) != bytes(wire.NOTHING):
+            node.snapshot = decode_round(bytes(told.snapshot), node.snapshot if told.follows else None)
+            node.facts = told.answers
+        if told.classes is not None:
+            node.classes = told.classes
         node.answers = node.follows = told.answers
         node.wants_whole = False
         if told.last:
@@ -579,7 +598,6 @@ def _of_label(said: bytes, label: int) -> list[str]:
     return [line.decode("utf-8", "replace") for line in lines if (at := _LABEL.match(line)) and int(at[1]) == label]
 
 
-def _same(one: _Node, other: _Node) -> bool:
-    """Both agents would tell of the very same processes."""
-    roots = {job.root for job in one.jobs} & {job.root for job in other.jobs}
-    return bool(one.machine) and one.machine == other.machine and bool(roots)
+def _keys(node: _Node) -> list[tuple[str, int]]:
+    """Two agents with one of these in common would tell of the very same processes."""
+    return [(node.machine, job.root) for job in node.jobs] if node.machine else []

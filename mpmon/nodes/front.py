@@ -1,7 +1,9 @@
 """The front end: one job on many nodes as one stream of observations, for all views as if it were a job on this machine.
 
 Each round asks every agent for what it sees and waits until all that are there have answered, so that nobody is taken for
-standing still whose answer is late.  A node that is lost is not in the round; what is known of nodes stands among the probes.
+standing still whose answer is late.  All say in a few words what their ranks stand in; facts come from those that
+`mpmon.nodes.choose` picks by these words, which are all where the nodes are few.  Where the words name somebody new, the round
+begins again with its facts.  A node that is lost is not in the round; what is known of nodes stands among the probes.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from collections.abc import Iterator
 import msgspec
 
 from mpmon.diagnosis.findings import Observation
+from mpmon.diagnosis.words import ranges
 from mpmon.errors import CannotTell, UsageError
 from mpmon.model import ProbeReport, Snapshot
 from mpmon.nodes import wire
+from mpmon.nodes.choose import Picks
 from mpmon.nodes.fleet import CONNECT_S, LOST_S, ROUND_S, Fleet, NodeState, State
 from mpmon.nodes.here import BATCH
 from mpmon.nodes.join import Joiner, Part, Unjoinable
@@ -24,6 +28,7 @@ from mpmon.printable import in_bounds
 from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
 from mpmon.session.watch import Observer
+from mpmon.spans import count, has, union
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +69,9 @@ class NodesWatch:
         self._tell = tell
         self._alarm = alarm
         self._joiner = Joiner()
+        self._picks = Picks(len(self._fleet.nodes()))
+        self._asked = self._picks.asked
+        """For facts, in the last question."""
         self._number = 0
         """Of the last question."""
         self._told: dict[str, str] = {}
@@ -114,13 +122,19 @@ class NodesWatch:
             MpmonError: no node ever said anything.
         """
         until = self._clock.now() + ROUND_S
+        may_begin_again = True
         while not self._stopped.is_set():
             self._number += 1
-            self._fleet.ask(self._number)
+            self._asked = self._picks.asked
+            self._fleet.ask(self._number, self._asked)
             whole = self._fleet.wait(self._is_answered, AGAIN_S)
             nodes = self._fleet.nodes()
-            if (whole or self._clock.now() >= until) and any(_is_fresh(node, self._number) for node in nodes):
-                if joined := self._joined(nodes, self._number):
+            answered = {place: node for place, node in enumerate(nodes) if self._is_fresh(place, node)}
+            if answered and (whole or self._clock.now() >= until):
+                is_more = self._picks.hear({at: (node.classes, node.offset_s) for at, node in answered.items()})
+                if is_more and may_begin_again:
+                    may_begin_again = False
+                elif joined := self._joined(nodes, answered):
                     return joined
                 continue
             is_over = self._is_over(nodes, until)
@@ -143,26 +157,39 @@ class NodesWatch:
         if self._stopped.is_set():
             return True
         away = (State.LOST, State.OUT, State.ENDED)
-        fresh = [node for node in nodes if _is_fresh(node, self._number)]
-        return bool(fresh) and all(node in fresh or node.state in away for node in nodes)
+        fresh = [self._is_fresh(place, node) for place, node in enumerate(nodes)]
+        return any(fresh) and all(found or node.state in away for found, node in zip(fresh, nodes, strict=True))
 
-    def _joined(self, nodes: list[NodeState], number: int) -> Snapshot | None:
+    def _is_fresh(self, place: int, node: NodeState) -> bool:
+        """What it said last is true now, and is all that it was asked for."""
+        if has(self._asked, place) and not self._has_ended(place, node):
+            return node.facts == self._number
+        return node.state is State.ENDED or node.answers == self._number
+
+    def _has_ended(self, place: int, node: NodeState) -> bool:
+        """Its last facts stay true, and are asked for."""
+        return node.state is State.ENDED and node.snapshot is not None and has(self._asked, place)
+
+    def _joined(self, nodes: list[NodeState], answered: dict[int, NodeState]) -> Snapshot | None:
         """What they say as one; `None` when none of them says what can be."""
-        fresh = [node for node in nodes if _is_fresh(node, number)]
-        troubles = reports([node for node in nodes if node not in fresh])
+        silent = [node for place, node in enumerate(nodes) if place not in answered]
+        troubles = reports(silent)
         self._report(troubles)
+        here = [place for place, node in answered.items() if node.facts == self._number or self._has_ended(place, node)]
         parts = [
-            *(Part(host=node.name, offset_s=node.offset_s, snapshot=node.snapshot) for node in fresh),
-            *(Part(host=row.name, problem=row.problem) for row in troubles),
+            *(Part(host=nodes[at].name, offset_s=nodes[at].offset_s, snapshot=nodes[at].snapshot) for at in here),
+            *(Part(host=node.name, problem=problem(node)) for node in silent),
         ]
+        if not here:
+            return None
         try:
-            joined = self._joiner.join(parts)
-        except Unjoinable as problem:
-            self._expel(parts, str(problem))
+            joined = self._joiner.join(parts, self._picks.elsewhere(here))
+        except Unjoinable as contradiction:
+            self._expel(parts, str(contradiction))
             return None
         return msgspec.structs.replace(joined, probes=(*joined.probes, *troubles))
 
-    def _expel(self, parts: list[Part], problem: str) -> None:
+    def _expel(self, parts: list[Part], contradiction: str) -> None:
         """Do without the nodes of which each alone says what cannot be.
 
         Raises:
@@ -175,7 +202,7 @@ class NodesWatch:
             except Unjoinable as of_one:
                 wrong[part.host] = str(of_one)
         if not wrong:
-            raise CannotTell(f"what the nodes say does not go together: {problem}.", "Is a machine named twice?")
+            raise CannotTell(f"what the nodes say does not go together: {contradiction}.", "Is a machine named twice?")
         for name, said in wrong.items():
             self._fleet.expel(name, Trouble(f"sends what cannot be: {said}"))
 
@@ -220,11 +247,6 @@ def _any(nodes: list[NodeState], *states: State) -> bool:
     return any(node.state in states for node in nodes)
 
 
-def _is_fresh(node: NodeState, number: int) -> bool:
-    """What it said last is true now."""
-    return node.snapshot is not None and (node.state is State.ENDED or node.answers == number)
-
-
 def chosen(nodes: list[NodeState]) -> str:
     """The key of the job to watch: the one that most nodes have, of these the one with most processes.
 
@@ -260,22 +282,28 @@ def nobody(nodes: list[NodeState]) -> CannotTell:
     troubles = Counter(node.problem for node in nodes if node.problem)
     if not troubles:
         return CannotTell(f"{names(nodes)} did not answer within {CONNECT_S:.0f} s.", "Are they up? Try again.")
-    problem, _ = troubles.most_common(1)[0]
-    first, *same = [node for node in nodes if node.problem == problem]
-    others = [node for node in nodes if node.problem != problem]
+    usual, _ = troubles.most_common(1)[0]
+    first, *same = [node for node in nodes if node.problem == usual]
+    others = [node for node in nodes if node.problem != usual]
     alike = f"; so it is with {names(same)}" if same else ""
     more = f"; {names(others)}: not reached either" if others else ""
-    return CannotTell(f"{first.name} {problem.reason}{alike}{more}.", problem.remedy)
+    return CannotTell(f"{first.name} {usual.reason}{alike}{more}.", usual.remedy)
 
 
 def reports(nodes: list[NodeState]) -> tuple[ProbeReport, ...]:
     """What went wrong with each of these."""
-    found: list[ProbeReport] = []
-    for node in nodes:
-        problem = f"{node.name} {node.problem.reason}" if node.problem else f"{node.name} has not answered"
-        silent = f", silent for {node.silent_s:.0f} s" if node.state is State.LOST and node.silent_s >= LOST_S else ""
-        found.append(ProbeReport(name=node.name, ok=False, seconds=0.0, problem=f"{problem}{silent}"))
-    return tuple(found)
+    return tuple(
+        ProbeReport(name=node.name, ok=False, seconds=0.0, problem=f"{node.name} {problem(node)}") for node in nodes
+    )
+
+
+def problem(node: NodeState) -> str:
+    """What went wrong with it, and which ranks run there, as far as it has said that: as the rest of `n2 …`."""
+    reason = node.problem.reason if node.problem else "has not answered"
+    silent = f", silent for {node.silent_s:.0f} s" if node.state is State.LOST and node.silent_s >= LOST_S else ""
+    ranks = union(*(row.ranks for row in node.classes if row.kind.role == "rank"))
+    there = f"; {ranges(ranks)} run{'s' if count(ranks) == 1 else ''} there" if ranks else ""
+    return f"{reason}{silent}{there}"
 
 
 def names(nodes: list[NodeState]) -> str:

@@ -34,6 +34,7 @@ from typing import Annotated, Generic, TypeVar
 import msgspec
 
 from mpmon.model import Moment, Row
+from mpmon.nodes.digest import MOST_CLASSES, Class
 
 PROTOCOL = 1
 MARK = b"@mpmon.nodes/"
@@ -78,6 +79,10 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 Word = Annotated[str, msgspec.Meta(max_length=1000)]
 
 
+NOTHING = msgspec.Raw(b"null")
+"""No facts."""
+
+
 class Said(Row, frozen=True, kw_only=True, tag_field="says", tag=str.lower):
     """Base of all messages; fields of later versions are ignored."""
 
@@ -104,6 +109,8 @@ class Hello(Said, frozen=True, kw_only=True):
     host: Word
     machine: Word = ""
     """Boot id and pid namespace: two agents of one machine and job see the same processes."""
+    address: Word = ""
+    """What `Ask` calls it: a carrier brings each word to all of its agents."""
     jobs: Annotated[tuple[JobHere, ...], msgspec.Meta(max_length=1000)] = ()
 
 
@@ -117,17 +124,19 @@ class Beat(Said, frozen=True, kw_only=True):
 
 
 class Round(Said, frozen=True, kw_only=True):
-    """What an agent saw last."""
+    """What an agent saw last: in a few words, and its facts where it was asked for them."""
 
     answers: Number
     """The number of the question."""
     follows: Number = 0
-    """The question whose answer has what stands here as `null`; 0 for none."""
+    """The question whose answer was the one before, from which what stands here as `null` is known; 0 for none."""
     age_s: Seconds
     """Since it was taken, when this was sent."""
     last: bool = False
     """The job has ended here."""
-    snapshot: msgspec.Raw
+    classes: Annotated[tuple[Class, ...], msgspec.Meta(max_length=MOST_CLASSES)] | None = None
+    """What its ranks stand in (`mpmon.nodes.digest`); `None` for the same as before."""
+    snapshot: msgspec.Raw = NOTHING
     """As a line of a recording: `mpmon.codec.encode_round`."""
 
 
@@ -166,6 +175,8 @@ class Ask(Said, frozen=True, kw_only=True):
     """For a round that was not sent yet."""
 
     number: Number
+    facts: Annotated[tuple[Word, ...], msgspec.Meta(max_length=1000)] | None = None
+    """The addresses of those whose facts are asked for, of the others in a few words; `None` for all."""
     whole: bool = False
     """No table as `null`: what came before is not known here any more."""
 

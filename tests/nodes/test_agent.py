@@ -13,7 +13,7 @@ import pytest
 from mpmon import __version__
 from mpmon.codec import decode_round
 from mpmon.nodes import here
-from mpmon.nodes.wire import Alive, Ask, Beat, Bye, End, Hello, Round
+from mpmon.nodes.wire import NOTHING, Alive, Ask, Beat, Bye, End, Hello, Round
 from tests.live.running import Program
 from tests.nodes.programs import LOOK, AgentProcess
 
@@ -65,6 +65,34 @@ def test_it_answers_with_rounds_of_which_each_follows_the_one_before(agent: Agen
     assert {row.pid for row in after.processes} == {job.pid, job.pids["left"], job.pids["right"]}
     assert after.taken_at > before.taken_at
     assert decode_round(bytes(third.snapshot), None).processes
+
+
+def test_it_sends_facts_only_where_it_is_asked_for_them(agent: AgentProcess) -> None:
+    address = agent.hear(Hello).address
+    agent.say(LOOK, Ask(number=1, facts=()))
+    words = agent.hear(Round)
+    agent.say(Ask(number=2, facts=("another", address)))
+    facts = agent.hear(Round)
+    agent.say(Ask(number=3, facts=("another",)))
+    again = agent.hear(Round)
+
+    assert [(told.answers, told.follows, told.classes) for told in (words, facts, again)] == [
+        (1, 0, ()), (2, 1, None), (3, 2, None)
+    ]  # fmt: skip
+    assert bytes(words.snapshot) == bytes(again.snapshot) == bytes(NOTHING)
+    assert decode_round(bytes(facts.snapshot), None).processes
+
+
+def test_after_a_lost_answer_it_leaves_out_nothing(agent: AgentProcess) -> None:
+    agent.say(LOOK, Ask(number=1))
+    agent.hear(Round)
+    agent.say(Ask(number=2, facts=(), whole=True))
+    words = agent.hear(Round)
+    agent.say(Ask(number=3))
+    facts = agent.hear(Round)
+
+    assert (words.follows, words.classes, facts.follows) == (0, (), 2)
+    assert decode_round(bytes(facts.snapshot), None).processes
 
 
 def test_a_process_that_is_not_there() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -14,18 +14,13 @@ from mpmon.codec import encode
 from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.diagnosis.history import History
-from mpmon.model import Process, Snapshot
 from mpmon.nodes.choose import FEW, MOST, choose, elsewhere
 from mpmon.nodes.digest import LONGEST, MOST_CLASSES, Class, Digest, Kind, digest, in_time, union
 from mpmon.nodes.join import Joiner, Part
-from mpmon.session.recording import read_recording
 from mpmon.spans import Spans, count, has, spans
 from tests.builders import START, blocked, history, process, snapshot, stack, thread
-from tests.nodes.recorded import HOSTS, recordings
-
-ON_A_NODE = 2
-"""Ranks of each machine of the recorded jobs."""
-
+from tests.nodes.many import ON_A_NODE, as_node, machine, moved, seen
+from tests.nodes.recorded import HOSTS
 
 # Joining
 
@@ -57,17 +52,6 @@ def test_it_does_not_matter_who_joins_whom(one: Digest, other: Digest, third: Di
 
 
 # One machine
-
-
-def machine(case: str, host: str) -> list[Snapshot]:
-    return list(read_recording(recordings(case)[HOSTS.index(host)]))
-
-
-def seen(rounds: Iterable[Snapshot]) -> History:
-    found = History()
-    for each in rounds:
-        found = found.add(each)
-    return found
 
 
 def test_ranks_that_stand_alike_are_one_class() -> None:
@@ -112,38 +96,6 @@ def test_what_a_machine_says_is_bounded() -> None:
 
 
 # Ten thousand
-
-
-def as_node(snapshot: Snapshot, node: int, nodes: int) -> Snapshot:
-    """The facts of a recorded machine as those of another one of a larger job."""
-
-    def other(row: Process) -> Process:
-        kept = row.environment
-        if not kept or "RANK" not in kept:
-            return row
-        rank = node * ON_A_NODE + int(kept["RANK"]) % ON_A_NODE
-        told = {"RANK": str(rank), "WORLD_SIZE": str(nodes * ON_A_NODE), "GROUP_RANK": str(node)}
-        return msgspec.structs.replace(row, environment={**kept, **told})
-
-    awaited = tuple(msgspec.structs.replace(row, members=()) for row in snapshot.awaited)
-    objects = tuple(row for row in snapshot.objects if not (row.path or "").startswith("tcp"))
-    return msgspec.structs.replace(
-        snapshot, host=f"n{node}", processes=tuple(map(other, snapshot.processes)), awaited=awaited, objects=objects
-    )
-
-
-def moved(of: Digest, node: int) -> Digest:
-    """The digest of a recorded machine as that of another one."""
-    base = min(row.first[0] for row in of) // ON_A_NODE * ON_A_NODE
-
-    def spans_at(ranks: Spans) -> Spans:
-        return tuple((first - base + node * ON_A_NODE, last - base + node * ON_A_NODE) for first, last in ranks)
-
-    return tuple(
-        msgspec.structs.replace(row, ranks=spans_at(row.ranks), nodes=((node, node),),
-                                first=(row.first[0] - base + node * ON_A_NODE, node))
-        for row in of
-    )  # fmt: skip
 
 
 @functools.cache

@@ -12,19 +12,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpmon.nodes import wire
+from mpmon.nodes.digest import Class, Kind
 from mpmon.nodes.wire import Beat, Bye, Clocks, FromAgent, Garbage, Hello, Lines, OtherProtocol, Round, Unpacker, frames
 
 LONG = msgspec.Raw(b'"' + random.Random(7).randbytes(20_000).hex().encode() + b'"')
 """What zlib does not make one frame of."""
 
+CLASSES = (Class(kind=Kind(role="rank", does="waiting"), ranks=((0, 7),), nodes=((0, 0),), first=(0, 0), oldest=1.0),)
+
 SAID = (
     Hello(version="0.1.0", host="n1", jobs=(wire.JobHere(root=7, key="MASTER_PORT=29500"),)),
     Beat(clock=1000.0, answers=3),
-    Round(answers=1, age_s=0.5, snapshot=LONG),
+    Round(answers=1, age_s=0.5, classes=CLASSES, snapshot=LONG),
     Beat(clock=1001.0),
     Bye(reason="nobody asked for 30 s"),
 )
 STREAM = b"".join(b"".join(frames(number, message)) for number, message in enumerate(SAID, 1))
+
+
+_CLASS = b'{"kind":{"role":"rank","does":"%s"},"ranks":%s,"nodes":[],"first":[0,0],"oldest":%s}'
+
+STRANGE = (
+    b"7", b"[7]", b"[{}]", b'[{"kind":7}]',
+    b"[%s]" % b",".join([_CLASS % (b"x", b"[]", b"0")] * 99),
+    *(b"[" + _CLASS % (does, ranks, oldest) + b"]" for does, ranks, oldest in (
+        (b"x" * 999, b"[]", b"0"), (b"x", b"[[-1,0]]", b"0"), (b"x", b"[[0,%d]]" % (1 << 40), b"0"), (b"x", b"[[0]]", b"0"),
+        (b"x", b"[%s]" % b",".join([b"[0,0]"] * 9999), b"0"), (b"x", b"[]", b"-1"), (b"x", b"[]", b"1e300"),
+    )),
+)  # fmt: skip
+"""Classes that no agent says."""
 
 
 def heard(*chunks: bytes) -> list[FromAgent]:
@@ -170,7 +186,8 @@ def test_another_version_whose_frames_look_different() -> None:
     "text",
     [b'{"says":"beat"}', b'{"says":"beat","clock":-1}', b'{"says":"beat","clock":1e300}', b'{"says":"round"}', b'{"says":"no"}',
      b'{"says":"watch"}', b'{"says":"round","answers":1,"age_s":-5,"snapshot":{}}', b"[]", b"null", b"",
-     b'{"says":"hello","version":"%s","host":""}' % (b"v" * 2000)],
+     b'{"says":"hello","version":"%s","host":""}' % (b"v" * 2000),
+     *(b'{"says":"round","answers":1,"age_s":0,"classes":%s}' % classes for classes in STRANGE)],
 )  # fmt: skip
 def test_a_message_that_says_what_cannot_be(text: bytes) -> None:
     with pytest.raises(Garbage, match="cannot be read"):

@@ -15,7 +15,7 @@ from mpmon.diagnosis.findings import Diagnosis, Event, ProcessView
 from mpmon.diagnosis.memory import others
 from mpmon.diagnosis.needs.dead import did, exit_words, returncode_words
 from mpmon.diagnosis.words import runs, several
-from mpmon.model import Process, Snapshot
+from mpmon.model import PIDS_OF_A_HOST, Process, Snapshot
 
 SETTLES_S = 3.0
 """How long a process may remain nobody in particular before it is told as that."""
@@ -64,6 +64,8 @@ class Lives:
         """Processes and what was said of them in the last round."""
         self._is_settled = False
         """Everybody was told."""
+        self._hosts: frozenset[int] = frozenset()
+        """The numbers of the machines that were looked at."""
         self._last_ranks: frozenset[str] = frozenset()
         """Roles of ranks that had a process which ended."""
 
@@ -72,16 +74,18 @@ class Lives:
         new = Lives()
         new._seen = snapshot.processes, diagnosis.processes
         if self._is_settled and _says_the_same(self._seen, new._seen):
-            new._known, new._last_ranks, new._is_settled = self._known, self._last_ranks, True
+            new._known, new._hosts, new._last_ranks, new._is_settled = self._known, self._hosts, self._last_ranks, True
             return new, []
         before = self._known or {}
         views = {view.pid: view for view in diagnosis.processes}
-        new._known = {
-            row.key: _updated(
-                before.get(row.key), row, views.get(row.pid), snapshot.taken_at, first=self._known is None
-            )
-            for row in snapshot.processes
-        }
+        hosts = {0, *(node.number for node in snapshot.nodes if node.taken_at is not None)}
+        new._hosts = self._hosts | hosts
+        # A machine that is not looked at just now says nothing of its processes, not that they have ended.
+        new._known = {key: who for key, who in before.items() if who.pid // PIDS_OF_A_HOST not in hosts}
+        for row in snapshot.processes:
+            first = row.pid // PIDS_OF_A_HOST not in self._hosts
+            view = views.get(row.pid)
+            new._known[row.key] = _updated(before.get(row.key), row, view, snapshot.taken_at, first=first)
         ends = [*_zombies(snapshot, new._known), *_vanished(snapshot, before, new._known)]
         ranks = {end.who.role for end in ends if end.who.role.startswith("rank ")}
         new._last_ranks = self._last_ranks | ranks if len(self._last_ranks) < MOST_RANKS else self._last_ranks
