@@ -29,4 +29,4 @@ thread waits for is where most knowledge gathers; the graph only knows *any of t
 only name a cause for what the graph has found.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
