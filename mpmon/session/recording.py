@@ -83,11 +83,13 @@ class Recorder:
         Raises:
             MpmonError: the disk is full or the file is gone; what was written before stays readable.
         """
-        if self._before is None:
+        before, text = self._before, encode_round(snapshot, self._before)
+        if before is None:
             header = Header(schema=RECORDING_SCHEMA, mpmon=__version__, started_at=snapshot.taken_at)
-            self._line(encode(header))
-        self._line(encode_round(snapshot, self._before))
+            text = encode(header) + b"\n" + text
+        # Ctrl-C may come at any moment: what has been written is not taken for nothing, and the first line is never alone.
         self._before = snapshot
+        self._line(text)
 
     @property
     def problem(self) -> str | None:

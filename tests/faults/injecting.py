@@ -77,8 +77,8 @@ _STOPPED = {
 }
 """Of two workers of an executor one can do all, so that a stop of the other hangs nothing."""
 
-_KILLED = {"stages": ("feeder",), "tensors": ("producer",)}
-"""Where nobody notices that; others end with an error, or start another one."""
+_KILLED = {"stages": ("feeder",)}
+"""Where nobody notices that; others end with an error, or start another one. So may who is just receiving a tensor of torch's."""
 
 _ORDERS = {
     "train": ("spins", FIFO, "turns"),
@@ -157,17 +157,17 @@ class _Injection:
         self._healthy = healthy
 
     def run(self) -> Outcome:
-        early = sum(_is_hung(next(self._rounds)) for _ in range(self._healthy))
+        early = sum(_is_hung(self._round()) for _ in range(self._healthy))
         at = time.time()
         self._go_wrong()
-        seen = next(self._rounds)
+        seen = self._round()
         while not _is_hung(seen) and time.time() - at < LONGEST_S:
-            seen = next(self._rounds)
+            seen = self._round()
         after_s = time.time() - at if _is_hung(seen) else None
         hit = self._hit()
         first, changed = seen, 0
         for _ in range(KEPT if after_s else 0):
-            seen = next(self._rounds)
+            seen = self._round()
             changed += _named(seen) != _named(first)
         late = self._take_back(hit) if after_s else 0
         self._watch.stop()
@@ -176,6 +176,11 @@ class _Injection:
             fault=self._fault, hit=hit, line=self._line(), early=early, finding=findings[0] if findings else None,
             after_s=after_s, changed=changed, late=late, because=first.diagnosis.because,
         )  # fmt: skip
+
+    def _round(self) -> Observation:
+        seen = next(self._rounds, None)
+        assert seen is not None, f"{self._fault}: the job has ended"
+        return seen
 
     def _go_wrong(self) -> None:
         if self._fault.whom:
@@ -204,7 +209,7 @@ class _Injection:
             return 0
         for pid in hit:
             os.kill(pid, signal.SIGCONT)
-        rounds = [_is_hung(next(self._rounds)) for _ in range(BACK)]
+        rounds = [_is_hung(self._round()) for _ in range(BACK)]
         return sum(rounds[-SETTLED:])
 
 

@@ -12,8 +12,8 @@ SOME = (
     "train worker1 is stopped",
     "stages keeps",
     "pool fifo",
-    "threads silent",
-    "tensors producer is killed",
+    "threads keeps",
+    "tensors unread",
     "peers unread",
 )
 
