@@ -45,7 +45,8 @@ def sleeper(pid: int, second: int, line: int = 30, *, wakes: bool = True, state:
         process(pid, parent=1 if pid == ROOT else ROOT, cmdline=("python", f"{pid}.py"), state=state),
         thread(pid, slices=second if wakes else 1),
         stack("main", f"{pid}.py:{line} main", pid=pid, at=second),
-        blocked("clock_nanosleep", pid=pid, wakes_at=START + second + 0.5 if wakes else None, ran_at=START if wakes else 0.0),
+        blocked("clock_nanosleep", pid=pid, wakes_at=START + second + 0.5 if wakes else None,
+                ran_at=START + second - 0.5 if wakes else 0.0),
     )  # fmt: skip
 
 

@@ -62,3 +62,23 @@ def test_one_that_goes_on_is_left_alone(spins: bool) -> None:
 
 def test_a_pause_for_a_long_item_is_no_hang() -> None:
     assert after(int(RECENT_S) // 2, spins=True).verdict is not Verdict.HUNG
+
+
+# Sleeps
+
+
+def scheduler(second: int, every: int) -> tuple[Row, ...]:
+    """A program that does something every so many seconds, and says so."""
+    began = second - second % every
+    done = second // every
+    return (
+        process(written_bytes=4 * done), thread(slices=done),
+        stack("main", "sched.py:151 scheduler.run", "job.py:4 main", at=began),
+        blocked("clock_nanosleep", ran_at=START + began, wakes_at=START + began + every),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("every", [7, 20, 60])
+def test_whoever_sleeps_for_long_has_something_to_do_then(every: int) -> None:
+    rounds = [snapshot(*scheduler(second, every), at=float(second)) for second in range(130)]
+    assert all(diagnosed(rounds[:end]).verdict is not Verdict.HUNG for end in range(5, len(rounds), 5))

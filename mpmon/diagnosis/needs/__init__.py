@@ -48,6 +48,7 @@ from mpmon.diagnosis.needs.threads import (
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.rounds import round_since
 from mpmon.diagnosis.waits import Wait, context
+from mpmon.model import Blocked
 
 _NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
 """Waits of which the kernel alone tells too little."""
@@ -165,7 +166,8 @@ def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
     if motion is Motion.UNSEEN:
         return Status.LEAF if _only_naps(case, key) else Status.LIVE
     blocked = case.blocked.get(key)
-    if motion is Motion.FROZEN and blocked and blocked.wakes_at is not None and blocked.wakes_at - case.now < SOON_S:
+    ends_soon = blocked is not None and blocked.wakes_at is not None and blocked.wakes_at - case.now < SOON_S
+    if ends_soon and (motion is Motion.FROZEN or (motion is Motion.NAPPING and _sleeps_long(blocked))):
         return Status.LIVE
     if motion in (Motion.NAPPING, Motion.SPINNING) and signs_of_life(case, key):
         return Status.LIVE
@@ -173,6 +175,13 @@ def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
         # Code that nobody called on behalf of others may compute as long as it likes, unless it goes round in circles.
         return Status.LEAF if _goes_round(case, key) and _keeps_waiting(case, key) else Status.LIVE
     return Status.LEAF
+
+
+def _sleeps_long(blocked: Blocked | None) -> bool:
+    """A sleep, seen to begin, that is too long for one who only looks in from time to time."""
+    if blocked is None or blocked.wakes_at is None or blocked.ran_at is None:
+        return False
+    return blocked.wakes_at - blocked.ran_at > RETRY_S
 
 
 def _goes_round(case: Case, key: ThreadKey) -> bool:
