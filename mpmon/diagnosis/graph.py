@@ -76,6 +76,7 @@ class Absent(Enum):
     OWN_ROOM = "room in a queue from which only the waiting process itself takes"
     NO_CONSUMER = "one who takes something out of a full queue"
     RANK_ENDED = "a rank that ended without a trace"
+    RANK_EXITS = "a rank whose script has ended, and whose process only threads keep alive that do something else"
     RANK_NEVER_CAME = "a rank that was never started, or has another's number"
 
 

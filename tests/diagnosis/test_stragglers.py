@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.model import Row
-from tests.builders import ROOT, blocked, process, snapshot, stack, thread, watched
+from tests.builders import ROOT, START, blocked, diagnosed, process, snapshot, stack, thread, watched
 
 LATE = 4121
 WAKES_LOOP, SERVER = "socket:7", "socket:8"
@@ -68,3 +68,42 @@ def test_a_rank_that_does_not_come_to_the_end_of_rpc() -> None:
     finding = found.findings[0]
     assert (finding.cause, [suspect.pid for suspect in finding.suspects]) == ("straggler", [LATE])
     assert "rpc.shutdown" in finding.summary
+
+
+# A rank whose script has ended
+
+EXITS = ("lib/threading.py:1590 _shutdown",)
+BEATS = ("job.py:10 Heartbeat.run", "lib/threading.py:1045 Thread._bootstrap_inner")
+
+
+def ends_early(*frames: str, kind: str = "clock_nanosleep", moves: bool = False) -> Diagnosis:
+    """The main thread of rank 0 waits for the end of a thread that runs every second; the others are in a collective."""
+    others = [
+        row for number in (1, 2) for row in (*rank(number, *IN_ALL_REDUCE), blocked(pid=LATE + number, ran_at=0.0))
+    ]
+    main = (*starter(), *rank(0, *EXITS), blocked("futex", pid=LATE, ran_at=0.0))
+
+    def beats(second: int) -> tuple[Row, ...]:
+        where = (f"job.py:{20 + second} train", *frames) if moves else frames
+        wakes_at = START + second + 0.5 if kind == "clock_nanosleep" else None
+        return (
+            thread(LATE, LATE + 50, slices=second), stack("Thread-1", *where, pid=LATE, tid=LATE + 50, at=second),
+            blocked(kind, pid=LATE, tid=LATE + 50, ran_at=START + second - 0.5, wakes_at=wakes_at),
+        )  # fmt: skip
+
+    return diagnosed([snapshot(*main, *beats(second), *others, at=float(second)) for second in range(12)])
+
+
+def test_a_heartbeat_keeps_a_rank_whose_script_has_failed() -> None:
+    finding = ends_early(*BEATS).findings[0]
+    assert (finding.cause, [suspect.pid for suspect in finding.suspects]) == ("collective-missing", [LATE])
+    assert "the script of rank 0 has ended" in finding.summary
+
+
+def test_a_thread_that_works_may_train_after_the_end_of_the_script() -> None:
+    assert ends_early(*BEATS, kind="read", moves=True).verdict is not Verdict.HUNG
+
+
+def test_one_that_is_in_the_collective_itself_is_there() -> None:
+    found = ends_early(*IN_ALL_REDUCE, *BEATS[1:], kind="futex")
+    assert all("has ended" not in row.summary for row in found.findings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside, Target
-from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.history import Look, ThreadKey
 from mpmon.diagnosis.needs.dead import dead_relatives, forgotten_child
 from mpmon.diagnosis.needs.threads import native_mutex
 from mpmon.diagnosis.roles import HELPERS, target_of
@@ -36,6 +36,8 @@ def collective(case: Case, key: ThreadKey) -> Need | None:
     there = {pid: thread for pid in mates if (thread := _thread_there(case, key, pid))}
     absent = [(pid, pid) for pid in mates if pid not in there]
     if absent:
+        if exiting := [pid for pid, _ in absent if _only_exits(case, pid)]:
+            return _with_exiting(case, exiting, words)
         names = several([case.role(pid).name for pid, _ in absent])
         return Need(tuple(absent), every=True, words=f"{words} with {names}")
     if need := _with_rank_that_ended(case, key, words):
@@ -144,6 +146,46 @@ def _thread_there(case: Case, key: ThreadKey, pid: int) -> ThreadKey | None:
     there = [one for one in there if case.is_of_group(key, one) is not False]
     words = case.standing(key).words
     return next((one for one in there if case.standing(one).words == words), next(iter(there), None))
+
+
+def _only_exits(case: Case, pid: int) -> bool:
+    """The script of a rank has ended, and its process lives on for threads that sleep and wake, or wait for requests.
+
+    One that trains may sleep as well, but not at every look for no longer than a moment.
+    """
+    main = (pid, pid)
+    if case.standing(main).kind is not Wait.EXIT:
+        return False
+    others = [key for key in case.threads(pid) if key != main and key in case.stacks]
+    return bool(others) and all(case.standing(key).idle or _ticks(case, key) for key in others)
+
+
+def _ticks(case: Case, key: ThreadKey) -> bool:
+    """It was found in a sleep, or in a wait for a sign with a time limit, by all looks, and came back to it again and again."""
+    past = case.past(key)
+    if past is None or past.changes < TICKS:
+        return False
+    return all(_naps(look) for look in past.looks if look.stack)
+
+
+def _naps(look: Look) -> bool:
+    row, kind = look.blocked, look.standing.kind
+    limited = row is not None and (row.wakes_at is not None or row.timeout_s is not None)
+    return kind is Wait.SLEEP or (kind is Wait.CONDITION and limited)
+
+
+TICKS = 2
+"""Rounds in which a thread must have run between its sleeps."""
+
+
+def _with_exiting(case: Case, pids: list[int], words: str) -> Need:
+    names = several([case.role(pid).name for pid in pids])
+    threads = several([
+        case.thread_words(key) for pid in pids for key in case.threads(pid) if key != (pid, pid) and key in case.stacks
+    ])  # fmt: skip
+    why = f"the script of {names} has ended: MainThread is in threading._shutdown, and only {threads} keeps the process alive"
+    nobody = Nobody(why, tuple(pids), Absent.RANK_EXITS)
+    return Need((nobody,), every=True, words=f"{words} with {names}", evidence=why)
 
 
 def rendezvous(case: Case, key: ThreadKey) -> Need | None:

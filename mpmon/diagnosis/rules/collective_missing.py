@@ -1,7 +1,8 @@
 """Some ranks never enter the collective that the others wait in.
 
 What it looks like: most ranks stand in the gradient reduction of a backward pass (or in another collective), the rest has
-left the loop and stands in the next barrier, or has ended; or processes stand in a `multiprocessing.Barrier`, and the one
+left the loop and stands in the next barrier, or its script has ended and a thread that is no daemon, such as a heartbeat,
+keeps the process; or processes stand in a `multiprocessing.Barrier`, and the one
 that is missing waits for their end.
 Why: a branch on the rank, an uneven number of batches, an early exit or `continue` on one rank.
 What to do: give every rank the same number of batches (`drop_last`, `DistributedSampler`), use `model.join()`, and move
@@ -14,9 +15,11 @@ from collections.abc import Callable, Iterable
 
 from mpmon.diagnosis.collectives import Differs, Split, names_of, split
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Absent, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.responsibility import absent_party
+from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "collective-missing"
@@ -27,6 +30,8 @@ def claim(knot: Knot) -> Claim | None:
     """Some ranks reduce gradients, others are in a collective of their own; or some are in no collective any more."""
     if absent := absent_party(knot):
         return _never_came(knot, absent)
+    if knot.nobody and knot.nobody.reason is Absent.RANK_EXITS:
+        return _ended_early(knot, knot.nobody)
     found = split(knot)
     tell = _TELLS.get(found.how) if found else None
     return tell(knot, found) if tell and found else None
@@ -42,6 +47,22 @@ def _never_came(knot: Knot, absent: list[ThreadKey]) -> Claim:
         evidence=knot.edge_evidence(),
         advice=(
             "Let every party come to the barrier as often as the others, or call Barrier.abort() where one leaves.",
+        ),
+        certainty=Certainty.LIKELY,
+    )
+
+
+def _ended_early(knot: Knot, nobody: Nobody) -> Claim:
+    """The script of a rank is over, by an error or by its end, and a thread that is no daemon keeps its process."""
+    names = several([knot.case.role(pid).name for pid in nobody.blame])
+    waiting = [key for key in knot.closed.members if knot.standing(key).kind is Wait.COLLECTIVE]
+    return Claim(
+        summary=f"the script of {names} has ended, and {_names(knot, waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it "
+        f"in {knot.standing(waiting[0]).words if waiting else 'a collective'}",
+        evidence=(nobody.why,),
+        advice=(
+            f"Search the standard error of {names} for a traceback.",
+            "Start its threads with daemon=True: others keep a process whose script has failed, and its launcher learns nothing.",
         ),
         certainty=Certainty.LIKELY,
     )
