@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable, Iterator
 
@@ -41,8 +42,13 @@ def until(fleet: Fleet, enough: Callable[[list[NodeState]], bool]) -> list[NodeS
 
 def agents() -> dict[int, psutil.Process]:
     """By the process each looks at."""
-    ours = psutil.Process().children()
-    return {int(process.cmdline()[-2]): process for process in ours if "--stdio" in process.cmdline()}
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.Process().children():
+        # Another test may have left one that has ended.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "--stdio" in (words := process.cmdline()):
+                found[int(words[-2])] = process
+    return found
 
 
 def test_all_answer(fleet: Fleet, job: Program) -> None:
