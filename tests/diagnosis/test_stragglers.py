@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.model import Row
+from mpmon.model import Row, Thread
 from tests.builders import ROOT, START, blocked, diagnosed, process, snapshot, stack, thread, watched
 
 LATE = 4121
@@ -107,3 +110,23 @@ def test_a_thread_that_works_may_train_after_the_end_of_the_script() -> None:
 def test_one_that_is_in_the_collective_itself_is_there() -> None:
     found = ends_early(*IN_ALL_REDUCE, *BEATS[1:], kind="futex")
     assert all("has ended" not in row.summary for row in found.findings)
+
+
+# A rank that was found in the collective and has left it
+
+
+def computes_since(second: int, *, runs: bool) -> tuple[Row, ...]:
+    """The others stand in the collective; rank 0 was found in it at first and, where it runs, has computed since."""
+    waits = [
+        row for number in (1, 2) for row in (*rank(number, *IN_ALL_REDUCE), blocked(pid=LATE + number, ran_at=0.0))
+    ]
+    found = rank(0, *IN_ALL_REDUCE), blocked("futex", pid=LATE, ran_at=START)
+    ran = msgspec.structs.replace(thread(LATE, slices=second * runs), run_ns=second * runs * 10**9)
+    first = [row for row in found[0] if not (isinstance(row, Thread) and row.tid == LATE)]
+    return (*starter(), *first, found[1], ran, *waits)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_look_at_a_rank_that_computes_since_is_no_evidence(runs: bool) -> None:
+    found = diagnosed([snapshot(*computes_since(second, runs=runs), at=float(second)) for second in range(12)])
+    assert (found.verdict is Verdict.HUNG) is not runs

@@ -6,6 +6,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import Look, ThreadKey
+from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import dead_relatives, forgotten_child
 from mpmon.diagnosis.needs.threads import native_mutex
 from mpmon.diagnosis.roles import HELPERS, target_of
@@ -144,6 +145,8 @@ def _thread_there(case: Case, key: ThreadKey, pid: int) -> ThreadKey | None:
     threads = [(pid, pid), *(one for one in case.threads(pid) if one != (pid, pid))]
     there = [one for one in threads if case.standing(one).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)]
     there = [one for one in there if case.is_of_group(key, one) is not False]
+    # One that has run on since it was found there has left it.
+    there = [one for one in there if case.motion(one) is not Motion.MOVING]
     words = case.standing(key).words
     return next((one for one in there if case.standing(one).words == words), next(iter(there), None))
 
