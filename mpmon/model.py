@@ -211,6 +211,15 @@ class KernelObject(Row, frozen=True, kw_only=True):
     holders: tuple[Pid, ...] = ()
     """Pids that hold a lock on the file: whose open files have it, by `lock:` of proc_pid_fdinfo(5); else by proc_locks(5),
     which names the one who took it, also when only a child that inherited the open file still has it."""
+    sharers: tuple[Pid, ...] = ()
+    """Of these, those that have it for reading only, next to others who do: in old recordings nobody."""
+
+    def kept_by(self, pid: Pid) -> tuple[Pid, ...]:
+        """Of a file, those who keep its lock from a process: whoever has one; from a process that has a lock too, say on another
+        range of the file as SQLite does, only who has his alone.
+        """
+        others = tuple(holder for holder in dict.fromkeys(self.holders) if holder != pid)
+        return tuple(holder for holder in others if holder not in self.sharers) if pid in self.holders else others
 
 
 class Handle(Row, frozen=True, kw_only=True):

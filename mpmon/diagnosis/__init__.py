@@ -6,6 +6,7 @@
 - `frames`, `waits`: what one thread waits in (a table of frames, refined by the kernel's facts);
 - `history`, `motion`: since when it has not changed, and whether running means getting anywhere; `variables` tells it of
   loops that only sleep;
+- `life`, `ticking`: what a process does for others while it seems to go round in circles, and who only ticks;
 - `roles`, `tables`: who is who, and who holds the other end; `memory`: what of it is that of the round before;
 - `case`: what each thread waits for and whether it moves, judged from those tables and the past;
 - `needs`, `graph`: whom it waits for, and which set can never move;

@@ -19,7 +19,7 @@ from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, standing
 from mpmon.diagnosis.world import World
-from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack
+from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
@@ -144,12 +144,15 @@ class Case(Tables):
         blocked, root = self.blocked.get(key), self.snapshot.root_pid
         if key != (root, root) or blocked is None:
             return False
-        in_event = (
-            found.kind is Wait.CONDITION and self.processes[root].catches_term and _in_event(self.stacks.get(key))
-        )
+        in_event = found.kind is Wait.CONDITION and self.processes[root].catches_term and self.in_event(key)
         timed = blocked.wakes_at is not None or blocked.timeout_s is not None
         in_call = blocked.syscall in _SIGNAL_CALLS and not timed
         return (in_event or in_call) and bool(self.helpmates(root))
+
+    def in_event(self, key: ThreadKey) -> bool:
+        """It is in `Event.wait`, which is `Condition.wait` once; a barrier or a condition with a test of its own is more."""
+        stack = self.stacks.get(key)
+        return stack is not None and [bare(frame.function) for frame in inner_machinery(stack)] == ["wait", "wait"]
 
     def _is_interactive(self, pid: int) -> bool:
         """A Python that was given no program: the prompt is what it is there for."""
@@ -197,13 +200,13 @@ class Case(Tables):
         if key not in self.stacks or not self.locked_files:
             return []
         if self._read(key).kind is Wait.FILE_LOCK:
-            return [item for item in self.locked_files if key[0] not in item.holders]
+            return [item for item in self.locked_files if _is_kept(item, key[0])]
         return self.locks_of_others(key[0]) if _sleeps_in_library(self.blocked.get(key)) else []
 
     def locks_of_others(self, pid: int) -> list[KernelObject]:
         """Locks of other processes on files that a process has open, and did not get from them by a fork."""
         files = self.held_by.get(pid, frozenset())
-        locks = [item for item in self.locked_files if pid not in item.holders and item.id in files]
+        locks = [item for item in self.locked_files if _is_kept(item, pid) and item.id in files]
         return [item for item in locks if not (self.is_forked(pid) and self._has_from_parent(pid, item))]
 
     def _has_from_parent(self, pid: int, item: KernelObject) -> bool:
@@ -348,17 +351,16 @@ def _gets_on(looks: tuple[Look, ...]) -> Motion:
     return Motion.MOVING if found is Motion.NAPPING and keep_changing(looks) else found
 
 
+def _is_kept(item: KernelObject, pid: int) -> bool:
+    """Others keep it from a process that has at most a lock that it shares."""
+    return bool(item.kept_by(pid)) and (pid not in item.holders or pid in item.sharers)
+
+
 def _sleeps_in_library(blocked: Blocked | None) -> bool:
     """In usleep(3) or the like: `time.sleep` of Python has an absolute end, or is a `select` (Modules/timemodule.c)."""
     if blocked is None or blocked.syscall not in ("nanosleep", "clock_nanosleep"):
         return False
     return blocked.syscall == "nanosleep" or blocked.args[1:2] == (0,)
-
-
-def _in_event(stack: Stack | None) -> bool:
-    """`Event.wait`, which is `Condition.wait` once; a barrier or a condition with a test of its own is more."""
-    zone = [bare(frame.function) for frame in inner_machinery(stack)] if stack else []
-    return zone == ["wait", "wait"]
 
 
 def _ticks(past: Past | None) -> bool:

@@ -29,7 +29,7 @@ from mpmon.diagnosis.needs import node
 from mpmon.diagnosis.needs.dead import death, did
 from mpmon.diagnosis.pace import Progress, progress
 from mpmon.diagnosis.remarks import remarks
-from mpmon.diagnosis.requests import is_server, lost_requests, own_requests
+from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.roles import HELPERS, is_python, topmost_python
 from mpmon.diagnosis.rules import RULES
@@ -89,6 +89,7 @@ def _judged(case: Case) -> Diagnosis:
     stuck = [closed for goal in asked if (closed := graph.closed(goal)) and not _is_idle(case, graph, closed)]
     stuck += lost_requests(case, graph, goals)
     stuck += own_requests(case, graph, goals)
+    stuck += lost_work(case, graph, goals)
     knots = [Knot(case, graph, closed) for closed in stuck]
     ripe = [knot for knot in knots if _is_ripe(knot)]
     ranked = _ranked(ripe)
@@ -119,6 +120,8 @@ def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
     if any(isinstance(root, (Gone, Nobody)) for root in closed.roots):
         return False
     others = [(pid, pid) for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
+    # A program that is not Python and that nobody waits for may sleep for as long as it likes.
+    others = [key for key in others if key in case.stacks or is_python(case.processes[key[0]])]
     strangers = [key for key in others if key not in closed.members and not is_server(case, key)]
     busy = [key for key in strangers if case.standing(key).kind not in _ENDS and not case.standing(key).idle]
     return all(graph.closed(key) is None for key in busy)

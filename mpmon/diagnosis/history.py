@@ -90,6 +90,8 @@ class Life(msgspec.Struct, frozen=True, gc=False):
     first_at: float
     io_at: tuple[float, ...] = ()
     """When its I/O counters had grown, the last `SIGNS` times."""
+    read_at: tuple[float, ...] = ()
+    """When the counter of what it reads had grown, as often."""
     busy_at: tuple[float, ...] = ()
     """When it had used a CPU for more than a moment, the last `SIGNS` times."""
     wrote_at: float | None = None
@@ -362,5 +364,6 @@ def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> 
     if (process.read_bytes, process.written_bytes) == (before.read_bytes, before.written_bytes):
         return msgspec.structs.replace(life, process=process, rate=rate)
     wrote_at = life.wrote_at if process.written_bytes == before.written_bytes else now
+    read_at = life.read_at if process.read_bytes == before.read_bytes else (*life.read_at[1 - SIGNS :], now)
     io_at = (*life.io_at[1 - SIGNS :], now)
-    return msgspec.structs.replace(life, process=process, rate=rate, io_at=io_at, wrote_at=wrote_at)
+    return msgspec.structs.replace(life, process=process, rate=rate, io_at=io_at, read_at=read_at, wrote_at=wrote_at)

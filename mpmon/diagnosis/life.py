@@ -28,12 +28,14 @@ SOON_S = 120.0
 """A sleep that ends within this time is a pause, not a hang."""
 
 
-def signs_of_life(case: Case, key: ThreadKey) -> str | None:
-    """What shows that the process of a thread gets somewhere, in words; `None` when nothing does."""
+def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> str | None:
+    """What shows that the process of a thread gets somewhere, in words; `None` when nothing does. `but_messages`: that it
+    writes shows nothing, for it may write no more than that it lives.
+    """
     pid = key[0]
     # What is told by a single row is asked first.
     life = case.history.life(case.processes[pid])
-    reads = life is not None and _goes_on(life.io_at, case.now)
+    reads = life is not None and _goes_on(life.read_at if but_messages else life.io_at, case.now)
     if life and reads and not (_only_asks(case, key, life) or _only_repeats(case, key, life)):
         return "it keeps reading or writing"
     if life and _keeps_growing(life, case.now):

@@ -7,6 +7,8 @@ from mpmon.diagnosis.graph import Closed, Graph, Nobody, Status
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import serves_one
+from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.ticking import only_ticks
 from mpmon.diagnosis.waits import Wait, context
 
 
@@ -30,6 +32,21 @@ def lost_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Clos
         if (need := graph.node(key).need) and any(target in requests for target in need.targets)
     ]  # fmt: skip
     found = [graph.closed(key) for key in (*requests, *asking)]
+    return [closed for closed in found if closed is not None and _is_lost(graph, closed)]
+
+
+def lost_work(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
+    """What others of the job keep from one another, or lack for ever, while the main threads only look in from time to time:
+    a loop that prints how many are left goes on in a job that hangs as well.
+    """
+    watching = [goal for goal in goals if graph.node(goal).status is Status.LIVE]
+    if not watching or not all(only_ticks(case, goal) for goal in watching):
+        return []
+    alive = [pid for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
+    others = [key for pid in alive for key in case.working_threads(pid) if key not in goals]
+    if any(graph.node(key).status is Status.LIVE and not only_ticks(case, key) for key in others):
+        return []
+    found = [graph.closed(key) for key in others]
     return [closed for closed in found if closed is not None and _is_lost(graph, closed)]
 
 

@@ -56,11 +56,13 @@ class Role(Row, frozen=True, kw_only=True):
     reason than that it is not Python, and that Python runs below it.
     """
     target_known: bool = True
-    """`False` of a child of multiprocessing that was not seen to run its function: it has the name of its `Process`, or `?`."""
+    """`False` of a child of multiprocessing that was not seen to run its function: it has the name of its `Process`, if any."""
     target: str | None = None
     """The function that a child of multiprocessing runs."""
     given: str | None = None
     """The name of its `Process`, where its function is known as well."""
+    nameless: bool = False
+    """Nothing is known of it but whose child it is: made by `os.fork`, or the name of its `Process` cannot be read."""
 
     @property
     def serves(self) -> bool:
@@ -77,6 +79,8 @@ PROCESS_GROUP_THREADS = frozenset({"pt_gloo_runloop", "gloo_tcp_loop", "pt_nccl_
 """Names torch gives the threads of a process group (torch/csrc/distributed/c10d); threads do not survive a fork."""
 
 RENDEZVOUS_FILE = "torch/distributed/rendezvous.py"
+
+_ANOTHER = Role(name="another process", kind="other")
 
 GivenNames = Mapping[tuple[int, int], str]
 """What programs call their children, by the pids of the program and of the child."""
@@ -285,7 +289,7 @@ def _surer(before: Role, now: Role) -> bool:
     if not _is_vague(before) and _is_vague(now):
         return True
     unsure = (now.guessed and not before.guessed) or (before.target_known and not now.target_known)
-    return before.kind == now.kind and (unsure or now.name == f"{now.kind} ?")
+    return before.kind == now.kind and (unsure or now.nameless or now.name == "rank ?")
 
 
 def _is_vague(role: Role) -> bool:
@@ -412,9 +416,22 @@ class _Reader:
                 given=self.given,
             )  # fmt: skip
         if self._has_process_object() or self._spawned() or self._ended_fork() or self._forked():
-            return named_process(self.given, self.parent, self._rank_of_parent())
+            return self._child(mains)
         name = f"subprocess {called(self.process)}".rstrip()
         return Role(name=name, kind="subprocess", rank=self._rank_of_parent(), parent=self.parent)
+
+    def _child(self, mains: frozenset[int]) -> Role:
+        """By the name of its `Process`, else by its place among the children of its parent of which as little is known."""
+        if self.given:
+            return named_process(self.given, self.parent, self._rank_of_parent())
+        # A parent may have begun within the same tick of the clock, and come later in the table.
+        parent = "main" if self.parent in mains else (self.others.get(self.parent or 0) or _ANOTHER).name
+        alike = sum(role.nameless and role.parent == self.parent for role in self.others.values())
+        number = f" ({alike + 1})" if alike else ""
+        return Role(
+            name=f"child of {parent}{number}", kind="process",
+            rank=self._rank_of_parent(), parent=self.parent, target_known=False, nameless=True,
+        )  # fmt: skip
 
     def _has_process_object(self) -> bool:
         """Whatever its command line says by now; one that runs another program since is no process of multiprocessing."""
@@ -444,9 +461,9 @@ class _Reader:
         return is_python(self.process) or bool(self.frames)
 
 
-def named_process(name: str | None, parent: int | None, rank: int | None = None) -> Role:
+def named_process(name: str, parent: int | None, rank: int | None = None) -> Role:
     """A child of multiprocessing of which the function is not known; `rank` is its parent's."""
-    return Role(name=f"process {name or '?'}", kind="process", rank=rank, parent=parent, target_known=False)
+    return Role(name=f"process {name}", kind="process", rank=rank, parent=parent, target_known=False)
 
 
 def given_names(rows: Iterable[Remembered]) -> dict[tuple[int, int], str]:

@@ -8,6 +8,7 @@ for as long as it lasts, also after that one has closed the file and only a chil
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 from mpmon.probes.fdinfo import fdinfo_lines
 from mpmon.probes.files import Proc
@@ -21,21 +22,34 @@ is not asked to write them all down for each file.
 """
 
 
-def file_locks(proc: Proc) -> dict[str, tuple[int, ...]]:
-    """The pids that took the locks of a file, by its id, `file:DEV:INODE`."""
-    holders: dict[str, tuple[int, ...]] = {}
+class Taken(NamedTuple):
+    """Who took the locks of one file."""
+
+    holders: tuple[int, ...] = ()
+    """Pids, one for each lock: fcntl(2) locks ranges of a file."""
+    sharers: tuple[int, ...] = ()
+    """Of these, those that have locks for reading only."""
+
+
+def file_locks(proc: Proc) -> dict[str, Taken]:
+    """Who took the locks of each file, by its id, `file:DEV:INODE`."""
+    found: dict[str, list[tuple[int, bool]]] = {}
     try:
         lines = proc.text("locks", limit=LOCKS_LIMIT).splitlines()
     except OSError:
-        return holders
+        return {}
     for line in lines:
         fields = line.split()
         # A line with "->" waits for the lock named before it.
         if len(fields) < 6 or fields[1] == "->":
             continue
-        name = "file:" + fields[5]
-        holders[name] = (*holders.get(name, ()), int(fields[4]))
-    return holders
+        found.setdefault("file:" + fields[5], []).append((int(fields[4]), fields[3] == "READ"))
+    return {name: _taken(rows) for name, rows in found.items()}
+
+
+def _taken(rows: list[tuple[int, bool]]) -> Taken:
+    writers = {pid for pid, shared in rows if not shared}
+    return Taken(tuple(pid for pid, _ in rows), tuple(dict.fromkeys(pid for pid, _ in rows if pid not in writers)))
 
 
 class Leases:

@@ -106,7 +106,7 @@ def test_the_evidence_says_since_when_nothing_came() -> None:
     rows = [item if isinstance(row, KernelObject) and row.id == NEAR else row for row in CLIENT]
     need = node(case(*rows, *thread(0, SLEEPS)), (ROOT, ROOT)).need
     assert need is not None
-    assert need.words == "an answer from process ?"
+    assert need.words == "an answer from child of main"
     assert need.evidence == f"{TO_SERVER}: at the other end pid {SERVER}; nothing came over it for 41 s"
 
 

@@ -69,6 +69,8 @@ def check_roles(finding: Finding, expected: Expected) -> None:
 
 def _role(name: str) -> str:
     """What a job calls its processes, and how it numbers the workers of its pools, is its own affair."""
+    if name.startswith("child "):
+        return "process"
     own = next((kind for kind in ("process", "pool worker", "subprocess") if name.startswith(f"{kind} ")), None)
     return own or ("main" if name == "launcher" else name)
 

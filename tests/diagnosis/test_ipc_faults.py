@@ -29,7 +29,7 @@ from tests.diagnosis.ipc_jobs import (
     told,
 )
 
-MAIN, OTHER = f"main (pid {ROOT})", f"process ? (pid {CONSUMER})"
+MAIN, OTHER = f"main (pid {ROOT})", f"child of main (pid {CONSUMER})"
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
 

@@ -31,7 +31,7 @@ from tests.diagnosis.ipc_jobs import (
     watched_for,
 )
 
-MAIN, OTHER = f"main (pid {ROOT})", f"process ? (pid {CONSUMER})"
+MAIN, OTHER = f"main (pid {ROOT})", f"child of main (pid {CONSUMER})"
 
 
 def counts(number: int) -> Row:

@@ -182,7 +182,7 @@ OWN_RUN = stack("main", "gauges.py:12 Gauge.run", BOOTSTRAP[1], pid=9)
 
 
 def test_a_subclass_of_process_has_the_name_of_its_process() -> None:
-    assert names(process(), child(), OWN_RUN)[9] == "process ?"
+    assert names(process(), child(), OWN_RUN)[9] == "child of main"
     assert names(process(), child(), OWN_RUN, called("gauge"))[9] == "process gauge"
     assert names(process(), child(), OWN_RUN, called("Gauge-2"))[9] == "process Gauge-2"
     assert not named(process(), child(), OWN_RUN, called("gauge"))[9].target_known
@@ -214,11 +214,11 @@ def test_so_does_a_child_of_the_fork_server_whose_client_has_its_process() -> No
 
 def test_only_its_parent_s_program_says_what_a_child_is_called() -> None:
     sibling = called("gauge", parent=8)  # Its copy of the parent's objects.
-    assert names(process(), child(8), child(9), sibling)[9] == "process ?"
+    assert names(process(), child(8), child(9), sibling)[9] == "child of main (2)"
 
 
 def test_an_object_of_one_that_was_collected_names_nobody() -> None:
-    assert names(process(), child(), called("gauge", returncode=0))[9] == "process ?"
+    assert names(process(), child(), called("gauge", returncode=0))[9] == "child of main"
 
 
 def test_one_that_changed_its_command_line_is_still_a_process_of_multiprocessing() -> None:
@@ -231,7 +231,7 @@ def test_one_that_changed_its_command_line_is_still_a_process_of_multiprocessing
 
 @pytest.mark.parametrize("nonsense", ["", "  ", "two\nlines", "\x1b[2J", "\x00\x00\xe9\x7f", "Wörker"])
 def test_what_is_no_plain_text_is_no_name(nonsense: str) -> None:
-    assert names(process(), child(), OWN_RUN, called(nonsense))[9] == "process ?"
+    assert names(process(), child(), OWN_RUN, called(nonsense))[9] == "child of main"
 
 
 def test_a_long_name_is_cut() -> None:
@@ -257,7 +257,7 @@ def test_a_name_that_comes_after_the_frames_is_seen_though_nothing_else_has_chan
     first = snapshot(process(), child(), OWN_RUN)
     later = msgspec.structs.replace(after(first, 1.0), remembered=(called("gauge"),))
     gone = msgspec.structs.replace(after(later, 1.0), remembered=())
-    assert [history(first).roles[9].name, history(first, later).roles[9].name] == ["process ?", "process gauge"]
+    assert [history(first).roles[9].name, history(first, later).roles[9].name] == ["child of main", "process gauge"]
     assert history(first, later, gone).roles[9].name == "process gauge"
 
 

@@ -177,14 +177,14 @@ CASES = (
     Public(
         "pytorch#118859: a thousand blocks in limbo", BLOCKS,
         orders("send 1015 64", "forget", then=soon("ipc-limbo")),
-        ("1015 blocks 63 KiB of CUDA memory of main (pid {main}) are in limbo, all held by process ? (pid {child})",
+        ("1015 blocks 63 KiB of CUDA memory of main (pid {main}) are in limbo, all held by child of main (pid {child})",
          "most sent at blocks.py:{SEND} in main", "Let the consumer del what it received",
          "main (pid {main}) has 1015 sendings of CUDA memory out"),
     ),
     Public(
         "pytorch#27975: the consumer's memory on the host grows with each tensor", BLOCKS,
         memory_that_grows,
-        ("process ? (pid {child}) grows on the host by 6", "with each sending of CUDA memory it receives",
+        ("child of main (pid {child}) grows on the host by 6", "with each sending of CUDA memory it receives",
          "send fewer, larger tensors"),
     ),
     Public(
@@ -201,13 +201,13 @@ CASES = (
     ),
     Public(
         "pytorch#149196: the wrong GPU", ("blocks.py", "spawn"), other_numbers_of_gpus,
-        ("cuda:0 is GPU 0 in main (pid {main}) and GPU 1 in process ? (pid {child}), which receives CUDA memory from it",
+        ("cuda:0 is GPU 0 in main (pid {main}) and GPU 1 in child of main (pid {child}), which receives CUDA memory from it",
          "Give both the same CUDA_VISIBLE_DEVICES"), {"CUDA_VISIBLE_DEVICES": "0,1", "CONSUMER_DEVICES": "1,0"},
     ),
     Public(
         "pytorch#77732, #134755, cpython#84376: items are lost in the feeder thread", BLOCKS,
         orders("onward", "lambda", then=two_lost_items),
-        ("1 item was put into queue {queue}", "process ? (pid {child}) lost 1; the last one was put at blocks.py:{ONWARD}",
+        ("1 item was put into queue {queue}", "child of main (pid {child}) lost 1; the last one was put at blocks.py:{ONWARD}",
          "send a copy of it (.clone())", "main (pid {main}) lost 1; the last one was put at blocks.py:{LAMBDA} in main",
          "Search the job's standard error for QueueFeederThread"),
     ),
@@ -220,7 +220,7 @@ CASES = (
     Public(
         "pytorch#5040, #176069: bus error, and the wrong error, when /dev/shm is full", ("tensors.py", "file_descriptor", "fork"),
         orders("send 12 200000", then=soon("items-lost")),
-        ("/dev/shm is 9", "of 2 MiB", "2 MiB by process ? (pid {child})", "docker run --shm-size=8g",
+        ("/dev/shm is 9", "of 2 MiB", "2 MiB by child of main (pid {child})", "docker run --shm-size=8g",
          "put into queue {queue}", "and could not be sent"),
         container="2m",
     ),

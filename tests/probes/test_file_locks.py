@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from mpmon.model import KernelObject, Snapshot
-from mpmon.probes.file_locks import file_locks, has_lock
+from mpmon.probes.file_locks import Taken, file_locks, has_lock
 from mpmon.probes.files import Proc
 from mpmon.probes.kernel.holdings import file_name
 from mpmon.session.sampler import Sampler
@@ -35,7 +35,7 @@ def test_a_lock_belongs_to_the_open_file_that_a_child_inherits(tmp_path: Path) -
     with sleeper(SLEEP, pass_fds=[held]) as child:
         os.close(held)
         assert has_lock(Proc(), child.pid, held)
-        assert file_locks(Proc())[name] == (os.getpid(),), "the kernel names the one who took it"
+        assert file_locks(Proc())[name].holders == (os.getpid(),), "the kernel names the one who took it"
     assert name not in file_locks(Proc())
 
 
@@ -66,3 +66,16 @@ def test_the_heir_is_named_and_not_the_one_who_took_the_lock(tmp_path: Path) -> 
 def _file_lock(sampler: Sampler) -> tuple[KernelObject, Snapshot] | None:
     snapshot = sampler.round()
     return next(((row, snapshot) for row in snapshot.objects if row.kind == "file lock"), None)
+
+
+def test_who_shares_a_lock_is_told_from_who_has_it_alone(tmp_path: Path) -> None:
+    """SQLite shares one range of a file with all readers, and takes another one for itself."""
+    file = os.open(tmp_path / "base", os.O_RDWR | os.O_CREAT)
+    name = file_name(str(tmp_path / "base"), f"/proc/self/fd/{file}")
+    try:
+        fcntl.lockf(file, fcntl.LOCK_SH, 1, 0)
+        assert file_locks(Proc())[name] == Taken((os.getpid(),), (os.getpid(),))
+        fcntl.lockf(file, fcntl.LOCK_EX, 1, 5)
+        assert file_locks(Proc())[name] == Taken((os.getpid(), os.getpid()), ())
+    finally:
+        os.close(file)

@@ -186,7 +186,7 @@ def test_one_that_is_gone(recorded: Proc) -> None:
 
 
 def test_who_holds_a_file_lock(recorded: Proc) -> None:
-    assert file_locks(recorded) == {
+    assert {name: taken.holders for name, taken in file_locks(recorded).items()} == {
         "file:08:01:131": (4140,), "file:00:1a:77": (4100, 4121), "file:08:01:9": (-1,),
     }  # fmt: skip
 
@@ -199,7 +199,7 @@ def test_a_lock_on_a_real_file() -> None:
         proc = Proc()
         link = f"/proc/self/fd/{file.fileno()}"
         assert file_name(os.readlink(link), link) == name
-        assert os.getpid() in file_locks(proc).get(name, ())
+        assert os.getpid() in file_locks(proc)[name].holders
 
 
 def test_locks_on_the_files_a_process_has_open_are_noted_though_nobody_waits() -> None:

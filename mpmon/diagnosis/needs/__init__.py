@@ -47,6 +47,7 @@ from mpmon.diagnosis.needs.threads import (
 )
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.rounds import round_since
+from mpmon.diagnosis.ticking import RETRY_S
 from mpmon.diagnosis.waits import Wait, context
 from mpmon.model import Blocked
 
@@ -132,9 +133,6 @@ def _other_opener(case: Case, key: ThreadKey) -> Need | None:
 
 
 _SERVANTS = HELPERS | {"dataloader worker", "pool worker"}
-
-RETRY_S = 6.0
-"""Whoever waits for no longer than this only looks in from time to time; who waits for longer has something to do then."""
 
 
 def _gives_up_soon(case: Case, key: ThreadKey) -> bool:

@@ -30,6 +30,10 @@ _SERVES_IN_TURN = ("/socketserver.py", frozenset({"serve_forever", "handle_reque
 """The loop that accepts connections, and serves them itself unless they get threads or processes of their own."""
 
 
+EVENT_LOOP_TURN = ("asyncio/base_events.py", frozenset({"_run_once"}))
+"""Below this frame a callback or a coroutine runs, and the loop does nothing else until it returns."""
+
+
 def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
     """The threads that could act at the other end of a connection, or accept it."""
     far = item.peer or item.listener or ""
@@ -101,7 +105,15 @@ def _busy_with_others(case: Case, pids: list[int], listener: str) -> list[Thread
     threads = [key for pid in pids for key in case.threads(pid)]
     if any(listener in _waits_in(case, key) for key in threads):
         return []
-    return [key for key in threads if serves_one(case, key) and _serves_in_turn(case, key)]
+    one_by_one = [key for key in threads if serves_one(case, key) and _serves_in_turn(case, key)]
+    return one_by_one or [key for key in threads if _keeps_loop(case, key)]
+
+
+def _keeps_loop(case: Case, key: ThreadKey) -> bool:
+    """It is in a callback of its event loop, which accepts nothing before that returns."""
+    stack = case.stacks.get(key)
+    inside = stack is not None and any(calls(frame, *EVENT_LOOP_TURN) for frame in own_frames(stack))
+    return inside and case.standing(key).kind is not Wait.EVENT_LOOP
 
 
 def _serves_in_turn(case: Case, key: ThreadKey) -> bool:

@@ -344,7 +344,7 @@ def file_lock(case: Case, key: ThreadKey) -> Need | None:
     """flock(2) and fcntl(2): those whose open files have the lock."""
     asked = list(case.waits_on(key))
     items = asked or case.polled_locks(key) or case.locks_of_others(key[0])
-    pids = list(dict.fromkeys(pid for item in items for pid in item.holders if pid != key[0]))
+    pids = list(dict.fromkeys(pid for item in items for pid in item.kept_by(key[0])))
     inside = [(pid, pid) for pid in pids if case.is_alive(pid)]
     path = next((item.path for item in items if item.path), "a file")
     words = f"the lock on {path}"

@@ -9,6 +9,7 @@ from mpmon.diagnosis.frames import bare, calls, has
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.needs.connections import EVENT_LOOP_TURN
 from mpmon.diagnosis.needs.dead import gone_children, replaced
 from mpmon.diagnosis.needs.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.needs.objects import has_mail, other_ends
@@ -85,10 +86,6 @@ def future_result(case: Case, key: ThreadKey) -> Need | None:
     if stack and has(stack, *EVENT_LOOP_TURN):
         return Need((key,), every=True, words="a result that only its own event loop could bring")
     return other_threads(case, key)
-
-
-EVENT_LOOP_TURN = ("asyncio/base_events.py", ("_run_once",))
-"""Below this frame a callback or a coroutine runs, and the loop does nothing else until it returns."""
 
 
 def pool_workers(case: Case, pid: int) -> list[int]:

@@ -10,6 +10,7 @@ from mpmon.diagnosis.libraries.native_waits import Sort
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.missing import why_no_thread
 from mpmon.diagnosis.needs.natives import mutex_owner, native_threads, waits_for
+from mpmon.diagnosis.ticking import only_beats
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 from mpmon.model import Frame, LockUse
@@ -185,7 +186,7 @@ def native_mutex(case: Case, key: ThreadKey) -> Need | None:
 def other_threads(case: Case, key: ThreadKey) -> Need | None:
     """A lock, condition or queue between threads: any other Python thread of the process that is not idle itself."""
     words = case.standing(key).words
-    working = case.working_threads(key[0])
+    working = _but_heartbeats(case, key, case.working_threads(key[0]))
     # That it is among them itself makes no difference where there are many, and lets all share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
     if others and not (case.is_native(key) and all(waits_for(case, other, key) for other in others)):
@@ -193,6 +194,15 @@ def other_threads(case: Case, key: ThreadKey) -> Need | None:
     why = "no other Python thread of this process is left that could end the wait"
     exact = _is_left_alone(case, key)
     return Need((Nobody(why, (key[0],), why_no_thread(case, key)),), exact=exact, words=words)
+
+
+def _but_heartbeats(case: Case, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
+    """Without those that only say from time to time that they live; of many the same tuple. An event may be one that is never
+    set, so that a main thread has a place to stay while such threads do all there is to do.
+    """
+    if case.in_event(key) or not any(only_beats(case, other) for other in threads):
+        return threads
+    return tuple(other for other in threads if not only_beats(case, other))
 
 
 _PRIVATE = 0x80

@@ -14,7 +14,7 @@ from mpmon.probes.files import Proc, sleeps_in_kernel
 from mpmon.probes.kernel.call import Call
 from mpmon.probes.kernel.clocks import Clocks
 from mpmon.probes.kernel.holdings import Holdings, ServedFile
-from mpmon.probes.kernel.waited import WaitedObjects, served_mounts
+from mpmon.probes.kernel.waited import WaitedObjects, locked_file, served_mounts
 from mpmon.probes.memory import Memory, may_be_read
 from mpmon.probes.syscalls import SYSCALLS
 
@@ -164,10 +164,7 @@ class _OneProcess:
         """Who polls for a lock waits for it too, and no system call tells."""
         locked = [row for row in holdings.opened if row.object in self._waited.file_locks]
         for row in locked:
-            holders = self._waited.file_locks[row.object]
-            self._objects.setdefault(
-                row.object, KernelObject(id=row.object, kind="file lock", path=row.path, holders=holders)
-            )
+            self._objects.setdefault(row.object, locked_file(row.object, row.path, self._waited.file_locks))
         return tuple(row.object for row in locked)
 
     def _thread(self, tid: int, holdings: Holdings, memory: Memory | None) -> Blocked:

@@ -7,12 +7,12 @@ import os
 import stat as file_mode
 import struct
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from mpmon.model import KernelObject
 from mpmon.probes.fdinfo import fdinfo_fields
-from mpmon.probes.file_locks import file_locks
+from mpmon.probes.file_locks import Taken, file_locks
 from mpmon.probes.files import Proc
 from mpmon.probes.kernel.call import FUTEX_COMMAND, FUTEX_WAIT, FUTEX_WAIT_BITSET, Call, signed
 from mpmon.probes.kernel.holdings import AT_FDCWD, Holdings
@@ -38,7 +38,7 @@ class WaitedObjects:
         self._sockets = SocketTable(proc, now)
 
     @cached_property
-    def file_locks(self) -> dict[str, tuple[int, ...]]:
+    def file_locks(self) -> dict[str, Taken]:
         """Who took the locks of files, by the file's id."""
         return file_locks(self._proc)
 
@@ -93,9 +93,13 @@ class WaitedObjects:
             return
         if mount := holdings.served.get(descriptor):
             yield _mount(mount)
-        yield KernelObject(
-            id=name, kind="file lock", path=holdings.paths.get(descriptor), holders=self.file_locks.get(name, ())
-        )
+        yield locked_file(name, holdings.paths.get(descriptor), self.file_locks)
+
+
+def locked_file(name: str, path: str | None, locks: Mapping[str, Taken]) -> KernelObject:
+    """A file on which somebody has a lock, or wants one."""
+    taken = locks.get(name, Taken())
+    return KernelObject(id=name, kind="file lock", path=path, holders=taken.holders, sharers=taken.sharers)
 
 
 def served_mounts(holdings: Holdings, *, mapped: bool) -> Iterator[KernelObject]:
