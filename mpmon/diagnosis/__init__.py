@@ -2,8 +2,9 @@
 
 `History.add` folds snapshots, `diagnose` says what they mean.  From the ground up:
 
-- `libraries`: what is known of libraries, and of any library by the shape of a stack;
-- `frames`, `waits`: what one thread waits in (a table of frames, refined by the kernel's facts);
+- `libraries`: what is known of libraries, a file of rows each; `copies`, `native_waits`, `shapes`: of copies of the standard
+  library, of functions in C and C++, and of any library by the shape of a stack;
+- `frames`, `waits`: what one thread waits in (frames, refined by the kernel's facts);
 - `history`, `motion`: since when it has not changed, and whether running means getting anywhere; `variables` tells it of
   loops that only sleep;
 - `life`, `ticking`: what a process does for others while it seems to go round in circles, and who only ticks;

@@ -9,12 +9,12 @@ from mpmon.diagnosis.frames import bare, inner_machinery, innermost_user, place
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.history import History, Look, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
-from mpmon.diagnosis.libraries.native_waits import FOR_THREADS, Sort
-from mpmon.diagnosis.libraries.tasks import Shape, shape
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion, till_now
+from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.numbers import Numbers
 from mpmon.diagnosis.roles import HELPERS, is_python
+from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, standing

@@ -16,7 +16,9 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
-from mpmon.diagnosis.waits import ASYNCHRONOUS, BACKWARD, POINT_TO_POINT, Wait, user_lines
+from mpmon.diagnosis.libraries.torch import BACKWARD
+from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
+from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait, user_lines
 from mpmon.diagnosis.words import runs, several
 
 

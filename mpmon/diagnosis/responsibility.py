@@ -37,6 +37,7 @@ from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import unserved
 from mpmon.diagnosis.needs.dead import crashed_relatives, forgotten_child, replaced
 from mpmon.diagnosis.needs.threads import starves_others
+from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import ENDS, Context, Wait, context, in_barrier, in_own_code
 
@@ -132,7 +133,7 @@ def lost_holder(knot: Knot) -> LostHolder | None:
     if told := tuple(pid for pid in nobody.blame if pid not in {key[0] for key in knot.roots}):
         return LostHolder(told)
     siblings = case.clients.get(case.role(root[0]).parent or 0, ())
-    pool = [pid for pid in siblings if case.role(pid).kind == "pool worker"]
+    pool = [pid for pid in siblings if case.role(pid).kind in POOL_WORKERS]
     if found := replaced(case, pool):
         return LostHolder(found.dead, pool=True)
     before = None if pool else forgotten_child(case, root[0])

@@ -45,7 +45,7 @@ from mpmon.diagnosis.needs.threads import (
     starves_others,
     thread_lock,
 )
-from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.roles import SERVANTS
 from mpmon.diagnosis.rounds import round_since
 from mpmon.diagnosis.ticking import RETRY_S
 from mpmon.diagnosis.waits import Wait, context
@@ -124,15 +124,12 @@ def _opens_pipe(case: Case, key: ThreadKey) -> bool:
 def _other_opener(case: Case, key: ThreadKey) -> Need | None:
     """Opening a named pipe waits for whoever opens its other end, fifo(7): any program of the user's that gets on may."""
     mains = ((pid, pid) for pid in case.processes if pid != key[0] and not case.is_foreign(pid))
-    others = [main for main in mains if case.role(main[0]).kind not in _SERVANTS and not _opens_pipe(case, main)]
+    others = [main for main in mains if case.role(main[0]).kind not in SERVANTS and not _opens_pipe(case, main)]
     users = [
         main for main in others if (stack := case.stacks.get(main)) and any(is_user(row.file) for row in stack.frames)
     ]
     alive = tuple(main for main in users if node(case, main).status is Status.LIVE)
     return Need(alive, words="the other end of a named pipe to be opened") if alive else None
-
-
-_SERVANTS = HELPERS | {"dataloader worker", "pool worker"}
 
 
 def _gives_up_soon(case: Case, key: ThreadKey) -> bool:

@@ -1,0 +1,13 @@
+"""subprocess."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.libraries.rows import Library, Wait, functions, waits
+
+LIBRARY = Library(
+    waits=(
+        waits(Wait.JOIN_PROCESS, "/subprocess.py", "wait _wait call run check_call _try_wait", "a subprocess to end"),
+        waits(Wait.QUEUE_GET, "/subprocess.py", "communicate _communicate check_output", "output of a subprocess"),
+    ),
+    only_waits=(functions("/subprocess.py", "_try_wait"),),
+)  # fmt: skip
