@@ -362,6 +362,10 @@ class Stack(Row, frozen=True, kw_only=True):
     a digest of what the variable leads to: numbers in attributes, how much containers hold, the memory of tensors on the
     CPU. The digest is -1 where that cannot be seen. `None`: nobody asked.
     """
+    tests: tuple[str, ...] | None = None
+    """Of one that its own code has put to sleep in a loop: what this tests before it is left, as its source says: names of
+    methods, of attributes with a dot before them, `?` for what is neither. Empty: it is never left. `None`: it is not known.
+    """
     turning: tuple[int, ...] = ()
     """With `contents`: places of calls, counted from the outermost, that went back to an instruction further up while they
     were read: loops whose turns take microseconds.

@@ -17,7 +17,7 @@ from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
-from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, standing
+from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, polled, standing
 from mpmon.diagnosis.world import World
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot
 
@@ -286,6 +286,7 @@ class Case(Tables):
         return frozenset(
             pid for pid in alive if self.motion((pid, pid)) in (Motion.MOVING, Motion.SPINNING)
             and (self.standing((pid, pid)).kind not in _LOOKS_IN or self._works_between_naps(pid))
+            and polled(self.stacks.get((pid, pid))) is None
             and not self.standing((pid, pid)).idle
         )  # fmt: skip
 

@@ -17,8 +17,8 @@ import msgspec
 
 from mpmon.diagnosis.copies import known_as
 from mpmon.diagnosis.frames import bare, calls, inner_machinery, is_machinery, is_user, own_frames
-from mpmon.diagnosis.libraries import RUNS, WAITS
-from mpmon.diagnosis.libraries.rows import Context, Wait, WaitRow
+from mpmon.diagnosis.libraries import POLLS, RUNS, WAITS
+from mpmon.diagnosis.libraries.rows import Context, PollRow, Wait, WaitRow
 from mpmon.model import Blocked, Frame, Stack
 
 ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
@@ -128,9 +128,17 @@ def _from_kernel(stack: Stack | None, blocked: Blocked | None) -> Standing:
         return Standing(Wait.RUNNING, "runs")
     name = blocked.syscall or ""
     if name in SLEEP_CALLS or (blocked.wakes_at is not None and name != "futex"):
+        if row := polled(stack):
+            return Standing(row.kind, row.words, stack.frames[0] if stack else None)
         return Standing(Wait.SLEEP, "time.sleep" if stack else "sleep")
     kinds = [object_id.partition(":")[0] for object_id in blocked.waits_on]
     return _from_call(name, kinds, blocked)
+
+
+def polled(stack: Stack | None) -> PollRow | None:
+    """What one waits for that sleeps and looks again, where its loop tests that and nothing else."""
+    tests = set(stack.tests or ()) if stack else set[str]()
+    return next((row for row in POLLS if tests and tests <= row.names), None)
 
 
 def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:

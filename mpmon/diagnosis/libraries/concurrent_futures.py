@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.libraries.rows import Context, Library, Wait, WorkerRow, functions, waits
+from mpmon.diagnosis.libraries.rows import Context, Library, Wait, WorkerRow, functions, polls, waits
 
 LIBRARY = Library(
     waits=(
@@ -13,6 +13,7 @@ LIBRARY = Library(
         waits(Wait.JOIN_THREAD, "concurrent/futures/thread.py", "shutdown _python_exit", "executor threads to end"),
         waits(Wait.JOIN_PROCESS, "concurrent/futures/process.py", "shutdown _python_exit", "executor to end"),
     ),
+    polls=(polls(Wait.FUTURE_RESULT, "done", "the result of a task"),),
     runs=(
         (Context.POOL_WORKER, functions("concurrent/futures/process.py", "_process_worker")),
         (Context.EXECUTOR_THREAD, functions("concurrent/futures/thread.py", "_worker run")),

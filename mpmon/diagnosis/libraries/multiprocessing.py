@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.libraries.rows import Context, HelperRow, Library, Wait, WorkerRow, functions, waits
+from mpmon.diagnosis.libraries.rows import Context, HelperRow, Library, Wait, WorkerRow, functions, polls, waits
 
 LIBRARY = Library(
     waits=(
@@ -31,6 +31,10 @@ LIBRARY = Library(
         waits(Wait.QUEUE_GET, "multiprocessing/connection.py", "recv recv_bytes _recv _recv_bytes poll _poll wait", "a message"),
         waits(Wait.PIPE_WRITE, "multiprocessing/connection.py", "send send_bytes _send _send_bytes", "room in a pipe"),
         waits(Wait.SOCKET, "multiprocessing/connection.py", "accept Client SocketClient"),
+    ),
+    polls=(
+        polls(Wait.JOIN_PROCESS, "is_alive .exitcode", "a child to end"),
+        polls(Wait.POOL_RESULT, "ready", "pool result"),
     ),
     runs=((Context.POOL_WORKER, functions("multiprocessing/pool.py", "worker")),),
     workers=(WorkerRow("pool worker", functions("multiprocessing/pool.py", "worker")),),

@@ -112,6 +112,15 @@ class WaitRow(msgspec.Struct, frozen=True):
     """It calls others that wait: what one of them is called says more."""
 
 
+class PollRow(msgspec.Struct, frozen=True):
+    """What a loop waits for that sleeps and tests this again and again."""
+
+    kind: Wait
+    names: frozenset[str]
+    """Of methods, or of attributes with a dot before them."""
+    words: str
+
+
 class WorkerRow(msgspec.Struct, frozen=True):
     """A process that works on request, and is idle by right when nobody asks."""
 
@@ -147,6 +156,7 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
 
     waits: tuple[WaitRow, ...] = ()
     """Of two rows that fit one frame the first counts."""
+    polls: tuple[PollRow, ...] = ()
     runs: tuple[tuple[Context, Functions], ...] = ()
     """Calls of the library that run code of the user's, and wait for it to return."""
     understood: tuple[str, ...] = ()
@@ -178,6 +188,11 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
 def functions(file: str, names: str = "") -> Functions:
     """The functions of a file, by names with blanks between them."""
     return file, frozenset(names.split())
+
+
+def polls(kind: Wait, names: str, words: str) -> PollRow:
+    """One row: a loop that tests nothing but what these methods and attributes say."""
+    return PollRow(kind, frozenset(names.split()), words)
 
 
 def waits(

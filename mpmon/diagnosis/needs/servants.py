@@ -83,7 +83,7 @@ def future_result(case: Case, key: ThreadKey) -> Need | None:
     stack = case.stacks.get(key)
     task = context(stack)
     in_pool = task is not None and task[0] in (Context.POOL_WORKER, Context.EXECUTOR_THREAD)
-    if pool_workers(case, key[0]) or _executor_threads(case, key) or in_pool:
+    if pool_workers(case, key[0]) or executor_threads(case, key) or in_pool:
         return pool_result(case, key)
     if in_call(stack, TURNS):
         return Need((key,), every=True, words="a result that only its own event loop could bring")
@@ -97,7 +97,7 @@ def pool_workers(case: Case, pid: int) -> list[int]:
     return workers or [child for child in children if case.role(child).kind == "process"]
 
 
-def _executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
+def executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
     """Other threads of its process that run tasks of an executor."""
     return [
         other for other in case.threads(key[0])
@@ -145,7 +145,7 @@ def pool_result(case: Case, key: ThreadKey) -> Need | None:
     if need := _delivered(case, key):
         return need
     workers = pool_workers(case, key[0])
-    busy = [*busy_threads(case, workers), *_executor_threads(case, key), *_loops(case, key)]
+    busy = [*busy_threads(case, workers), *executor_threads(case, key), *_loops(case, key)]
     if not busy and (feeding := _feeding(case, key)):
         return Need(feeding, words="tasks that the pool takes from the program", evidence=_idle_words(case, workers))
     if busy:
