@@ -101,6 +101,9 @@ def _tree(text: bytes) -> ast.Module | None:
         return None
 
 
+_EXITS = frozenset({"_exit", "abort", "exit", "quit"})
+"""Functions that end the program: of os, sys and builtins."""
+
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _Loop = (ast.While, ast.For, ast.AsyncFor)
 
@@ -131,7 +134,7 @@ def _tests(loop: ast.While) -> Iterator[str]:
 def _ways_out(body: Iterable[ast.AST]) -> Iterator[str]:
     """What is tested before the loop is left from inside."""
     for node in body:
-        if isinstance(node, (ast.Break, ast.Return, ast.Raise)):
+        if _is_exit(node):
             yield NOT_KNOWN
         elif isinstance(node, ast.If):
             branches = (*node.body, *node.orelse)
@@ -153,6 +156,10 @@ def _leaves_at_once(node: ast.If) -> bool:
 
 
 def _is_exit(node: ast.AST) -> bool:
+    """A statement that leaves the loop, by the end of the program if need be."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        called = node.value.func
+        return getattr(called, "attr", None) in _EXITS or getattr(called, "id", None) in _EXITS
     return isinstance(node, (ast.Break, ast.Return, ast.Raise))
 
 

@@ -55,7 +55,7 @@ class Wait(Enum):
     LAUNCHER = auto()
     """A launcher watches its ranks."""
     SIGNAL = auto()
-    """The root has started others and waits for a signal; whose progress counts is theirs."""
+    """A program has started others, or threads, and stays until it is told to end; whose progress counts is theirs."""
     SERVICE = auto()
     """A helper thread or process waits for requests: idle by right."""
     DEBUGGER = auto()

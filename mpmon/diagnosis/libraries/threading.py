@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.libraries.rows import Library, Wait, waits
+from mpmon.diagnosis.libraries.rows import Library, Wait, polls, waits
 
 LIBRARY = Library(
     waits=(
@@ -11,4 +11,5 @@ LIBRARY = Library(
         waits(Wait.THREAD_QUEUE, "/queue.py", "get put join", "a queue between threads"),
         waits(Wait.CONDITION, "/threading.py", "wait wait_for acquire __enter__ _wait _enter", "an event between threads"),
     ),
+    polls=(polls(Wait.CONDITION, "is_set", "an event"),),
 )  # fmt: skip

@@ -82,7 +82,8 @@ def node(case: Case, key: ThreadKey) -> Node:
     if need := polled_work(case, key):
         return Node(key, Status.WAITS, need)
     # A loop that tests what nobody of the job does only sleeps.
-    need_of = None if polled(case.stacks.get(key)) else NEEDS.get(standing.kind)
+    only_naps = polled(case.stacks.get(key)) and standing.kind is not Wait.SIGNAL
+    need_of = None if only_naps else NEEDS.get(standing.kind)
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
         need = message(case, key) if standing.kind is Wait.POLL and motion is Motion.NAPPING else None
         among_us = need is not None and not any(isinstance(target, Outside) for target in need.targets)
