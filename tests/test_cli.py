@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from mpmon.probes.stacks import find_py_spy
 from tests.builders import process
 from tests.hangs.expected import HOME as CASES
 from tests.live.running import REPOSITORY, Program, py_spies
+from tests.patience import becomes, ran, rest_of
 
 HUNG = str(CASES / "dl-getitem-sleep" / "recording.jsonl.gz")
 HEALTHY = str(CASES / "ok-between-epochs" / "recording.jsonl.gz")
@@ -490,7 +490,7 @@ def test_ctrl_c(tmp_path: Path, rounds: int) -> None:
         )  # fmt: skip
         until(lambda: path.exists() and path.read_bytes().count(b"\n") > rounds)
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=20)
+        stdout, stderr = rest_of(process)
         assert (process.returncode, stdout, stderr) == (128 + signal.SIGINT, "", "")
         assert py_spies(program.pid) == []
         assert mpmon("--replay", str(path), "--once").returncode in (0, 4)
@@ -501,12 +501,9 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def until(holds: Callable[[], bool], within_s: float = 20.0) -> None:
+def until(holds: Callable[[], bool]) -> None:
     """Wait for something that another process does."""
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert becomes(holds)
 
 
 # As another user
@@ -546,7 +543,7 @@ def _copy_for_all(folder: Path) -> None:
 
 
 def as_nobody(command: list[str], *arguments: str) -> Answer:
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, cwd="/", timeout=60, check=False)
+    return ran([*command, *arguments], cwd="/")
 
 
 def test_another_user_sees_the_processes_and_learns_why_not_more(nobody: list[str]) -> None:
