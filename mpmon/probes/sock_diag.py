@@ -1,7 +1,8 @@
 """Every socket of our own network namespace, by one question to the kernel a family: sock_diag(7).
 
 It says what the files of proc_pid_net(5) do not: who is at the other end of a Unix socket, which connections wait to be
-accepted, how long ago the last byte of a TCP connection went and came, and how many went.  Nothing is asked of the job.
+accepted, how long ago the last byte of a TCP connection went and came, how many went, and how often the same were sent again.
+Nothing is asked of the job.
 Layouts: linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h, linux/unix_diag.h, linux/tcp.h.
 """
 
@@ -28,8 +29,14 @@ _STATES = 0xFFFFFFFF & ~(1 << _TIME_WAIT | 1 << _CLOSE)
 _INFO = 2
 _INET_QUESTION = struct.Struct("=BBBxI48x")
 """struct inet_diag_req_v2: family, protocol, wanted attributes, states."""
-_INET_MESSAGE = struct.Struct("=BBxx4s16s16s12x4xI8xI")
-"""struct inet_diag_msg: family, state, ports, source, destination, unread bytes or queued connections, inode."""
+_INET_MESSAGE = struct.Struct("=BBBB4s16s16s12x4xII4xI")
+"""struct inet_diag_msg: family, state, timer, resends or probes, ports, source, destination, unread bytes or queued connections,
+bytes without acknowledgement, inode.
+"""
+RESENDS = 1
+"""Which timer of a connection runs: the one that ends in sending again what was not acknowledged (inet_sk_diag_fill of
+net/ipv4/inet_diag.c, get_tcp4_sock of net/ipv4/tcp_ipv4.c).  Others ask whether a peer without room has some by now, or lives.
+"""
 _SENT_AT, _RECEIVED_AT, _SENT = 44, 52, 200
 """tcpi_last_data_sent and tcpi_last_data_recv of struct tcp_info, milliseconds; tcpi_bytes_sent, since Linux 4.19."""
 
@@ -63,6 +70,10 @@ class InetSocket(NamedTuple):
     received_age_s: float | None = None
     sent: int | None = None
     """Bytes that were ever sent."""
+    unacknowledged: int | None = None
+    """Bytes."""
+    resends: int | None = None
+    """How often the first of them were sent again; 0 where another timer runs, or none."""
 
 
 class UnixSocket(NamedTuple):
@@ -113,13 +124,14 @@ def end(address: bytes, port: bytes) -> bytes:
 
 
 def _tcp(body: bytes) -> InetSocket:
-    family, state, ports, source, destination, unread, inode = _INET_MESSAGE.unpack_from(body)
+    family, state, timer, again, ports, source, destination, unread, unsure, inode = _INET_MESSAGE.unpack_from(body)
     size = 4 if family == socket.AF_INET else 16
     info = dict(_attributes(body, _INET_MESSAGE.size)).get(_INFO, b"") if state != LISTEN else b""
     sent, received = _ages(info)
     local, remote = end(source[:size], ports[:2]), end(destination[:size], ports[2:])
     total = struct.unpack_from("=Q", info, _SENT)[0] if len(info) >= _SENT + 8 else None
-    return InetSocket("tcp", inode, state, local, remote, unread, sent, received, total)
+    pending = (None, None) if state == LISTEN else (unsure, again if timer == RESENDS else 0)
+    return InetSocket("tcp", inode, state, local, remote, unread, sent, received, total, *pending)
 
 
 def _ages(info: bytes) -> tuple[float | None, float | None]:
