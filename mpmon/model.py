@@ -208,6 +208,8 @@ class KernelObject(Row, frozen=True, kw_only=True):
     """When the last byte came over a TCP connection, or when it was made, seconds since the epoch."""
     sent_bytes: int | None = None
     """Bytes that ever went over a TCP connection from this end; `None` before Linux 4.19."""
+    acknowledged_at: Moment | None = None
+    """When the last acknowledgement came over a TCP connection, or when it was made, seconds since the epoch."""
     unacknowledged_bytes: int | None = None
     """Bytes written to a TCP connection, sent or still to be sent, that the other end has not acknowledged."""
     resends: int | None = None

@@ -142,6 +142,7 @@ class _InetTable:
             id=name, kind="socket", path=f"{row.protocol} {_address(row.local)} to {_address(row.remote)}",
             fill=row.unread, peer=_name(far.inode) if far else None, listener=self._listener(row) if queued else None,
             sent_at=self._moment(row.sent_age_s), received_at=self._moment(row.received_age_s),
+            acknowledged_at=self._moment(row.acknowledged_age_s),
             sent_bytes=row.sent, unacknowledged_bytes=row.unacknowledged, resends=row.resends,
         )  # fmt: skip
 
