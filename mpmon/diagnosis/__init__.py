@@ -11,7 +11,7 @@
 - `roles`, `tables`: who is who, and who holds the other end; `memory`: what of it is that of the round before;
 - `case`: what each thread waits for and whether it moves, judged from those tables and the past;
 - `needs`, `graph`: whom it waits for, and which set can never move;
-- `knot`, `rules`: why, in the words of one cause; `collectives`, `numbers` and `managers` are ground that rules share;
+- `knot`, `rules`: why, in the words of one cause; `collectives`, `links`, `numbers` and `managers` are ground that rules share;
 - `merging`: frames of Python and of C in one list; `natives`: what those of C tell of a wait;
 - `advice`, `gaps`, `holding`: what else to say: best practices, what could not be looked at, the locks of each frame;
 - `gpus`, `ipc`, `remarks`: who is on which GPU; what processes share; what a person should know that is no hang;

@@ -13,6 +13,7 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.libraries import TURNS
+from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.threads import gil_owner
 from mpmon.diagnosis.responsibility import left_connection, polled_for
@@ -134,7 +135,7 @@ def part(knot: Knot) -> Part | None:
         return None
     if knot.nobody and knot.nobody.reason not in _LEFT_OPEN:
         return None
-    if keeps_own_loop(knot) or keeps_gil(knot) or left_connection(knot):
+    if keeps_own_loop(knot) or keeps_gil(knot) or left_connection(knot) or stalls(knot):
         return None
     if waiting_for_rank(knot):
         return Part.RANK
@@ -154,7 +155,7 @@ def part(knot: Knot) -> Part | None:
 def is_outside(knot: Knot) -> bool:
     """The root stands in a wait for somebody who is no part of the job, or for a file."""
     outside = knot.ending is Ending.OUTSIDE and knot.motion() is Motion.FROZEN
-    return outside and knot.standing().kind in _FOR_OUTSIDE and not left_connection(knot)
+    return outside and knot.standing().kind in _FOR_OUTSIDE and not left_connection(knot) and not stalls(knot)
 
 
 def is_at_exit(knot: Knot) -> bool:

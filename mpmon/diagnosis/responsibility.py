@@ -30,6 +30,7 @@ from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, Nobody, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot, crashed
+from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.meeting import meeting
@@ -64,6 +65,9 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(
             case.suspect(own.get(pid, (pid, pid))) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed
         )
+    if stalls(knot):
+        # Nobody of the job: the way between two of them.
+        return ()
     if knot.outside and knot.outside.of_job:
         # They could tell; those who are at hand only wait for them.
         return ()
