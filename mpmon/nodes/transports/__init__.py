@@ -42,6 +42,8 @@ class Trouble(NamedTuple):
     remedy: str = ""
     final: bool = False
     """It will not come back."""
+    awaited: bool = False
+    """It may be up later: nobody has refused anything."""
 
 
 class Transport(Protocol):
