@@ -66,6 +66,10 @@ class Transport(Protocol):
         """What a carrier's complaint about a node means; `None` where the transport does not know."""
         ...
 
+    def commands(self, node: str) -> tuple[str, ...]:
+        """What a person may type to go to a node, or to have it left out; they are shown, and never run."""
+        ...
+
 
 def agent_words(program: str | None, *arguments: str) -> list[str]:
     """What runs the agent on a node.

@@ -7,6 +7,7 @@ speaks to no API server of today.
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Annotated
 
 import msgspec
@@ -98,3 +99,8 @@ class Pods:
             return known
         found = (row for row in _COMPLAINTS if re.search(row[0], said))
         return next((Trouble(reason, remedy, awaited=pattern == _NOT_UP) for pattern, reason, remedy in found), None)
+
+    def commands(self, node: str) -> tuple[str, ...]:
+        """A shell in the container, and what the cluster knows of the pod."""
+        enter = ["kubectl", "exec", "--stdin", "--tty", *self._namespace, node, *self._container, "--", "sh"]
+        return (shlex.join(enter), shlex.join(["kubectl", "describe", "pod", *self._namespace, node]))

@@ -73,6 +73,10 @@ class Ssh:
                 return Trouble(reason, remedy.format(node=node), awaited=bool(_NOT_UP.search(pattern)))
         return common_trouble(node, said)
 
+    def commands(self, node: str) -> tuple[str, ...]:
+        """To log in there."""
+        return (f"ssh {node}",)
+
 
 def names_of(spec: str) -> tuple[str, ...]:
     """The names of nodes, each once.
