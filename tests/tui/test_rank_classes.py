@@ -65,7 +65,7 @@ def test_the_page_of_hosts_has_commands_and_folds_who_was_not_asked(large: Obser
 
 
 def with_moving(*nodes: Node) -> Observation:
-    return with_tables(node(hung=True), elsewhere=(MOVING,), nodes=nodes)
+    return with_tables(node(hung=True), elsewhere=(MOVING,), nodes=nodes or (Node(host="n0", number=0),))
 
 
 def test_a_class_for_which_nobody_stands_has_a_line_of_its_own() -> None:
@@ -93,6 +93,8 @@ def test_a_cursor_on_a_class_selects_nobody_and_stays() -> None:
         assert panel.chosen() == ()
         panel.repaint()
         assert is_class(panel.rows[panel.cursor])
+        await pilot.press("enter")
+        await settle(pilot, lambda: shows(pilot, "n[4-3999]"))
 
     play(FakeWatch(with_moving()), script, size=(120, 40), first="rank")
 

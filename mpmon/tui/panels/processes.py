@@ -109,7 +109,7 @@ class ProcessesPanel(Table[Row]):
 
     def _selected_row(self) -> int:
         """Where the selected process is, by itself or with others; where the cursor is already, when it is hidden."""
-        if self.rows and is_class(self.rows[self.cursor]):
+        if self.is_on_class:
             return self.cursor
         at = (i for i, row in enumerate(self.rows) if row.pid == self.selected or self.selected in row.members)
         return next(at, self.cursor)
@@ -121,8 +121,13 @@ class ProcessesPanel(Table[Row]):
 
     def cursor_moved(self) -> None:
         """A class of ranks of which none is at hand has no process to select."""
-        if not (self.rows and is_class(self.rows[self.cursor])):
+        if not self.is_on_class:
             super().cursor_moved()
+
+    @property
+    def is_on_class(self) -> bool:
+        """The cursor is on ranks of which none is at hand."""
+        return self.cursor < len(self.rows) and is_class(self.rows[self.cursor])
 
     # Order
 
