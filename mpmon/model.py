@@ -882,6 +882,8 @@ class Node(Row, frozen=True, kw_only=True):
     cpu_count: int = 1
     problem: str | None = None
     """Why nothing is known of it at the moment: `does not answer`."""
+    commands: tuple[str, ...] = ()
+    """What a person may type to go there, or to have it left out; mpmon never runs them."""
 
 
 PIDS_OF_A_HOST = 1 << 23
@@ -903,6 +905,10 @@ class Elsewhere(Row, frozen=True, kw_only=True):
     """Since when the last of them stands; `None` where they move."""
     like: int | None = None
     """The number of a rank at hand that stands in the same way and so may stand for them; `None` where there is none."""
+    hosts: str | None = None
+    """The machines where they run, folded: `n[0-3,8-7999]`."""
+    machines: int | None = None
+    """How many these are."""
 
 
 class Snapshot(Row, frozen=True, kw_only=True, eq=False):

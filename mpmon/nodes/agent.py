@@ -183,7 +183,7 @@ class Agent:
         self._lease_s = wish.lease_s
         job = next((job for job in self._here if job.key == wish.key), None)
         if job is None:
-            self._say(wire.Bye(reason="no process of the job runs there", exit_status=4))
+            self._say(wire.Bye(reason="no process of the job runs there", exit_status=wire.NO_JOB))
             return
         try:
             self._looker = _Looker(self._look(wish, job.root, self._clock), self._wake)

@@ -7,12 +7,15 @@ a device fails, classes tell nothing; then whoever differs most in some figure i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
+
+import msgspec
 
 from mpmon.model import Elsewhere
 from mpmon.nodes.digest import Class, Digest, at, in_time
 from mpmon.nodes.digest import union as joined
+from mpmon.nodes.names import folded
 from mpmon.spans import Spans, both, count, spans, union, without
 
 FEW = 4
@@ -45,17 +48,28 @@ def choose(whole: Digest, figures: Mapping[str, Mapping[int, float]] | None = No
     return chosen
 
 
-def elsewhere(whole: Digest, here: Spans) -> tuple[Elsewhere, ...]:
-    """What is known of the ranks that are not at hand, given those that are."""
+def elsewhere(whole: Digest, here: Spans, names: Sequence[str] = (), asked: Spans = ()) -> tuple[Elsewhere, ...]:
+    """What is known of the ranks that are not at hand, given those that are; by the names of all machines also where they run,
+    but for the machines that were asked.
+    """
     rows = ((row, without(row.ranks, here)) for row in whole if row.kind.role == "rank")
-    return tuple(_row(row, left, here) for row, left in rows if left)
+    found = ((_row(row, left, here), without(row.nodes, asked)) for row, left in rows if left)
+    return tuple(msgspec.structs.replace(row, **_where(nodes, names)) for row, nodes in found)
+
+
+def _where(nodes: Spans, names: Sequence[str]) -> dict[str, object]:
+    if not names:
+        return {}
+    numbers = (number for first, last in nodes for number in range(first, last + 1))
+    return {"machines": count(nodes), "hosts": folded(names[number] for number in numbers)}
 
 
 class Picks:
     """Whose facts are asked for, from round to round."""
 
-    def __init__(self, machines: int) -> None:
-        """Of so many."""
+    def __init__(self, machines: int, names: Sequence[str] = ()) -> None:
+        """Of so many, which may have names."""
+        self._names = names
         self.asked: Spans = ((0, machines - 1),) if 0 < machines <= MOST else ()
         """By their numbers: all where they are few; nobody before it is known what they say."""
         self._is_few = machines <= MOST
@@ -82,8 +96,9 @@ class Picks:
 
     def elsewhere(self, here: Iterable[int]) -> tuple[Elsewhere, ...]:
         """What is known of the ranks of all other machines than those of which facts are at hand."""
-        ranks = union(*(row.ranks for number in here for row in self._rows.get(number, ()) if row.kind.role == "rank"))
-        return elsewhere(self._whole, ranks)
+        asked = tuple(here)
+        ranks = union(*(row.ranks for number in asked for row in self._rows.get(number, ()) if row.kind.role == "rank"))
+        return elsewhere(self._whole, ranks, self._names, spans(asked))
 
     def _row(self, number: int, classes: Digest, offset_s: float) -> Digest:
         """What did not change stays the same."""

@@ -1,7 +1,8 @@
 """The agents of one job, from the start of their carriers to their end, in a thread of its own.
 
 That thread speaks with all of them and never waits for one: it reads what comes, keeps agents alive, starts carriers that are
-due and those again that were lost, and keeps of each node what it said last.  Whoever wants to know asks `ask` and `rounds`.
+due, those that were lost and those that were not up yet, and keeps of each node what it said last.  Whoever wants to know asks
+`ask` and `rounds`.
 
 What comes from a node is another machine's, of which the job may have made anything: it is read in bounds
 (`mpmon.nodes.wire`), and a node that exceeds them is not read any more.  The others go on.
@@ -83,7 +84,8 @@ class State(Enum):
     ENDED = "ended"
     """The job has ended there; its last round stays true."""
     OUT = "out"
-    """It will not come back: no mpmon, another version, garbage."""
+    """It is not waited for: no mpmon, another version, garbage.  One that was not up, or had no part of the job yet, may still
+    come, and is tried again."""
 
 
 class NodeState(NamedTuple):
@@ -119,6 +121,8 @@ class _Node:
         self.answers = self.facts = 0
         self.problem: Trouble | None = None
         self.state = State.COMING
+        self.awaited = False
+        """It is out, and is tried again all the same."""
         self.jobs: tuple[wire.JobHere, ...] = ()
         self.machine = self.address = ""
         self.begin()
@@ -166,6 +170,11 @@ class _Running:
     @property
     def live(self) -> bool:
         return any(node.state in (State.COMING, State.HERE, State.LOST) for node in self.nodes)
+
+    @property
+    def due(self) -> bool:
+        """It is to be started once more when it has ended."""
+        return self.live or any(node.awaited for node in self.nodes)
 
     def of_label(self, label: int) -> _Node | None:
         return self.nodes[label] if label < len(self.nodes) else None
@@ -318,7 +327,7 @@ class Fleet:
         on_their_way = sum(1 for running in self._running if running.process and not running.spoke)
         for running in self._running:
             if running.process is None:
-                if running.live and running.due_at <= now and on_their_way < self._transport.at_once:
+                if running.due and running.due_at <= now and on_their_way < self._transport.at_once:
                     on_their_way += 1
                     self._start(running, now)
             elif not running.spoke and now - running.started_at > CONNECT_S:
@@ -328,7 +337,7 @@ class Fleet:
         running.spoke, running.started_at, running.said = False, now, b""
         running.labels, running.unsent = wire.Lines(), bytearray()
         for node in running.nodes:
-            if node.state is not State.OUT:
+            if node.state is not State.OUT or node.awaited:
                 node.begin()
             if node.state is State.COMING:
                 node.heard_at = now
@@ -373,8 +382,10 @@ class Fleet:
             )
             comes_back = node.state is not State.COMING and not problem.final
             node.state, node.problem = State.LOST if comes_back else State.OUT, problem
+            node.awaited = node.state is State.OUT and problem.awaited
         running.failures = 0 if running.spoke else running.failures + 1
-        running.due_at = self._now() + AGAIN_S[min(running.failures, len(AGAIN_S) - 1)]
+        steps = min(running.failures, len(AGAIN_S) - 1) if running.live else -1
+        running.due_at = self._now() + AGAIN_S[steps]
 
     def _close(self, process: subprocess.Popen[bytes]) -> int | None:
         """Take the last words and the status."""
@@ -470,7 +481,7 @@ class Fleet:
                 self._read(running, node, len(line), [line[found.end() :]])
 
     def _read(self, running: _Running, node: _Node, size: int, lines: list[bytes]) -> None:
-        if node.state is State.OUT:
+        if node.state is State.OUT and not node.awaited:
             return
         node.got += size
         if node.got > MOST_AT_ONCE:
@@ -506,7 +517,7 @@ class Fleet:
                 Trouble(f"has mpmon {hello.version}, and here is {__version__}", "Install the same version there."),
             )
             return
-        node.state, node.problem, node.jobs = State.HERE, None, hello.jobs
+        node.state, node.problem, node.jobs, node.awaited = State.HERE, None, hello.jobs, False
         node.machine, node.address = hello.machine, hello.address
         running.spoke = True
         for key in _keys(node):
@@ -520,11 +531,12 @@ class Fleet:
             self._queue(running, b"".join(wire.frames(self._messages, message)))
 
     def _left(self, running: _Running, node: _Node, bye: wire.Bye) -> None:
-        self._out(running, node, Trouble(bye.reason.rstrip("."), bye.remedy))
+        awaited = bye.exit_status == wire.NO_JOB
+        self._out(running, node, Trouble(bye.reason.rstrip("."), bye.remedy, awaited=awaited))
 
     def _out(self, running: _Running, node: _Node, problem: Trouble) -> None:
         """Nothing is expected of it any more; a carrier that has no other is ended."""
-        node.state, node.problem = State.OUT, problem
+        node.state, node.problem, node.awaited = State.OUT, problem, problem.awaited
         if not running.live and running.process:
             running.process.terminate()
 

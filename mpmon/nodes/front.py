@@ -72,7 +72,9 @@ class NodesWatch:
         self._alarm = alarm
         self._ras = NcclRas(ras, self._clock.now) if ras else None
         self._joiner = Joiner()
-        self._picks = Picks(len(self._fleet.nodes()))
+        names = [node.name for node in self._fleet.nodes()]
+        self._picks = Picks(len(names), names)
+        self._commands = transport.commands
         self._asked = self._picks.asked
         """For facts, in the last question."""
         self._number = 0
@@ -181,8 +183,8 @@ class NodesWatch:
         self._report(troubles)
         here = [place for place, node in answered.items() if node.facts == self._number or self._has_ended(place, node)]
         parts = [
-            *(Part(host=nodes[at].name, offset_s=nodes[at].offset_s, snapshot=nodes[at].snapshot) for at in here),
-            *(Part(host=node.name, problem=problem(node)) for node in silent),
+            *(self._part(nodes[at], snapshot=nodes[at].snapshot) for at in here),
+            *(self._part(node, problem=problem(node)) for node in silent),
         ]
         if not here:
             return None
@@ -192,6 +194,11 @@ class NodesWatch:
             self._expel(parts, str(contradiction))
             return None
         return msgspec.structs.replace(joined, probes=(*joined.probes, *troubles))
+
+    def _part(self, node: NodeState, *, snapshot: Snapshot | None = None, problem: str | None = None) -> Part:
+        offset_s = node.offset_s if snapshot else 0.0
+        commands = self._commands(node.name)
+        return Part(host=node.name, offset_s=offset_s, snapshot=snapshot, problem=problem, commands=commands)
 
     def _expel(self, parts: list[Part], contradiction: str) -> None:
         """Do without the nodes of which each alone says what cannot be.

@@ -76,6 +76,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """`None` for one that belongs to the job and does not answer."""
     problem: str | None = None
     """Why it does not."""
+    commands: tuple[str, ...] = ()
+    """What a person may type to go there."""
 
     def moment(self, moment: float) -> float:
         """In the common time; one of the machine's own clock is given."""
@@ -309,7 +311,7 @@ MOST_NAMED = 4
 def _node(host: _Host, part: Part, taken_at: float | None) -> Node:
     cpus = part.snapshot.cpu_count if part.snapshot else 1
     return Node(host=host.name, number=host.number, taken_at=taken_at, offset_s=part.offset_s, later_s=part.later_s,
-                cpu_count=cpus, problem=part.problem)  # fmt: skip
+                cpu_count=cpus, problem=part.problem, commands=part.commands)  # fmt: skip
 
 
 def _merged_reports(heard: Iterable[tuple[str, Snapshot]]) -> Iterator[ProbeReport]:

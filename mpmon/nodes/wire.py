@@ -140,6 +140,10 @@ class Round(Said, frozen=True, kw_only=True):
     """As a line of a recording: `mpmon.codec.encode_round`."""
 
 
+NO_JOB = 4
+"""Exit status of an agent that finds no process of the job: it may be started there later."""
+
+
 class Bye(Said, frozen=True, kw_only=True):
     """Why an agent ends or cannot do what it should; in sentences."""
 

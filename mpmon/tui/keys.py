@@ -60,6 +60,7 @@ MAIN_KEYS: tuple[Key, ...] = (
     Key("S", "S", "page('groups')", "stacks of all processes, equal ones together"),
     Key("w", "w", "page('why')", "why: the wait chain, the evidence, what to do", "why", place=3),
     Key("i", "i", "page('ipc')", "queues, CUDA memory sent to others, shared memory: all of it", "queues", place=7),
+    Key("H", "H", "page('hosts')", "of a job on several machines: what is known of each, and commands to copy"),
     Key("l", "l", "page('events')", "the log of what happened since mpmon came", "log", place=7),
     Key("e", "e", "environment", "environment of the selected process, secrets masked", "env", place=7),
     Key("slash", "/", "filter", "filter processes; Enter keeps the filter, Esc clears it", "filter"),

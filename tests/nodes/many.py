@@ -92,6 +92,9 @@ class Names:
     def trouble(self, node: str, said: str) -> None:
         del node, said
 
+    def commands(self, node: str) -> tuple[str, ...]:
+        return (f"ssh {node}",)
+
 
 class Simulated(Fleet):
     """Agents that answer at once, all like `h1` of a recorded job, but for one which is like `h2`. After the last recorded

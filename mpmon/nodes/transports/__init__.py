@@ -42,6 +42,8 @@ class Trouble(NamedTuple):
     remedy: str = ""
     final: bool = False
     """It will not come back."""
+    awaited: bool = False
+    """It may be up later: nobody has refused anything."""
 
 
 class Transport(Protocol):
@@ -62,6 +64,10 @@ class Transport(Protocol):
 
     def trouble(self, node: str, said: str) -> Trouble | None:
         """What a carrier's complaint about a node means; `None` where the transport does not know."""
+        ...
+
+    def commands(self, node: str) -> tuple[str, ...]:
+        """What a person may type to go to a node, or to have it left out; they are shown, and never run."""
         ...
 
 

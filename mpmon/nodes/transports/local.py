@@ -27,3 +27,8 @@ class Local:
     def trouble(self, node: str, said: str) -> Trouble | None:
         """Nothing of its own."""
         return common_trouble(node, said)
+
+    def commands(self, node: str) -> tuple[str, ...]:
+        """None: they are here."""
+        del node
+        return ()

@@ -7,6 +7,7 @@ speaks to no API server of today.
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Annotated
 
 import msgspec
@@ -17,12 +18,14 @@ from mpmon.nodes.transports import NAME, Carrier, Trouble, agent_words, asked, c
 MOST_PODS = 64
 """Each has a kubectl here, which takes 63 MB."""
 
+_NOT_UP = "Unable to connect to the server|connection refused"
+
 _COMPLAINTS = (
     ("[Ff]orbidden", "may not be entered by you", "Ask for the right to create pods/exec."),
     ("not found", "is gone", ""),
     ("container .* is not valid|container not found", "has no such container", "Name another one: -c CONTAINER"),
     ("unable to upgrade connection|bad handshake", "cannot be entered by this kubectl", "Use kubectl 1.30 or newer."),
-    ("Unable to connect to the server|connection refused", "cannot be reached", "Look after it: kubectl get pods"),
+    (_NOT_UP, "cannot be reached", "Look after it: kubectl get pods"),
 )
 
 
@@ -94,6 +97,10 @@ class Pods:
         """What kubectl complains of."""
         if known := common_trouble(node, said):
             return known
-        return next(
-            (Trouble(reason, remedy) for pattern, reason, remedy in _COMPLAINTS if re.search(pattern, said)), None
-        )
+        found = (row for row in _COMPLAINTS if re.search(row[0], said))
+        return next((Trouble(reason, remedy, awaited=pattern == _NOT_UP) for pattern, reason, remedy in found), None)
+
+    def commands(self, node: str) -> tuple[str, ...]:
+        """A shell in the container, and what the cluster knows of the pod."""
+        enter = ["kubectl", "exec", "--stdin", "--tty", *self._namespace, node, *self._container, "--", "sh"]
+        return (shlex.join(enter), shlex.join(["kubectl", "describe", "pod", *self._namespace, node]))

@@ -111,6 +111,13 @@ class Slurm:
             return Trouble("does not take a second step over several nodes", "Use ssh where you may: --nodes")
         return common_trouble(node, said)
 
+    def commands(self, node: str) -> tuple[str, ...]:
+        """A shell beside the job, and how an operator takes the node out of service; jobs that run there go on."""
+        return (
+            f"srun --jobid={self._job} --overlap --nodelist={node} --nodes=1 --ntasks=1 --pty bash",
+            f"scontrol update nodename={node} state=drain reason='hung in job {self._job}'",
+        )
+
 
 def _environment() -> dict[str, str]:
     return {

@@ -37,6 +37,9 @@ _COMPLAINTS = (
 )  # fmt: skip
 
 
+_NOT_UP = re.compile("Connection refused|timed out|No route to host|Network is unreachable")
+
+
 class Ssh:
     """Nodes by name."""
 
@@ -67,8 +70,12 @@ class Ssh:
         """What ssh complains of."""
         for pattern, reason, remedy in _COMPLAINTS:
             if re.search(pattern, said):
-                return Trouble(reason, remedy.format(node=node))
+                return Trouble(reason, remedy.format(node=node), awaited=bool(_NOT_UP.search(pattern)))
         return common_trouble(node, said)
+
+    def commands(self, node: str) -> tuple[str, ...]:
+        """To log in there."""
+        return (f"ssh {node}",)
 
 
 def names_of(spec: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.findings import Certainty, Finding, Link, by_reason
 from mpmon.tui import format as fmt
+from mpmon.tui.describe.hosts import unseen
 from mpmon.tui.describe.naming import kind_of, names_of, short_names
 from mpmon.tui.describe.picture import drawn_pids, is_suspect, picture, suspect_threads
 from mpmon.tui.describe.remarks import MARK, first_remark, remark_count, remarks_in_full
@@ -51,7 +52,7 @@ def in_short(scene: Scene, width: int, height: int) -> list[Line]:
     if len(summary) + len(links) + 1 + len(advice) > height:
         summary = shorten(summary, 2)
         links = chain(scene, finding, width, most=max(2, height - len(summary) - 1 - len(advice)))
-    head = [*summary, *links, certainty(scene, finding, width)]
+    head = [*summary, *links, certainty(scene, finding, width), *_unseen(scene, width)]
     known = (*throughput_before(scene, FLOWS), *finding.evidence)
     facts = [line for fact in known for line in wrap(fact, width, first="· ", then="  ")]
     others = [line for step in more_advice for line in step]
@@ -62,6 +63,11 @@ def in_short(scene: Scene, width: int, height: int) -> list[Line]:
     lines = [*head, *advice, *facts, *others]
     last = clip(lines[height - 1], width - len(MORE))
     return [*lines[: height - 1], (*last, (MORE.removeprefix(" …") if text_of(last).endswith("…") else MORE, "dim"))]
+
+
+def _unseen(scene: Scene, width: int) -> list[Line]:
+    said = unseen(scene)
+    return [clip(plain(said, "warn"), width)] if said else []
 
 
 def _to_do(step: str, width: int) -> list[Line]:
@@ -78,6 +84,7 @@ def least_lines(scene: Scene, width: int) -> int:
 def _without_finding(scene: Scene, width: int, *, remark: int) -> list[Line]:
     """Why it is said to be healthy, slow or not known; how much gets through; what else to know, in so many lines."""
     lines = wrap(scene.diagnosis.because or "no finding yet", width)
+    lines += _unseen(scene, width)
     lines += throughput(scene, width, FLOWS)
     lines += first_remark(scene, width, remark)
     lines += [clip(plain(f"not checked: {line}", "dim"), width) for line in by_reason(scene.diagnosis.unchecked)]

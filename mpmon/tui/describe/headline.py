@@ -52,7 +52,8 @@ def job_size(scene: Scene) -> str:
     own = sum(1 for row in scene.snapshot.processes if row.host) if scene.hosts else len(scene.snapshot.processes)
     processes = fmt.plural(own, "process", "processes")
     if scene.hosts:
-        processes = f"{processes} on {fmt.plural(len(scene.snapshot.nodes), 'host')}"
+        asked = " asked" if scene.snapshot.elsewhere else ""
+        processes = f"{processes} on {fmt.plural(len(scene.snapshot.nodes), 'host')}{asked}"
     ranks = {v.rank for v in scene.diagnosis.processes if v.rank is not None}
     if not ranks:
         return processes

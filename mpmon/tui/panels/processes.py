@@ -13,6 +13,7 @@ from mpmon.tui.tables import process_columns as columns
 from mpmon.tui.tables.process_columns import HISTORY
 from mpmon.tui.tables.process_list import ProcessList, hides
 from mpmon.tui.tables.process_rows import Row
+from mpmon.tui.tables.rank_classes import is_class
 from mpmon.tui.tables.tree import below
 from mpmon.tui.trends import Trends, step_for
 from mpmon.tui.widgets.table import Table
@@ -108,13 +109,25 @@ class ProcessesPanel(Table[Row]):
 
     def _selected_row(self) -> int:
         """Where the selected process is, by itself or with others; where the cursor is already, when it is hidden."""
+        if self.is_on_class:
+            return self.cursor
         at = (i for i, row in enumerate(self.rows) if row.pid == self.selected or self.selected in row.members)
         return next(at, self.cursor)
 
     def _at_cursor(self) -> tuple[int, ...]:
         """The processes on the line under the cursor."""
         row = self.rows[self.cursor]
-        return row.members or (row.pid,)
+        return () if is_class(row) else row.members or (row.pid,)
+
+    def cursor_moved(self) -> None:
+        """A class of ranks of which none is at hand has no process to select."""
+        if not self.is_on_class:
+            super().cursor_moved()
+
+    @property
+    def is_on_class(self) -> bool:
+        """The cursor is on ranks of which none is at hand."""
+        return self.cursor < len(self.rows) and is_class(self.rows[self.cursor])
 
     # Order
 

@@ -204,7 +204,11 @@ class MainScreen(Framed):
     # Pages
 
     def action_page(self, name: str) -> None:
-        """A page of `mpmon.tui.screens.pages`, about the selected process if it is about one."""
+        """A page of `mpmon.tui.screens.pages`, about the selected process if it is about one; of ranks that are not at hand
+        there are no details but their hosts.
+        """
+        if name == "details" and self.processes.has_focus and self.processes.is_on_class:
+            name = "hosts"
         self.post_message(OpenPage(name, self.selected))
 
     def action_environment(self) -> None:

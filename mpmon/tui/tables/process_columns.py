@@ -67,7 +67,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "pid",
         7,
-        lambda r: f"×{len(r.members)}" if r.members else str(r.number),
+        lambda r: f"×{r.sharers}" if r.sharers > 1 or not r.number else str(r.number),
         lambda r: r.pid,
         9,
         largest_first=False,

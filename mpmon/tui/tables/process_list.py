@@ -8,6 +8,7 @@ from mpmon.tui import format as fmt
 from mpmon.tui.tables.folds import Folds
 from mpmon.tui.tables.process_columns import Sort, sorts
 from mpmon.tui.tables.process_rows import Row, Rows
+from mpmon.tui.tables.rank_classes import elsewhere, with_classes
 from mpmon.tui.tables.tags import Tags
 from mpmon.tui.tables.tree import Branch, Folding, Layout, with_ancestors
 
@@ -34,6 +35,9 @@ class ProcessList:
 
     def rows(self, scene: Scene, lines: int) -> list[Row]:
         """The rows of a scene; a tree without a filter is folded to so many lines, 0 if that is not known."""
+        return with_classes(scene, self._at_hand(scene, lines), self.filter)
+
+    def _at_hand(self, scene: Scene, lines: int) -> list[Row]:
         if self._as_list:
             return self._sorted(scene)
         if not self.filter:
@@ -63,6 +67,8 @@ class ProcessList:
         """How many there are, and what the user asked for: "41 in 9 lines (*) · 2 tagged · filter rank"."""
         count = f"{len(scene.views)} in {fmt.plural(len(rows), 'line')} (*)" if hides(rows) else str(len(rows))
         parts = [count]
+        if others := elsewhere(scene):
+            parts.append(f"{others} more ranks as they say")
         if tagged := len(self.tags.pids(scene)):
             parts.append(f"{tagged} tagged")
         if self._as_list:

@@ -63,6 +63,13 @@ class Row(NamedTuple):
     """The pid it has on its machine."""
     host: str = ""
     """That machine, of a job on several; of several processes the number of machines where they are not of one."""
+    stands_for: int = 0
+    """Ranks that are not at hand, of which the line tells as well."""
+
+    @property
+    def sharers(self) -> int:
+        """How many share the line."""
+        return (len(self.members) or int(self.number > 0)) + self.stands_for
 
 
 class _Facts(NamedTuple):

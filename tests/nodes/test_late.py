@@ -1,0 +1,121 @@
+"""Nodes that are not up, or have no part of the job, when the watch begins: they join it by themselves."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mpmon.nodes import fleet as fleets
+from mpmon.nodes.fleet import Fleet, NodeState, State
+from mpmon.nodes.front import NodesWatch
+from mpmon.nodes.transports import Carrier, Trouble
+from mpmon.nodes.transports.local import Local
+from mpmon.nodes.transports.ssh import Ssh
+from mpmon.nodes.wire import Watch
+from mpmon.session.clock import LiveClock
+from tests.live.running import Program
+
+pytestmark = pytest.mark.live
+
+LONGEST_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def job() -> Iterator[Program]:
+    with Program("lock_order.py", "fork").hear("left", "right") as program:
+        yield program
+
+
+class Unready(Local):
+    """The last node complains as ssh does, until a file is there; then its agent comes."""
+
+    def __init__(self, roots: dict[str, int], ready: Path, complaint: str) -> None:
+        super().__init__(roots)
+        self._ready = ready
+        self._complaint = complaint
+
+    def carriers(self) -> list[Carrier]:
+        *others, last = super().carriers()
+        refused = f"echo {shlex.quote(self._complaint)} >&2; exit 255"
+        script = f"test -e {shlex.quote(str(self._ready))} || {{ {refused}; }}; exec {shlex.join(last.words)}"
+        return [*others, Carrier(("/bin/sh", "-c", script), last.nodes)]
+
+    def trouble(self, node: str, said: str) -> Trouble | None:
+        return Ssh(node).trouble(node, said)
+
+
+REFUSED = "ssh: connect to host n2 port 22: Connection refused"
+
+
+def test_a_node_that_comes_up_joins_the_watch(job: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "AGAIN_S", (0.1,))
+    ready, told = tmp_path / "up", list[str]()
+    roots = {"n1": job.pids["left"], "n2": job.pids["right"]}
+    watch = NodesWatch(Unready(roots, ready, REFUSED), Watch(interval=0.2, stacks="never"), tell=told.append)
+    seen: list[set[str]] = []
+    for observation in watch:
+        seen.append({row.host for row in observation.snapshot.processes if row.host})
+        ready.touch()
+        if "n2" in seen[-1]:
+            watch.stop()
+
+    assert (seen[0], seen[-1]) == ({"n1"}, {"n1", "n2"})
+    assert told[0] == "n2 runs no ssh server."
+    assert told[-1] == "n2 is back."
+
+
+def answered(fleet: Fleet, number: int) -> list[NodeState]:
+    fleet.ask(number)
+    assert fleet.wait(lambda nodes: nodes[0].answers == number, LONGEST_S), fleet.nodes()
+    return fleet.nodes()
+
+
+@pytest.mark.parametrize(
+    ("complaint", "is_tried"),
+    [(REFUSED, True), ("n2: Permission denied (publickey).", False), ("Host key verification failed.", False)],
+)
+def test_a_node_that_refused_us_is_not_tried_again(
+    job: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: str, *, is_tried: bool
+) -> None:
+    monkeypatch.setattr(fleets, "AGAIN_S", (0.0,))
+    ready, starts = tmp_path / "up", tmp_path / "starts"
+    roots = {"n1": job.pids["left"], "n2": job.pids["right"]}
+    transport = Unready(roots, ready, complaint)
+    carriers = transport.carriers()
+    counted = f"echo >> {shlex.quote(str(starts))}; {carriers[1].words[2]}"
+    monkeypatch.setattr(
+        transport, "carriers", lambda: [carriers[0], Carrier(("/bin/sh", "-c", counted), carriers[1].nodes)]
+    )
+    with Fleet(transport, LiveClock().now) as fleet:
+        assert fleet.wait(lambda nodes: [node.state for node in nodes] == [State.HERE, State.OUT], LONGEST_S)
+        fleet.watch(Watch(interval=0.2, stacks="never"))
+        rounds = iter(range(1, 1000))
+        if is_tried:
+            assert fleet.wait(lambda _: starts.read_text().count("\n") > 2, LONGEST_S)
+        else:
+            # The thread that starts carriers has gone round more than once when a node has answered.
+            for _ in range(3):
+                answered(fleet, next(rounds))
+            assert starts.read_text().count("\n") == 1
+
+
+def test_a_node_where_the_job_has_not_begun_is_asked_again(
+    job: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleets, "AGAIN_S", (0.0,))
+    starts = tmp_path / "starts"
+    transport = Local({"n1": job.pid})
+    words = shlex.join(transport.carriers()[0].words)
+    counted = Carrier(("/bin/sh", "-c", f"echo >> {shlex.quote(str(starts))}; exec {words}"), ("n1",))
+    monkeypatch.setattr(transport, "carriers", lambda: [counted])
+    with Fleet(transport, LiveClock().now) as fleet:
+        assert fleet.wait(lambda nodes: nodes[0].state is State.HERE, LONGEST_S)
+        fleet.watch(Watch(interval=0.2, stacks="never", key="a job that begins later"))
+        assert fleet.wait(lambda nodes: nodes[0].state is State.OUT, LONGEST_S)
+        (node,) = fleet.nodes()
+        assert node.problem
+        assert node.problem.reason == "no process of the job runs there"
+        assert fleet.wait(lambda _: starts.read_text().count("\n") > 2, LONGEST_S)
