@@ -348,8 +348,7 @@ class Case(Tables):
     def place(self, key: ThreadKey) -> Place | None:
         """The line of a thread that a person should look at."""
         stack = self.stacks.get(key)
-        frame = innermost_user(stack) if stack else None
-        return place(frame) if frame else None
+        return self.memory.same(("place", key), _user_line, stack) if stack else None
 
     def suspect(self, key: ThreadKey) -> Suspect:
         """A thread as the one who must move first."""
@@ -364,6 +363,11 @@ class Case(Tables):
         """A process that ended as the one who should have moved."""
         role = self.role(pid)
         return Suspect(pid=pid, dead=True, role=role.name, rank=role.rank)
+
+
+def _user_line(stack: Stack) -> Place | None:
+    frame = innermost_user(stack)
+    return place(frame) if frame else None
 
 
 def _gets_on(looks: tuple[Look, ...]) -> Motion:

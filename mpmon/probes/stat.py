@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from operator import itemgetter
 
 from mpmon.probes.standstill import Standstill, silent
 from mpmon.probes.status import status_fields
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 _FORKNOEXEC = 0x40
 """PF_FORKNOEXEC in the flags of proc_pid_stat(5): linux/sched.h."""
+
+_USED = itemgetter(0, 1, 2, 3, 6, 11, 12, 17, 19, 21)
+"""Places after the name of the fields that `Stat` has of every process; only one that ends has an exit code too."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -80,6 +84,19 @@ class Stat:
         stat.start_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS) if known is None else known
         silent[pid] = stat.start_ticks
         return stat
+
+
+def same_facts(before: bytes, now: bytes) -> bool:
+    """Whether two texts of proc_pid_stat(5) make the same `Stat` of a process that has not ended.
+
+    Most fields say what mpmon does not use, and the CPU that it ran on last changes all the time.
+    """
+    name, _, fields = now.rpartition(b")")
+    name_before, _, fields_before = before.rpartition(b")")
+    if not before or name != name_before:
+        return False
+    used = _USED(fields.split())
+    return used[0] not in b"ZX" and used == _USED(fields_before.split())
 
 
 def boot_time(proc: Proc) -> float:

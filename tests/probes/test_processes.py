@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mpmon.model import Thread, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
-from mpmon.probes.stat import Stat, boot_time
+from mpmon.probes.stat import Stat, boot_time, same_facts
 from tests.probes.tree import BOOTED_AT, TICKS, Tree, TreeProc, stat_line
 from tests.sleepers import sleeper
 
@@ -68,6 +68,23 @@ def test_any_bytes_are_a_line_or_refused(text: bytes) -> None:
         Stat(text)
     except (ValueError, IndexError):
         return
+
+
+@pytest.mark.parametrize("number", range(50))
+def test_a_line_says_the_same_when_every_fact_of_it_is_the_same(number: int) -> None:
+    head, _, rest = LINE.rpartition(")")
+    fields = rest.split()
+    fields[number] = "R" if number == 0 else str(int(fields[number]) + 64)
+    now = f"{head}) {' '.join(fields)}\n"
+    facts = [
+        [getattr(Stat(line.encode()), name) for name in Stat.__slots__ if name != "exit_code"] for line in (LINE, now)
+    ]
+    assert same_facts(LINE.encode(), now.encode()) == (facts[0] == facts[1])
+
+
+@pytest.mark.parametrize("other", [stat_line(4100, name="b"), stat_line(4100, name="a", state="Z"), ""])
+def test_a_line_with_another_name_or_of_one_that_has_ended_is_read_anew(other: str) -> None:
+    assert not same_facts(other.encode(), stat_line(4100, name="a", state="Z").encode())
 
 
 # The recorded job
@@ -202,6 +219,22 @@ def test_rows_of_what_did_not_run_are_the_very_same(tree: Tree, proc: Proc) -> N
     assert second[0] is first[0]
     assert now[0] is before[0]
     assert now[1].slices == before[1].slices + 1
+
+
+def test_what_a_process_has_read_is_known_when_no_other_fact_of_it_changed(tree: Tree, proc: Proc) -> None:
+    tree.add(4100)
+    io = tree.root / "4100" / "io"
+    io.write_bytes(b"rchar: 10\nwchar: 20\n")
+    table = job(proc)
+    table.look(NOW)
+    before = table.look(NOW + 1)[0][0]
+    io.write_bytes(b"rchar: 11\nwchar: 20\n")
+    tree.run(4100)
+    now = table.look(NOW + 2)[0][0]
+    assert (now.read_bytes, now.written_bytes) == (11, 20)
+    tree.run(4100)
+    assert table.look(NOW + 3)[0][0] is now
+    assert now.cpu_s == before.cpu_s
 
 
 def test_a_thread_may_come_and_go(tree: Tree, proc: Proc) -> None:

@@ -13,7 +13,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.processes.threads import Threads
 from mpmon.probes.processes.traits import Traits
 from mpmon.probes.standstill import Standstill, silent
-from mpmon.probes.stat import Stat
+from mpmon.probes.stat import Stat, same_facts
 
 
 class Member:
@@ -55,6 +55,10 @@ class Member:
         threads_changed = (ran or text != self._stat_text) and self._refresh_threads()
         if text == self._stat_text and not threads_changed:
             return True
+        if self._is_as_it_was(text):
+            self._stat_text = text
+            self._renew_io()
+            return True
         stat = Stat(text)
         answers_again, self._silent = self._silent, False
         if answers_again:
@@ -70,6 +74,20 @@ class Member:
         if len(self.threads) != stat.threads or stat.ended:
             self._refresh_threads()
         return True
+
+    def _is_as_it_was(self, text: bytes) -> bool:
+        """Whether this text of `stat` would make the very same row but for its I/O, of a process whose traits still hold."""
+        settled = not self._silent and any(self.row.cmdline or ()) and len(self.threads) == self.row.threads
+        return settled and same_facts(self._stat_text, text)
+
+    def _renew_io(self) -> None:
+        """Read the I/O counters, and make another row if they are others."""
+        before = self._io_text
+        self._read_io()
+        if self._io_text != before:
+            read, written = _io_counters(self._io_text)
+            row = msgspec.structs.replace(self.row, read_bytes=read, written_bytes=written)
+            self.row = row if row != self.row else self.row
 
     def _refresh_silent(self) -> bool:
         """What the kernel tells of one of which it does not answer most."""

@@ -12,7 +12,7 @@ from mpmon.model import Exit, Process, Thread, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.pidfds import Pidfds
 from mpmon.probes.processes.member import Member
-from mpmon.probes.standstill import persistently
+from mpmon.probes.standstill import Reader, persistently
 from mpmon.probes.stat import Stat, boot_time
 from mpmon.probes.tree import Tree
 from mpmon.probes.users import user_names
@@ -40,6 +40,8 @@ class ProcessTable:
         self._boot = boot_time(proc)
         self._users = user_names()
         self._pidfds = Pidfds(proc)
+        self._reader = Reader()
+        """Reads about processes of which nobody knows yet whether they are of the job."""
         self._known: set[str] = set()
         """What of /proc was looked at: the job's pids, others', and files."""
         self._census: bytes | None = None
@@ -143,6 +145,7 @@ class ProcessTable:
         """Give every kept descriptor back."""
         for member in self._members.values():
             member.close()
+        self._reader.close()
 
     def _ran(self) -> dict[int, int | None]:
         """The clocks of those of whom any thread ran since the last round; also where that cannot be told.
@@ -161,7 +164,7 @@ class ProcessTable:
         self._known &= names
         unseen = sorted(int(name) for name in names - self._known if name.isdigit())
         # Any process of the machine may be one that does not answer; what is known of the job is not lost over it.
-        stats = persistently(lambda: self._stats(unseen)) if unseen else {}
+        stats = persistently(lambda: self._stats(unseen), self._reader) if unseen else {}
         self._known |= names.difference(str(pid) for pid in unseen if pid not in stats)
         for pid in self._tree.joining(stats, self._members):
             self._adopt(pid, stats[pid])
