@@ -19,7 +19,7 @@ from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, polled, standing
 from mpmon.diagnosis.world import World
-from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot
+from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
