@@ -21,6 +21,7 @@ from mpmon.session.activity import Activity
 from mpmon.session.budget import Budget
 from mpmon.session.joined import JoinedTables
 from mpmon.session.look import Look
+from mpmon.session.loops import ask_loops
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -243,6 +244,7 @@ class ThoroughLooks:
             *holders.ask_interpreters(
                 self._proc, self.last, pids, self._table, self._now, until=until, eager=self._eager
             ),
+            *ask_loops(self._proc, self.last, pids, self._now, until),
         ]
 
     # What they have found together
