@@ -383,7 +383,8 @@ class Task(Row, frozen=True, kw_only=True):
     """Its coroutines, innermost first; of one that runs the outermost ones, for the others lie in the stack of the thread."""
     waits: str | None = None
     """`sleep`, `lock`, `semaphore`, `condition`, `event`, `barrier`, `queue get`, `queue put`, `queue join`, `process` (its
-    end), `stream` (what comes over a connection or a pipe, or room there), `tasks` (their end), `future` (one of which nothing
+    end), `stream` (what comes over a connection or a pipe, or room there), `tasks` (the end of all of them), `any task` (that of
+    one), `future` (one of which nothing
     else is known), `ready` (it goes on at the loop's next turn), `running`; `None` where that cannot be read.
     """
     waits_on: Name | None = None
@@ -396,6 +397,12 @@ class Task(Row, frozen=True, kw_only=True):
     """Its wait has a time limit."""
     holds: tuple[Name, ...] = ()
     """The locks and semaphores of asyncio of which it is in an `async with` block."""
+    reaches: tuple[Name, ...] | None = None
+    """Of one that sleeps: what other tasks await of all that its variables and the functions it knows lead to, and which of these
+    tasks; `None` where that is not known.
+    """
+    callbacks: int | None = None
+    """Timers of its loop that are neither a sleep nor a time limit: what they call may do anything."""
 
 
 class NativeFrame(Row, frozen=True, kw_only=True):

@@ -75,7 +75,7 @@ def test_each_task_is_in_the_calls_and_at_the_lines_where_it_says_it_is(awaiting
 WAITS = {
     "sleeps": "sleep", "nested": "sleep", "iterates": "event", "custom": "event", "has_lock": "sleep",
     "wants_lock": "lock", "wants_semaphore": "semaphore", "in_condition": "condition", "gets": "queue get",
-    "puts": "queue put", "joins": "queue join", "gathers": "tasks", "awaits_task": "tasks", "waits_for_any": "tasks",
+    "puts": "queue put", "joins": "queue join", "gathers": "tasks", "awaits_task": "tasks", "waits_for_any": "any task",
     "not_limited": "tasks", "future": "future", "reads": "stream", "receives": "stream", "child": "process",
     "last": "queue get", "in_timeout": "event", "in_group": "tasks",
 }  # fmt: skip
@@ -108,6 +108,68 @@ def test_who_has_a_lock(awaiting: Job) -> None:
     assert rows["wants_lock"].holds != rows["has_lock"].holds
     # It is the only one to have the semaphore, and wants it once more.
     assert rows["in_condition"].holds == ()
+
+
+def test_what_sleeping_tasks_lead_to(version: str) -> None:
+    with program(version, SLEEPERS) as pid:
+        rows = by_name(pid)
+    wanted = {rows["waiter"].waits_on, rows["Task-1"].object}
+    assert {rows["waiter"].waits, rows["Task-1"].waits} == {"queue get", "event"}
+    found = {name: wanted & set(row.reaches) if row.reaches is not None else None for name, row in rows.items()}
+    queue = {rows["waiter"].waits_on}
+    assert {name: found[name] for name in ("beats", "puts", "by_global", "by_method", "by_call")} == {
+        "beats": set(), "puts": queue, "by_global": queue, "by_method": queue, "by_call": queue,
+    }  # fmt: skip
+    assert found["anything"] is None
+    assert {row.callbacks for row in rows.values()} == {1}
+
+
+SLEEPERS = """
+import asyncio, time, logging
+LOG = logging.getLogger("beats")
+async def beats(count):
+    while True:
+        LOG.debug("%s %s", count, time.time())
+        await asyncio.sleep(1000)
+async def puts(queue):
+    while True:
+        await asyncio.sleep(1000)
+        await queue.put(1)
+async def by_global():
+    await asyncio.sleep(1000)
+    QUEUE.put_nowait(1)
+def helper():
+    QUEUE.put_nowait(1)
+async def by_call():
+    await asyncio.sleep(1000)
+    helper()
+class Worker:
+    def __init__(self, queue):
+        self.parts = {"queue": [queue]}
+    async def work(self):
+        await asyncio.sleep(1000)
+async def anything():
+    await asyncio.sleep(1000)
+    for task in asyncio.all_tasks():
+        task.cancel()
+async def waiter(queue):
+    await queue.get()
+async def main():
+    global QUEUE
+    QUEUE = asyncio.Queue()
+    for name, work in {
+        "beats": beats(3), "puts": puts(QUEUE), "by_global": by_global(), "by_method": Worker(QUEUE).work(),
+        "by_call": by_call(), "anything": anything(), "waiter": waiter(QUEUE),
+    }.items():
+        KEPT.append(asyncio.create_task(work, name=name))
+    asyncio.get_running_loop().call_later(1000, print)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+KEPT = []
+asyncio.run(main())
+"""
 
 
 def test_waits_with_a_time_limit(awaiting: Job) -> None:

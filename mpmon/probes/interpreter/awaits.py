@@ -40,7 +40,7 @@ FUNCTIONS: dict[tuple[str, str], str] = {
     ("streams.py", "_wait_for_data"): STREAM,
     ("streams.py", "_drain_helper"): STREAM,
     ("tasks.py", "wait_for"): "tasks",
-    ("tasks.py", "_wait"): "tasks",
+    ("tasks.py", "_wait"): "any task",
     ("taskgroups.py", "__aexit__"): "tasks",
     ("taskgroups.py", "_aexit"): "tasks",
 }
@@ -112,6 +112,10 @@ class Awaits:
         found = map(self._lock_of, blocks)
         return tuple(dict.fromkeys(self._id(lock) for lock in found if lock and lock not in given))
 
+    def address(self, name: str | None) -> int:
+        """The inverse of an id, 0 for none."""
+        return int(name.rpartition(":")[2], 16) if name else 0
+
     def _id(self, thing: int) -> str:
         return f"asyncio:{self._pid}:{thing:#x}"
 
@@ -129,8 +133,10 @@ class Awaits:
         kind, frame = known
         if kind == "sleep":
             return Await(kind)
-        if kind == "tasks":
-            return self._ends(self._awaited_by(frame), future)
+        if kind in ("tasks", "any task"):
+            found = self._ends(self._awaited_by(frame), future)
+            found.kind = kind if found.kind == "tasks" else found.kind
+            return found
         thing = self._self(frame)
         if kind == PROCESS:
             return Await(kind, child=self._child(frames))

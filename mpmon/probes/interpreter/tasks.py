@@ -16,12 +16,13 @@ import msgspec
 from mpmon.model import Frame, Task, Unknown
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.interpreter.awaits import Await, Awaits
+from mpmon.probes.interpreter.awaits import FUNCTION_AT, METHOD, NAME_AT, Await, Awaits
 from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.coroutines import Chain, Coroutines
 from mpmon.probes.interpreter.frames import FrameInMemory, Tables
 from mpmon.probes.interpreter.modules import names_of
 from mpmon.probes.interpreter.objects import LONG, TEXT, Objects, Torn, set_items
+from mpmon.probes.interpreter.reach import Reach
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.interpreter.walk import Walk
@@ -47,6 +48,17 @@ SETS = ((3, 12), b"_scheduled_tasks", b"_all_tasks")
 
 REFERENT = 16
 """PyWeakReference.wr_object."""
+
+SLEEP = "sleep"
+
+MOST_TIMERS = 500
+"""Of one loop; of more nothing is said."""
+
+CALLBACK_AT = 24
+"""Of a TimerHandle, what it calls, followed by whether it was cancelled: its `__slots__` by the alphabet (asyncio/events.py)."""
+
+PLAIN_TIMERS = frozenset({"_set_result_unless_cancelled", "_release_waiter", "_on_timeout"})
+"""Functions of asyncio/futures.py, tasks.py and timeouts.py that end a sleep or a wait with a time limit."""
 
 LOOP_AT = 16
 """Of a task, its loop."""
@@ -122,6 +134,8 @@ class _Search:
         self._loops = loops
         self._threads: dict[int, int | None] = {}
         """Loops by address, with the thread each runs in, if it is asked for."""
+        self._timers: dict[int, int | None] = {}
+        """Loops by address, with their callbacks."""
         self.problem = ""
 
     def tasks(self) -> list[Task]:
@@ -133,7 +147,9 @@ class _Search:
         wanted = dict.fromkeys(call.code for task in found for call in task.chain.calls)
         codes = Codes(self._layout).read(self._memory, wanted)
         tables, awaits = Tables(self._objects), Awaits(self._objects, self._layout, self._tids.pid)
-        rows = [self._row(task, codes, tables, awaits) for task in found]
+        stacks = [self._frames(task, codes, tables) for task in found]
+        rows = [self._row(*one, codes, awaits) for one in zip(found, stacks, strict=True)]
+        rows = [msgspec.structs.replace(row, reaches=far) for row, far in self._with_reach(rows, stacks, awaits)]
         return sorted(rows, key=lambda row: (len(row.name), row.name, row.object))
 
     # Which there are
@@ -200,12 +216,17 @@ class _Search:
 
     # Rows
 
-    def _row(self, task: _TaskObject, codes: Mapping[int, Code], tables: Tables, awaits: Awaits) -> Task:
-        """Raises: Torn."""
+    def _frames(self, task: _TaskObject, codes: Mapping[int, Code], tables: Tables) -> Sequence[FrameInMemory]:
+        """Its calls, innermost first. Raises `Torn`."""
         calls = task.chain.calls
         if not all(call.code in codes for call in calls):
             raise Torn
-        frames = [FrameInMemory(tables, self._layout, call.frame, codes[call.code]) for call in reversed(calls)]
+        return [FrameInMemory(tables, self._layout, call.frame, codes[call.code]) for call in reversed(calls)]
+
+    def _row(
+        self, task: _TaskObject, frames: Sequence[FrameInMemory], codes: Mapping[int, Code], awaits: Awaits
+    ) -> Task:
+        """Raises: Torn."""
         blocks = awaits.blocks(frames) if task.chain.begun and not task.chain.runs else ()
         found = self._await(task, frames, blocks, awaits)
         return Task(
@@ -213,14 +234,56 @@ class _Search:
             tid=task.tid,
             object=awaits.task(task.address),
             name=task.name,
-            frames=tuple(_frame(codes[call.code], call.instruction) for call in reversed(calls)),
+            frames=tuple(_frame(codes[call.code], call.instruction) for call in reversed(task.chain.calls)),
             waits=found.kind,
             waits_on=found.on,
             tasks=found.tasks,
             child=found.child,
             timed=found.timed,
             holds=awaits.held(frames, blocks),
+            callbacks=self._callbacks(self._objects.word(task.address + LOOP_AT)),
         )
+
+    def _with_reach(
+        self, rows: Sequence[Task], stacks: Sequence[Sequence[FrameInMemory]], awaits: Awaits
+    ) -> Iterator[tuple[Task, tuple[str, ...] | None]]:
+        """Each with what it reaches, if it sleeps."""
+        wanted = {awaits.address(name): name for row in rows for name in (row.waits_on, row.object) if name}
+        reach = Reach(self._memory, self._layout)
+        for row, frames in zip(rows, stacks, strict=True):
+            found = reach.of(frames, wanted) if row.waits == SLEEP else None
+            yield row, None if found is None else tuple(sorted(wanted[address] for address in found))
+
+    def _callbacks(self, loop: int) -> int | None:
+        """Timers of a loop that are neither a sleep nor a time limit; `None` where that cannot be read."""
+        if loop not in self._timers:
+            try:
+                self._timers[loop] = self._count_callbacks(loop)
+            except Torn:
+                self._timers[loop] = None
+        return self._timers[loop]
+
+    def _count_callbacks(self, loop: int) -> int:
+        timers = self._objects.attribute(loop, b"_scheduled")
+        if not timers or self._objects.type_name(timers) != b"list":
+            raise Torn
+        count = self._objects.word(timers + 16)
+        if count > MOST_TIMERS:
+            raise Torn
+        return sum(map(self._calls_something, self._objects.items(timers)))
+
+    def _calls_something(self, timer: int) -> bool:
+        """Raises: Torn."""
+        if self._objects.type_name(timer) != b"TimerHandle":
+            return True
+        callback, cancelled = self._objects.words("QQ", timer + CALLBACK_AT)
+        if self._objects.integer(cancelled):
+            return False
+        kind = self._objects.type_name(callback)
+        function = self._objects.word(callback + FUNCTION_AT) if kind == METHOD else callback
+        if self._objects.type_name(function) != b"function":
+            return True
+        return self._objects.text(self._objects.word(function + NAME_AT)) not in PLAIN_TIMERS
 
     def _await(
         self, task: _TaskObject, frames: Sequence[FrameInMemory], blocks: Sequence[int], awaits: Awaits
