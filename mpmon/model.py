@@ -402,7 +402,7 @@ class Task(Row, frozen=True, kw_only=True):
     tasks; `None` where that is not known.
     """
     callbacks: int | None = None
-    """Timers of its loop that are neither a sleep nor a time limit: what they call may do anything."""
+    """Handlers of signals of its loop, and timers that are neither a sleep nor a time limit: what they call may do anything."""
 
 
 class NativeFrame(Row, frozen=True, kw_only=True):

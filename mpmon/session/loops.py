@@ -28,16 +28,16 @@ def ask_loops(
     asked = [pid for pid, ran in running.items() if ran and (None in ran.values() or looks[pid].loops_ran != ran)]
     if not asked:
         return []
-    from mpmon.probes.interpreter.tasks import Reading, read_tasks
+    from mpmon.probes.interpreter import tasks
 
     started = now()
     questions = {pid: {"loops": frozenset(running[pid])} for pid in asked[:MOST_PROCESSES]}
-    answers = in_turn(read_tasks, proc, questions) if started < until else {}
+    answers = in_turn(tasks.read_tasks, proc, questions) if started < until else {}
     for pid in asked:
         look, found = looks[pid], answers.get(pid)
-        if not isinstance(found, Reading):
+        if not isinstance(found, tasks.Reading):
             reason = NO_TIME if found is None else f"memory cannot be read: {found.strerror}"
-            found = Reading(unknown=Unknown(table="tasks", pid=pid, reason=reason))
+            found = tasks.Reading(unknown=Unknown(table="tasks", pid=pid, reason=reason))
         look.tasks, look.tasks_problem = found.tasks, found.unknown
         look.loops_ran = {} if found.unknown else running[pid]
     problem = next((row.reason for pid in asked if (row := looks[pid].tasks_problem)), None)

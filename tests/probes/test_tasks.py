@@ -19,7 +19,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import tasks as module
 from mpmon.probes.interpreter.coroutines import MOST_CALLS
 from mpmon.probes.interpreter.objects import READS
-from mpmon.probes.interpreter.tasks import MOST_TASKS, NOT_KNOWN, RAN_ON, TOO_MANY, Reading, read_tasks
+from mpmon.probes.interpreter.tasks import MOST_TASKS, NOT_KNOWN, OTHERS, RAN_ON, TOO_MANY, Reading, read_tasks
 from mpmon.probes.memory import Memory
 from tests.live.interpreters import VERSIONS, interpreters
 from tests.probes.test_stack_reader import Job, job, until
@@ -245,6 +245,34 @@ def test_many_tasks_and_deep_ones_are_bounded() -> None:
         until(are_read)
     assert 0 < len(rows) <= MOST_TASKS
     assert all(len(row.frames) <= MOST_CALLS and len(row.name) <= 100 for row in rows)
+
+
+FOREIGN = """
+import asyncio
+async def waits():
+    await asyncio.sleep(1000)
+async def main():
+    kept = asyncio.tasks._PyTask(waits(), loop=asyncio.get_running_loop())
+    await asyncio.sleep(0)
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+def test_tasks_of_another_class_are_told_to_be_missing(version: str) -> None:
+    with program(version, FOREIGN) as pid:
+        found = Reading()
+
+        def is_read() -> bool:
+            nonlocal found
+            found = read_tasks(Proc(), pid, [pid])
+            return found.unknown is not None and found.unknown.reason != RAN_ON
+
+        until(is_read)
+    assert [row.name for row in found.tasks] == ["Task-1"]
+    assert found.unknown is not None
+    assert found.unknown.reason == OTHERS
 
 
 def test_a_loop_of_another_thread_is_not_told(awaiting: Job) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from mpmon.model import Frame, Task, Unknown
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
-from mpmon.probes.interpreter.awaits import FUNCTION_AT, METHOD, NAME_AT, Await, Awaits
+from mpmon.probes.interpreter.awaits import FUNCTION_AT, METHOD, NAME_AT, NONE, Await, Awaits
 from mpmon.probes.interpreter.codes import Code, Codes
 from mpmon.probes.interpreter.coroutines import Chain, Coroutines
 from mpmon.probes.interpreter.frames import FrameInMemory, Tables
@@ -71,6 +71,7 @@ PENDING = 0
 RAN_ON = "its event loop ran on while its tasks were read"
 LOST = "the tasks of its event loop cannot be followed"
 TOO_MANY = "its event loops have more tasks than are read"
+OTHERS = "its event loops have tasks of a class that is not known"
 NOT_KNOWN = "how this version of Python keeps the tasks of its event loops is not known"
 
 
@@ -188,8 +189,10 @@ class _Search:
         return found[:MOST_REFERENCES]
 
     def _is_pending(self, address: int) -> bool:
-        """A task of C that is not done: those written in Python, and what a task leaves behind, are passed over."""
-        if not address or TASK not in self._objects.bases(address):
+        """A task that is not done; one of a class that is not asyncio's own cannot be read. Raises `Torn`."""
+        bases = self._objects.bases(address) if address else (NONE,)
+        if TASK not in bases:
+            self.problem = self.problem if NONE in bases else OTHERS
             return False
         (state,) = self._objects.words("I", address + self._layout.future_state)
         return state == PENDING
@@ -255,7 +258,9 @@ class _Search:
             yield row, None if found is None else tuple(sorted(wanted[address] for address in found))
 
     def _callbacks(self, loop: int) -> int | None:
-        """Timers of a loop that are neither a sleep nor a time limit; `None` where that cannot be read."""
+        """Handlers of signals of a loop, and its timers that are neither a sleep nor a time limit; `None` where that cannot be
+        read.
+        """
         if loop not in self._timers:
             try:
                 self._timers[loop] = self._count_callbacks(loop)
@@ -270,7 +275,9 @@ class _Search:
         count = self._objects.word(timers + 16)
         if count > MOST_TIMERS:
             raise Torn
-        return sum(map(self._calls_something, self._objects.items(timers)))
+        handlers = self._objects.attribute(loop, b"_signal_handlers")
+        signals = len(self._objects.items(handlers)) if handlers else 0
+        return signals + sum(map(self._calls_something, self._objects.items(timers)))
 
     def _calls_something(self, timer: int) -> bool:
         """Raises: Torn."""
