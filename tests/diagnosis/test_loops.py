@@ -7,7 +7,7 @@ import pytest
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
 from mpmon.diagnosis.loops import lines
 from mpmon.model import Frame, Row, Task, Unknown
-from tests.builders import ROOT, START, after, blocked, diagnosed, process, snapshot, stack
+from tests.builders import ROOT, START, after, blocked, diagnosed, holds, kernel_object, process, snapshot, stack
 
 LOOP = ("/usr/lib/python3.12/asyncio/base_events.py:1910 _run_once", "job.py:40 <module>")
 QUEUE, LOCK, OTHER_LOCK = "asyncio:4100:0x10", "asyncio:4100:0x20", "asyncio:4100:0x30"
@@ -104,6 +104,23 @@ def test_who_is_connected_or_takes_signals_may_be_told_to_go_on() -> None:
     assert said(JOINS, BEATS, sockets=2).verdict is not Verdict.HUNG
     assert said(JOINS, BEATS, catches_term=True).verdict is not Verdict.HUNG
     assert said(*ABBA, BEATS, sockets=2, catches_term=True).verdict is Verdict.HUNG
+
+
+CHILD = 4150
+
+
+@pytest.mark.parametrize(("call", "verdict"), [("write", Verdict.HUNG), ("nanosleep", Verdict.HEALTHY)])
+def test_a_child_whose_end_a_task_awaits(call: str, verdict: Verdict) -> None:
+    pipe = "pipe:7"
+    found = said(
+        task("waits", "process", child=CHILD, line=18), BEATS, process(CHILD, parent=ROOT, name="convert"),
+        blocked(call, *([pipe] if call == "write" else []), pid=CHILD, ran_at=START, writes=call == "write"),
+        kernel_object(pipe, fill=65536, capacity=65536), holds(CHILD, pipe, reads=False), holds(ROOT, pipe, writes=False),
+    )  # fmt: skip
+    assert found.verdict is verdict
+    assert [(row.cause, str(row.suspects[0].frame)) for row in found.findings] == (
+        [("pipe-full", "job.py:18 in waits")] if verdict is Verdict.HUNG else []
+    )
 
 
 def test_a_thread_beside_the_loop_may_put() -> None:

@@ -6,6 +6,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Need
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.loops import does, place_of
+from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
 MOST_TOLD = 4
@@ -13,7 +14,7 @@ MOST_TOLD = 4
 
 
 def stuck_loop(case: Case, key: ThreadKey) -> Need | None:
-    """What a loop waits for in which all tasks are stuck: itself, or children; `None` for any other."""
+    """What a loop waits for in which all tasks are stuck: itself, or children that are stuck too; `None` for any other."""
     tasks = case.stuck_tasks(key)
     if not tasks:
         return None
@@ -21,6 +22,9 @@ def stuck_loop(case: Case, key: ThreadKey) -> Need | None:
     more = f" and {len(tasks) - MOST_TOLD} more" if len(tasks) > MOST_TOLD else ""
     evidence = f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}{more}"
     if children := tuple(dict.fromkeys((row.child, row.child) for row in tasks if row.child is not None)):
+        # Ends take their time; a child that waits for room in a pipe which nobody reads never comes to one.
+        if any(case.standing(child).kind is not Wait.PIPE_WRITE for child in children):
+            return None
         names = several([case.role(pid).name for pid, _ in children])
         return Need(children, words=f"the end of {names}", evidence=evidence)
     return Need((key,), every=True, polled=True, words="what only its own tasks could do", evidence=evidence)
