@@ -5,7 +5,8 @@ The map of the house, from the ground up; nothing below knows what is above (che
 - `model`: every fact, as frozen rows in flat tables; `rows`: tables that share what did not change; `codec`: rows to JSON
   and back; `errors`: failures with remedies; `start`: another Python of ours.
 - `probes/`: ask the machine, one file a question: processes, kernel, sockets, stacks, semaphores, rights; `interpreter/`
-  reads what CPython knows of its threads, `flight_recorder/` what torch wrote down of its collectives.
+  reads what CPython knows of its threads, `flight_recorder/` what torch wrote down of its collectives, `nccl_ras/` what NCCL
+  says of them.
 - `diagnosis/`: pure. Frames and system calls become waits, waits a graph, a closed set of the graph a finding.
 - `nodes/`: a job on many machines: facts of all of them become one snapshot.
 - `source`: what a stream of observations looks like; `reel`: those of the past that are kept; `session/`: the loop,

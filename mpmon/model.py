@@ -208,6 +208,14 @@ class KernelObject(Row, frozen=True, kw_only=True):
     """When the last byte came over a TCP connection, or when it was made, seconds since the epoch."""
     sent_bytes: int | None = None
     """Bytes that ever went over a TCP connection from this end; `None` before Linux 4.19."""
+    acknowledged_at: Moment | None = None
+    """When the last acknowledgement came over a TCP connection, or when it was made, seconds since the epoch."""
+    unacknowledged_bytes: int | None = None
+    """Bytes written to a TCP connection, sent or still to be sent, that the other end has not acknowledged."""
+    resends: int | None = None
+    """How often in a row the kernel has sent the same bytes of a TCP connection again, each time after a longer wait, because
+    no acknowledgement came; 0 where it does not wait for one, as when the other end has no room (tcp_diag of net/ipv4).
+    """
     holders: tuple[Pid, ...] = ()
     """Pids that hold a lock on the file: whose open files have it, by `lock:` of proc_pid_fdinfo(5); else by proc_locks(5),
     which names the one who took it, also when only a child that inherited the open file still has it."""
@@ -361,6 +369,10 @@ class Stack(Row, frozen=True, kw_only=True):
     """Of one that may go round in circles: place of a call, counted from the outermost, number of one of its variables, and
     a digest of what the variable leads to: numbers in attributes, how much containers hold, the memory of tensors on the
     CPU. The digest is -1 where that cannot be seen. `None`: nobody asked.
+    """
+    tests: tuple[str, ...] | None = None
+    """Of one that its own code has put to sleep in a loop: what this tests before it is left, as its source says: names of
+    methods, of attributes with a dot before them, `?` for what is neither. Empty: it is never left. `None`: it is not known.
     """
     turning: tuple[int, ...] = ()
     """With `contents`: places of calls, counted from the outermost, that went back to an instruction further up while they

@@ -9,13 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import psutil
 import pytest
 
+from tests.patience import left_of, patience, rest_of
 from tests.test_cli import ENVIRONMENT
 
 pytest.importorskip("textual_serve", reason="needs textual-serve")
@@ -52,9 +52,8 @@ class Served:
         """Ctrl-C; exit status and what was said on standard error."""
         children = self.screens()
         self.process.send_signal(signal.SIGINT)
-        _, said = self.process.communicate(timeout=60)
-        _, left = psutil.wait_procs(children, timeout=10)
-        assert left == []
+        _, said = rest_of(self.process)
+        assert left_of(children) == []
         return self.process.returncode, said
 
 
@@ -94,7 +93,8 @@ async def hear(socket: Any, words: str) -> str:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
+    for pause in patience(pause_s=0.02):
+        if holds():
+            return
+        await asyncio.sleep(pause)
+    raise AssertionError

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-LONGEST_S = 60.0
+from tests.patience import patience, status_of
 
 
 def run_by_mpmon(*command: str) -> list[str]:
@@ -70,13 +70,16 @@ class Talking:
 
     def hear(self) -> dict[str, Any]:
         """The next thing it says."""
-        try:
-            line = self._lines.get(timeout=LONGEST_S)
-        except Empty:
-            raise AssertionError("the job says nothing") from None
+        line = self._line()
         assert line, "the job has ended"
         self._remember()
         return json.loads(line)
+
+    def _line(self) -> str:
+        for pause in patience():
+            with contextlib.suppress(Empty):
+                return self._lines.get(timeout=pause)
+        raise AssertionError("the job says nothing")
 
     def hear_pid(self, name: str = "child") -> int:
         """A process it names."""
@@ -97,7 +100,7 @@ class Talking:
 
     def end(self) -> int:
         """Its exit status, once it has ended by itself."""
-        return self._process.wait(LONGEST_S)
+        return status_of(self._process)
 
     def _listen(self) -> None:
         assert self._process.stdout

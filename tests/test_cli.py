@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,6 +33,8 @@ from mpmon.probes.stacks import find_py_spy
 from tests.builders import process
 from tests.hangs.expected import HOME as CASES
 from tests.live.running import REPOSITORY, Program, py_spies
+from tests.patience import becomes, ran, rest_of
+from tests.probes.ras_server import ras, says
 
 HUNG = str(CASES / "dl-getitem-sleep" / "recording.jsonl.gz")
 HEALTHY = str(CASES / "ok-between-epochs" / "recording.jsonl.gz")
@@ -179,6 +180,27 @@ def test_a_flight_recorder_that_does_not_answer_is_only_a_fact() -> None:
     (probe,) = [row for row in json.loads(answer.stdout)["probes"] if row["name"] == "flight recorder"]
     assert (probe["ok"], probe["problem"]) == (False, f"{address}: Connection refused")
     assert (answer.returncode, answer.stderr) == (0, "")
+
+
+# NCCL's RAS
+
+
+@pytest.mark.parametrize("place", ["4100", "localhost", ":28028", "host:0", "host:65536", "a b:1", "host:x", "h\n:1"])
+def test_what_is_no_place_of_nccl_ras(place: str) -> None:
+    answer = mpmon("4100", "--once", "--nccl-ras", place)
+    assert answer.returncode == 2
+    assert answer.stderr.splitlines()[-1].endswith("is no HOST:PORT; a PID has to stand before --nccl-ras")
+
+
+def test_nccl_ras_of_a_recording() -> None:
+    assert "do not go together" in one_sentence(mpmon("--replay", HUNG, "--nccl-ras"), 2)
+
+
+def test_nccl_is_not_asked_about_a_job_that_works() -> None:
+    with ras(says(b"")) as (address, heard), Program("works.py").hear("ready") as program:
+        answer = mpmon(str(program.pid), "--once", "--for", "3", "--json", "--nccl-ras", str(address))
+    assert (answer.returncode, answer.stderr, heard) == (0, "", [])
+    assert "NCCL RAS" not in [row["name"] for row in json.loads(answer.stdout)["probes"]]
 
 
 # Reports
@@ -490,7 +512,7 @@ def test_ctrl_c(tmp_path: Path, rounds: int) -> None:
         )  # fmt: skip
         until(lambda: path.exists() and path.read_bytes().count(b"\n") > rounds)
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=20)
+        stdout, stderr = rest_of(process)
         assert (process.returncode, stdout, stderr) == (128 + signal.SIGINT, "", "")
         assert py_spies(program.pid) == []
         assert mpmon("--replay", str(path), "--once").returncode in (0, 4)
@@ -501,12 +523,9 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def until(holds: Callable[[], bool], within_s: float = 20.0) -> None:
+def until(holds: Callable[[], bool]) -> None:
     """Wait for something that another process does."""
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert becomes(holds)
 
 
 # As another user
@@ -546,7 +565,7 @@ def _copy_for_all(folder: Path) -> None:
 
 
 def as_nobody(command: list[str], *arguments: str) -> Answer:
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, cwd="/", timeout=60, check=False)
+    return ran([*command, *arguments], cwd="/")
 
 
 def test_another_user_sees_the_processes_and_learns_why_not_more(nobody: list[str]) -> None:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from mpmon.demo import Scene
 from mpmon.demo import running as demo_running
 from mpmon.demo.running import RunningScene
 from mpmon.errors import MpmonError, UsageError
+from tests.patience import becomes, status_of
 from tests.shim.running import look
 
 Key = tuple[int, float]
@@ -67,16 +67,6 @@ def is_alive(key: Key) -> bool:
         return False
 
 
-def eventually(holds: Callable[[], bool], within_s: float = 5.0) -> bool:
-    """Whether something becomes true before the deadline."""
-    deadline = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def supervisor_of(running: RunningScene) -> psutil.Process:
     supervisor = psutil.Process(running.pid).parent()
     assert supervisor is not None
@@ -108,9 +98,9 @@ def test_a_scene_hangs_and_leaves_nothing(name: str, temporary: Path) -> None:
     if next(scene for scene in demo.scenes() if scene.name == name).needs_torch:
         pytest.importorskip("torch")
     with demo.start(name) as running:
-        assert eventually(lambda: statuses(running.pid) == WORKERS[name]), statuses(running.pid)
+        assert becomes(lambda: statuses(running.pid) == WORKERS[name]), statuses(running.pid)
         everyone = keys([*family(running.pid), supervisor_of(running)])
-        assert eventually(lambda: psutil.Process(running.pid).status() == "sleeping")
+        assert becomes(lambda: psutil.Process(running.pid).status() == "sleeping")
         assert any(temporary.iterdir())
     assert not [key for key in everyone if is_alive(key)]
     assert not list(temporary.iterdir())
@@ -120,7 +110,7 @@ def test_the_healthy_scene_goes_on(temporary: Path) -> None:
     with demo.start("healthy") as running:
         trainer = psutil.Process(running.pid)
         used = trainer.cpu_times().user
-        assert eventually(lambda: trainer.cpu_times().user > used)
+        assert becomes(lambda: trainer.cpu_times().user > used)
         everyone = keys(family(running.pid))
     assert not [key for key in everyone if is_alive(key)]
     assert not list(temporary.iterdir())
@@ -133,7 +123,7 @@ def test_ranks_of_which_one_is_slow_go_on(temporary: Path) -> None:
         assert len(ranks) == 4
         assert [len(rank.children()) for rank in ranks] == [1] * 4
         runs = [rank.num_ctx_switches().voluntary for rank in ranks]
-        assert eventually(
+        assert becomes(
             lambda: all(rank.num_ctx_switches().voluntary > before for rank, before in zip(ranks, runs, strict=True))
         )
         everyone = keys(family(running.pid))
@@ -177,7 +167,7 @@ def test_without_torch_the_label_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     with demo.start("stopped") as running:
         assert running.label.endswith("(same shape without torch)")
         assert running.expected_cause == "stopped"
-        assert eventually(lambda: statuses(running.pid) == ["sleeping", "stopped"])
+        assert becomes(lambda: statuses(running.pid) == ["sleeping", "stopped"])
 
 
 def test_the_scene_does_not_hold_the_pipe_of_the_supervisor() -> None:
@@ -317,9 +307,9 @@ def test_all_is_gone_when_the_one_who_started_it_is(name: str, end: signal.Signa
         assert supervisor is not None
         everyone = keys([supervisor, *family(pid)])
         os.killpg(holder.pid, end)
-        assert eventually(lambda: not any(is_alive(key) for key in everyone))
-        assert eventually(lambda: not list(temporary.iterdir()))
-        assert holder.wait(5) == -end
+        assert becomes(lambda: not any(is_alive(key) for key in everyone))
+        assert becomes(lambda: not list(temporary.iterdir()))
+        assert status_of(holder) == -end
 
 
 def test_a_long_temporary_folder_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,8 +336,8 @@ def test_ctrl_c_while_a_scene_starts(tmp_path: Path, temporary: Path) -> None:
         env={**os.environ, "PYTHONPATH": f"{HOME}{os.pathsep}{modules}"},
     ) as holder:
         said = tmp_path / "pid"
-        assert eventually(lambda: said.exists() and said.read_text("utf-8").endswith("."), within_s=20)
+        assert becomes(lambda: said.exists() and said.read_text("utf-8").endswith("."))
         everyone = keys(family(int(said.read_text("utf-8")[:-1])))
         os.killpg(holder.pid, signal.SIGINT)
-        assert eventually(lambda: not any(is_alive(key) for key in everyone))
-        assert eventually(lambda: not list(temporary.iterdir()))
+        assert becomes(lambda: not any(is_alive(key) for key in everyone))
+        assert becomes(lambda: not list(temporary.iterdir()))

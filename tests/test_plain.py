@@ -16,6 +16,7 @@ from mpmon.reports import plain
 from mpmon.session.watch import ReplayWatch
 from tests.builders import START, process, snapshot
 from tests.live.running import REPOSITORY, Program
+from tests.patience import rest_of
 from tests.session.hanging import record
 from tests.test_cli import mpmon, one_sentence
 
@@ -87,7 +88,7 @@ def test_a_live_job_that_ends() -> None:
         assert watcher.stdout
         told = [watcher.stdout.readline()]
         program.__exit__()
-        rest, problems = watcher.communicate(timeout=20)
+        rest, problems = rest_of(watcher)
         told += rest.splitlines()
     assert (watcher.returncode, problems) == (0, "")
     assert "mpmon watches pid" in told[0]

@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--stdio", action="store_true", required=True, help="through the standard streams")
     made.add_argument("--slurm", metavar="JOB[.STEP]", help="the part of a Slurm job that runs here")
     made.add_argument("pid", nargs="?", type=options.pid, metavar="PID", help="the root of the job")
-    made.set_defaults(record=None, flight_recorder=[], on_hang=None)
+    made.set_defaults(record=None, flight_recorder=[], nccl_ras=None, on_hang=None)
     return made
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from mpmon.alarm import Alarm
     from mpmon.probes.files import Proc
     from mpmon.probes.flight_recorder import FlightRecorder
+    from mpmon.probes.nccl_ras import Address
     from mpmon.session.clock import LiveClock
+    from mpmon.session.nccl_ras import NcclRas
     from mpmon.session.recording import Recorder
     from mpmon.session.sampler import Sampler
     from mpmon.session.watch import LiveWatch
@@ -163,6 +165,7 @@ def _recorder(name: str) -> Recorder:
 def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink, clock: LiveClock | None = None) -> LiveWatch:
     """The looks at the job under a pid, whose moments the clock tells."""
     from mpmon.reel import Reel
+    from mpmon.session.clock import LiveClock
     from mpmon.session.watch import LiveWatch
 
     def make_sampler(now: Callable[[], float]) -> Sampler:
@@ -171,9 +174,17 @@ def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink, clock: Liv
     reel = Reel() if sink == "screen" else None
     if found.alarm:
         found.alarm.on_screen = sink == "screen"
+    clock = clock or LiveClock()
     return LiveWatch(
-        make_sampler, interval=given.interval, recorder=found.recorder, reel=reel, clock=clock, alarm=found.alarm
-    )
+        make_sampler, interval=given.interval, recorder=found.recorder, reel=reel, clock=clock, alarm=found.alarm,
+        ras=_nccl_ras(given.nccl_ras, clock) if given.nccl_ras else None,
+    )  # fmt: skip
+
+
+def _nccl_ras(address: Address, clock: LiveClock) -> NcclRas:
+    from mpmon.session.nccl_ras import NcclRas
+
+    return NcclRas(address, clock.now)
 
 
 def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float], *, eager: bool) -> Sampler:

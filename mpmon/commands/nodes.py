@@ -45,7 +45,7 @@ def looks(given: Namespace, sink: show.Sink) -> Generator[NodesWatch, None, None
             alarm.on_screen = sink == "screen"
         yield NodesWatch(
             found, wish, recorder=recorder, reel=Reel() if sink == "screen" else None,
-            tell=None if sink == "screen" else tell, alarm=alarm,
+            tell=None if sink == "screen" else tell, alarm=alarm, ras=given.nccl_ras,
         )  # fmt: skip
 
 

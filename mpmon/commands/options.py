@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from mpmon.probes.nccl_ras import Address
+
 DESCRIPTION = (
     "Tells why a multi-process PyTorch job hangs: which process blocks the others, on which line, and the proof."
 )
@@ -22,6 +24,9 @@ DEFAULT_THEME = "ansi-dark"
 
 STACKS = ("auto", "py-spy", "native", "never")
 """Who reads them; the first one unless something else is said."""
+
+RAS = "localhost:28028"
+"""Where NCCL's RAS listens unless NCCL_RAS_ADDR of the job says another place."""
 
 SHORTEST_S = 0.1
 
@@ -104,6 +109,7 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
     """What is kept of the looks at a live job, and what else is asked."""
     parser.add_argument("--record", metavar="FILE", help="keep the facts in a new file (.gz packs it)")
     add_flight_recorder(parser)
+    add_nccl_ras(parser)
 
 
 def add_alarm(parser: argparse.ArgumentParser) -> None:
@@ -118,6 +124,13 @@ def add_flight_recorder(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--flight-recorder", metavar="SOURCE", action="append", default=[],
                         help="numbers of collectives: JSON file of a rank, folder of them, or http://HOST:PORT "
                         "of a torch debug server, which is asked (repeatable)")  # fmt: skip
+
+
+def add_nccl_ras(parser: argparse.ArgumentParser) -> None:
+    """Whether NCCL itself is asked."""
+    parser.add_argument("--nccl-ras", metavar="HOST:PORT", nargs="?", type=ras_address, const=RAS,
+                        help="in a hang ask NCCL's RAS (2.28.7 or newer), once; some versions of NCCL crash when asked: "
+                        "mpmon explain flight-recorder (default " + RAS + ")")  # fmt: skip
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -164,6 +177,18 @@ def pid(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a pid nor one of: {', '.join(COMMANDS)}")
     return int(text)
+
+
+def ras_address(text: str) -> Address:
+    """Where NCCL's RAS listens, for argparse."""
+    from mpmon.probes.nccl_ras import Address
+
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    fits = colon and host and host.isprintable() and " " not in host and port.isascii() and port.isdigit()
+    if not fits or not 0 < int(port[:6]) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT; a PID has to stand before --nccl-ras")
+    return Address(host, int(port))
 
 
 def seconds(text: str) -> float:

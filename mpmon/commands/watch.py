@@ -41,6 +41,8 @@ def check(given: Namespace) -> None:
         raise UsageError(
             "--flight-recorder and --replay do not go together.", "A recording made with --flight-recorder holds it."
         )
+    if given.replay is not None and getattr(given, "nccl_ras", None):
+        raise UsageError("--nccl-ras and --replay do not go together.", "A recording made with --nccl-ras holds it.")
 
 
 def ways(given: Namespace) -> list[str]:

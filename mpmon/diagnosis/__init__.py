@@ -2,15 +2,16 @@
 
 `History.add` folds snapshots, `diagnose` says what they mean.  From the ground up:
 
-- `libraries`: what is known of libraries, and of any library by the shape of a stack;
-- `frames`, `waits`: what one thread waits in (a table of frames, refined by the kernel's facts);
+- `libraries`: what is known of libraries, a file of rows each; `copies`, `native_waits`, `shapes`: of copies of the standard
+  library, of functions in C and C++, and of any library by the shape of a stack;
+- `frames`, `waits`: what one thread waits in (frames, refined by the kernel's facts);
 - `history`, `motion`: since when it has not changed, and whether running means getting anywhere; `variables` tells it of
   loops that only sleep;
 - `life`, `ticking`: what a process does for others while it seems to go round in circles, and who only ticks;
 - `roles`, `tables`: who is who, and who holds the other end; `memory`: what of it is that of the round before;
 - `case`: what each thread waits for and whether it moves, judged from those tables and the past;
 - `needs`, `graph`: whom it waits for, and which set can never move;
-- `knot`, `rules`: why, in the words of one cause; `collectives`, `numbers` and `managers` are ground that rules share;
+- `knot`, `rules`: why, in the words of one cause; `collectives`, `links`, `numbers` and `managers` are ground that rules share;
 - `merging`: frames of Python and of C in one list; `natives`: what those of C tell of a wait;
 - `advice`, `gaps`, `holding`: what else to say: best practices, what could not be looked at, the locks of each frame;
 - `gpus`, `ipc`, `remarks`: who is on which GPU; what processes share; what a person should know that is no hang;

@@ -9,23 +9,26 @@ from mpmon.diagnosis.frames import bare, inner_machinery, innermost_user, place
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.history import History, Look, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
-from mpmon.diagnosis.libraries.native_waits import FOR_THREADS, Sort
-from mpmon.diagnosis.libraries.tasks import Shape, shape
 from mpmon.diagnosis.loops import first, stuck, user_frame
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion, till_now
+from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.numbers import Numbers
 from mpmon.diagnosis.roles import HELPERS, is_python
+from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
-from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, standing
+from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, polled, standing
 from mpmon.diagnosis.world import World
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Task
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
-_LOOKS_IN = frozenset({Wait.SLEEP, Wait.LAUNCHER, Wait.COLLECTIVE})
+_LOOKS_IN = frozenset({Wait.SLEEP, Wait.LAUNCHER, Wait.COLLECTIVE, Wait.SIGNAL})
 """What one stands in that may run on and on and do nothing for others: a monitor, a launcher, a wait that burns a CPU."""
+
+_PROGRAMS = frozenset({"main", "subprocess"})
+"""Processes that run a program of their own."""
 
 _SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
 """System calls that only a signal ends."""
@@ -86,7 +89,7 @@ class Case(Tables):
                 found = Standing(Wait.FILE_LOCK, "a file lock", found.frame)
             elif found.kind is Wait.DEBUGGER and self._is_interactive(key[0]):
                 found = Standing(Wait.SERVICE, "somebody to type", found.frame)
-            elif self._waits_for_signal(key, found):
+            elif self._only_stays(key, found):
                 found = Standing(Wait.SIGNAL, "a signal", found.frame)
             self._standings[key] = found
         return self._standings[key]
@@ -139,17 +142,34 @@ class Case(Tables):
             return False
         return not any(row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns)
 
-    def _waits_for_signal(self, key: ThreadKey, found: Standing) -> bool:
-        """The root, having started others that work by themselves, is in `signal.pause()`, or in an event that a handler of
-        SIGTERM may set, with or without a look at the others from time to time.
+    def _only_stays(self, key: ThreadKey, found: Standing) -> bool:
+        """The main thread of a program has nothing more to do than to be there, while others work, or serve: it is in
+        `signal.pause()`, in an event that a handler of SIGTERM or a request may set, or in a loop that is never left.
         """
-        blocked, root = self.blocked.get(key), self.snapshot.root_pid
-        if key != (root, root) or blocked is None:
+        blocked = self.blocked.get(key)
+        if key[0] != key[1] or blocked is None:
             return False
-        in_event = found.kind is Wait.CONDITION and self.processes[root].catches_term and self.in_event(key)
+        if key[0] != self.snapshot.root_pid and self.role(key[0]).kind not in _PROGRAMS:
+            return False
+        row, tests = polled(self.stacks.get(key)), self.tests(key)
+        asks_event = (found.kind is Wait.CONDITION and row is None and self.in_event(key)) or (
+            row is not None and row.kind is Wait.CONDITION
+        )
         timed = blocked.wakes_at is not None or blocked.timeout_s is not None
         in_call = blocked.syscall in _SIGNAL_CALLS and not timed
-        return (in_event or in_call) and bool(self.helpmates(root))
+        stays = in_call or tests == () or (asks_event and self._may_be_told(key))
+        return stays and (len(self.threads(key[0])) > 1 or bool(self.helpmates(key[0])))
+
+    def _may_be_told(self, key: ThreadKey) -> bool:
+        """A handler of SIGTERM, or a thread that listens, may set an event of the process."""
+        if self.processes[key[0]].catches_term:
+            return True
+        return any(item.listens for other in self.threads(key[0]) for item in self.waits_on(other))
+
+    def tests(self, key: ThreadKey) -> tuple[str, ...] | None:
+        """What the loop tests in which a thread naps, see `Stack.tests`."""
+        stack = self.stacks.get(key)
+        return stack.tests if stack else None
 
     def in_event(self, key: ThreadKey) -> bool:
         """It is in `Event.wait`, which is `Condition.wait` once; a barrier or a condition with a test of its own is more."""
@@ -288,6 +308,7 @@ class Case(Tables):
         return frozenset(
             pid for pid in alive if self.motion((pid, pid)) in (Motion.MOVING, Motion.SPINNING)
             and (self.standing((pid, pid)).kind not in _LOOKS_IN or self._works_between_naps(pid))
+            and polled(self.stacks.get((pid, pid))) is None
             and not self.standing((pid, pid)).idle
         )  # fmt: skip
 

@@ -16,7 +16,10 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
-from mpmon.diagnosis.waits import ASYNCHRONOUS, BACKWARD, POINT_TO_POINT, Wait, user_lines
+from mpmon.diagnosis.libraries.torch import BACKWARD
+from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
+from mpmon.diagnosis.links import stalls
+from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait, user_lines
 from mpmon.diagnosis.words import runs, several
 
 
@@ -55,8 +58,11 @@ def numbered(knot: Knot) -> Numbered:
 
 
 def operations(knot: Knot) -> dict[str, list[ThreadKey]]:
-    """The ranks of a knot by the operation they stand in; empty unless they wait for each other in collectives."""
-    if knot.ending not in (Ending.CYCLE, Ending.OPEN):
+    """The ranks of a knot by the operation they stand in; empty unless they wait for each other in collectives.
+
+    Where what they send is lost it tells nothing: one may have got its part of an operation that another still waits in.
+    """
+    if knot.ending not in (Ending.CYCLE, Ending.OPEN) or stalls(knot):
         return {}
     groups: dict[str, list[ThreadKey]] = {}
     for key in sorted(key for key in knot.closed.core if knot.standing(key).kind is Wait.COLLECTIVE):

@@ -1,7 +1,7 @@
 """Reading a Python stack: whose code is it, and which library call encloses it.
 
 Three kinds of code: the *user's* (the training script and its packages), *libraries* (site-packages), and *machinery*
-(the standard library, torch, filelock), whose function names mpmon understands.
+(the standard library, torch, and what else has a file in `libraries`), whose function names mpmon understands.
 Function names are qualified from Python 3.11 on and bare before, so they are compared by their last component, together
 with the end of the file's path.
 """
@@ -13,14 +13,16 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
+from mpmon.diagnosis.copies import known_as
 from mpmon.diagnosis.findings import Place
-from mpmon.diagnosis.libraries.copies import known_as
+from mpmon.diagnosis.libraries import ONLY_WAITS, UNDERSTOOD
+from mpmon.diagnosis.libraries.rows import Functions
 from mpmon.model import Frame, Stack
 
 _STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-packages/|test/)")
 """The tests of the standard library lie in it, and are programs like others."""
 _PACKAGES = re.compile(r"/(site|dist)-packages/")
-_UNDERSTOOD = re.compile(r"(^|/)(torch|filelock)/(?!.*/mpmon/)")
+_UNDERSTOOD = re.compile(rf"(^|/)({'|'.join(map(re.escape, UNDERSTOOD))})/(?!.*/mpmon/)")
 _DEMO = "/mpmon/demo/scenes/"
 _OURS = re.compile(r"/mpmon/(shim/|start\.py$)")
 """Hooks of the queue shim, which stand between the user's line and the call of the library that it made; and what starts the
@@ -30,7 +32,7 @@ scenes of the demo.
 
 @lru_cache(maxsize=4096)
 def is_machinery(file: str) -> bool:
-    """Standard library and its copies, torch, filelock, parts of mpmon in the job, or code without a file."""
+    """Standard library and its copies, libraries that are understood, parts of mpmon in the job, or code without a file."""
     if file.startswith("<") or not file or _OURS.search(file):
         return True
     if _DEMO in file:
@@ -105,14 +107,9 @@ def has(stack: Stack, file_end: str, functions: Iterable[str]) -> bool:
     return any(calls(frame, file_end, wanted) for frame in stack.frames)
 
 
-_ONLY_WAIT = (
-    ("multiprocessing/connection.py", ("_recv", "_send")),
-    ("multiprocessing/popen_fork.py", ("poll",)),
-    ("/subprocess.py", ("_try_wait",)),
-    ("/selectors.py", ("select",)),
-    ("/socket.py", ("readinto", "accept")),
-)
-"""Functions of the standard library that wait in a system call and call nobody's code."""
+def in_call(stack: Stack | None, rows: Iterable[Functions]) -> bool:
+    """Whether a frame is in one of these functions, since the process began its own work."""
+    return stack is not None and any(calls(frame, *row) for frame in own_frames(stack) for row in rows)
 
 
 def interrupted(stack: Stack) -> Frame | None:
@@ -120,7 +117,7 @@ def interrupted(stack: Stack) -> Frame | None:
     called the user's.
     """
     for inner, outer in pairwise(own_frames(stack)):
-        if is_user(inner.file) and any(calls(outer, *row) for row in _ONLY_WAIT):
+        if is_user(inner.file) and any(calls(outer, *row) for row in ONLY_WAITS):
             return outer
     return None
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mpmon.diagnosis.libraries.native_waits import NativeWait, Sort, helper_of, known, means, of_nameless, runs_through
 from mpmon.diagnosis.merging import is_interpreter, is_loop, is_runtime, library
+from mpmon.diagnosis.native_waits import NativeWait, Sort, helper_of, known, means, of_nameless, runs_through
 from mpmon.model import NativeFrame, NativeStack
 
 _BETWEEN = (

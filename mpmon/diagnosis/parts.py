@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from enum import Enum
 
-from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.frames import has, in_call
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
+from mpmon.diagnosis.libraries import TURNS
+from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.threads import gil_owner
 from mpmon.diagnosis.responsibility import left_connection, polled_for
+from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.waits import ENDS, Context, Wait
 
 
@@ -43,8 +46,6 @@ _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOO
 _LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
 _SIGNS = frozenset({Wait.PROCESS_EVENT, Wait.CONDITION})
 """Waits for a sign, which whoever only waits for the end of others gives when all is over."""
-
-_WORKERS = frozenset({"dataloader worker", "pool worker"})
 
 
 class Loss(Enum):
@@ -134,7 +135,7 @@ def part(knot: Knot) -> Part | None:
         return None
     if knot.nobody and knot.nobody.reason not in _LEFT_OPEN:
         return None
-    if keeps_own_loop(knot) or keeps_gil(knot) or left_connection(knot):
+    if keeps_own_loop(knot) or keeps_gil(knot) or left_connection(knot) or stalls(knot):
         return None
     if waiting_for_rank(knot):
         return Part.RANK
@@ -145,7 +146,7 @@ def part(knot: Knot) -> Part | None:
     if is_outside(knot) or is_at_exit(knot) or is_other_program(knot):
         return None
     child = knot.kind() == "process" and not knot.is_goal
-    for_worker = any(knot.case.role(key[0]).kind in _WORKERS for key in knot.closed.path)
+    for_worker = any(knot.case.role(key[0]).kind in WORKERS for key in knot.closed.path)
     if knot.context() in SERVED or for_worker or child or is_asked(knot):
         return Part.WORKER
     return Part.PROGRAM
@@ -154,7 +155,7 @@ def part(knot: Knot) -> Part | None:
 def is_outside(knot: Knot) -> bool:
     """The root stands in a wait for somebody who is no part of the job, or for a file."""
     outside = knot.ending is Ending.OUTSIDE and knot.motion() is Motion.FROZEN
-    return outside and knot.standing().kind in _FOR_OUTSIDE and not left_connection(knot)
+    return outside and knot.standing().kind in _FOR_OUTSIDE and not left_connection(knot) and not stalls(knot)
 
 
 def is_at_exit(knot: Knot) -> bool:
@@ -171,8 +172,7 @@ def is_other_program(knot: Knot) -> bool:
 def keeps_own_loop(knot: Knot) -> bool:
     """The root waits in a callback of its event loop for what another thread, or a later callback, would have to bring."""
     stack = knot.case.stacks.get(knot.root) if knot.root else None
-    in_loop = stack is not None and has(stack, "asyncio/base_events.py", ("_run_once",))
-    return in_loop and knot.standing().kind in _FROM_LOOP
+    return in_call(stack, TURNS) and knot.standing().kind in _FROM_LOOP
 
 
 def keeps_gil(knot: Knot) -> ThreadKey | None:

@@ -40,7 +40,7 @@ def lost_work(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
     a loop that prints how many are left goes on in a job that hangs as well.
     """
     watching = [goal for goal in goals if graph.node(goal).status is Status.LIVE]
-    if not watching or not all(only_ticks(case, goal) for goal in watching):
+    if not watching or not all(only_ticks(case, goal) or case.standing(goal).kind is Wait.SIGNAL for goal in watching):
         return []
     alive = [pid for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
     others = [key for pid in alive for key in case.working_threads(pid) if key not in goals]

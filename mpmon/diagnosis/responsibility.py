@@ -30,6 +30,7 @@ from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, Nobody, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot, crashed
+from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.meeting import meeting
@@ -37,6 +38,7 @@ from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import unserved
 from mpmon.diagnosis.needs.dead import crashed_relatives, forgotten_child, replaced
 from mpmon.diagnosis.needs.threads import starves_others
+from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import ENDS, Context, Wait, context, in_barrier, in_own_code
 
@@ -63,6 +65,9 @@ def responsible(knot: Knot) -> tuple[Suspect, ...]:
         return tuple(
             case.suspect(own.get(pid, (pid, pid))) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed
         )
+    if stalls(knot):
+        # Nobody of the job: the way between two of them.
+        return ()
     if knot.outside and knot.outside.of_job:
         # They could tell; those who are at hand only wait for them.
         return ()
@@ -132,7 +137,7 @@ def lost_holder(knot: Knot) -> LostHolder | None:
     if told := tuple(pid for pid in nobody.blame if pid not in {key[0] for key in knot.roots}):
         return LostHolder(told)
     siblings = case.clients.get(case.role(root[0]).parent or 0, ())
-    pool = [pid for pid in siblings if case.role(pid).kind == "pool worker"]
+    pool = [pid for pid in siblings if case.role(pid).kind in POOL_WORKERS]
     if found := replaced(case, pool):
         return LostHolder(found.dead, pool=True)
     before = None if pool else forgotten_child(case, root[0])

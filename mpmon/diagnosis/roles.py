@@ -17,26 +17,24 @@ runs a script, `timeout`, `mpirun`, init.  The eldest Python below them is the m
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from mpmon.diagnosis import libraries
 from mpmon.diagnosis.frames import bare, calls, is_machinery, own_frames
+from mpmon.diagnosis.libraries import LAUNCHERS, LAUNCHES, RANK_THREADS
+from mpmon.diagnosis.libraries.rows import HelperRow
 from mpmon.model import Frame, Process, Remembered, Row, Stack
 from mpmon.numerals import numeral
 
-WORKER_FILE = "torch/utils/data/_utils/worker.py"
-POOL_FILE = "multiprocessing/pool.py"
-EXECUTOR_FILE = "concurrent/futures/process.py"
 SPAWN_FILE = "torch/multiprocessing/spawn.py"
 PROCESS_FILE = "multiprocessing/process.py"
-MANAGER_FILE = "multiprocessing/managers.py"
+_BEGINS = (PROCESS_FILE, ("_bootstrap",))
+"""The frame below which a `Process` runs what it was started for."""
 
-_LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed")
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "busybox"})
 """Programs that run scripts of commands."""
-
-_LAUNCHER_FILES = ("torch/distributed/elastic/agent/server/api.py", "torch/distributed/run.py")
 
 
 class Role(Row, frozen=True, kw_only=True):
@@ -75,9 +73,6 @@ class Role(Row, frozen=True, kw_only=True):
         return self.kind == "shell" or (self.kind == "launcher" and self.guessed)
 
 
-PROCESS_GROUP_THREADS = frozenset({"pt_gloo_runloop", "gloo_tcp_loop", "pt_nccl_watchdg", "pt_nccl_heartbt"})
-"""Names torch gives the threads of a process group (torch/csrc/distributed/c10d); threads do not survive a fork."""
-
 RENDEZVOUS_FILE = "torch/distributed/rendezvous.py"
 
 _ANOTHER = Role(name="another process", kind="other")
@@ -88,9 +83,16 @@ GivenNames = Mapping[tuple[int, int], str]
 LONGEST_NAME = 40
 """Characters of a name that a program gave that are shown."""
 
-SERVANTS = frozenset({"dataloader worker", "pool worker", "manager", "shm manager", "forkserver", "resource tracker"})
-HELPERS = frozenset({"resource tracker", "forkserver", "shm manager", "manager"})
+HELPERS = frozenset(row.kind for row in libraries.HELPERS)
 """Processes that only serve others and never matter for progress by themselves."""
+
+WORKERS = frozenset(row.kind for row in libraries.WORKERS)
+"""Processes that work on request."""
+
+POOL_WORKERS = frozenset(row.kind for row in libraries.WORKERS if row.of_pool)
+"""Of these, those whom whoever waits for a result of a pool waits for."""
+
+SERVANTS = HELPERS | WORKERS
 
 
 def roles(
@@ -330,35 +332,27 @@ class _Reader:
         helper = self._helper()
         if helper:
             return Role(name=helper, kind=helper, parent=self.parent)
-        return (
-            self._dataloader_worker() or self._pool_worker() or self._launcher() or self._rank() or self._plain(mains)
-        )
+        return self._worker() or self._launcher() or self._rank() or self._plain(mains)
 
     def _helper(self) -> str | None:
-        command = " ".join(self.command)
-        if "multiprocessing.resource_tracker import main" in command:
-            return "resource tracker"
-        if "multiprocessing.forkserver import main" in command and not self._frame(PROCESS_FILE, "_bootstrap"):
-            # Children of the fork server inherit its command line; it alone is not the child of another fork server.
-            parent = self.others.get(self.process.ppid)
-            if parent is None or parent.kind != "forkserver":
-                return "forkserver"
-        if "torch_shm_manager" in command or self.process.name.startswith("torch_shm"):
-            return "shm manager"
-        if self._frame(MANAGER_FILE, "serve_forever", "_run_server"):
-            return "manager"
-        return None
+        return next((row.kind for row in libraries.HELPERS if self._is_helper(row)), None)
 
-    def _dataloader_worker(self) -> Role | None:
-        frame = self._frame(WORKER_FILE, "_worker_loop")
-        if frame is None and self.process.name != "pt_data_worker":
-            return None
-        number = (frame.known or {}).get("worker_id") if frame else None
-        return self._numbered("dataloader worker", number)
+    def _is_helper(self, row: HelperRow) -> bool:
+        if row.functions is not None and self._frame(*row.functions):
+            return True
+        named = bool(row.process_name) and self.process.name.startswith(row.process_name)
+        if not (named or (row.command and row.command in " ".join(self.command))):
+            return False
+        # It alone is not the child of another one.
+        parent = self.others.get(self.process.ppid)
+        inherits = self._frame(*_BEGINS) or (parent is not None and parent.kind == row.kind)
+        return not (row.bequeaths and inherits)
 
-    def _pool_worker(self) -> Role | None:
-        if self._frame(POOL_FILE, "worker") or self._frame(EXECUTOR_FILE, "_process_worker"):
-            return self._numbered("pool worker", None)
+    def _worker(self) -> Role | None:
+        for row in libraries.WORKERS:
+            frame = self._frame(*row.functions)
+            if frame or (row.process_name and self.process.name == row.process_name):
+                return self._numbered(row.kind, (frame.known or {}).get(row.number) if frame and row.number else None)
         return None
 
     def _numbered(self, kind: str, number: str | None) -> Role:
@@ -373,8 +367,8 @@ class _Reader:
 
     def _launcher(self) -> Role | None:
         command = " ".join(self.command[:4])
-        in_agent = any(frame.file.endswith(_LAUNCHER_FILES) for frame in self.frames)
-        if in_agent or (any(word in command for word in _LAUNCHERS) and "RANK" not in (self.process.environment or {})):
+        in_agent = any(frame.file.endswith(file) for frame in self.frames for file, _ in LAUNCHES)
+        if in_agent or (any(word in command for word in LAUNCHERS) and "RANK" not in (self.process.environment or {})):
             return Role(name="launcher", kind="launcher", parent=self.parent)
         return None
 
@@ -384,11 +378,11 @@ class _Reader:
         number = _integer(environment, "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
         if number is not None and (inherited is None or inherited.kind != "rank") and self._python():
             return self._rank_role(number, environment)
-        wrapper = self._frame(SPAWN_FILE, "_wrap")
+        wrapper = self._frame(SPAWN_FILE, ("_wrap",))
         index = numeral((wrapper.known or {}).get("i", "")) if wrapper else None
         if index is not None:
             return self._rank_role(index, environment)
-        if self.thread_names & PROCESS_GROUP_THREADS or self._frame(RENDEZVOUS_FILE, "_create_c10d_store"):
+        if self.thread_names & RANK_THREADS or self._frame(RENDEZVOUS_FILE, ("_create_c10d_store",)):
             number = self._known_number("rank")
             return self._rank_role(number, environment)
         return None
@@ -448,7 +442,7 @@ class _Reader:
         """A Python process with its parent's command line: made by `os.fork`, or by a fork of multiprocessing."""
         return bool(self.command) and self.command == self.parent_command and self._python()
 
-    def _frame(self, file_end: str, *functions: str) -> Frame | None:
+    def _frame(self, file_end: str, functions: Collection[str]) -> Frame | None:
         if self.functions.isdisjoint(functions):
             return None
         return next((frame for frame in self.frames if calls(frame, file_end, functions)), None)

@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from mpmon.diagnosis.history import History, Past, ThreadKey
+from mpmon.diagnosis.libraries import RANK_THREADS
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.natives import NativeFact, native_fact
-from mpmon.diagnosis.roles import PROCESS_GROUP_THREADS, Role, given_name, named_process
+from mpmon.diagnosis.roles import Role, given_name, named_process
 from mpmon.model import (
     NOT_PYTHON,
     Awaited,
@@ -216,7 +217,7 @@ class Tables:
 
     @cached_property
     def _in_process_group(self) -> frozenset[int]:
-        return frozenset(row.pid for row in self.snapshot.threads if row.name in PROCESS_GROUP_THREADS)
+        return frozenset(row.pid for row in self.snapshot.threads if row.name in RANK_THREADS)
 
     @cached_property
     def store_servers(self) -> frozenset[int]:

@@ -27,6 +27,7 @@ from mpmon.nodes.transports import Trouble
 from mpmon.printable import in_bounds
 from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
+from mpmon.session.nccl_ras import NcclRas
 from mpmon.session.watch import Observer
 from mpmon.spans import count, has, union
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from mpmon.alarm import Alarm
     from mpmon.nodes.transports import Transport
+    from mpmon.probes.nccl_ras import Address
     from mpmon.session.recording import Recorder
 
 AGAIN_S = 10.0
@@ -55,9 +57,9 @@ class NodesWatch:
 
     def __init__(
         self, transport: Transport, wish: wire.Watch, *, recorder: Recorder | None = None, reel: Reel | None = None,
-        tell: Callable[[str], None] | None = None, alarm: Alarm | None = None,
+        tell: Callable[[str], None] | None = None, alarm: Alarm | None = None, ras: Address | None = None,
     ) -> None:  # fmt: skip
-        """`tell` is told what goes wrong with nodes, and that they are back, a sentence each.
+        """`tell` is told what goes wrong with nodes, and that they are back, a sentence each. `ras` is where NCCL's RAS is asked.
 
         Raises:
             MpmonError: the transport cannot say which nodes there are.
@@ -68,6 +70,7 @@ class NodesWatch:
         self._recorder = recorder
         self._tell = tell
         self._alarm = alarm
+        self._ras = NcclRas(ras, self._clock.now) if ras else None
         self._joiner = Joiner()
         self._picks = Picks(len(self._fleet.nodes()))
         self._asked = self._picks.asked
@@ -81,7 +84,7 @@ class NodesWatch:
         self._stopped = threading.Event()
 
     def __iter__(self) -> Iterator[Observation]:
-        observer = Observer(self._alarm)
+        observer = Observer(self._alarm, self._ras)
         with self._fleet:
             self._begin()
             while not self._stopped.is_set():
@@ -89,6 +92,7 @@ class NodesWatch:
                 snapshot = self._round()
                 if snapshot is None:
                     return
+                snapshot = self._ras.add(snapshot) if self._ras else snapshot
                 if self._recorder:
                     self._recorder.write(snapshot)
                 observation = observer.see(snapshot)

@@ -1,7 +1,8 @@
 """Every socket of our own network namespace, by one question to the kernel a family: sock_diag(7).
 
 It says what the files of proc_pid_net(5) do not: who is at the other end of a Unix socket, which connections wait to be
-accepted, how long ago the last byte of a TCP connection went and came, and how many went.  Nothing is asked of the job.
+accepted, how long ago the last byte of a TCP connection went and came, how many went, and how often the same were sent again.
+Nothing is asked of the job.
 Layouts: linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h, linux/unix_diag.h, linux/tcp.h.
 """
 
@@ -28,10 +29,18 @@ _STATES = 0xFFFFFFFF & ~(1 << _TIME_WAIT | 1 << _CLOSE)
 _INFO = 2
 _INET_QUESTION = struct.Struct("=BBBxI48x")
 """struct inet_diag_req_v2: family, protocol, wanted attributes, states."""
-_INET_MESSAGE = struct.Struct("=BBxx4s16s16s12x4xI8xI")
-"""struct inet_diag_msg: family, state, ports, source, destination, unread bytes or queued connections, inode."""
-_SENT_AT, _RECEIVED_AT, _SENT = 44, 52, 200
-"""tcpi_last_data_sent and tcpi_last_data_recv of struct tcp_info, milliseconds; tcpi_bytes_sent, since Linux 4.19."""
+_INET_MESSAGE = struct.Struct("=BBBB4s16s16s12x4xII4xI")
+"""struct inet_diag_msg: family, state, timer, resends or probes, ports, source, destination, unread bytes or queued connections,
+bytes without acknowledgement, inode.
+"""
+RESENDS = 1
+"""Which timer of a connection runs: the one that ends in sending again what was not acknowledged (inet_sk_diag_fill of
+net/ipv4/inet_diag.c, get_tcp4_sock of net/ipv4/tcp_ipv4.c).  Others ask whether a peer without room has some by now, or lives.
+"""
+_SENT_AT, _RECEIVED_AT, _ACKNOWLEDGED_AT, _SENT = 44, 52, 56, 200
+"""tcpi_last_data_sent, tcpi_last_data_recv and tcpi_last_ack_recv of struct tcp_info, milliseconds; tcpi_bytes_sent, since
+Linux 4.19.
+"""
 
 _NAME, _PEER, _ICONS, _RQLEN = 0, 2, 3, 4
 _UNIX_QUESTION = struct.pack(
@@ -61,8 +70,13 @@ class InetSocket(NamedTuple):
     """Bytes; for a listening socket the connections that wait to be accepted."""
     sent_age_s: float | None = None
     received_age_s: float | None = None
+    acknowledged_age_s: float | None = None
     sent: int | None = None
     """Bytes that were ever sent."""
+    unacknowledged: int | None = None
+    """Bytes."""
+    resends: int | None = None
+    """How often the first of them were sent again; 0 where another timer runs, or none."""
 
 
 class UnixSocket(NamedTuple):
@@ -113,21 +127,24 @@ def end(address: bytes, port: bytes) -> bytes:
 
 
 def _tcp(body: bytes) -> InetSocket:
-    family, state, ports, source, destination, unread, inode = _INET_MESSAGE.unpack_from(body)
+    family, state, timer, again, ports, source, destination, unread, unsure, inode = _INET_MESSAGE.unpack_from(body)
     size = 4 if family == socket.AF_INET else 16
     info = dict(_attributes(body, _INET_MESSAGE.size)).get(_INFO, b"") if state != LISTEN else b""
-    sent, received = _ages(info)
     local, remote = end(source[:size], ports[:2]), end(destination[:size], ports[2:])
     total = struct.unpack_from("=Q", info, _SENT)[0] if len(info) >= _SENT + 8 else None
-    return InetSocket("tcp", inode, state, local, remote, unread, sent, received, total)
+    pending = (None, None) if state == LISTEN else (unsure, again if timer == RESENDS else 0)
+    return InetSocket("tcp", inode, state, local, remote, unread, *_ages(info), total, *pending)
 
 
-def _ages(info: bytes) -> tuple[float | None, float | None]:
+def _ages(info: bytes) -> tuple[float | None, float | None, float | None]:
     """A connection that nothing went over yet counts from when it was made (tcp_finish_connect of net/ipv4)."""
-    if len(info) < _RECEIVED_AT + 4:
-        return None, None
-    sent, received = struct.unpack_from("=I", info, _SENT_AT)[0], struct.unpack_from("=I", info, _RECEIVED_AT)[0]
-    return sent / 1e3, received / 1e3
+    if len(info) < _ACKNOWLEDGED_AT + 4:
+        return None, None, None
+    return _age(info, _SENT_AT), _age(info, _RECEIVED_AT), _age(info, _ACKNOWLEDGED_AT)
+
+
+def _age(info: bytes, at: int) -> float:
+    return struct.unpack_from("=I", info, at)[0] / 1e3
 
 
 def _unix_name(name: bytes) -> str:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from mpmon.model import KernelObject
 from mpmon.probes.files import Proc
-from mpmon.probes.sock_diag import LISTEN, InetSocket, UnixSocket, end, tcp_sockets, unix_sockets
+from mpmon.probes.sock_diag import LISTEN, RESENDS, InetSocket, UnixSocket, end, tcp_sockets, unix_sockets
 
 _ESTABLISHED, _SYN_SENT, _SYN_RECEIVED, _CLOSE_WAIT, _NEW_SYN_RECEIVED = 1, 2, 3, 8, 12
 """linux/tcp_states.h."""
@@ -142,7 +142,8 @@ class _InetTable:
             id=name, kind="socket", path=f"{row.protocol} {_address(row.local)} to {_address(row.remote)}",
             fill=row.unread, peer=_name(far.inode) if far else None, listener=self._listener(row) if queued else None,
             sent_at=self._moment(row.sent_age_s), received_at=self._moment(row.received_age_s),
-            sent_bytes=row.sent,
+            acknowledged_at=self._moment(row.acknowledged_age_s),
+            sent_bytes=row.sent, unacknowledged_bytes=row.unacknowledged, resends=row.resends,
         )  # fmt: skip
 
     def _moment(self, age: float | None) -> float | None:
@@ -194,8 +195,12 @@ def _name(inode: int) -> str | None:
 
 def _inet_line(protocol: str, fields: list[str]) -> InetSocket:
     """A line of /proc/net/tcp, tcp6, udp or udp6."""
-    unread = int(fields[4].partition(":")[2], 16)
-    return InetSocket(protocol, int(fields[9]), int(fields[3], 16), _end(fields[1]), _end(fields[2]), unread)
+    unsure, _, unread = fields[4].partition(":")
+    found = InetSocket(protocol, int(fields[9]), int(fields[3], 16), _end(fields[1]), _end(fields[2]), int(unread, 16))
+    if protocol != "tcp" or found.state == LISTEN:
+        return found
+    resends = int(fields[6], 16) if int(fields[5].partition(":")[0], 16) == RESENDS else 0
+    return found._replace(unacknowledged=int(unsure, 16), resends=resends)
 
 
 def _unix_line(fields: list[str]) -> UnixSocket:

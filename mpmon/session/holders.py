@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
@@ -146,6 +147,38 @@ def ask_interpreters(
             look.remembered, look.children = found.remembered, children[look.pid]
     problem = next((look.locks_problem.reason for look in asked if look.locks_problem), None)
     return [_report("locks", now() - started, problem)]
+
+
+Tested: TypeAlias = "dict[tuple[int, str, int], tuple[str, ...] | None]"
+"""What the loop around a place tests, by process, file and line; `None` where that is not known."""
+
+MOST_TESTED = 4096
+
+
+def note_tests(proc: Proc, looks: Looks, renewed: Iterable[int], known: Tested) -> None:
+    """What those ask for who sleep and look again: of each place once, and said of each look again."""
+    naps = {pid: places for pid in renewed if (places := looks[pid].naps())}
+    new = {
+        pid: places for pid, rows in naps.items()
+        if (places := tuple(place for place in dict.fromkeys(rows.values()) if (pid, *place) not in known))
+    }  # fmt: skip
+    if len(known) > MOST_TESTED:
+        known.clear()
+    if new:
+        from mpmon.probes.loops import asked_in
+
+        answers = in_turn(asked_in, proc, {pid: {"places": places} for pid, places in new.items()})
+        for pid, places in new.items():
+            found = answers.get(pid)
+            known.update(
+                {
+                    (pid, *place): None if isinstance(found, OSError) or not found else found.get(place)
+                    for place in places
+                }
+            )
+    for pid, rows in naps.items():
+        tests = {tid: row for tid, place in rows.items() if (row := known.get((pid, *place))) is not None}
+        looks[pid].note_tests(tests)
 
 
 def _by_parent(parents: Mapping[int, int]) -> dict[int, frozenset[int]]:

@@ -157,6 +157,20 @@ class Look:
         ended = (row.returncode for row in self.remembered if row.child not in children)
         return bool(children) and children == self.children and children <= known and None not in ended
 
+    def naps(self) -> dict[int, tuple[str, int]]:
+        """File and line of the threads that their own code has put to sleep, where that is not the first time."""
+        asleep = {row.tid for row in self.blocked if is_sleep(row)} & self.nappers
+        rows = ((row.tid, row.frames[0]) for row in self.stacks or () if row.tid in asleep and in_own_code(row))
+        return {tid: (frame.file, frame.line) for tid, frame in rows}
+
+    def note_tests(self, tests: Mapping[int, tuple[str, ...]]) -> None:
+        """What the loops of its naps test, by thread."""
+        if tests:
+            self.stacks = tuple(
+                msgspec.structs.replace(row, tests=tests[row.tid]) if row.tid in tests else row
+                for row in self.stacks or ()
+            )
+
     def note_inside(
         self,
         turns: Mapping[int, tuple[tuple[int, ...], ...]],

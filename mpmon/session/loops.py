@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from mpmon.diagnosis.frames import calls
-from mpmon.diagnosis.needs.connections import EVENT_LOOP_TURN
-from mpmon.model import ProbeReport, Stack, Unknown
+from mpmon.diagnosis.frames import in_call
+from mpmon.diagnosis.libraries import TURNS
+from mpmon.model import ProbeReport, Unknown
 from mpmon.probes.aside import in_turn
 from mpmon.probes.files import Proc
 from mpmon.session.look import Look
@@ -47,8 +47,4 @@ def ask_loops(
 def _loops(look: Look) -> dict[int, float | None]:
     """The threads that stand in an event loop, and when each has run last."""
     ran = {row.tid: row.ran_at for row in look.blocked}
-    return {row.tid: ran.get(row.tid) for row in look.stacks or () if _in_loop(row)}
-
-
-def _in_loop(stack: Stack) -> bool:
-    return any(calls(frame, *EVENT_LOOP_TURN) for frame in stack.frames)
+    return {row.tid: ran.get(row.tid) for row in look.stacks or () if in_call(row, TURNS)}

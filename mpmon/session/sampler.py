@@ -147,6 +147,7 @@ class Sampler:
         if due := self._schedule.due(now):
             until = max(self._until, now + LEAST_S)
             reports += self._looks.look(due, now, self._schedule.attended, until)
+        self._looks.refresh_connections(now)
         snapshot = self._snapshot(now, processes, threads, reports)
         for probe in self._side_probes:
             snapshot = probe.add(snapshot)

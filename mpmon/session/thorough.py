@@ -19,6 +19,7 @@ from mpmon.probes.processes import ProcessTable
 from mpmon.session import holders
 from mpmon.session.activity import Activity
 from mpmon.session.budget import Budget
+from mpmon.session.connections import Connections
 from mpmon.session.joined import JoinedTables
 from mpmon.session.look import Look
 from mpmon.session.loops import ask_loops
@@ -76,7 +77,9 @@ class ThoroughLooks:
         """By process, the calls about which py-spy was asked last, and whether it told the same."""
         self.last: dict[int, Look] = {}
         """By pid, of processes of the job; the one dictionary, for `Schedule` reads it too."""
+        self._connections = Connections(proc, self.last)
         self._left: tuple[Unknown, ...] = ()
+        self._tested: holders.Tested = {}
         """For those that were due in the last round, for the first time, and whose turn did not come."""
         self._servers: FileServers | None = None
         self._joined = JoinedTables()
@@ -125,6 +128,11 @@ class ThoroughLooks:
         found = [*reports.values(), *self._ask_holders(looked, until)]
         self._joined_of = self._awake = None
         return found
+
+    def refresh_connections(self, now: float) -> None:
+        """Look again at what those who stand wait on and what changes without them."""
+        if self._connections.refresh(self._activity.awake, now):
+            self._joined_of = None
 
     def _look(self, pids: list[int], now: float, attended: int | None) -> list[ProbeReport]:
         self._budget.spend(len(pids))
@@ -238,6 +246,7 @@ class ThoroughLooks:
 
     def _ask_holders(self, pids: list[int], until: float) -> list[ProbeReport]:
         holders.note_file_locks(self._proc, self.last)
+        holders.note_tests(self._proc, self.last, pids, self._tested)
         most = None if self._eager else holders.SEARCHES_PER_ROUND
         return [
             *holders.search_semaphores(self._proc, self.last, self._now, most, until),

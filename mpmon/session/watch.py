@@ -22,6 +22,7 @@ from mpmon.session.clock import LiveClock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mpmon.alarm import Alarm
+    from mpmon.session.nccl_ras import NcclRas
     from mpmon.session.recording import Recorder
     from mpmon.session.sampler import Sampler
 
@@ -39,9 +40,10 @@ T = TypeVar("T")
 class Observer:
     """The fold all modes share: snapshots in, observations out."""
 
-    def __init__(self, alarm: Alarm | None = None) -> None:
-        """`alarm` sees each judged round, and has its troubles noted in it."""
+    def __init__(self, alarm: Alarm | None = None, ras: NcclRas | None = None) -> None:
+        """`alarm` sees each judged round, and has its troubles noted in it; `ras` is told when the job hangs."""
         self._alarm = alarm
+        self._ras = ras
         self._history = History()
         self._chronicle = Chronicle()
         self._memory = Memory()
@@ -72,6 +74,10 @@ class Observer:
         if self._alarm:
             snapshot = self._alarm.noted(snapshot)
         self._history, diagnosis = self._judged(snapshot)
+        if self._ras:
+            self._ras.see(diagnosis.verdict, self.ranks)
+            if self._ras.is_asking:
+                diagnosis = msgspec.structs.replace(diagnosis, settled=False)
         self._chronicle = self._chronicle.add(snapshot, diagnosis)
         self._number += 1
         observation = Observation(
@@ -100,6 +106,7 @@ class LiveWatch:
         reel: Reel | None = None,
         clock: LiveClock | None = None,
         alarm: Alarm | None = None,
+        ras: NcclRas | None = None,
     ) -> None:
         """`make_sampler` is handed the clock; without a `reel` there is nothing to look back at.
 
@@ -122,13 +129,14 @@ class LiveWatch:
         """Pauses between rounds so far."""
         self._recorder = recorder
         self._alarm = alarm
+        self._ras = ras
         self._behind: str | None = None
         """Why the recording is not written just now."""
         self.reel = reel or Reel(0)
         self._stopped = threading.Event()
 
     def __iter__(self) -> Iterator[Observation]:
-        observer = Observer(self._alarm)
+        observer = Observer(self._alarm, self._ras)
         try:
             snapshot = self._round(observer)
             while not self._stopped.is_set():
@@ -157,7 +165,8 @@ class LiveWatch:
     def _round(self, observer: Observer) -> Snapshot:
         """The next snapshot."""
         self._ranks = observer.ranks
-        return self._asked(lambda sampler: sampler.round(observer.foresee))
+        found = self._asked(lambda sampler: sampler.round(observer.foresee))
+        return self._ras.add(found) if self._ras else found
 
     def _pause(self, seconds: float) -> None:
         """Until the next round; somewhere in it, each time elsewhere, where the main threads of ranks are is read."""

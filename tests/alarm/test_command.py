@@ -16,6 +16,7 @@ from mpmon.alarm.command import MOST_LINES, MOST_OUTPUT, Command
 from mpmon.diagnosis.findings import Observation
 from tests.alarm.test_hangs import observation
 from tests.builders import process, snapshot
+from tests.patience import left_of
 
 
 def ran(line: str, report: str = "HUNG", **environment: str) -> tuple[list[str], str | None]:
@@ -71,8 +72,7 @@ def test_one_that_does_not_end_is_killed_with_all_it_started(
     said, problem = ran(line.format(shlex.quote(str(tmp_path / "pid"))))
     assert (said, problem) == ([], "the command of --on-hang did not end within 1 s and was killed.")
     pid = int((tmp_path / "pid").read_text())
-    _, left = psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=30)
-    assert left == []
+    assert left_of([psutil.Process(pid)] if psutil.pid_exists(pid) else []) == []
 
 
 def test_what_it_leaves_behind_without_its_output_is_let_go(tmp_path: Path) -> None:

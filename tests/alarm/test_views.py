@@ -7,14 +7,14 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.live.running import Program
-from tests.nodes.programs import LONGEST_S, agent_for, environment
+from tests.nodes.programs import agent_for, environment
+from tests.patience import becomes, ran
 from tests.shim.test_run import terminal
 from tests.test_cli import HUNG, mpmon, one_sentence
 
@@ -56,10 +56,7 @@ class Calls:
 
 
 def eventually(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONGEST_S
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert becomes(happened)
 
 
 @pytest.fixture
@@ -103,10 +100,7 @@ def test_a_stream(way: str, job: Program, calls: Calls, tmp_path: Path) -> None:
 def test_nodes(job: Program, calls: Calls, tmp_path: Path) -> None:
     agent = str(agent_for(tmp_path, job.pid))
     words = [*MPMON, "--nodes", "good", "--once", "--agent", agent, "--on-hang", calls.command]
-    answer = subprocess.run(
-        words, env=environment(tmp_path, "good"), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        timeout=LONGEST_S, cwd="/",
-    )  # fmt: skip
+    answer = ran(words, env=environment(tmp_path, "good"), stdin=subprocess.DEVNULL, cwd="/")
     assert (answer.returncode, answer.stderr) == (3, "")
     calls.check("")
 

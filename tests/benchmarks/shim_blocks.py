@@ -1,6 +1,7 @@
 """A producer and a consumer that put the shim's hooks in and take them out in turns, block by block, on one CPU.
 
-Called as `python -m tests.benchmarks.shim_blocks CASE SECONDS`; prints the CPU time of each block, us an item, as JSON.
+Called as `python -m tests.benchmarks.shim_blocks CASE SECONDS [KEPT]`; prints the CPU time of each block, us an item, as
+JSON.  KEPT items more are sent before and kept by both sides to the end.
 A class that was just changed is slow at first (type caches, specialized bytecode), so each block begins with some items
 that do not count.
 """
@@ -78,8 +79,9 @@ def maker(case: str) -> Callable[[], object]:
     return lambda: torch.zeros(256)
 
 
-def consume(items, commands, answers, count):
-    """A block of items for each command."""
+def consume(items, commands, answers, count, kept):
+    """A block of items for each command, while so many that came before are kept."""
+    held = [items.get() for _ in range(kept)]
     for on in iter(commands.get, None):
         switch(on=on)
         answers.put(0.0)
@@ -88,6 +90,7 @@ def consume(items, commands, answers, count):
         begin = cpu_us()
         take(items, count)
         answers.put(cpu_us() - begin)
+    del held
 
 
 def give(items, make, count):
@@ -100,15 +103,18 @@ def take(items, count):
         items.get()
 
 
-def through_a_queue(case: str, seconds: float) -> Figures:
-    """Both sides together."""
+def through_a_queue(case: str, seconds: float, kept: int) -> Figures:
+    """Both sides together, which keep so many items besides."""
     make = maker(case)
     count = BLOCKS_OF_ITEMS.get(case, ITEMS_IN_BLOCK)
     context = multiprocessing.get_context("fork")
     items = context.SimpleQueue() if case.startswith("simple") else context.Queue(64)
     commands, answers = context.SimpleQueue(), context.SimpleQueue()
-    consumer = context.Process(target=consume, args=(items, commands, answers, count))
+    consumer = context.Process(target=consume, args=(items, commands, answers, count, kept))
     consumer.start()
+    held = [make() for _ in range(kept)]
+    for item in held:
+        items.put(item)
     spent: Figures = {"off": [], "on": []}
     for on in turns(seconds):
         switch(on=on)
@@ -122,6 +128,7 @@ def through_a_queue(case: str, seconds: float) -> Figures:
         spent["on" if on else "off"].append((cpu_us() - begin + other) / count)
     commands.put(None)
     consumer.join()
+    del held
     return spent
 
 
@@ -164,7 +171,7 @@ def train(batches, count):
         values.sum()
 
 
-def main(case: str, seconds: float) -> None:
+def main(case: str, seconds: float, kept: int = 0) -> None:
     """Measure and print."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     if case == "device-tensor":
@@ -174,11 +181,11 @@ def main(case: str, seconds: float) -> None:
     import mpmon.shim
 
     assert mpmon.shim.install()
-    spent = through_a_loader(seconds) if case == "loader" else through_a_queue(case, seconds)
+    spent = through_a_loader(seconds) if case == "loader" else through_a_queue(case, seconds, kept)
     # Whatever the time, one pair is left.
     spare = min(WARM_UP_PAIRS, len(spent["on"]) - 1)
     print(json.dumps({state: values[spare:] for state, values in spent.items()}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]))
+    main(sys.argv[1], float(sys.argv[2]), *map(int, sys.argv[3:]))

@@ -9,7 +9,7 @@ from mpmon.diagnosis.basis import basis
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Verdict
 from mpmon.diagnosis.graph import Need
-from mpmon.diagnosis.libraries.native_waits import Sort, known
+from mpmon.diagnosis.native_waits import Sort, known
 from mpmon.diagnosis.natives import NativeFact, native_fact
 from mpmon.diagnosis.needs.natives import native_threads
 from mpmon.model import Awaited, NativeFrame, NativeStack, Row

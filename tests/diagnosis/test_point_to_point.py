@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Finding
-from mpmon.diagnosis.roles import PROCESS_GROUP_THREADS
+from mpmon.diagnosis.libraries import RANK_THREADS
 from mpmon.model import Awaited, Row
 from tests.builders import ROOT, START, blocked, frame, holds, kernel_object, process, snapshot, stack, thread, watched
 
@@ -43,7 +43,7 @@ def waits_for_work(number: int) -> tuple[Row, ...]:
     pid = RANKS[number]
     return rank(
         number, stack("main", f"train.py:{40 + number} receive", pid=pid), blocked("futex", pid=pid, ran_at=0.0),
-        Awaited(pid=pid, tid=pid, kind="work"), thread(pid, pid + 1000, name=min(PROCESS_GROUP_THREADS)),
+        Awaited(pid=pid, tid=pid, kind="work"), thread(pid, pid + 1000, name=min(RANK_THREADS)),
     )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mpmon.diagnosis.waits import PATTERNS, Context, Standing, Wait, context, in_own_code, standing
+from mpmon.diagnosis.libraries import WAITS
+from mpmon.diagnosis.waits import Context, Standing, Wait, context, in_own_code, standing
 from mpmon.model import Blocked, Stack
 from tests.builders import blocked, running, stack
 
@@ -133,7 +134,7 @@ def test_python_before_3_11_has_bare_names(kind: Wait, words: str, frames: tuple
 
 
 def test_every_kind_of_the_table_has_an_example() -> None:
-    assert {row.kind for row in PATTERNS} - {kind for kind, _, _ in STACKS} == set()
+    assert {row.kind for row in WAITS} - {kind for kind, _, _ in STACKS} == set()
 
 
 def test_a_row_speaks_of_its_own_file_only() -> None:

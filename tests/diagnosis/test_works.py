@@ -6,7 +6,7 @@ import pytest
 
 from mpmon.diagnosis import History
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.roles import PROCESS_GROUP_THREADS
+from mpmon.diagnosis.libraries import RANK_THREADS
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import Awaited, Row
 from tests.builders import ROOT, blocked, process, snapshot, stack, thread
@@ -17,7 +17,7 @@ RANK, RUNNER = 7, 71
 def standing_of(*rows: Row) -> Wait:
     rank = (
         process(RANK, parent=ROOT, environment={"RANK": "0", "WORLD_SIZE": "2"}), thread(RANK),
-        thread(RANK, RUNNER, name=min(PROCESS_GROUP_THREADS)),
+        thread(RANK, RUNNER, name=min(RANK_THREADS)),
         stack("main", "train.py:9 main", pid=RANK), blocked("futex", pid=RANK),
     )  # fmt: skip
     picture = snapshot(process(), *rank, *rows)

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from tests.live.running import Program
-from tests.nodes.programs import LONGEST_S, agent_for, environment
+from tests.nodes.programs import agent_for, environment
+from tests.patience import GLANCE_S, LONGEST_S, patience, status_of
 from tests.test_cli import ENVIRONMENT, mpmon, one_sentence
 
 MPMON = [sys.executable, "-m", "mpmon"]
@@ -45,11 +46,12 @@ def exporting(*arguments: str, **variables: str) -> Iterator[subprocess.Popen[st
 def said_within(read: object, pattern: str) -> str:
     """What is read as soon as this stands in it."""
     assert callable(read)
-    deadline = time.monotonic() + LONGEST_S
-    while not re.search(pattern, text := read(), re.MULTILINE):
-        assert time.monotonic() < deadline, text
-        time.sleep(0.1)
-    return text
+    text = ""
+    for pause in patience(pause_s=GLANCE_S):
+        if re.search(pattern, text := read(), re.MULTILINE):
+            return text
+        time.sleep(pause)
+    raise AssertionError(text)
 
 
 def text_of(file: Path) -> str:
@@ -84,7 +86,7 @@ def test_a_hang_at_a_port_and_in_a_file(job: Program, tmp_path: Path) -> None:
         check(text)
         said_within(lambda: text_of(file), r'verdict="hung"\} 1\.0$')
         running.send_signal(signal.SIGTERM)
-        assert running.wait(LONGEST_S) == 0
+        assert status_of(running) == 0
         assert running.stderr.read() == "lock-cycle\n"
     assert list(tmp_path.iterdir()) == []
 
@@ -98,7 +100,7 @@ def test_it_ends_with_the_job(tmp_path: Path) -> None:
     ):
         check(said_within(lambda: text_of(file), r'^mpmon_verdict\{job_id="cats"'))
         program.__exit__()
-        assert running.wait(LONGEST_S) == 0
+        assert status_of(running) == 0
         assert running.stderr
         assert running.stderr.read() == ""
     assert list(tmp_path.iterdir()) == []
@@ -114,7 +116,7 @@ def test_a_job_on_nodes(job: Program, tmp_path: Path) -> None:
         assert re.search(r'^mpmon_nodes\{.*state="answers"\} 1\.0$', text, re.MULTILINE)
         check(text)
         running.send_signal(signal.SIGTERM)
-        assert running.wait(LONGEST_S) == 0
+        assert status_of(running) == 0
     assert not file.exists()
 
 

@@ -16,6 +16,7 @@ from mpmon.probes.files import Proc
 from mpmon.session.sampler import Sampler
 from mpmon.session.watch import LiveWatch
 from tests.live.running import Program
+from tests.patience import patience
 
 FOLDER = "healthy"
 
@@ -161,7 +162,8 @@ class _Injection:
         at = time.time()
         self._go_wrong()
         seen = self._round()
-        while not _is_hung(seen) and time.time() - at < LONGEST_S:
+        left = patience(LONGEST_S)
+        while not _is_hung(seen) and next(left, None) is not None:
             seen = self._round()
         after_s = time.time() - at if _is_hung(seen) else None
         hit = self._hit()

@@ -8,23 +8,27 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 
-from mpmon.doctor.gpu.case import Case, Seen, World, Wrong
+from mpmon.doctor.gpu.case import Case, Need, Seen, World, Wrong
 from tests.shim.running import HOME
 
 SECONDS = "10"
 LONGEST_S = 180.0
+KEPT = 2000
+"""Twice as many as torch has events for (CUDA_IPC_MAXIMUM_EVENTS_TO_USE)."""
 MOST_US = 100.0
 """CPU time of both processes, for each tensor; the stand-in's takes about 30."""
 
 
-def shim(world: World) -> Seen:
+def shim(world: World, *, kept: int = 0) -> Seen:
+    """Beside so many that are kept."""
     case = "cuda-tensor" if world.computes else "device-tensor"
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="mpmon-gpu-") as folder:
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "tests.benchmarks.shim_blocks", case, SECONDS], cwd=HOME, check=True,
+                [sys.executable, "-m", "tests.benchmarks.shim_blocks", case, SECONDS, str(kept)], cwd=HOME, check=True,
                 env={**os.environ, "MPMON_RUN_DIR": folder, "OMP_NUM_THREADS": "1"}, capture_output=True, timeout=LONGEST_S,
             )  # fmt: skip
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
@@ -40,11 +44,19 @@ def shim(world: World) -> Seen:
     )
 
 
+_TORCH: frozenset[Need] = frozenset({"memory", "torch"})
+
 CASES: Sequence[Case] = (
     Case(
         "shim-cost",
         f"The shim costs a CUDA tensor at most {MOST_US:g} us of CPU.",
         shim,
-        frozenset({"memory", "torch"}),
+        _TORCH,
+    ),
+    Case(
+        "shim-cost-many",
+        f"It costs no more while {KEPT} are kept on both sides.",
+        partial(shim, kept=KEPT),
+        _TORCH,
     ),
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from mpmon.doctor.gpu.case import Case, NotHere, Seen, World, Wrong
+from mpmon.doctor.gpu.talking import Program
 from mpmon.doctor.gpu.watching import Report, report_of
 from tests.gpu.streams import RANKS, job, told, until
 
@@ -29,16 +30,52 @@ def gloo(world: World) -> Seen:
         return Seen(told(report))
 
 
-def nccl(world: World) -> Seen:
-    with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder) / "rank0.json"
-        with job(RANKS, "spins", "1", "cuda", FLIGHT_RECORD=str(record)) as (program, said):
-            report = until(
-                program.pid, lambda report: report["verdict"] == "hung" and "gpu-spinning" in topics(report),
-                "hung, and the remark gpu-spinning",
-            )  # fmt: skip
-            does = next(row["does"] for row in report["processes"] if row["pid"] == said["ranks"][0])
-            return Seen(f"{told(report)}; the rank: {does}")
+def are_listed(pids: Collection[int], root: int) -> bool:
+    """The driver has at least one of these on its list, by the pid it has here."""
+    return any(row["pid"] in pids for row in report_of(root)["gpu_processes"])
+
+
+def has_to_list(pids: Collection[int], root: int) -> None:
+    """Raises: NotHere."""
+    if not are_listed(pids, root):
+        raise NotHere("the driver lists nobody by the pid it has here")
+
+
+def ddp_gloo(world: World) -> Seen:
+    device = "cuda" if world.computes else "cpu"
+    with job(RANKS, "reduces", "2", device) as (program, said):
+        also = {"gpu-shared"} if are_listed(said["ranks"], program.pid) else set[str]()
+        report = until(
+            program.pid, lambda report: "straggler" in causes(report) and also <= topics(report),
+            f"hung for the cause straggler{''.join(f', and the remark {topic}' for topic in also)}",
+        )  # fmt: skip
+        suspects = {row["pid"] for row in report["findings"][0]["suspects"]}
+        if suspects != {said["ranks"][1]}:
+            raise Wrong("the rank that sleeps as the one suspect", f"{len(suspects)} others")
+        return Seen(told(report))
+
+
+def spinning(program: Program, rank: int) -> Seen:
+    """Its host thread asks the driver again and again (cudaDeviceScheduleAuto), which may as well be a computation: the GPU
+    tells, so it is remarked, and is no verdict.
+    """
+    has_to_list([rank], program.pid)
+    report = until(program.pid, lambda report: "gpu-spinning" in topics(report), "the remark gpu-spinning")
+    (remark,) = (row for row in report["remarks"] if row["topic"] == "gpu-spinning")
+    if remark["pids"] != [rank]:
+        raise Wrong("the rank as the one whose GPU spins", f"{len(remark['pids'])} processes")
+    does = next(row["does"] for row in report["processes"] if row["pid"] == rank)
+    return Seen(f"{told(report)}; the rank: {does}")
+
+
+def stream(world: World) -> Seen:
+    with job(RANKS, "waits", "1", "cuda" if world.computes else "cpu") as (program, said):
+        return spinning(program, said["ranks"][0])
+
+
+def nccl(_world: World) -> Seen:
+    with job(RANKS, "spins", "1", "cuda") as (program, said):
+        return spinning(program, said["ranks"][0])
 
 
 def flight_recorder(world: World) -> Seen:
@@ -65,9 +102,7 @@ def starved(world: World) -> Seen:
 
 def shared(world: World) -> Seen:
     with job(RANKS, "shares", "2", "cuda") as (program, said):
-        rows = report_of(program.pid)["gpu_processes"]
-        if not any(row["pid"] in said["ranks"] for row in rows):
-            raise NotHere("the driver lists nobody by the pid it has here")
+        has_to_list(said["ranks"], program.pid)
         report = until(program.pid, lambda report: "gpu-shared" in topics(report), "the remark gpu-shared")
         return Seen(told(report))
 
@@ -75,7 +110,11 @@ def shared(world: World) -> Seen:
 CASES: Sequence[Case] = (
     Case("hang-gloo", "Of two ranks on gloo with tensors on the device, the one that sleeps is told as the straggler.",
          gloo, frozenset({"torch"})),
-    Case("hang-nccl", "One rank of DDP on NCCL whose kernel never ends is hung, and its GPU only spins.", nccl,
+    Case("hang-ddp-gloo", "Of two ranks of DDP on gloo that have one GPU, the one that does not reduce is told as the "
+         "straggler.", ddp_gloo, frozenset({"memory", "torch"})),
+    Case("hang-stream", "A rank that waits for a stream whose kernel never ends stands, and its GPU only spins.", stream,
+         frozenset({"memory", "torch"})),
+    Case("hang-nccl", "A rank of DDP on NCCL whose kernel never ends stands, and its GPU only spins.", nccl,
          frozenset({"memory", "torch", "work"})),
     Case("flight-recorder-nccl", "What the Flight Recorder of NCCL writes down as JSON is read.", flight_recorder,
          frozenset({"memory", "torch", "work"})),

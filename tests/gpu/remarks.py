@@ -20,8 +20,7 @@ from mpmon.diagnosis.remarks.ipc_receiver_grows import GROWTH_BYTES as LEAST_GRO
 from mpmon.diagnosis.remarks.ipc_torch_faults import FAULTS, FEWEST_RECEIVED
 from mpmon.doctor.gpu.case import Case, Need, NotHere, Seen, World, Wrong
 from mpmon.doctor.gpu.sharing import EXPANDABLE, Sharing, sharing
-from mpmon.doctor.gpu.watching import report_of
-from tests.gpu.hangs import topics
+from tests.gpu.hangs import has_to_list, topics
 from tests.gpu.streams import HOLDS, RANKS, job, told, until
 from tests.ipc.looking import Looking, looking_at
 
@@ -144,8 +143,7 @@ def contexts(world: World) -> Seen:
         tempfile.TemporaryDirectory(prefix="mpmon-gpu-", dir="/dev/shm") as folder,
         job(RECEIVERS, world.tensors, str(FEWEST), MPMON_RUN_DIR=folder) as (program, said),
     ):
-        if not any(row["pid"] in said["receivers"] for row in report_of(program.pid)["gpu_processes"]):
-            raise NotHere("the driver lists nobody by the pid it has here")
+        has_to_list(said["receivers"], program.pid)
         report = until(program.pid, lambda report: "ipc-contexts" in topics(report), "the remark ipc-contexts")
         (remark,) = (row for row in report["remarks"] if row["topic"] == "ipc-contexts")
         if sorted(remark["pids"]) != sorted(said["receivers"]):
@@ -180,8 +178,7 @@ def held(world: World) -> Seen:
     with job(RANKS, "shares", "1", "cuda") as (program, rank), job(HOLDS) as (other, _):
         other.order("context")
         other.order("take", "300")
-        if not any(row["pid"] in rank["ranks"] for row in report_of(program.pid)["gpu_processes"]):
-            raise NotHere("the driver lists nobody by the pid it has here")
+        has_to_list(rank["ranks"], program.pid)
         report = until(program.pid, lambda report: "gpu-held" in topics(report), "the remark gpu-held")
         return Seen(told(report))
 

@@ -7,7 +7,6 @@ import json
 import os
 import select
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,9 +15,9 @@ from mpmon.doctor.gpu.case import Wrong
 from mpmon.doctor.gpu.programs import __name__ as programs
 from mpmon.doctor.gpu.talking import Program, Silent
 from mpmon.doctor.gpu.watching import Report
+from tests.patience import patience
 
 SAYS_S = 90.0
-END_S = 5.0
 CHUNK = 1 << 20
 HOLDS = f"{programs}.holds"
 RANKS = "tests.gpu.programs.ranks"
@@ -47,7 +46,7 @@ def until(pid: int, fits: Callable[[Report], object], expected: str, *more: str,
     ) as mpmon:  # fmt: skip
         try:
             last = None
-            for report in _reports(mpmon, time.monotonic() + seconds):
+            for report in _reports(mpmon, seconds):
                 last = report
                 if fits(report):
                     return report
@@ -63,10 +62,12 @@ def told(report: Report) -> str:
     return f"{report['verdict']}, {causes}; remarks: {remarks}"
 
 
-def _reports(mpmon: subprocess.Popen[bytes], deadline: float) -> Iterator[Report]:
+def _reports(mpmon: subprocess.Popen[bytes], seconds: float) -> Iterator[Report]:
     heard, stdout = b"", mpmon.stdout
     assert stdout
-    while (left := deadline - time.monotonic()) > 0 and select.select([stdout], [], [], left)[0]:
+    for pause in patience(seconds):
+        if not select.select([stdout], [], [], pause)[0]:
+            continue
         chunk = os.read(stdout.fileno(), CHUNK)
         if not chunk:
             return

@@ -12,9 +12,9 @@ from typing import final
 import psutil
 
 from tests.shim.running import environment
-from tests.talking import LONGEST_S, Talking
+from tests.talking import Talking
 
-__all__ = ["LONGEST_S", "PROGRAMS", "Job", "kill", "stop"]
+__all__ = ["PROGRAMS", "Job", "kill", "stop"]
 
 PROGRAMS = Path(__file__).parent / "programs"
 

@@ -89,7 +89,7 @@ def test_standin_rows_fall_as_the_consumer_lets_go(tmp_path: Path) -> None:
                 line = row(drawn(case, size), "CUDA memory")
                 assert f" {blocks} " in line
                 assert f"{blocks}.0M" in line
-                assert "main → process" in line
+                assert "main → child of main" in line
             let_go(heard["child"])
         case = held(looking, 0)
         assert all("CUDA memory" not in drawn(case, size) for size in SIZES)

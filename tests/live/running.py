@@ -22,6 +22,7 @@ from mpmon.diagnosis.findings import Observation
 from mpmon.probes.files import Proc
 from mpmon.session.sampler import Sampler
 from mpmon.session.watch import LiveWatch
+from tests.patience import patience
 
 PROGRAMS = Path(__file__).parent / "programs"
 REPOSITORY = PROGRAMS.parent.parent.parent
@@ -87,15 +88,16 @@ class Program:
 
     def hear(self, *names: str, seconds: float = LONGEST_S) -> Program:
         """Wait for lines until all these were said."""
-        deadline = time.monotonic() + seconds
-        while not set(names) <= self.pids.keys():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.__exit__()
-                raise AssertionError(f"{self.file.name} did not say {names}")
-            if select.select([self._ready], [], [], 0.5)[0]:
+        for pause in patience(seconds):
+            if set(names) <= self.pids.keys():
+                self._remember()
+                return self
+            if self._process.poll() is not None:
+                break
+            if select.select([self._ready], [], [], pause)[0]:
                 self._listen()
-        self._remember()
-        return self
+        self.__exit__()
+        raise AssertionError(f"{self.file.name} did not say {names}, only {list(self.pids)}")
 
     def _listen(self) -> None:
         *lines, self._heard = (self._heard + os.read(self._ready, 4096)).split(b"\n")
@@ -147,14 +149,16 @@ def sampler(pid: int) -> Sampler:
 
 
 def watch(
-    pid: int, *, seconds: float = LONGEST_S, interval: float = 0.5,
+    pid: int, *, seconds: float | None = None, interval: float = 0.5,
     enough: Callable[[Observation], bool] = lambda seen: bool(seen.diagnosis.findings),
 ) -> Observation:  # fmt: skip
-    """What mpmon says as soon as it hangs, or after so long."""
+    """What mpmon says as soon as it hangs, or after so long; without `seconds` after what is long enough on any machine."""
     watched = LiveWatch(lambda now: Sampler(Proc(), pid, now=now, host="host", eager=True), interval=interval)
     last: Observation | None = None
+    left = patience(LONGEST_S)
     for last in watched:
-        if enough(last) or last.watched_s >= seconds:
+        over = next(left, None) is None if seconds is None else last.watched_s >= seconds
+        if over or enough(last):
             watched.stop()
     assert last is not None
     return last

@@ -27,11 +27,11 @@ import pytest
 from tests.deadfs.jobs import PROGRAMS, job
 from tests.deadfs.mounting import MOODS, Mount, needs_fuse
 from tests.live.running import REPOSITORY, Program
+from tests.patience import becomes, left_of, patience, rest_of
 from tests.tui.tmux import Terminal
 
 pytestmark = [pytest.mark.live, needs_fuse]
 
-GUARD_S = 60.0
 AT_ONCE = 6
 """Looks at a time."""
 
@@ -70,8 +70,8 @@ class Look:
     def answer(self) -> Answer:
         """What it says by itself."""
         try:
-            said, words = self.process.communicate(timeout=GUARD_S)
-        except subprocess.TimeoutExpired:
+            said, words = rest_of(self.process)
+        except AssertionError:
             return Answer(None, {}, f"mpmon does not answer, it waits in {where(self.process.pid)}")
         report = json.loads(said) if said.startswith(b"{") else {}
         return Answer(self.process.returncode, report, words.decode())
@@ -79,18 +79,18 @@ class Look:
     def said(self, *words: str) -> None:
         """Waits for a line of its standard output with all of these words; lines before it are passed over."""
         assert self.process.stdout
-        deadline = time.monotonic() + GUARD_S
-        while True:
+        for pause in patience():
             *lines, last = self._unread.split("\n")
             found = next((number for number, line in enumerate(lines) if all(word in line for word in words)), None)
             if found is not None:
                 self._unread = "\n".join((*lines[found + 1 :], last))
                 return
-            left = deadline - time.monotonic()
-            ready = left > 0 and select.select([self.process.stdout], [], [], left)[0]
-            more = os.read(self.process.stdout.fileno(), 1 << 16).decode() if ready else ""
-            assert more, f"{words} not in {self._unread!r}, it waits in {where(self.process.pid)}"
-            self._unread += more
+            if select.select([self.process.stdout], [], [], pause)[0]:
+                more = os.read(self.process.stdout.fileno(), 1 << 16).decode()
+                if not more:
+                    break
+                self._unread += more
+        raise AssertionError(f"{words} not in {self._unread!r}, it waits in {where(self.process.pid)}")
 
 
 class Answer(NamedTuple):
@@ -127,10 +127,8 @@ def where(pid: int) -> str:
 
 def gets_on(pid: int) -> bool:
     """The process runs further, within a while."""
-    before, deadline = ran(pid), time.monotonic() + 10
-    while ran(pid) == before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return ran(pid) != before
+    before = ran(pid)
+    return becomes(lambda: ran(pid) != before, seconds=10.0)
 
 
 def ran(pid: int) -> int:
@@ -384,7 +382,7 @@ def test_the_screen_shows_it_and_can_be_left(mount: Mount, mood: str) -> None:
             started = looker.children(recursive=True)
             terminal.press("q")
             assert terminal.exit_status() == 0
-            _, left = psutil.wait_procs(started, timeout=GUARD_S)
+            left = left_of(started)
             # Of one whose thread no signal reaches the rest is gone.
             assert {process.status() for process in left} <= {psutil.STATUS_DISK_SLEEP, psutil.STATUS_ZOMBIE}
         finally:

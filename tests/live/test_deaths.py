@@ -15,6 +15,7 @@ from mpmon.probes.files import Proc
 from mpmon.session.sampler import Sampler
 from mpmon.session.watch import LiveWatch
 from tests.live.running import LONGEST_S, Program
+from tests.patience import patience
 
 pytestmark = pytest.mark.live
 
@@ -46,10 +47,11 @@ def watch_it_die(program: Program) -> tuple[Finding, Observation]:
     """Mpmon sees the producer alive first; then it may begin."""
     watched = LiveWatch(lambda now: Sampler(Proc(), program.pid, now=now, host="host", eager=True), interval=0.5)
     last: Observation | None = None
+    left = patience(LONGEST_S)
     for number, last in enumerate(watched):
         if number == 0:
             program.tell()
-        if last.diagnosis.findings or last.watched_s >= LONGEST_S:
+        if last.diagnosis.findings or next(left, None) is None:
             watched.stop()
     assert last is not None
     assert last.diagnosis.findings, last.diagnosis.because

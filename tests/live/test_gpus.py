@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.live.running import LONGEST_S, REPOSITORY
+from tests.live.running import REPOSITORY
 from tests.nvml import GIB, NOT_SUPPORTED, UNKNOWN_MEMORY, Scenario, uuid
 from tests.nvml.fixture import Standin
+from tests.patience import left_of, ran, status_of
 
 pytestmark = pytest.mark.live
 
@@ -42,10 +43,8 @@ def environment(nvml: Standin) -> dict[str, str]:
 def report(pid: int, nvml: Standin, *more: str) -> dict[str, Any]:
     """What `--once --json` says."""
     command = [sys.executable, "-m", "mpmon", str(pid), "--once", "--json", "--for", "1", *more]
-    answer = subprocess.run(
-        command, capture_output=True, env=environment(nvml), check=False, timeout=LONGEST_S, cwd=REPOSITORY
-    )
-    assert answer.stderr == b""
+    answer = ran(command, env=environment(nvml), cwd=REPOSITORY)
+    assert answer.stderr == ""
     return json.loads(answer.stdout)
 
 
@@ -116,8 +115,7 @@ def test_nothing_is_left_of_an_mpmon_that_is_killed(job: list[int], nvml: Standi
             until(mpmon, lambda said: said["gpus"][0]["problem"])
         (helper,) = (child for child in psutil.Process(mpmon.pid).children() if child.name() == HELPER)
         mpmon.kill()
-        gone, left = psutil.wait_procs([helper], timeout=LONGEST_S)
-        assert (len(gone), left) == (1, [])
+        assert left_of([helper]) == []
 
 
 def test_an_mpmon_that_is_told_to_end_takes_its_helper_along(job: list[int], nvml: Standin) -> None:
@@ -125,5 +123,5 @@ def test_an_mpmon_that_is_told_to_end_takes_its_helper_along(job: list[int], nvm
         until(mpmon, lambda said: said["gpus"])
         (helper,) = (child for child in psutil.Process(mpmon.pid).children() if child.name() == HELPER)
         mpmon.send_signal(signal.SIGINT)
-        assert psutil.wait_procs([helper], timeout=LONGEST_S)[1] == []
-        assert mpmon.wait(LONGEST_S) == 128 + signal.SIGINT
+        assert left_of([helper]) == []
+        assert status_of(mpmon) == 128 + signal.SIGINT

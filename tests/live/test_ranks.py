@@ -12,6 +12,7 @@ from mpmon.probes.flight_recorder import FlightRecorder, sources
 from mpmon.session.sampler import Sampler
 from mpmon.session.watch import LiveWatch
 from tests.live.running import LONGEST_S, Program
+from tests.patience import patience
 
 pytestmark = [
     pytest.mark.live,
@@ -27,8 +28,9 @@ def told(program: Program) -> Observation:
         interval=0.5,
     )
     last: Observation | None = None
+    left = patience(LONGEST_S)
     for last in watched:
-        if (last.diagnosis.findings and last.snapshot.flight_records) or last.watched_s >= LONGEST_S:
+        if (last.diagnosis.findings and last.snapshot.flight_records) or next(left, None) is None:
             watched.stop()
     assert last is not None
     assert last.diagnosis.verdict is Verdict.HUNG, last.diagnosis.because

@@ -13,6 +13,7 @@ from mpmon.probes.files import Proc
 from mpmon.session.sampler import Sampler
 from mpmon.session.watch import LiveWatch
 from tests.live.running import LONGEST_S, Program
+from tests.patience import patience
 
 pytestmark = [
     pytest.mark.live,
@@ -32,11 +33,12 @@ def test_ranks_that_are_started_again(tmp_path: Path) -> None:
     with Program("restarted_ranks.py", str(tmp_path / "go")).hear("first0", "first1") as program:
         watch = LiveWatch(lambda now: Sampler(Proc(), program.pid, now=now, host="host"), interval=0.2)
         last: Observation | None = None
+        left = patience(LONGEST_S)
         for last in watch:
             if ranks(last) == {f"rank {n}": program.pids[f"first{n}"] for n in (0, 1)}:
                 (tmp_path / "go").touch()
             again = any(event.kind == "restarted" for event in last.events) and len(ranks(last)) == 2
-            if again or last.watched_s > LONGEST_S:
+            if again or next(left, None) is None:
                 watch.stop()
         assert last is not None
         program.hear("again0", "again1")

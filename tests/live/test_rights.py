@@ -17,6 +17,7 @@ from mpmon.diagnosis.rules import RULES
 from mpmon.probes.stacks import find_py_spy
 from tests.live.running import LONGEST_S, REPOSITORY, Program
 from tests.live.with_rights import NOBODY
+from tests.patience import rest_of
 
 pytestmark = pytest.mark.live
 
@@ -47,7 +48,7 @@ def looks(pid: int, py_spy: str, *rights: str) -> list[tuple[dict[str, Any], str
         subprocess.Popen([*command, each, str(pid), str(LONGEST_S), py_spy], cwd=REPOSITORY, stdout=subprocess.PIPE)
         for each in rights
     ]
-    answers = [json.loads(process.communicate(timeout=3 * LONGEST_S)[0]) for process in started]
+    answers = [json.loads(rest_of(process, seconds=3 * LONGEST_S)[0]) for process in started]
     assert [process.returncode for process in started] == [0] * len(rights)
     return [(answer["report"], answer["text"]) for answer in answers]
 

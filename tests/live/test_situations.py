@@ -6,7 +6,6 @@ import importlib.util
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.kernel import KernelLook
 from mpmon.probes.stacks import StackProbe
 from tests.live.running import Program, py_spies, sampler, watch
+from tests.patience import becomes
 from tests.probes.native.looks import only_x86_64
 
 pytestmark = pytest.mark.live
@@ -212,9 +212,9 @@ def test_a_zombie_is_not_said_to_hang() -> None:
 
 def wait_until_asleep(pid: int) -> None:
     """The handshake of a program that cannot give one: the kernel says that it sleeps in a timer."""
-    deadline = time.monotonic() + 10.0
-    while Path(f"/proc/{pid}/wchan").read_text() != "hrtimer_nanosleep":
-        assert time.monotonic() < deadline, Path(f"/proc/{pid}/status").read_text()
+    assert becomes(lambda: Path(f"/proc/{pid}/wchan").read_text() == "hrtimer_nanosleep"), Path(
+        f"/proc/{pid}/status"
+    ).read_text()
 
 
 def test_a_program_that_is_no_python() -> None:

@@ -19,9 +19,10 @@ from typing import final
 
 import pytest
 
+from tests.patience import becomes, status_of
+
 FRONT = "front"
 _NETWORK = "10.77"
-_PATIENCE_S = 60.0
 
 _INIT = "trap : CHLD TERM; while :; do sleep 100000 & wait; done"
 """bash as the first process also takes the orphans."""
@@ -231,12 +232,13 @@ class Lab:
         self._daemon(FRONT, "slurmctld", "-f", str(conf))
         for name in names:
             self._daemon(name, "slurmd", "-f", str(conf), "-N", name)
-        until = time.monotonic() + _PATIENCE_S
-        while (state := self.run(FRONT, "sinfo", "-h", "-o", "%T %D").stdout.strip()) != f"idle {len(names)}":
-            assert time.monotonic() < until, state
-            time.sleep(0.1)
+        assert becomes(lambda: self._nodes() == f"idle {len(names)}"), self._nodes()
+
+    def _nodes(self) -> str:
+        """How many are in which state, as Slurm says."""
+        return self.run(FRONT, "sinfo", "-h", "-o", "%T %D").stdout.strip()
 
     def _daemon(self, name: str, *words: str) -> None:
         """One that keeps the streams it was started with."""
         process = self.start(name, words, stdout=self._log, stderr=self._log)
-        assert process.wait(_PATIENCE_S) == 0, (self.folder / "init.log").read_text()
+        assert status_of(process) == 0, (self.folder / "init.log").read_text()

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from mpmon.nodes.wire import FromAgent, Lines, Unpacker, Watch, frames
+from tests.patience import ran, status_of
 
 HOUSE = Path(__file__).parents[2]
-LONGEST_S = 90.0
 
 
 def environment(folder: Path, nodes: str = "") -> dict[str, str]:
@@ -36,10 +36,8 @@ def agent_for(folder: Path, pid: int) -> Path:
 
 def mpmon(folder: Path, *arguments: str, nodes: str = "") -> subprocess.CompletedProcess[str]:
     """To its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "mpmon", *arguments], env=environment(folder, nodes), stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=LONGEST_S, check=False, cwd="/",
-    )  # fmt: skip
+    command = [sys.executable, "-m", "mpmon", *arguments]
+    return ran(command, env=environment(folder, nodes), stdin=subprocess.DEVNULL, cwd="/")
 
 
 class AgentProcess:
@@ -83,7 +81,7 @@ class AgentProcess:
 
     def end(self) -> int:
         """Its status when it has ended."""
-        return self.process.wait(LONGEST_S)
+        return status_of(self.process)
 
 
 LOOK = Watch(interval=0.2, stacks="never")

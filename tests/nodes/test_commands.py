@@ -15,7 +15,8 @@ import pytest
 
 from mpmon.nodes.transports.ssh import names_of
 from tests.live.running import Program
-from tests.nodes.programs import LONGEST_S, agent_for, environment, mpmon
+from tests.nodes.programs import agent_for, environment, mpmon
+from tests.patience import left_of, rest_of
 
 pytestmark = pytest.mark.live
 
@@ -165,8 +166,7 @@ def test_a_front_end_that_is_killed_leaves_nothing(tmp_path: Path, agent: str, j
     front.send_signal(signal.SIGKILL)
     front.wait()
 
-    _, left = psutil.wait_procs(below, timeout=LONGEST_S)
-    assert left == []
+    assert left_of(below) == []
     front.stdout.close()
     front.stderr.close()
 
@@ -181,7 +181,7 @@ def test_the_stream_ends_with_the_job(tmp_path: Path) -> None:
         assert front.stdout.readline()
         assert short.stdin
         short.stdin.close()
-        _, complaints = front.communicate(timeout=LONGEST_S)
+        _, complaints = rest_of(front)
 
     assert (front.returncode, complaints) == (0, b"")
 

@@ -14,10 +14,9 @@ from mpmon.nodes.transports.local import Local
 from mpmon.nodes.wire import Watch
 from mpmon.session.clock import LiveClock
 from tests.live.running import Program
+from tests.patience import patience
 
 pytestmark = pytest.mark.live
-
-LONGEST_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def fleet(job: Program) -> Iterator[Fleet]:
 
 
 def until(fleet: Fleet, enough: Callable[[list[NodeState]], bool]) -> list[NodeState]:
-    assert fleet.wait(enough, LONGEST_S), fleet.nodes()
+    assert any(fleet.wait(enough, pause) for pause in patience()), fleet.nodes()
     return fleet.nodes()
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.live.running import Program
-from tests.nodes.programs import HOUSE, LONGEST_S, agent_for
+from tests.nodes.programs import HOUSE, agent_for
+from tests.patience import ran
 
 pytestmark = pytest.mark.live
 
@@ -53,10 +54,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 
 
 def mpmon(cluster: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mpmon", *arguments, "--once"], env=cluster, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=LONGEST_S, check=False, cwd="/",
-    )  # fmt: skip
+    command = [sys.executable, "-m", "mpmon", *arguments, "--once"]
+    return ran(command, env=cluster, stdin=subprocess.DEVNULL, cwd="/")
 
 
 def test_a_hang_in_a_pod(cluster: dict[str, str], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -10,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,11 +17,11 @@ import pytest
 from mpmon.nodes import join
 from tests.nodes.lab import FRONT, Lab, skip_without
 from tests.nodes.programs import HOUSE
+from tests.patience import becomes, patience, rest_of
 
 pytestmark = pytest.mark.live
 
 TRAIN = Path(__file__).parent / "train.py"
-LONGEST_S = 90.0
 MPMON = (sys.executable, "-m", "mpmon")
 
 
@@ -48,10 +46,7 @@ class Job:
                 lab.start(host, ["bash", "-c", f"{ranks} wait"], stdout=out, stderr=out)
 
     def hangs(self) -> None:
-        until = time.monotonic() + LONGEST_S
-        while "stuck" not in self.out.read_text():
-            assert time.monotonic() < until, self.out.read_text()
-            time.sleep(0.1)
+        assert becomes(lambda: "stuck" in self.out.read_text()), self.out.read_text()
 
 
 joined = pytest.mark.skipif(not hasattr(join, "join"), reason="machines are not joined yet, the first one is shown")
@@ -107,7 +102,7 @@ class Front:
 
     def hear(self, stream: str, words: str) -> str:
         """The next line with these words."""
-        until = time.monotonic() + LONGEST_S
+        left = patience()
         while True:
             line, feed, rest = self._heard[stream].partition(b"\n")
             if feed:
@@ -116,8 +111,9 @@ class Front:
                     return line.decode()
                 continue
             files = {getattr(self._process, name).fileno(): name for name in self._heard}
-            ready, _, _ = select.select(list(files), [], [], max(0.0, until - time.monotonic()))
-            assert ready, f"mpmon does not say: {words}"
+            pause = next(left, None)
+            assert pause is not None, f"mpmon does not say: {words}"
+            ready, _, _ = select.select(list(files), [], [], pause)
             for descriptor in ready:
                 chunk = os.read(descriptor, 1 << 16)
                 assert chunk, f"mpmon ended before it said: {words}; {self._heard}"
@@ -125,14 +121,13 @@ class Front:
 
     def ended(self) -> int:
         """Its status, when it has ended by itself."""
-        self._process.communicate(timeout=LONGEST_S)
+        rest_of(self._process)
         return self._process.returncode
 
     def interrupt(self) -> int:
         """As Ctrl-C does."""
         os.killpg(self._process.pid, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.communicate(timeout=LONGEST_S)
+        rest_of(self._process)
         return self._process.returncode
 
 
@@ -158,10 +153,7 @@ def test_a_front_end_that_is_killed_leaves_no_agent(lab: Lab) -> None:
         front.hear("stdout", "{")
         assert agents(lab, "h1", "h2") == ["h1", "h2"]
 
-    until = time.monotonic() + LONGEST_S
-    while left := agents(lab, "h1", "h2"):
-        assert time.monotonic() < until, left
-        time.sleep(0.1)
+    assert becomes(lambda: not agents(lab, "h1", "h2")), agents(lab, "h1", "h2")
 
 
 # Slurm
@@ -186,10 +178,7 @@ def number(cluster: Lab) -> str:
     )
     submit = ("sbatch", "--parsable", "-N2", "--ntasks-per-node=2", "--mem=1000", "-o", str(out), str(script))
     told = cluster.run(FRONT, *submit).stdout.strip()
-    until = time.monotonic() + LONGEST_S
-    while not (out.exists() and "stuck" in out.read_text()):
-        assert time.monotonic() < until, out.exists() and out.read_text()
-        time.sleep(0.1)
+    assert becomes(lambda: out.exists() and "stuck" in out.read_text()), out.exists() and out.read_text()
     return told
 
 
@@ -216,10 +205,7 @@ def test_a_front_end_that_is_killed_leaves_no_step(cluster: Lab, number: str) ->
         front.hear("stdout", "{")
         assert agents(cluster, "h1", "h2") == ["h1", "h2"]
 
-    until = time.monotonic() + LONGEST_S
-    while left := agents(cluster, "h1", "h2"):
-        assert time.monotonic() < until, left
-        time.sleep(0.1)
+    assert becomes(lambda: not agents(cluster, "h1", "h2")), agents(cluster, "h1", "h2")
 
 
 def test_a_job_that_is_cancelled_ends_the_watch(cluster: Lab, number: str) -> None:

@@ -18,6 +18,7 @@ from mpmon.nodes.transports import Trouble
 from mpmon.session.watch import Observer
 from mpmon.spans import Spans, count, has
 from tests.nodes.many import ON_A_NODE, Names, Simulated, machine
+from tests.probes.ras_server import answer, communicator, missing, rank, ras, says
 
 ROUNDS = 2
 """Recordings have three, of which the first shows nothing yet."""
@@ -140,3 +141,21 @@ def test_the_others_are_told_of_by_what_they_say_in_our_time() -> None:
     picks.hear({3: ((standing("sleeps", 3, 3),), 0.0), 4: ((late,), 60.0)})
     (row,) = picks.elsewhere([3])
     assert (row.ranks, row.does, row.since) == (((8, 9),), "waits", 30.0)
+
+
+def test_nccl_is_asked_once_for_all_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "Fleet", Simulated)
+    monkeypatch.setattr(Simulated, "case", "worker")
+    monkeypatch.setattr(Simulated, "culprit", 7)
+    with ras(
+        says(answer(communicator(rank(0, 99, host="n3", AllReduce=4), missing=(missing(1, 98, host="n9"),))))
+    ) as at:
+        watch = NodesWatch(Names(20), wire.Watch(interval=0.0), ras=at[0])
+        seen = []
+        for observation in watch:
+            seen.append(observation)
+            said = [row.problem or "" for row in observation.snapshot.probes if row.name == "NCCL RAS"]
+            if any("pid 98 on n9" in problem for problem in said) or len(seen) == ROUNDS + 200:
+                watch.stop()
+    assert any("rank 1 (pid 98 on n9) of communicator 0x2f3a:0x99 is silent" in problem for problem in said), said
+    assert at[1].count("VERBOSE STATUS") == 1

@@ -1,5 +1,7 @@
 """A job of several ranks that add up numbers for ever; STUCK is the rank that from the third step on waits for nobody's data.
 
+Rank 0 says when it has come to that step.
+
 Started by srun or by hand; says what it does to its standard output.
 """
 
@@ -27,6 +29,8 @@ def main() -> None:
     dist.init_process_group("gloo")
     step = 0
     while True:
+        if step == 3 and RANK == 0:
+            print("going", flush=True)
         batch = next_batch(step)
         dist.all_reduce(batch)
         step += 1

@@ -35,7 +35,9 @@ static int read_context(int folder, const char *name, Context *out) {
     int held = flock(file, LOCK_EX | LOCK_NB) != 0 && pread(file, text, sizeof text - 1, 0) > 0;
     close(file);
     out->pid = (unsigned)strtoul(name, NULL, 10);
-    out->memory = strtoull(text, NULL, 10);
+    char *rest = text;
+    out->memory = strtoull(text, &rest, 10);
+    out->busy = strtol(rest, NULL, 10) != 0;
     out->listed = lives(out->pid);
     return held;
 }

@@ -13,6 +13,7 @@
 typedef struct {
     unsigned pid;
     Number memory;
+    int busy;   /* a kernel that it launched runs */
     int listed; /* its process lives, and is no zombie */
 } Context;
 

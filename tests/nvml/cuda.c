@@ -1,10 +1,11 @@
 /*
  * A stand-in for NVIDIA's CUDA driver library (libcuda.so.1): contexts and memory that the stand-in of NVML counts, on one
- * device, and CUDA IPC, whose importer is not counted.  Nothing can be computed with it.
+ * device, and CUDA IPC, whose importer is not counted.  Nothing can be computed with it: whatever is launched never ends.
  *
  * Layouts and numbers are those of cuda.h.
  */
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,16 +23,17 @@ typedef struct { char reserved[64]; } Handle;
 
 static Number blocks[BLOCKS]; /* sizes; the address of one is its place */
 static int file = -1;
+static volatile int launched;
 
 static Number address(unsigned place) { return (place + 1ULL) << 40; }
 
 static void tell(void) {
-    char text[24];
+    char text[32];
     Number sum = scenario()->devices[0].values[CONTEXT];
     for (unsigned i = 0; i < BLOCKS; i++)
         sum += blocks[i];
-    snprintf(text, sizeof text, "%020llu", sum);
-    if (pwrite(file, text, 20, 0) != 20)
+    int length = snprintf(text, sizeof text, "%020llu %d", sum, launched);
+    if (pwrite(file, text, (size_t)length, 0) != length)
         abort();
 }
 
@@ -69,6 +71,27 @@ int cuDevicePrimaryCtxRetain(void **out, int device) {
 
 int cuCtxSetCurrent(void *context) { return context == &file ? SUCCESS : INVALID_CONTEXT; }
 int cuCtxSynchronize(void) { return SUCCESS; }
+
+int cuLaunchKernel(
+    void *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+    unsigned shared_bytes, void *stream, void **arguments, void **more
+) {
+    (void)kernel, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z;
+    (void)shared_bytes, (void)stream, (void)arguments, (void)more;
+    if (file < 0)
+        return INVALID_CONTEXT;
+    launched = 1;
+    tell();
+    return SUCCESS;
+}
+
+/* As CU_CTX_SCHED_YIELD: the thread never sleeps while it waits. */
+int cuStreamSynchronize(void *stream) {
+    (void)stream;
+    while (launched)
+        sched_yield();
+    return SUCCESS;
+}
 
 int cuMemAlloc_v2(Number *out, size_t size) {
     unsigned place = 0;

@@ -139,7 +139,6 @@ static void bus_id(unsigned index, char *out, size_t size) { snprintf(out, size,
         return SUCCESS; \
     }
 
-NUMBER(nvmlDeviceGetPowerUsage, POWER, 90000)
 NUMBER(nvmlDeviceGetPowerManagementLimit, POWER_LIMIT, 0)
 NUMBER(nvmlDeviceGetComputeMode, COMPUTE_MODE, 0)
 NUMBER(nvmlDeviceGetPersistenceMode, PERSISTENCE, 0)
@@ -219,8 +218,29 @@ int nvmlDeviceGetCudaComputeCapability(Device device, int *major, int *minor) {
 
 /* Load, memory, clocks */
 
+/* A kernel of a process that uses the stand-in of libcuda runs: it only waits. */
+static int spins(Device device) {
+    Context found[MOST_CONTEXTS];
+    unsigned count = device->index ? 0 : contexts(found);
+    while (count)
+        if (found[--count].busy)
+            return 1;
+    return 0;
+}
+
+int nvmlDeviceGetPowerUsage(Device device, unsigned *out) {
+    ENTER(device);
+    const Number *values = facts(device)->values;
+    *out = (unsigned)(spins(device) ? values[POWER_LIMIT] / 5 : values[POWER] + drift(device, 90000));
+    return SUCCESS;
+}
+
 int nvmlDeviceGetUtilizationRates(Device device, Utilization *out) {
     ENTER(device);
+    if (spins(device)) {
+        *out = (Utilization){100, 0};
+        return SUCCESS;
+    }
     out->gpu = (unsigned)(facts(device)->values[UTILIZATION] + drift(device, 40));
     out->memory = (unsigned)(facts(device)->values[MEMORY_UTILIZATION] + drift(device, 30));
     return SUCCESS;
@@ -442,6 +462,10 @@ int nvmlDeviceGetProcessUtilization(Device device, Sample *out, unsigned *count,
         if (row->device == device->index && taken > since)
             out[(*count)++] = (Sample){row->pid, taken, row->sm + drifted, row->sm / 2, 0, 0};
     }
+    Context found[MOST_CONTEXTS];
+    for (unsigned i = device->index ? 0 : contexts(found); i && *count < room; i--)
+        if (found[i - 1].busy)
+            out[(*count)++] = (Sample){found[i - 1].pid, present, 100, 0, 0, 0};
     return *count ? SUCCESS : NOT_FOUND;
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -16,8 +15,8 @@ from mpmon.probes.nvml.wire import Settings
 from tests.builders import snapshot
 from tests.nvml import Scenario
 from tests.nvml.fixture import Standin
+from tests.patience import LONGEST_S, becomes
 
-LONGEST_S = 20.0
 EVERYTHING = Settings(
     deadline_s=LONGEST_S, start_deadline_s=LONGEST_S, lists_every_s=0.0, slowly_every_s=0.0, retry_s=0.0
 )
@@ -48,9 +47,7 @@ class Looks:
 
     def until(self, happened: Callable[[Snapshot], object]) -> Snapshot:
         """Rounds until this is so."""
-        deadline = time.monotonic() + LONGEST_S
-        while not happened(self.round()):
-            assert time.monotonic() < deadline, self.last
+        assert becomes(lambda: happened(self.round()), pause_s=0.0), self.last
         return self.last
 
     @property

@@ -28,7 +28,8 @@ from tests.nvml import (
     uuid,
 )
 from tests.nvml.fixture import Standin
-from tests.probes.gpus import IMPATIENT, LONGEST_S, Looks, without_pauses
+from tests.patience import left_of
+from tests.probes.gpus import IMPATIENT, Looks, without_pauses
 
 HELPER = "mpmon.probes.nvml.helper"
 POWER = "nvmlDeviceGetPowerUsage"
@@ -52,7 +53,7 @@ def ends_for_good(looks: Looks) -> None:
     assert looks.probe.helper is not None
     helper = psutil.Process(looks.probe.helper)
     looks.probe.close()
-    assert psutil.wait_procs([helper], timeout=LONGEST_S)[1] == []
+    assert left_of([helper]) == []
     assert looks.probe.helper is None
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -31,8 +33,9 @@ def described(proc: Proc, inode: int, pid: int = 4100) -> KernelObject:
 
 def test_both_ends_of_a_connection_on_this_machine(recorded: Proc) -> None:
     assert described(recorded, 2001) == KernelObject(
-        id="socket:2001", kind="socket", path="tcp 127.0.0.1:29001 to 127.0.0.1:50000", fill=12, peer="socket:2002"
-    )
+        id="socket:2001", kind="socket", path="tcp 127.0.0.1:29001 to 127.0.0.1:50000", fill=12, peer="socket:2002",
+        unacknowledged_bytes=0, resends=0,
+    )  # fmt: skip
     assert described(recorded, 2002).peer == "socket:2001"
 
 
@@ -86,6 +89,13 @@ def server(family: socket.AddressFamily, host: str, backlog: int = 8) -> Generat
             pytest.skip(f"no {host} here")
         listening.listen(backlog)
         yield listening
+
+
+def lose_all(item: socket.socket) -> None:
+    """From now on whatever comes for this end of a connection is lost before it arrives: socket(7), SO_ATTACH_FILTER."""
+    drop = struct.pack("=HBBI", 6, 0, 0, 0)  # BPF_RET of linux/filter.h: keep no byte
+    kept = ctypes.create_string_buffer(drop)
+    item.setsockopt(socket.SOL_SOCKET, 26, struct.pack("@HP", 1, ctypes.addressof(kept)))
 
 
 @pytest.fixture(params=["kernel", "files"])
@@ -162,6 +172,39 @@ def test_how_much_was_sent() -> None:
             accepted.recv(5)
             assert (real(client).sent_bytes, real(accepted).sent_bytes) == (5, 0)
             assert real(listening).sent_bytes is None
+
+
+@pytest.mark.usefixtures("source")
+def test_bytes_that_do_not_arrive_are_sent_again_and_again() -> None:
+    with server(socket.AF_INET, "127.0.0.1") as listening, socket.create_connection(listening.getsockname()) as client:
+        accepted, _ = listening.accept()
+        with accepted:
+            lose_all(accepted)
+            client.sendall(b"hello")
+            found = [real(client)]
+            until = time.monotonic() + 30
+            while (found[-1].resends or 0) < 3:
+                assert time.monotonic() < until, found[-1]
+                time.sleep(0.05)
+                found.append(real(client))
+            assert {row.unacknowledged_bytes for row in found} == {5}
+            assert [row.resends for row in found] == sorted(row.resends or 0 for row in found)
+            assert (real(accepted).fill, real(accepted).unacknowledged_bytes, real(accepted).resends) == (0, 0, 0)
+
+
+@pytest.mark.usefixtures("source")
+def test_bytes_for_which_the_other_end_has_no_room_are_not_sent_again() -> None:
+    with server(socket.AF_INET, "127.0.0.1") as listening, socket.create_connection(listening.getsockname()) as client:
+        accepted, _ = listening.accept()
+        with accepted:
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    client.send(bytes(1 << 16))
+            row = real(client)
+            assert row.unacknowledged_bytes
+            assert row.resends == 0
+            assert real(accepted).fill
 
 
 def test_unix_sockets_by_their_peer_and_by_their_listener() -> None:

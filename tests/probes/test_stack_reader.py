@@ -11,7 +11,6 @@ import random
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
@@ -41,11 +40,11 @@ from mpmon.probes.memory import Memory
 from mpmon.probes.stacks import StackProbe
 from mpmon.probes.syscalls import place_of
 from tests.live.interpreters import VERSIONS, interpreters
+from tests.patience import becomes
 from tests.probes.garbage import GarbageMemory, maps_line
 from tests.sleepers import sleeper
 
 PROGRAMS = Path(__file__).parent / "programs"
-TURNS = 200
 
 MARKS = (
     "deep_recursion", "generator", "coroutine", "comprehension", "anonymous", "wrapper", "several_lines", "from_text",
@@ -100,11 +99,7 @@ def standing(request: pytest.FixtureRequest) -> Iterator[Job]:
 
 def until(ask: Callable[[], bool]) -> None:
     """A thread that said where it is about to stand needs a moment to come there."""
-    for _ in range(TURNS):
-        if ask():
-            return
-        time.sleep(0.01)
-    raise AssertionError
+    assert becomes(ask)
 
 
 def by_py_spy(pid: int) -> dict[int, Stack]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from mpmon.session.recording import count_rounds
 from mpmon.session.watch import ReplayWatch
+from tests.patience import becomes
 from tests.session.hanging import HANGS, WORKS, record
 
 ALL = WORKS + HANGS
@@ -131,10 +131,7 @@ def test_a_wait_ends_with_a_wish(file: Path, wish: str) -> None:
 def test_its_length_is_counted_beside(replay: ReplayWatch) -> None:
     played = iter(replay)
     next(played)
-    deadline = time.monotonic() + 10
-    while replay.length is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert replay.length == ALL
+    assert becomes(lambda: replay.length == ALL)
 
 
 @pytest.mark.parametrize("name", ["hang.jsonl", "hang.jsonl.gz"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, final
+
+import psutil
 
 from mpmon.launch import STARTUP
 from mpmon.model import Snapshot
@@ -20,17 +23,18 @@ from mpmon.probes.processes import ProcessTable
 from mpmon.probes.shim import ShimProbe
 from mpmon.probes.shim.file import Owner, ShimFile
 from mpmon.shim.places import RECORDS, Name
-from tests.talking import LONGEST_S, Talking
+from tests.patience import becomes, ran
+from tests.talking import Talking
 
 __all__ = [
     "HOME",
-    "LONGEST_S",
     "PROGRAMS",
     "STARTUP",
     "Job",
     "Look",
     "environment",
     "files",
+    "kill_anywhere",
     "look",
     "place",
     "python",
@@ -40,6 +44,8 @@ __all__ = [
 
 PROGRAMS = Path(__file__).parent / "programs"
 HOME = PROGRAMS.parent.parent.parent
+SEMAPHORES = Path("/dev/shm/sem.")
+"""How names of them begin."""
 
 
 def environment(folder: Path | str | None, **more: str) -> dict[str, str]:
@@ -60,10 +66,8 @@ class Done(NamedTuple):
 def run(program: str, *arguments: str, folder: Path | str | None, python: str = sys.executable, **more: str) -> Done:
     """A job from beginning to end."""
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
-        ended = subprocess.run(
-            [python, str(PROGRAMS / program), *arguments], env=environment(folder, TMPDIR=temporary, **more),
-            capture_output=True, text=True, timeout=LONGEST_S, check=False,
-        )  # fmt: skip
+        command = [python, str(PROGRAMS / program), *arguments]
+        ended = ran(command, env=environment(folder, TMPDIR=temporary, **more))
     return Done(ended.returncode, ended.stdout, ended.stderr)
 
 
@@ -112,6 +116,26 @@ def queue_of(file: ShimFile, kind: str = "Queue"):
     """The one queue of a kind that a process has."""
     (row,) = [row for row in file.queues if row.kind == kind]
     return row
+
+
+def kill_anywhere(pid: int) -> None:
+    """SIGKILL, wherever it is: semaphores that have a name at that moment lose it, as nobody would take it away later."""
+    os.kill(pid, signal.SIGSTOP)
+    assert becomes(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    own = _semaphores(pid)
+    os.kill(pid, signal.SIGKILL)
+    for left in SEMAPHORES.parent.glob(f"{SEMAPHORES.name}*"):
+        with contextlib.suppress(FileNotFoundError):  # those of others come and go
+            if left.stat().st_ino in own:
+                left.unlink()
+
+
+def _semaphores(pid: int) -> set[int]:
+    """Inodes of those it has mapped or open."""
+    rows = [line.split(maxsplit=5) for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    files = list(Path(f"/proc/{pid}/fd").iterdir())
+    mapped = {int(row[4]) for row in rows if row[5:] and row[5].startswith(str(SEMAPHORES))}
+    return mapped | {file.stat().st_ino for file in files if os.readlink(file).startswith(str(SEMAPHORES))}
 
 
 class Look:

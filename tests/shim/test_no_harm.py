@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mpmon.shim.places import Name
-from tests.shim.running import PROGRAMS, STARTUP, Job, environment, files, look, run
+from tests.shim.running import PROGRAMS, STARTUP, Job, environment, files, kill_anywhere, look, run
 
 ROOT = os.geteuid() == 0
 
@@ -97,7 +96,7 @@ def test_a_file_is_whole_whenever_its_process_is_killed(tmp_path: Path) -> None:
                 for row in snapshot.queue_records:
                     assert row.puts - row.sent >= -1 or row.kind == "SimpleQueue"
             for pid in (child, job.pid):
-                os.kill(pid, signal.SIGKILL)
+                kill_anywhere(pid)
             job.end()
             found = files(tmp_path)
             assert {job.pid, child} <= found.keys()

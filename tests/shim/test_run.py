@@ -13,14 +13,14 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.shim.running import HOME, LONGEST_S, PROGRAMS, environment, files
+from tests.patience import becomes, patience, ran, rest_of
+from tests.shim.running import HOME, PROGRAMS, environment, files
 
 MPMON = [sys.executable, "-m", "mpmon"]
 HANGS = [sys.executable, str(PROGRAMS / "hangs.py")]
@@ -31,10 +31,7 @@ def variables(folder: Path, **more: str) -> dict[str, str]:
 
 
 def mpmon(folder: Path, *arguments: str, said: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*MPMON, *arguments], env=variables(folder), input=said, capture_output=True, text=True, timeout=LONGEST_S,
-        check=False, cwd=cwd or folder, start_new_session=True,
-    )  # fmt: skip
+    return ran([*MPMON, *arguments], said=said, env=variables(folder), cwd=cwd or folder, start_new_session=True)
 
 
 @contextlib.contextmanager
@@ -44,14 +41,24 @@ def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         [*MPMON, *arguments], env=variables(folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as running:  # fmt: skip
-        guard = threading.Timer(LONGEST_S, os.killpg, (running.pid, signal.SIGKILL))
+        over = threading.Event()
+        guard = threading.Thread(target=_guard, args=(running, over))
         guard.start()
         try:
             yield running
         finally:
-            guard.cancel()
+            over.set()
+            guard.join()
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(running.pid, signal.SIGKILL)
+
+
+def _guard(running: subprocess.Popen[str], over: threading.Event) -> None:
+    """End what nobody has patience with any more."""
+    for pause in patience():
+        if over.wait(pause):
+            return
+    os.killpg(running.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(
@@ -110,12 +117,9 @@ def test_a_hang_is_told_and_its_hook_is_called(tmp_path: Path) -> None:
     report = tmp_path / "report"
     hook = f"cat > {report}.part && mv {report}.part {report}; echo called"
     with started(tmp_path, "run", "--headless", "--interval", "0.3", "--on-hang", hook, "--", *HANGS) as running:
-        deadline = time.monotonic() + LONGEST_S
-        while not report.exists():
-            assert running.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        said, complained = running.communicate("end\n", timeout=LONGEST_S)
+        assert becomes(lambda: report.exists() or running.poll() is not None)
+        assert running.poll() is None
+        said, complained = rest_of(running, "end\n")
     assert running.returncode == 5
     assert said.splitlines()[0] == "out"
     words = complained.splitlines()
@@ -154,11 +158,12 @@ class Terminal:
 
     def until(self, *words: bytes) -> None:
         """Read until all these were shown since the last time."""
-        deadline = time.monotonic() + LONGEST_S
-        while not all(word in self.shown for word in words):
-            assert time.monotonic() < deadline, self.shown[-2000:]
-            if select.select([self.master], [], [], 0.2)[0]:
+        for pause in patience():
+            if all(word in self.shown for word in words):
+                return
+            if select.select([self.master], [], [], pause)[0]:
                 self.shown += os.read(self.master, 65536)
+        raise AssertionError(self.shown[-2000:])
 
     def press(self, keys: bytes) -> None:
         self.shown = b""

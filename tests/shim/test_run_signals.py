@@ -11,7 +11,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,8 +18,9 @@ import psutil
 import pytest
 
 from mpmon.launch import IGNORED_BY_PYTHON, LEFT
+from tests.patience import becomes, status_of
 from tests.shim.running import PROGRAMS
-from tests.shim.test_run import LONGEST_S, MPMON, Terminal, started, terminal, variables
+from tests.shim.test_run import MPMON, Terminal, started, terminal, variables
 
 HEARS = [sys.executable, str(PROGRAMS / "hears.py")]
 PASSED_ON = sorted(signal.valid_signals() - LEFT - {signal.SIGTERM, signal.SIGTSTP})
@@ -54,7 +54,7 @@ def test_every_signal_reaches_the_job(tmp_path: Path) -> None:
             running.send_signal(number)
             assert heard(running) == str(int(number))
         running.send_signal(signal.SIGTERM)
-        assert running.wait(LONGEST_S) == 9
+        assert status_of(running) == 9
 
 
 def test_the_kinds_that_are_passed_on() -> None:
@@ -78,7 +78,7 @@ def test_a_signal_that_ends_the_job_ends_mpmon_as_it(tmp_path: Path) -> None:
     with started(tmp_path, "run", "--headless", "--", "sh", "-c", "echo up; exec sleep 1000") as running:
         assert heard(running) == "up"
         running.send_signal(signal.SIGUSR1)
-        assert running.wait(LONGEST_S) == 128 + signal.SIGUSR1
+        assert status_of(running) == 128 + signal.SIGUSR1
 
 
 def test_what_is_ignored_from_the_start_stays_so(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_is_ignored_from_the_start_stays_so(tmp_path: Path) -> None:
             running.send_signal(number)
         assert before_the_ring(running) == []
         running.send_signal(signal.SIGTERM)
-        assert running.wait(LONGEST_S) == 9
+        assert status_of(running) == 9
 
 
 def test_two_that_python_ignores_have_their_usual_effect(tmp_path: Path) -> None:
@@ -132,10 +132,7 @@ def test_the_job_begins_with_the_signals_as_they_were(options: tuple[str, ...], 
 
 def eventually(holds: Callable[[], bool]) -> None:
     """Wait for what other processes do."""
-    deadline = time.monotonic() + LONGEST_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert becomes(holds)
 
 
 # The terminal's keys
@@ -225,7 +222,7 @@ def test_a_wish_to_stop_stops_both(tmp_path: Path) -> None:
         running.send_signal(signal.SIGCONT)
         assert heard(running) == str(int(signal.SIGCONT))
         running.send_signal(signal.SIGTERM)
-        assert running.wait(LONGEST_S) == 9
+        assert status_of(running) == 9
 
 
 # While the screen is shown

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mpmon.tui.app import MonitorApp
 from mpmon.tui.options import Options
+from tests.patience import patience
 from tests.tui.fakes import FakeWatch
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def check_golden(name: str, text: str) -> None:
 
 async def settle(pilot: Pilot[int], until: Callable[[], bool] = lambda: True) -> None:
     """Waits until the screen says so; messages come from another thread."""
-    for _ in range(200):
+    for _ in patience(pause_s=0.01):
         await pilot.pause()
         if until():
             return

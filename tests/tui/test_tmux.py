@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.hangs.expected import HOME
+from tests.patience import patience
 from tests.sleepers import sleeper
-from tests.tui.tmux import PATIENCE_S, ROOT, Terminal
+from tests.tui.tmux import ROOT, Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ def test_a_terminal_that_goes_takes_mpmon_with_it(watching: tuple[Terminal, int]
     terminal, pid = watching
     program = os.pidfd_open(terminal.program())
     terminal.hang_up()
-    ended, _, _ = select.select([program], [], [], PATIENCE_S)
+    ended = any(select.select([program], [], [], pause)[0] for pause in patience())
     os.close(program)
     assert ended
     os.kill(pid, 0)

@@ -11,13 +11,12 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.patience import GLANCE_S, patience, ran
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
-
-PATIENCE_S = 30.0
-GLANCE_S = 0.05
 
 NUMBERS = count()
 """For the names of sockets: a server that ends keeps its own for a while."""
@@ -39,6 +38,7 @@ class Terminal:
             "new-session", "-d", "-x", width, "-y", height, *settings, program,
             ";", "set", "-g", "status", "off", ";", "resize-window", "-x", width, "-y", height,
         )  # fmt: skip
+        self._server = int(self._tmux("display-message", "-p", "#{pid}"))
 
     def __enter__(self) -> Terminal:
         return self
@@ -48,7 +48,9 @@ class Terminal:
 
     def _tmux(self, *words: str) -> str:
         command = ["tmux", "-L", self._socket, "-f", "/dev/null", *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
+        answer = ran(command)
+        assert answer.returncode == 0, answer
+        return answer.stdout
 
     def text(self) -> str:
         """What is on the screen."""
@@ -68,11 +70,12 @@ class Terminal:
 
     def until(self, holds: Callable[[str], bool]) -> str:
         """Waits for the screen to be so."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not holds(text := self.text()):
-            assert time.monotonic() < deadline, text
-            time.sleep(GLANCE_S)
-        return text
+        text = ""
+        for pause in patience(pause_s=GLANCE_S, also=self._server):
+            if holds(text := self.text()):
+                return text
+            time.sleep(pause)
+        raise AssertionError(text)
 
     def shows(self, *words: str) -> str:
         """Waits for all of these words."""

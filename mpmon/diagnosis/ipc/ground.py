@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from mpmon.diagnosis.findings import ProcessView
-from mpmon.diagnosis.roles import HELPERS, Role
+from mpmon.diagnosis.roles import HELPERS, WORKERS, Role
 from mpmon.model import (
     Blocked,
     ExportRecord,
@@ -23,7 +23,7 @@ from mpmon.model import (
     Stack,
 )
 
-_NUMBERED = ("dataloader worker", "pool worker", "rank", "process")
+_NUMBERED = (*sorted(WORKERS), "rank", "process")
 
 OTHER = Role(name="other", kind="other")
 

@@ -5,9 +5,9 @@ help), too few make it wrong, so a set is only narrowed by facts: who holds the 
 
 Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
 socket, a manager's clients), `threads` (inside one process), `natives` (its threads that are not Python's), `ends` (joins,
-exit), `output` (of a subprocess), `ranks` (collectives, rendezvous, keys of the store), `file_servers` (file systems that do
-not answer), `tasks` (what any library runs), `loops` (tasks of asyncio), `remote` (torch's RPC), `dead` (who ended), `hidden`
-(what may not be read).
+exit), `output` (of a subprocess), `polls` (what a loop asks for that sleeps and looks again), `ranks` (collectives, rendezvous,
+keys of the store), `file_servers` (file systems that do not answer), `tasks` (what any library runs), `loops` (tasks of
+asyncio), `remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from mpmon.diagnosis.needs.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.needs.loops import stuck_loop
 from mpmon.diagnosis.needs.natives import name_server, native_thread
 from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
+from mpmon.diagnosis.needs.polls import polled_work
 from mpmon.diagnosis.needs.ranks import collective, rendezvous, store_key
 from mpmon.diagnosis.needs.remote import remote_call, remote_end
 from mpmon.diagnosis.needs.servants import end_or_callback, event_loop, future_result, loader_batch, pool_result
@@ -47,10 +48,10 @@ from mpmon.diagnosis.needs.threads import (
     starves_others,
     thread_lock,
 )
-from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.roles import SERVANTS
 from mpmon.diagnosis.rounds import round_since
 from mpmon.diagnosis.ticking import RETRY_S
-from mpmon.diagnosis.waits import Wait, context
+from mpmon.diagnosis.waits import Wait, context, polled
 from mpmon.model import Blocked
 
 _NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
@@ -81,7 +82,11 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.WAITS, need)
     if need := stuck_loop(case, key):
         return Node(key, Status.WAITS, need)
-    need_of = NEEDS.get(standing.kind)
+    if need := polled_work(case, key):
+        return Node(key, Status.WAITS, need)
+    # A loop that tests what nobody of the job does only sleeps.
+    only_naps = polled(case.stacks.get(key)) and standing.kind is not Wait.SIGNAL
+    need_of = None if only_naps else NEEDS.get(standing.kind)
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
         need = message(case, key) if standing.kind is Wait.POLL and motion is Motion.NAPPING else None
         among_us = need is not None and not any(isinstance(target, Outside) for target in need.targets)
@@ -92,7 +97,7 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.LIVE)
     if need_of is None:
         status = _leaf(case, key, motion)
-        polls = status is Status.LEAF and standing.kind is Wait.SLEEP and motion is Motion.NAPPING
+        polls = status is Status.LEAF and motion is Motion.NAPPING
         # Whoever has the file open on which another one has a lock, and only naps, tries to get the lock.
         need = file_lock(case, key) if polls and case.locks_of_others(key[0]) else None
         need = _other_opener(case, key) if status is Status.LEAF and _opens_pipe(case, key) else need
@@ -128,15 +133,12 @@ def _opens_pipe(case: Case, key: ThreadKey) -> bool:
 def _other_opener(case: Case, key: ThreadKey) -> Need | None:
     """Opening a named pipe waits for whoever opens its other end, fifo(7): any program of the user's that gets on may."""
     mains = ((pid, pid) for pid in case.processes if pid != key[0] and not case.is_foreign(pid))
-    others = [main for main in mains if case.role(main[0]).kind not in _SERVANTS and not _opens_pipe(case, main)]
+    others = [main for main in mains if case.role(main[0]).kind not in SERVANTS and not _opens_pipe(case, main)]
     users = [
         main for main in others if (stack := case.stacks.get(main)) and any(is_user(row.file) for row in stack.frames)
     ]
     alive = tuple(main for main in users if node(case, main).status is Status.LIVE)
     return Need(alive, words="the other end of a named pipe to be opened") if alive else None
-
-
-_SERVANTS = HELPERS | {"dataloader worker", "pool worker"}
 
 
 def _gives_up_soon(case: Case, key: ThreadKey) -> bool:

@@ -12,26 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.frames import calls, own_frames
+from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.graph import Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.libraries import SERVES_IN_TURN, SERVES_ONE, TURNS
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import ENDS, Wait
 from mpmon.diagnosis.words import age
 from mpmon.model import KernelObject
-
-_SERVES: tuple[tuple[str, frozenset[str]], ...] = (
-    ("/socketserver.py", frozenset({"process_request", "process_request_thread"})),
-    ("multiprocessing/managers.py", frozenset({"handle_request"})),
-)
-"""Functions of which each call serves one connection; servers of http and xmlrpc are built on socketserver."""
-
-_SERVES_IN_TURN = ("/socketserver.py", frozenset({"serve_forever", "handle_request"}))
-"""The loop that accepts connections, and serves them itself unless they get threads or processes of their own."""
-
-
-EVENT_LOOP_TURN = ("asyncio/base_events.py", frozenset({"_run_once"}))
-"""Below this frame a callback or a coroutine runs, and the loop does nothing else until it returns."""
 
 
 def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
@@ -93,8 +81,7 @@ def _is_at_work(case: Case, key: ThreadKey, item: KernelObject) -> bool:
 
 def serves_one(case: Case, key: ThreadKey) -> bool:
     """It serves one connection, by its frames."""
-    stack = case.stacks.get(key)
-    return stack is not None and any(calls(frame, *row) for frame in own_frames(stack) for row in _SERVES)
+    return in_call(case.stacks.get(key), SERVES_ONE)
 
 
 def _busy_with_others(case: Case, pids: list[int], listener: str) -> list[ThreadKey]:
@@ -111,14 +98,11 @@ def _busy_with_others(case: Case, pids: list[int], listener: str) -> list[Thread
 
 def _keeps_loop(case: Case, key: ThreadKey) -> bool:
     """It is in a callback of its event loop, which accepts nothing before that returns."""
-    stack = case.stacks.get(key)
-    inside = stack is not None and any(calls(frame, *EVENT_LOOP_TURN) for frame in own_frames(stack))
-    return inside and case.standing(key).kind is not Wait.EVENT_LOOP
+    return in_call(case.stacks.get(key), TURNS) and case.standing(key).kind is not Wait.EVENT_LOOP
 
 
 def _serves_in_turn(case: Case, key: ThreadKey) -> bool:
-    stack = case.stacks.get(key)
-    return stack is not None and any(calls(frame, *_SERVES_IN_TURN) for frame in own_frames(stack))
+    return in_call(case.stacks.get(key), SERVES_IN_TURN)
 
 
 def _waits_in(case: Case, key: ThreadKey) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 
 import msgspec
 
+from mpmon.diagnosis import libraries
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Gone, Need, Outside
 from mpmon.diagnosis.history import ThreadKey
@@ -163,17 +164,18 @@ def returncode_words(code: int) -> str:
     return f"killed by {signal_name(-code)}" if code < 0 else f"ended with exit status {code}"
 
 
-def gone_children(case: Case, parent: int, kind: str) -> list[Gone]:
-    """Children of this kind that ended: zombies, and those mpmon saw end."""
+def gone_children(case: Case, parent: int, kinds: Collection[str]) -> list[Gone]:
+    """Children of these kinds that ended: zombies, and those mpmon saw end, as far as their library gives them a name."""
     found = [
         Gone(pid, death(case, pid).how, status=case.processes[pid].exit_code)
         for pid in case.children.get(parent, ())
-        if not case.is_alive(pid) and case.role(pid).kind in (kind, "process", "subprocess")
+        if not case.is_alive(pid) and case.role(pid).kind in (*kinds, "process", "subprocess")
     ]
-    if found or kind != "dataloader worker":
+    names = {row.process_name for row in libraries.WORKERS if row.kind in kinds and row.process_name}
+    if found or not names:
         return found
-    working = [case.processes[pid].start_time for pid in case.clients.get(parent, ()) if case.role(pid).kind == kind]
-    seen = [row for row in case.snapshot.exits if row.process.ppid == parent and row.process.name == "pt_data_worker"]
+    working = [case.processes[pid].start_time for pid in case.clients.get(parent, ()) if case.role(pid).kind in kinds]
+    seen = [row for row in case.snapshot.exits if row.process.ppid == parent and row.process.name in names]
     # Those of an earlier epoch ended before these began.
     return [
         Gone(row.pid, death(case, row.pid).how, status=row.process.exit_code) for row in seen

@@ -10,7 +10,7 @@ from mpmon.diagnosis.graph import Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.needs.missing import why_no_thread
 from mpmon.diagnosis.needs.natives import native_threads
-from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
 from mpmon.numerals import numeral
 
 
@@ -86,7 +86,7 @@ def _manages_executor(case: Case, key: ThreadKey) -> bool:
 
 
 def _busy_workers(case: Case, pid: int) -> list[Target]:
-    workers = [child for child in case.clients.get(pid, ()) if case.role(child).kind == "pool worker"]
+    workers = [child for child in case.clients.get(pid, ()) if case.role(child).kind in POOL_WORKERS]
     return [target for target in exits(case, workers) if isinstance(target, tuple) and not case.standing(target).idle]
 
 

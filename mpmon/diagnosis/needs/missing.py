@@ -6,8 +6,9 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.libraries.native_waits import Sort
+from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.needs.dead import replaced
+from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.waits import Context, Wait, context
 
 FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION, Wait.FUTURE_RESULT, Wait.JOIN_THREAD})
@@ -112,7 +113,7 @@ def deliverer_in_parent(case: Case, key: ThreadKey) -> ThreadKey | None:
     """
     pid = key[0]
     task = context(case.stacks.get(key))
-    own = any(case.role(child).kind == "pool worker" for child in case.clients.get(pid, ()))
+    own = any(case.role(child).kind in POOL_WORKERS for child in case.clients.get(pid, ()))
     if case.standing(key).kind not in _RESULTS or (task and task[0] in _TASKS) or own:
         return None
     found = (other for parent in _forked_from(case, pid) for other in case.threads(parent) if is_deliverer(case, other))

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.frames import bare, calls, has
+from mpmon.diagnosis.frames import bare, calls, has, in_call
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.motion import Motion
-from mpmon.diagnosis.needs.connections import EVENT_LOOP_TURN
 from mpmon.diagnosis.needs.dead import gone_children, replaced
 from mpmon.diagnosis.needs.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.needs.objects import has_mail, other_ends
 from mpmon.diagnosis.needs.output import end_or_output
 from mpmon.diagnosis.needs.threads import other_threads
-from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.diagnosis.words import several
+
+_LOADER = "dataloader worker"
 
 
 def loader_batch(case: Case, key: ThreadKey) -> Need | None:
@@ -34,7 +36,7 @@ def loader_batch(case: Case, key: ThreadKey) -> Need | None:
     if busy:
         names = several([case.role(pid).name for pid in dict.fromkeys(pid for pid, _ in busy)])
         return Need(tuple(busy), words=f"batch from {names}", evidence=_idle_words(case, workers))
-    gone = gone_children(case, key[0], "dataloader worker")
+    gone = gone_children(case, key[0], {_LOADER})
     if gone:
         return Need(tuple(gone), words="batch from a DataLoader worker that ended")
     if not workers:
@@ -52,7 +54,7 @@ def _lost_batch(case: Case, workers: list[int], awaited: int | None) -> Need:
 
 def _loader_workers(case: Case, key: ThreadKey) -> list[int]:
     """The workers of the loader this thread reads from: with several loaders, those that hold its queue."""
-    workers = [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind == "dataloader worker"]
+    workers = [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind == _LOADER]
     pipes = {item.id for item in case.waits_on(key) if item.kind == "pipe"}
     return [pid for pid in workers if pipes & case.held_by.get(pid, frozenset())] or workers
 
@@ -81,9 +83,9 @@ def future_result(case: Case, key: ThreadKey) -> Need | None:
     stack = case.stacks.get(key)
     task = context(stack)
     in_pool = task is not None and task[0] in (Context.POOL_WORKER, Context.EXECUTOR_THREAD)
-    if pool_workers(case, key[0]) or _executor_threads(case, key) or in_pool:
+    if pool_workers(case, key[0]) or executor_threads(case, key) or in_pool:
         return pool_result(case, key)
-    if stack and has(stack, *EVENT_LOOP_TURN):
+    if in_call(stack, TURNS):
         return Need((key,), every=True, words="a result that only its own event loop could bring")
     return other_threads(case, key)
 
@@ -91,11 +93,11 @@ def future_result(case: Case, key: ThreadKey) -> Need | None:
 def pool_workers(case: Case, pid: int) -> list[int]:
     """Workers of its pools by their frames; where none is known, any child may be one."""
     children = case.clients.get(pid, ())
-    workers = [child for child in children if case.role(child).kind == "pool worker"]
+    workers = [child for child in children if case.role(child).kind in POOL_WORKERS]
     return workers or [child for child in children if case.role(child).kind == "process"]
 
 
-def _executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
+def executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
     """Other threads of its process that run tasks of an executor."""
     return [
         other for other in case.threads(key[0])
@@ -143,12 +145,12 @@ def pool_result(case: Case, key: ThreadKey) -> Need | None:
     if need := _delivered(case, key):
         return need
     workers = pool_workers(case, key[0])
-    busy = [*busy_threads(case, workers), *_executor_threads(case, key), *_loops(case, key)]
+    busy = [*busy_threads(case, workers), *executor_threads(case, key), *_loops(case, key)]
     if not busy and (feeding := _feeding(case, key)):
         return Need(feeding, words="tasks that the pool takes from the program", evidence=_idle_words(case, workers))
     if busy:
         return Need(tuple(busy), words="result of a pool task", evidence=_idle_words(case, workers))
-    if gone := gone_children(case, key[0], "pool worker"):
+    if gone := gone_children(case, key[0], POOL_WORKERS):
         return Need(tuple(gone), words="result from a pool worker that ended")
     if _service_busy(case, key[0]):
         return None

@@ -1,4 +1,4 @@
-"""Waits inside of a library of which nothing is known but that it runs code of the user's: see `libraries.tasks`."""
+"""Waits inside of a library of which nothing is known but that it runs code of the user's: see `shapes`."""
 
 from __future__ import annotations
 

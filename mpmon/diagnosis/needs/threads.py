@@ -6,8 +6,8 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import calls
 from mpmon.diagnosis.graph import FEW, Absent, Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.libraries.native_waits import Sort
 from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.needs.missing import why_no_thread
 from mpmon.diagnosis.needs.natives import mutex_owner, native_threads, waits_for
 from mpmon.diagnosis.ticking import only_beats

@@ -17,6 +17,7 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus.shares import device_of, is_named
+from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.words import several, size
 from mpmon.model import Gpu, GpuProcess, Process
 
@@ -35,7 +36,7 @@ the driver has given back what was the parent's.
 
 MOST_LINES = 6
 
-_WORK_FOR_OTHERS = frozenset({"dataloader worker", "pool worker", "process"})
+_WORK_FOR_OTHERS = WORKERS | {"process"}
 """A rank that was started from a shell which has ended is nobody's orphan."""
 
 

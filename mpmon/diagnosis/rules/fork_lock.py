@@ -10,7 +10,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Knot
-from mpmon.diagnosis.libraries.native_waits import Sort
+from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "fork-lock"

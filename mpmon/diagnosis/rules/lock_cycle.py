@@ -10,6 +10,7 @@ from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.parts import kept_until_end
@@ -35,7 +36,7 @@ def claim(knot: Knot) -> Claim | None:
         return None
     if any(_in_line(knot, key, holder) for key in knot.roots for holder in knot.roots):
         return None
-    if crashed_mates(knot) or own_tasks(knot) or kept_until_end(knot):
+    if crashed_mates(knot) or own_tasks(knot) or kept_until_end(knot) or stalls(knot):
         # Who answers whom is not all there is to it.
         return None
     has_lock = any(need.held for key in knot.roots if (need := knot.graph.node(key).need))

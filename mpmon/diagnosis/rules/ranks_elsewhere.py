@@ -12,6 +12,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Outside
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import ranges, several
 from mpmon.spans import spans
@@ -28,6 +29,8 @@ MOST_PLACES = 8
 def claim(knot: Knot) -> Claim | None:
     """The chain ends in ranks of the job that are not at hand."""
     if knot.ending is not Ending.OUTSIDE or knot.outside is None or not knot.outside.of_job:
+        return None
+    if stalls(knot):
         return None
     waiting = _waiting(knot)
     if not waiting:

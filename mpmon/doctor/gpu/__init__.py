@@ -3,8 +3,9 @@
 Nobody's processes are touched: each case starts small ones of its own, has a deadline for whatever it waits for, and ends
 them.  mpmon itself never loads CUDA or torch; `programs/` do, in processes of their own.
 
-Rooms: `case` is one thing to confirm, what came of it, and the world it is tried in; `driver`, `memory`, `load` and `sharing`
-are the cases by what they need; `talking` starts programs, `watching` has mpmon itself look at them; `report` is the table.
+Rooms: `case` is one thing to confirm, what came of it, and the world it is tried in; `driver`, `memory`, `load`, `sharing`
+and `bare` are the cases by what they need; `talking` starts programs, `watching` has mpmon itself look at them;
+`report` is the table.
 `tests/gpu` runs the same cases, some more, and all that can be without a GPU on stand-ins.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from mpmon.doctor.gpu import driver, load, memory, sharing
+from mpmon.doctor.gpu import bare, driver, load, memory, sharing
 from mpmon.doctor.gpu.case import WRONG, Case, Result, World, left_out
 from mpmon.doctor.gpu.report import Report, encode, line, machine_words, report, summary
 from mpmon.errors import CannotTell, MpmonError
@@ -21,12 +22,12 @@ from mpmon.probes.nvml.wire import Look
 
 __all__ = ["ALL", "CASES", "Confirming", "Report", "encode", "line"]
 
-ALL: Sequence[Case] = (*driver.CASES, *memory.CASES, *load.CASES, *sharing.CASES)
+ALL: Sequence[Case] = (*driver.CASES, *memory.CASES, *load.CASES, *sharing.CASES, *bare.CASES)
 
 SHARING = frozenset({"ipc-life", "ipc-limbo-and-collect", "ipc-consumer-killed"})
 """Of the cases that share memory: each starts torch twice, and nobody waits longer than some minutes."""
 
-CASES: Sequence[Case] = tuple(case for case in ALL if case not in sharing.CASES or case.name in SHARING)
+CASES: Sequence[Case] = tuple(case for case in ALL if case not in (*sharing.CASES, *bare.CASES) or case.name in SHARING)
 """Those for users."""
 
 MOST_MIB = 1536

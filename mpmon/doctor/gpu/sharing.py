@@ -90,12 +90,12 @@ def _listed(states: Sequence[str]) -> str:
 
 def _told(report: Report) -> str:
     why = sorted({row["reasons"]["state"] for row in report["ipc_exports"] if "state" in row["reasons"]})
-    words = f"sendings: {_listed(_states(report))}; remarks: {_listed(sorted(_topics(report)))}"
+    words = f"sendings: {_listed(_states(report))}; remarks: {_listed(sorted(topics(report)))}"
     return f"{words}; {'; '.join(why)}" if why else words
 
 
-def _expect(expected: str, *, of: object, seen: object) -> None:
-    """Raises: Wrong."""
+def expect(expected: str, *, of: object, seen: object) -> None:
+    """What was expected of it was seen. Raises: Wrong."""
     if of != seen:
         raise Wrong(f"{expected} {of}", str(seen))
 
@@ -106,14 +106,14 @@ def life(world: World, *, strategy: str = "file_descriptor") -> Seen:
         job.do("send", "2", str(BLOCK))
         held = job.settled("held", "held")
         for row in held:
-            _expect("bytes:", of=BLOCK, seen=row["size_bytes"])
-            _expect("a count of", of=1, seen=row["refcount"])
-            _expect("the producer and its consumer:", of=True,
+            expect("bytes:", of=BLOCK, seen=row["size_bytes"])
+            expect("a count of", of=1, seen=row["refcount"])
+            expect("the producer and its consumer:", of=True,
                     seen=(row["producer"], row["consumers"]) == (job.producer, [job.consumer]))  # fmt: skip
-            _expect("the line that sent it:", of=True, seen="shares.py:" in (row["site"] or ""))
+            expect("the line that sent it:", of=True, seen="shares.py:" in (row["site"] or ""))
         job.do("again")
         again = job.settled("held", "held")
-        _expect("slots", of=[row["slot"] for row in held], seen=[row["slot"] for row in again])
+        expect("slots", of=[row["slot"] for row in held], seen=[row["slot"] for row in again])
         job.do("drop")
         job.settled()
         return Seen("held with size, holder and line, once however often it is sent, and gone when it is dropped")
@@ -147,8 +147,8 @@ def consumer_killed(world: World) -> Seen:
         job.settled("held")
         os.kill(job.consumer, signal.SIGKILL)
         rows = job.settled("held-by-dead")
-        _expect("a count of", of=1, seen=rows[0]["refcount"])
-        job.until(lambda report: "ipc-leak-by-death" in _topics(report), "the remark ipc-leak-by-death")
+        expect("a count of", of=1, seen=rows[0]["refcount"])
+        job.until(lambda report: "ipc-leak-by-death" in topics(report), "the remark ipc-leak-by-death")
         job.do("forget")
         after = job.do("collect")["allocated"]
         if after < BLOCK:
@@ -164,10 +164,10 @@ def producer_killed(world: World) -> Seen:
         job.do("send", "1", str(BLOCK))
         job.settled("held")
         os.kill(job.producer, signal.SIGKILL)
-        _wait_for_end(job.producer)
-        left = len(_counts(job.producer))
+        wait_for_end(job.producer)
+        left = len(counts(job.producer))
         job.settled("unknown")
-        _expect("files left:", of=1, seen=left)
+        expect("files left:", of=1, seen=left)
         return Seen("the file stays, and its sending is no longer judged", {"files": left})
 
 
@@ -176,17 +176,17 @@ def ended(world: World, *, method: str, stays: bool) -> Seen:
     with sharing(world, method=method) as job:
         job.do("send", "1", str(BLOCK))
         job.settled("held")
-        modes = [stat.filemode(path.stat().st_mode) for path in _counts(job.producer)]
-        _expect("one file of counts that names its producer, with the mode", of=["-rw-------"], seen=modes)
+        modes = [stat.filemode(path.stat().st_mode) for path in counts(job.producer)]
+        expect("one file of counts that names its producer, with the mode", of=["-rw-------"], seen=modes)
         job.do("drop")
         if stays and not world.computes:
             raise NotHere("a manager removes the file of the stand-in, and CUDA's has none")
         job.do("end")
         deadline = time.monotonic() + SHORT_S
-        while _counts(job.producer) and not stays and time.monotonic() < deadline:
+        while counts(job.producer) and not stays and time.monotonic() < deadline:
             time.sleep(0.1)
-        left = len(_counts(job.producer))
-        _expect("files left:", of=int(stays), seen=left)
+        left = len(counts(job.producer))
+        expect("files left:", of=int(stays), seen=left)
         return Seen(f"{'one file' if stays else 'no file'} is left after a start by {method}", {"files": left})
 
 
@@ -194,7 +194,7 @@ def events(world: World) -> Seen:
     """Beyond a thousand sendings that live, each waits for the whole stream, and mpmon says so."""
     with sharing(world) as job:
         job.do("send", str(MANY), str(SMALL), seconds=MANY_S)
-        job.until(lambda report: "ipc-sync-mode" in _topics(report), "the remark ipc-sync-mode")
+        job.until(lambda report: "ipc-sync-mode" in topics(report), "the remark ipc-sync-mode")
         return Seen(f"told after {MANY} sendings that live")
 
 
@@ -204,20 +204,8 @@ def rebuilt_twice(world: World) -> Seen:
         job.do("twice", str(BLOCK))
         job.do("drop")
         rows = job.settled("rebuilt-twice")
-        job.until(lambda report: "ipc-rebuilt-twice" in _topics(report), "the remark ipc-rebuilt-twice")
+        job.until(lambda report: "ipc-rebuilt-twice" in topics(report), "the remark ipc-rebuilt-twice")
         return Seen(f"a count of {rows[0]['refcount']}")
-
-
-def without_shim(world: World) -> Seen:
-    """Without the shim the counts are seen, and nothing is claimed that they do not say."""
-    with sharing(world, shim=False) as job:
-        job.do("send", "3", str(SMALL))
-        (row,) = job.settled("unknown")
-        _expect("sendings, their count, and their size:", of=[3, 1, None],
-                seen=[row["exports"], row["refcount"], row["size_bytes"]])  # fmt: skip
-        job.do("drop")
-        job.settled()
-        return Seen("three counts of 1, then none")
 
 
 def expandable(world: World) -> Seen:
@@ -227,25 +215,27 @@ def expandable(world: World) -> Seen:
     with sharing(world, environment=EXPANDABLE) as job:
         refused = job.do("send", "1", str(BLOCK))["said"]
         if refused:
-            job.until(lambda report: "ipc-expandable-segments" in _topics(report), "the remark ipc-expandable-segments")
+            job.until(lambda report: "ipc-expandable-segments" in topics(report), "the remark ipc-expandable-segments")
             return Seen("refused, and the remark says why")
         rows = job.settled("held")
-        _expect("bytes:", of=BLOCK, seen=rows[0]["size_bytes"])
+        expect("bytes:", of=BLOCK, seen=rows[0]["size_bytes"])
         job.do("drop")
         job.settled()
         return Seen("held, and gone when it is dropped")
 
 
-def _counts(pid: int) -> list[Path]:
+def counts(pid: int) -> list[Path]:
     """Files of counts that a producer made."""
     return [path for path in linked(pid) if path.stat().st_size == REFCOUNTER]
 
 
-def _topics(report: Report) -> set[str]:
+def topics(report: Report) -> set[str]:
+    """Of all remarks."""
     return {row["topic"] for row in report["remarks"]}
 
 
-def _wait_for_end(pid: int) -> None:
+def wait_for_end(pid: int) -> None:
+    """It is a zombie or gone when this returns, or has had long enough."""
     deadline = time.monotonic() + SHORT_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
@@ -255,23 +245,23 @@ def _wait_for_end(pid: int) -> None:
         return
 
 
-_TORCH: frozenset[Need] = frozenset({"memory", "torch"})
+TORCH: frozenset[Need] = frozenset({"memory", "torch"})
+"""What all of them take."""
 
 CASES: Sequence[Case] = (
     Case("ipc-life", "CUDA memory that was sent has a size, a holder and a line, and is gone when it is dropped.", life,
-         _TORCH),
+         TORCH),
     Case("ipc-life-file-system", "The same where torch shares CPU tensors by name (file_system).",
-         partial(life, strategy="file_system"), _TORCH),
+         partial(life, strategy="file_system"), TORCH),
     Case("ipc-limbo-and-collect", "Memory that the producer drops first is in limbo, then not collected, then free.", limbo,
-         _TORCH),
-    Case("ipc-consumer-killed", "What a killed consumer had stays taken, and mpmon says so.", consumer_killed, _TORCH),
-    Case("ipc-producer-killed", "The file of counts stays behind a killed producer.", producer_killed, _TORCH),
+         TORCH),
+    Case("ipc-consumer-killed", "What a killed consumer had stays taken, and mpmon says so.", consumer_killed, TORCH),
+    Case("ipc-producer-killed", "The file of counts stays behind a killed producer.", producer_killed, TORCH),
     Case("ipc-end-spawn", "A spawned producer that ends in order removes its file of counts.",
-         partial(ended, method="spawn", stays=False), _TORCH),
+         partial(ended, method="spawn", stays=False), TORCH),
     Case("ipc-end-forkserver", "A producer of a fork server leaves its file of counts behind, for it runs no destructors.",
-         partial(ended, method="forkserver", stays=True), _TORCH),
-    Case("ipc-rebuilt-twice", "One sending that is rebuilt twice is told.", rebuilt_twice, _TORCH),
-    Case("ipc-without-shim", "Without the shim the counts are seen, and no more is claimed.", without_shim, _TORCH),
-    Case("ipc-expandable", "Memory of expandable segments arrives, or mpmon says why not.", expandable, _TORCH),
-    Case("ipc-events", "More than a thousand living sendings are told as slow.", events, _TORCH),
+         partial(ended, method="forkserver", stays=True), TORCH),
+    Case("ipc-rebuilt-twice", "One sending that is rebuilt twice is told.", rebuilt_twice, TORCH),
+    Case("ipc-expandable", "Memory of expandable segments arrives, or mpmon says why not.", expandable, TORCH),
+    Case("ipc-events", "More than a thousand living sendings are told as slow.", events, TORCH),
 )  # fmt: skip

@@ -49,7 +49,7 @@ def ask(host: str, port: int, method: str, path: str, *, seconds: float, most: i
         ValueError: there can be no such host.
     """
     with contextlib.closing(http.client.HTTPConnection(host, port)) as connection:
-        connection.sock = line = _connected(host, port, time.monotonic() + seconds)
+        connection.sock = line = connected(host, port, time.monotonic() + seconds)
         connection.request(method, path)
         line.may_bring(MOST_HEADER, f"more than {MOST_HEADER >> 10} KiB without coming to what it was asked")
         answer = connection.getresponse()
@@ -64,7 +64,7 @@ def ask(host: str, port: int, method: str, path: str, *, seconds: float, most: i
         return Answer(answer.status, bytes(body), line.getsockname()[0] == line.getpeername()[0])
 
 
-class _Line(socket.socket):
+class Line(socket.socket):
     """A connection with a deadline and a limit for what it brings."""
 
     ends_at = float("inf")
@@ -96,10 +96,15 @@ class _Line(socket.socket):
         self.settimeout(left)
 
 
-def _connected(host: str, port: int, ends_at: float) -> _Line:
+def connected(host: str, port: int, ends_at: float) -> Line:
+    """A connection for so long, in seconds of `time.monotonic`.
+
+    Raises:
+        OSError: there is none, or not in time.
+    """
     problem = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        line = _Line(family, kind, protocol)
+        line = Line(family, kind, protocol)
         line.ends_at = ends_at
         try:
             line.wait_no_longer()

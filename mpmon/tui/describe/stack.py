@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from mpmon.diagnosis import holding, loops
-from mpmon.diagnosis.frames import has
-from mpmon.diagnosis.needs.connections import EVENT_LOOP_TURN
+from mpmon.diagnosis.frames import in_call
+from mpmon.diagnosis.libraries import TURNS
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.finding import in_chain
 from mpmon.tui.describe.frames import frame_lines, native_lines, wait_lines
@@ -62,7 +62,7 @@ def thread_lines(scene: Scene, pid: int, tid: int, width: int, *, folded: bool =
 
 def _task_lines(scene: Scene, stack: Stack, width: int) -> list[Line]:
     """The tasks of the event loop that a thread runs, if it runs one, or why they are not known."""
-    if not has(stack, *EVENT_LOOP_TURN):
+    if not in_call(stack, TURNS):
         return []
     rows = [row for row in scene.snapshot.tasks if row.pid == stack.pid]
     told = loops.lines(rows, stack.tid, MOST_TASKS)

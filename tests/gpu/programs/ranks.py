@@ -1,9 +1,12 @@
 """A job of ranks: `ranks WHAT COUNT DEVICE` starts them with the variables of torchrun, says their pids, and waits.
 
 `straggles`: gloo; all ranks but the first sleep in a function of theirs where the others are in a collective.
+`reduces`: DDP on gloo, all ranks on one GPU; all but the first sleep so where the others reduce their gradients.
+`waits`: a rank whose stream has a kernel that never ends, and which waits for all that was given to the stream.
 `spins`: NCCL; DDP trains until it has worked for a while, then a kernel never ends, and the step waits for its result.
 `starves`: a rank whose loader is slow.  `shares`: ranks that all hold memory of one GPU, and stand.
 `grows`: ranks on one GPU, all but the first of which take more and more.
+DEVICE is `cuda`, or `cpu` where CUDA is the stand-in's, with which nothing is computed.
 With FLIGHT_RECORD in the environment `spins` writes down its collectives there, as JSON.
 """
 
@@ -17,8 +20,13 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
+from typing import TYPE_CHECKING
 
 from mpmon import start
+
+if TYPE_CHECKING:
+    from mpmon.doctor.gpu.programs.holds import Cuda
 
 WORKS_S = 5.0
 """Before the kernel that never ends."""
@@ -84,6 +92,47 @@ def straggles(device: str) -> None:
     dist.all_reduce(tensor)
 
 
+def reduces(device: str) -> None:
+    import torch
+    import torch.distributed as dist
+
+    context = None if device == "cuda" else with_context()
+    dist.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1024, 1024).to(device))
+    batch = torch.ones(64, 1024, device=device)
+    for _ in range(3):
+        model(batch).mean().backward()
+    if dist.get_rank():
+        sleeps_elsewhere()
+    ready()
+    model(batch).mean().backward()
+    del context
+
+
+def waits(device: str) -> None:
+    if device == "cuda":
+        import torch
+
+        stream = torch.cuda.current_stream()
+        torch.cuda._sleep(FOR_EVER)
+        synchronize = stream.synchronize
+    else:
+        cuda = with_context()
+        cuda.call("cuLaunchKernel", None, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+        synchronize = partial(cuda.call, "cuStreamSynchronize", None)
+    ready()
+    synchronize()
+
+
+def with_context() -> Cuda:
+    """The driver's own library, or the stand-in for it."""
+    from mpmon.doctor.gpu.programs.holds import Cuda
+
+    cuda = Cuda()
+    cuda.context()
+    return cuda
+
+
 def spins(_device: str) -> None:
     import torch
     import torch.distributed as dist
@@ -140,19 +189,13 @@ def starves(_device: str) -> None:
 
 
 def shares(_device: str) -> None:
-    from mpmon.doctor.gpu.programs.holds import Cuda
-
-    cuda = Cuda()
-    cuda.context()
+    cuda = with_context()
     cuda.take("64")
     sleeps_elsewhere()
 
 
 def grows(_device: str) -> None:
-    from mpmon.doctor.gpu.programs.holds import Cuda
-
-    cuda = Cuda()
-    cuda.context()
+    cuda = with_context()
     if os.environ["RANK"] == "0":
         sleeps_elsewhere()
     ready()
@@ -161,7 +204,15 @@ def grows(_device: str) -> None:
         time.sleep(GROWS_EVERY_S)
 
 
-DOES = {"grows": grows, "straggles": straggles, "spins": spins, "starves": starves, "shares": shares}
+DOES = {
+    "grows": grows,
+    "reduces": reduces,
+    "shares": shares,
+    "spins": spins,
+    "starves": starves,
+    "straggles": straggles,
+    "waits": waits,
+}
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 The machines were network, pid, mount and UTS namespaces of one, joined by a bridge, and the ranks talk over gloo.  In all of
 them rank 3, on `h2`, keeps the others waiting: its worker opens a FIFO (`worker`), it is in `barrier` while the others are in
 `all_reduce` (`mismatch`), it was stopped by a signal (`stop`).
+
+Two more are of two ranks on two machines: `link` is `tests/nodes/train.py` after the cable of `h2` was cut, `slow-reader` is
+`tests/nodes/stream.py`, which works.
 """
 
 from __future__ import annotations

@@ -30,39 +30,40 @@ class Cuda:
     def __init__(self) -> None:
         self._library = ctypes.CDLL(LIBRARY)
         self._taken: list[ctypes.c_uint64] = []
-        self._call("cuInit", ctypes.c_uint(0))
+        self.call("cuInit", ctypes.c_uint(0))
 
     def context(self) -> dict[str, Any]:
         """Have a context."""
         device, context = ctypes.c_int(), ctypes.c_void_p()
-        self._call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(0))
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self._call("cuCtxSetCurrent", context)
+        self.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(0))
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self.call("cuCtxSetCurrent", context)
         return {}
 
     def take(self, mib: str) -> dict[str, Any]:
         """Take memory and write to it."""
         at, size = ctypes.c_uint64(), ctypes.c_size_t(int(mib) << 20)
-        self._call("cuMemAlloc_v2", ctypes.byref(at), size)
-        self._call("cuMemsetD8_v2", at, ctypes.c_ubyte(1), size)
-        self._call("cuCtxSynchronize")
+        self.call("cuMemAlloc_v2", ctypes.byref(at), size)
+        self.call("cuMemsetD8_v2", at, ctypes.c_ubyte(1), size)
+        self.call("cuCtxSynchronize")
         self._taken.append(at)
         return {}
 
     def export(self) -> dict[str, Any]:
         """The handle of what was taken last."""
         handle = IpcHandle()
-        self._call("cuIpcGetMemHandle", ctypes.byref(handle), self._taken[-1])
+        self.call("cuIpcGetMemHandle", ctypes.byref(handle), self._taken[-1])
         return {"handle": bytes(handle).hex()}
 
     def imported(self, handle: str) -> dict[str, Any]:
         """Open the memory of another process."""
         at = ctypes.c_uint64()
         given = IpcHandle.from_buffer_copy(bytes.fromhex(handle))
-        self._call("cuIpcOpenMemHandle_v2", ctypes.byref(at), given, ctypes.c_uint(LAZY_PEER_ACCESS))
+        self.call("cuIpcOpenMemHandle_v2", ctypes.byref(at), given, ctypes.c_uint(LAZY_PEER_ACCESS))
         return {}
 
-    def _call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: Any) -> None:
+        """Raises: RuntimeError."""
         code = getattr(self._library, name)(*arguments)
         if code:
             raise RuntimeError(f"{name}: error {code}")

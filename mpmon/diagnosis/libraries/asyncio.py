@@ -1,0 +1,13 @@
+"""asyncio: event loops."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.libraries.rows import Library, Wait, functions, waits
+
+LIBRARY = Library(
+    waits=(
+        waits(Wait.EVENT_LOOP, "asyncio/base_events.py", "_run_once run_forever", "events of its loop"),
+    ),
+    turns=(functions("asyncio/base_events.py", "_run_once"),),
+    only_waits=(functions("/selectors.py", "select"),),
+)  # fmt: skip

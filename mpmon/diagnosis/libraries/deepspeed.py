@@ -1,0 +1,7 @@
+"""DeepSpeed."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.libraries.rows import Library
+
+LIBRARY = Library(launchers=("deepspeed",))

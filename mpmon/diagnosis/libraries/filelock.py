@@ -1,0 +1,10 @@
+"""filelock, which datasets, huggingface_hub and torch use."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.libraries.rows import Library, Wait, waits
+
+LIBRARY = Library(
+    waits=(waits(Wait.FILE_LOCK, "filelock/_api.py", "acquire __enter__", "a file lock"),),
+    understood=("filelock",),
+)

@@ -1,0 +1,202 @@
+"""What can be said of a library: the kinds of rows that its file in this folder has.
+
+A row names functions of a file, by the end of its path and by their last names: these are the same in every installation.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+import msgspec
+
+
+class Wait(Enum):
+    """Kinds of standing still."""
+
+    # By identity, as they are compared: the hash of an Enum is a call of a function in Python.
+    __hash__ = object.__hash__
+
+    LOADER_BATCH = auto()
+    """A trainer waits for the next batch of its DataLoader workers."""
+    LOADER_INDEX = auto()
+    """A DataLoader worker waits for work: idle by right."""
+    POOL_TASK = auto()
+    """A pool or executor worker waits for work: idle by right."""
+    POOL_RESULT = auto()
+    """Somebody waits for the result of a pool."""
+    FUTURE_RESULT = auto()
+    JOIN_PROCESS = auto()
+    """Waits for the end of a child."""
+    JOIN_THREAD = auto()
+    EXIT = auto()
+    """The interpreter is shutting down and waits for threads or children."""
+    QUEUE_GET = auto()
+    """multiprocessing queue or pipe: waits for an item."""
+    QUEUE_PUT = auto()
+    """multiprocessing queue: waits for room."""
+    THREAD_QUEUE = auto()
+    """queue.Queue, between threads of one process."""
+    CONDITION = auto()
+    """Event, condition or barrier between threads of one process."""
+    PROCESS_EVENT = auto()
+    """Event, condition or barrier between processes."""
+    LOCK = auto()
+    """A lock or semaphore between processes."""
+    COLLECTIVE = auto()
+    """Inside a collective or point-to-point operation of torch.distributed."""
+    RENDEZVOUS = auto()
+    """Gathering the ranks, or a key of the store."""
+    STORE_KEY = auto()
+    """A key of the store of torch.distributed that some other client has to set."""
+    REMOTE_CALL = auto()
+    """An answer of another process to a call by torch.distributed.rpc."""
+    REMOTE_END = auto()
+    """A graceful end of torch.distributed.rpc: serves the others until all of them have come to it."""
+    LAUNCHER = auto()
+    """A launcher watches its ranks."""
+    SIGNAL = auto()
+    """A program has started others, or threads, and stays until it is told to end; whose progress counts is theirs."""
+    SERVICE = auto()
+    """A helper thread or process waits for requests: idle by right."""
+    DEBUGGER = auto()
+    """pdb, breakpoint() or input() waits for somebody to type."""
+    OTHER_CLIENTS = auto()
+    """A manager's object blocks one client's call until another client does something."""
+    # What the kernel alone tells:
+    SLEEP = auto()
+    FUTEX = auto()
+    """A lock of this process, of which nothing more is known."""
+    THREAD_LOCK = auto()
+    """A lock between threads of this process, whose holder the interpreter or the lock itself names."""
+    PIPE_READ = auto()
+    PIPE_WRITE = auto()
+    SOCKET = auto()
+    EVENT_LOOP = auto()
+    """asyncio waits for its next event: a timer, a descriptor, a call from another thread."""
+    POLL = auto()
+    FILE_LOCK = auto()
+    CHILD = auto()
+    FILE = auto()
+    """Reading, writing, opening or syncing a file."""
+    RUNNING = auto()
+    """On a CPU, or ready to be."""
+    STOPPED = auto()
+    UNKNOWN = auto()
+
+
+class Context(Enum):
+    """The library call that encloses the user's code and waits for it to return."""
+
+    DATALOADER_WORKER = "a DataLoader worker's item"
+    SAMPLER = "the DataLoader's sampler"
+    POOL_WORKER = "a pool task"
+    EXECUTOR_THREAD = "an executor's task"
+
+
+Functions = tuple[str, frozenset[str]]
+"""The end of a file's path, and names of functions in it."""
+
+
+class WaitRow(msgspec.Struct, frozen=True):
+    """A frame that says what its thread waits for."""
+
+    kind: Wait
+    file: str
+    """The end of its path."""
+    functions: frozenset[str]
+    words: str = ""
+    """What to call it; else the function's name."""
+    called: str | None = None
+    """The frame it must have called last; empty: it must be the innermost frame itself."""
+    encloses: bool = False
+    """It calls others that wait: what one of them is called says more."""
+
+
+class PollRow(msgspec.Struct, frozen=True):
+    """What a loop waits for that sleeps and tests this again and again."""
+
+    kind: Wait
+    names: frozenset[str]
+    """Of methods, or of attributes with a dot before them."""
+    words: str
+
+
+class WorkerRow(msgspec.Struct, frozen=True):
+    """A process that works on request, and is idle by right when nobody asks."""
+
+    kind: str
+    """What it is called, without its number: `pool worker`."""
+    functions: Functions
+    """Frames that only such a process has."""
+    number: str = ""
+    """The local variable of that frame that has its number; else it is its place among those who serve the same process."""
+    process_name: str = ""
+    """How the library calls it, proc_pid_comm(5)."""
+    of_pool: bool = True
+    """It serves whoever waits for results of a pool (`Wait.POOL_RESULT`, `FUTURE_RESULT`); else a wait of its own."""
+
+
+class HelperRow(msgspec.Struct, frozen=True):
+    """A process that only serves others, and never matters for progress by itself."""
+
+    kind: str
+    """What it is called: `resource tracker`."""
+    command: str = ""
+    """Words of its command line."""
+    process_name: str = ""
+    """How its name begins, proc_pid_comm(5)."""
+    functions: Functions | None = None
+    """Frames that only such a process has."""
+    bequeaths: bool = False
+    """Its children have its command line as well, and are told by that they run a `Process`."""
+
+
+class Library(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of one library."""
+
+    waits: tuple[WaitRow, ...] = ()
+    """Of two rows that fit one frame the first counts."""
+    polls: tuple[PollRow, ...] = ()
+    runs: tuple[tuple[Context, Functions], ...] = ()
+    """Calls of the library that run code of the user's, and wait for it to return."""
+    understood: tuple[str, ...] = ()
+    """Packages whose frames are machinery, as those of the standard library are: what they are called is known here."""
+    copies: tuple[tuple[str, str], ...] = ()
+    """Copies of the standard library, function for function: what a file's path begins with below its packages, and what it is
+    a copy of.
+    """
+    bundles: tuple[str, ...] = ()
+    """Where a package carries others, by the path below its packages."""
+    workers: tuple[WorkerRow, ...] = ()
+    helpers: tuple[HelperRow, ...] = ()
+    launchers: tuple[str, ...] = ()
+    """Words in the command line of a program that starts ranks."""
+    launches: tuple[Functions, ...] = ()
+    """Functions of such a program; no names: all of the file."""
+    rank_threads: frozenset[str] = frozenset()
+    """Names of threads that only a member of a process group has, proc_pid_comm(5)."""
+    serves_one: tuple[Functions, ...] = ()
+    """Functions of which each call serves one connection."""
+    serves_in_turn: tuple[Functions, ...] = ()
+    """Loops that accept connections, and serve them themselves unless they get threads or processes of their own."""
+    turns: tuple[Functions, ...] = ()
+    """Below such a frame of an event loop a callback runs, and the loop does nothing else until it returns."""
+    only_waits: tuple[Functions, ...] = ()
+    """Functions that wait in a system call and call nobody's code."""
+
+
+def functions(file: str, names: str = "") -> Functions:
+    """The functions of a file, by names with blanks between them."""
+    return file, frozenset(names.split())
+
+
+def polls(kind: Wait, names: str, words: str) -> PollRow:
+    """One row: a loop that tests nothing but what these methods and attributes say."""
+    return PollRow(kind, frozenset(names.split()), words)
+
+
+def waits(
+    kind: Wait, file: str, names: str, words: str = "", called: str | None = None, *, encloses: bool = False
+) -> WaitRow:
+    """One row: a frame of this file in one of these functions."""
+    return WaitRow(kind, file, frozenset(names.split()), words, called, encloses)

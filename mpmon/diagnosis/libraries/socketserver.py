@@ -1,0 +1,15 @@
+"""socketserver and socket; servers of http and xmlrpc are built on them."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.libraries.rows import Library, Wait, functions, waits
+
+LIBRARY = Library(
+    waits=(
+        waits(Wait.SERVICE, "/socketserver.py", "serve_forever", "requests"),
+        waits(Wait.SERVICE, "http/server.py", "handle_one_request", "requests", called="readinto"),
+    ),
+    serves_one=(functions("/socketserver.py", "process_request process_request_thread"),),
+    serves_in_turn=(functions("/socketserver.py", "serve_forever handle_request"),),
+    only_waits=(functions("/socket.py", "readinto accept"),),
+)

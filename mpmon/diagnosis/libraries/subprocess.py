@@ -1,0 +1,14 @@
+"""subprocess."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.libraries.rows import Library, Wait, functions, polls, waits
+
+LIBRARY = Library(
+    waits=(
+        waits(Wait.JOIN_PROCESS, "/subprocess.py", "wait _wait call run check_call _try_wait", "a subprocess to end"),
+        waits(Wait.QUEUE_GET, "/subprocess.py", "communicate _communicate check_output", "output of a subprocess"),
+    ),
+    polls=(polls(Wait.JOIN_PROCESS, "poll .returncode", "a subprocess to end"),),
+    only_waits=(functions("/subprocess.py", "_try_wait"),),
+)  # fmt: skip

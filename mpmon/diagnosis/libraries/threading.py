@@ -1,0 +1,15 @@
+"""threading and queue: what threads of one process share."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.libraries.rows import Library, Wait, polls, waits
+
+LIBRARY = Library(
+    waits=(
+        waits(Wait.EXIT, "/threading.py", "_shutdown", "threads to end"),
+        waits(Wait.JOIN_THREAD, "/threading.py", "join _wait_for_tstate_lock", "a thread to end"),
+        waits(Wait.THREAD_QUEUE, "/queue.py", "get put join", "a queue between threads"),
+        waits(Wait.CONDITION, "/threading.py", "wait wait_for acquire __enter__ _wait _enter", "an event between threads"),
+    ),
+    polls=(polls(Wait.CONDITION, "is_set", "an event"),),
+)  # fmt: skip

@@ -1,0 +1,17 @@
+"""torch itself: its own way to start processes, backward passes, the manager of shared memory."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.libraries.rows import HelperRow, Library, Wait, waits
+
+BACKWARD = "backward"
+"""The word for a backward pass, in which DistributedDataParallel and FSDP reduce gradients."""
+
+LIBRARY = Library(
+    waits=(
+        waits(Wait.JOIN_PROCESS, "torch/multiprocessing/spawn.py", "join", "its processes to end"),
+        waits(Wait.COLLECTIVE, "torch/autograd/graph.py", "_engine_run_backward", BACKWARD, encloses=True),
+    ),
+    understood=("torch",),
+    helpers=(HelperRow("shm manager", "torch_shm_manager", "torch_shm"),),
+)  # fmt: skip

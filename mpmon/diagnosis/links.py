@@ -1,0 +1,146 @@
+"""Connections of a stuck set on which bytes are lost: sent again and again, and never acknowledged.
+
+The kernel of a receiver acknowledges what arrives, whether anybody reads it or not; once there is no room it says so, and
+the sender only asks from time to time, which is no resending.  So a sender that resends hears nothing: the link is cut, a
+firewall or a too large packet's way drops what goes over it, or the other machine is off.
+
+That explains a hang only where the set waits for those bytes: where both ends are at hand, a thread of the set waits at the
+receiving end for what has not come; where only the sender's is, the set waits for somebody who is not at hand.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import msgspec
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.knot import Ending, Knot
+from mpmon.diagnosis.libraries import RANK_THREADS
+from mpmon.model import KernelObject
+
+LEAST_RESENDS = 4
+"""The wait before each is twice as long as before, so with Linux's shortest first one, 0.2 s (TCP_RTO_MIN), that is 3 s."""
+
+SILENT_S = 3.0
+"""The same where a route has a shorter first wait: so long no acknowledgement must have come, as far as the kernel tells when."""
+
+_ENDS_BETWEEN = (Ending.CYCLE, Ending.OPEN)
+"""Nobody of the set stands by itself."""
+
+
+class Stall(msgspec.Struct, frozen=True, kw_only=True):
+    """A connection whose bytes do not arrive."""
+
+    near: KernelObject
+    """The sender's end."""
+    sender: int
+    """Its pid."""
+    far: KernelObject | None = None
+    """The other end; `None` where it was not seen."""
+    receiver: int | None = None
+
+    @property
+    def addresses(self) -> tuple[str, str]:
+        """Address and port of the sender, and of the receiver."""
+        near, _, far = (self.near.path or "").removeprefix("tcp ").partition(" to ")
+        return near, far
+
+
+def stalls(knot: Knot) -> tuple[Stall, ...]:
+    """Of the connections that a knot waits for, those on which bytes are lost, the one that is silent for longest first."""
+    case = knot.case
+    lost = case.memory.same("lost", _resending, case.snapshot.objects)
+    if not lost or not (knot.ending in _ENDS_BETWEEN or knot.ending is Ending.OUTSIDE) or _waits_for_lock(knot):
+        return ()
+    found = [stall for item in lost if _is_silent(case, item) and (stall := _stall(knot, item))]
+    return tuple(sorted(found, key=lambda row: row.near.acknowledged_at or 0.0))
+
+
+def _resending(objects: tuple[KernelObject, ...]) -> tuple[KernelObject, ...]:
+    return tuple(row for row in objects if (row.resends or 0) >= LEAST_RESENDS and row.unacknowledged_bytes)
+
+
+def _is_silent(case: Case, item: KernelObject) -> bool:
+    return item.acknowledged_at is None or case.now - item.acknowledged_at >= SILENT_S
+
+
+def _waits_for_lock(knot: Knot) -> bool:
+    """Locks that are taken keep a cycle closed, whatever arrives."""
+    needs = (knot.graph.node(key).need for key in knot.roots)
+    return knot.ending is Ending.CYCLE and any(need and need.held for need in needs)
+
+
+def _stall(knot: Knot, item: KernelObject) -> Stall | None:
+    sender = _waits_at(knot, item)
+    far = _far_end(knot.case, item)
+    if sender is None:
+        return None
+    if far is None:
+        return Stall(near=item, sender=sender[0]) if _is_for_outside(knot, sender) else None
+    receiver = _waits_at(knot, far)
+    if knot.ending not in _ENDS_BETWEEN or receiver is None or far.fill != 0:
+        # Whoever has something to read does not wait for what is lost.
+        return None
+    return Stall(near=item, sender=sender[0], far=far, receiver=receiver[0])
+
+
+def _is_for_outside(knot: Knot, sender: ThreadKey) -> bool:
+    """The set waits for somebody whom the sender talks to: the other ranks over its process group, or its own connection."""
+    if knot.outside is None:
+        return False
+    return knot.outside.of_job or sender in knot.roots
+
+
+def _waits_at(knot: Knot, item: KernelObject) -> ThreadKey | None:
+    """The thread that waits at this end: one of the set, or one that moves the bytes of a process group for one of the set."""
+    case = knot.case
+    pids = {handle.pid for handle in case.holders.get(item.id, ())}
+    for key in knot.closed.core or knot.closed.members:
+        if key[0] not in pids:
+            continue
+        if any(row.id == item.id for row in case.waits_on(key)):
+            return key
+        if carrier := next((other for other in case.natives(key[0]) if _carries(case, other, item)), None):
+            return carrier
+    return None
+
+
+def _carries(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+    """It was seen to wait at this end. Such threads wake for moments, and a look may find one awake."""
+    past = case.past(key)
+    if past is None or past.thread.name not in RANK_THREADS:
+        return False
+    return any(look.blocked is not None and item.id in look.blocked.waits_on for look in past.looks)
+
+
+def _far_end(case: Case, item: KernelObject) -> KernelObject | None:
+    """By its name, or in another network of this machine by its addresses."""
+    if item.peer is not None:
+        return case.objects.get(item.peer)
+    near, _, far = (item.path or "").removeprefix("tcp ").partition(" to ")
+    found = case.memory.same("by addresses", _by_path, case.snapshot.objects).get(f"tcp {far} to {near}", ())
+    return found[0] if len(found) == 1 and not near.startswith(_LOOPBACK) else None
+
+
+_LOOPBACK = ("127.", "[::1]")
+"""Addresses that mean another machine on each."""
+
+
+def _by_path(objects: tuple[KernelObject, ...]) -> dict[str, list[KernelObject]]:
+    found: dict[str, list[KernelObject]] = defaultdict(list)
+    for item in objects:
+        if item.kind == "socket" and item.path:
+            found[item.path].append(item)
+    return found
+
+
+def hosts_between(found: tuple[Stall, ...]) -> Iterator[tuple[str, str]]:
+    """IP addresses of the senders and receivers, each direction between two once."""
+    yield from dict.fromkeys((_host(stall.addresses[0]), _host(stall.addresses[1])) for stall in found)
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]")

@@ -1,0 +1,200 @@
+"""What a loop asks for that sleeps and looks again: by its source, as `while child.poll() is None: time.sleep(1)` tells.
+
+The frames of such a loop show nothing but a sleep.  Its source says what has to become true before it goes on: the test of the
+loop, and those before a `break` or a `return` inside of it.
+
+The source must be the one that runs: a file that was written after its process began is not read.  It may be anything all the
+same, so it is read through the one door, bounded, and parsed but never run.  Parsed files are kept, by what the file system
+says of them: many processes run the same one.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from mpmon.probes import door
+from mpmon.probes.aside import may_hang
+from mpmon.probes.files import Proc
+from mpmon.probes.stat import Stat, boot_time
+
+LARGEST_SOURCE = 1 << 20
+"""Bytes of a file that is read."""
+
+CLOCK_S = 1.0
+"""When the machine started is known by the second: proc_stat(5)."""
+
+MOST_FORKS = 64
+"""Forks of forks that are climbed."""
+
+MOST_TREES = 32
+"""Parsed files that are kept."""
+
+NOT_KNOWN = "?"
+"""Among what is tested: something of which nothing is known, such as a variable."""
+
+Place: TypeAlias = "tuple[str, int]"
+"""File and line."""
+
+_LOOK_THROUGH = frozenset({"all", "any", "bool", "len", "list", "set", "sum", "tuple"})
+"""Built-in functions that say of a whole what is asked of its parts."""
+
+
+@may_hang
+def asked_in(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, tuple[str, ...]]:
+    """What the innermost loop around each of these places tests: names of methods, and of attributes with a dot before them.
+    Places without a loop, or without a source that is as it was when the process began, are left out.
+
+    Args:
+        proc: Where processes are.
+        pid: Of the process that runs it; files are looked up as it sees them.
+        places: Files by their whole paths, with a line each.
+    """
+    found: dict[Place, tuple[str, ...]] = {}
+    began = _began(proc, pid)
+    for file in dict.fromkeys(file for file, _ in places):
+        tree = _parsed(proc, pid, file, began)
+        for line in (line for other, line in places if tree is not None and other == file):
+            loop = _loop_around(tree, line) if tree else None
+            if loop is not None:
+                found[file, line] = tuple(sorted(set(_tests(loop))))
+    return found
+
+
+def _began(proc: Proc, pid: int) -> float:
+    """When the program that a process runs began, seconds since the epoch: a fork runs what its parent has read."""
+    row = Stat.read(proc, pid)
+    for _ in range(MOST_FORKS):
+        above = Stat.read(proc, row.ppid) if row and row.forked else None
+        if above is None:
+            break
+        row = above
+    return row.started_at(boot_time(proc)) if row else 0.0
+
+
+_trees: dict[tuple[int, int, int, int], ast.Module | None] = {}
+"""By device, inode, moment of the last change and size."""
+
+
+def _parsed(proc: Proc, pid: int, file: str, began: float) -> ast.Module | None:
+    try:
+        with door.Found(door.seen_by(proc, pid, file), door.FILE) as source:
+            info = source.info
+            if info.st_size > LARGEST_SOURCE or info.st_mtime > began + CLOCK_S:
+                return None
+            which = info.st_dev, info.st_ino, info.st_mtime_ns, info.st_size
+            if which not in _trees:
+                if len(_trees) >= MOST_TREES:
+                    _trees.clear()
+                _trees[which] = _tree(os.pread(source.descriptor(), LARGEST_SOURCE, 0))
+            return _trees[which]
+    except OSError:
+        return None
+
+
+def _tree(text: bytes) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+_EXITS = frozenset({"_exit", "abort", "exit", "quit"})
+"""Functions that end the program: of os, sys and builtins."""
+
+_Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_Loop = (ast.While, ast.For, ast.AsyncFor)
+
+
+def _loop_around(tree: ast.Module, line: int) -> ast.While | None:
+    """The innermost loop of the innermost function around a line, where it is one that only ends by what it tests."""
+    found: ast.AST | None = None
+    inside: Iterable[ast.AST] = ast.iter_child_nodes(tree)
+    while around := next((node for node in inside if _spans(node, line)), None):
+        if isinstance(around, _Loop):
+            found = around
+        elif isinstance(around, _Function):
+            found = None
+        inside = ast.iter_child_nodes(around)
+    return found if isinstance(found, ast.While) else None
+
+
+def _spans(node: ast.AST, line: int) -> bool:
+    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    return first is not None and last is not None and first <= line <= last
+
+
+def _tests(loop: ast.While) -> Iterator[str]:
+    yield from _asked(loop.test)
+    yield from _ways_out(loop.body)
+
+
+def _ways_out(body: Iterable[ast.AST]) -> Iterator[str]:
+    """What is tested before the loop is left from inside."""
+    for node in body:
+        if _is_exit(node):
+            yield NOT_KNOWN
+        elif isinstance(node, ast.If):
+            branches = (*node.body, *node.orelse)
+            ways = list(_ways_out(branches))
+            if ways:
+                yield from _asked(node.test)
+                # A branch that only leaves adds nothing to what was tested before it.
+                yield from (way for way in ways if way != NOT_KNOWN or not _leaves_at_once(node))
+        elif isinstance(node, _Loop):
+            yield from (NOT_KNOWN for inner in ast.walk(node) if isinstance(inner, (ast.Return, ast.Raise)))
+        elif not isinstance(node, _Function):
+            yield from _ways_out(ast.iter_child_nodes(node))
+
+
+def _leaves_at_once(node: ast.If) -> bool:
+    """What leaves the loop stands directly in its branches."""
+    deeper = (inner for row in (*node.body, *node.orelse) if not _is_exit(row) for inner in ast.walk(row))
+    return not any(_is_exit(inner) for inner in deeper)
+
+
+def _is_exit(node: ast.AST) -> bool:
+    """A statement that leaves the loop, by the end of the program if need be."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        called = node.value.func
+        return getattr(called, "attr", None) in _EXITS or getattr(called, "id", None) in _EXITS
+    return isinstance(node, (ast.Break, ast.Return, ast.Raise))
+
+
+def _asked(test: ast.expr) -> Iterator[str]:
+    """The names of what is asked; constants ask nothing."""
+    if isinstance(test, ast.Call):
+        yield from _asked_by_call(test)
+    elif isinstance(test, ast.Attribute):
+        yield f".{test.attr}"
+    elif isinstance(test, (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.GeneratorExp, ast.ListComp, ast.SetComp)):
+        for part in _parts(test):
+            yield from _asked(part)
+    elif not isinstance(test, ast.Constant):
+        yield NOT_KNOWN
+
+
+def _asked_by_call(call: ast.Call) -> Iterator[str]:
+    if isinstance(call.func, ast.Attribute):
+        yield call.func.attr
+    elif isinstance(call.func, ast.Name) and call.func.id in _LOOK_THROUGH and len(call.args) == 1:
+        yield from _asked(call.args[0])
+    else:
+        yield NOT_KNOWN
+
+
+def _parts(
+    test: ast.BoolOp | ast.UnaryOp | ast.Compare | ast.GeneratorExp | ast.ListComp | ast.SetComp,
+) -> Iterator[ast.expr]:
+    if isinstance(test, ast.BoolOp):
+        yield from test.values
+    elif isinstance(test, ast.UnaryOp):
+        yield test.operand
+    elif isinstance(test, ast.Compare):
+        yield from (test.left, *test.comparators)
+    else:
+        # `[p for p in processes if p.is_alive()]` asks in its condition.
+        conditions = [row for generator in test.generators for row in generator.ifs]
+        yield from conditions if isinstance(test.elt, ast.Name) and conditions else (test.elt, *conditions)

@@ -1,0 +1,226 @@
+"""NCCL's RAS, asked once a hang of ranks: what it knows of its communicators becomes rows like those of Flight Recorders.
+
+A question may harm the job, see `mpmon.probes.nccl_ras`: it is asked when a hang of a job with ranks was found and not before,
+not again until that hang is over, and never twice within `REST_S`.  A thread of its own asks, so no round waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+
+import msgspec
+
+from mpmon.diagnosis.findings import Verdict
+from mpmon.model import PIDS_OF_A_HOST, Collective, FlightRecord, GroupProgress, ProbeReport, Snapshot, Unknown
+from mpmon.probes import nccl_ras
+from mpmon.probes.nccl_ras import Address, Communicator, NoAnswer, Peer
+from mpmon.probes.nccl_ras.answer import Missing, NotUnderstood
+
+REST_S = 300.0
+"""Between two questions at least, however often hangs come and go."""
+
+PROBE = "NCCL RAS"
+
+MOST_NAMED = 5
+"""Ranks that are named in a sentence."""
+
+_OPERATIONS = {
+    "AllReduce": "all_reduce", "Broadcast": "broadcast", "Reduce": "reduce", "AllGather": "all_gather",
+    "ReduceScatter": "reduce_scatter",
+}  # fmt: skip
+"""As torch calls them."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    """One answer."""
+
+    asked_at: float
+    communicators: tuple[Communicator, ...] = ()
+    problem: str = ""
+
+
+class NcclRas:
+    """Asks, and adds to each round what was answered."""
+
+    def __init__(self, address: Address, now: Callable[[], float]) -> None:
+        """`now` is the clock of the rounds."""
+        self._address = address
+        self._now = now
+        self._asked_at = float("-inf")
+        self._of_this_hang = False
+        self._asking: threading.Thread | None = None
+        self._said: Said | None = None
+        self._rows: tuple[Said, Snapshot, Rows] | None = None
+
+    @property
+    def is_asking(self) -> bool:
+        """An answer may yet come."""
+        return self._asking is not None and self._asking.is_alive()
+
+    def see(self, verdict: Verdict, ranks: Collection[int]) -> None:
+        """What a round was judged to be, and the job's ranks."""
+        if verdict is Verdict.HUNG and ranks:
+            if not self._of_this_hang and self._now() >= self._asked_at + REST_S:
+                self._ask()
+            self._of_this_hang = True
+        elif verdict in (Verdict.HEALTHY, Verdict.SLOW):
+            self._of_this_hang, self._said = False, None
+
+    def add(self, snapshot: Snapshot) -> Snapshot:
+        """The round with what is known from RAS."""
+        said = self._said
+        if said is None and self.is_asking:
+            said = Said(self._asked_at, problem=f"{self._address} has not answered yet")
+        if said is None:
+            return snapshot
+        rows = self._rows_of(said, snapshot)
+        report = ProbeReport(name=PROBE, ok=not rows.problem, seconds=0.0, problem=rows.problem or None)
+        return msgspec.structs.replace(
+            snapshot, flight_records=(*snapshot.flight_records, *rows.records),
+            collectives=(*snapshot.collectives, *rows.collectives), probes=(*snapshot.probes, report),
+            unknowns=(*snapshot.unknowns, *rows.unknowns),
+        )  # fmt: skip
+
+    # Inside
+
+    def _ask(self) -> None:
+        self._asked_at = self._now()
+        self._said = None
+        self._asking = threading.Thread(target=self._work, args=(self._asked_at,), name="nccl ras", daemon=True)
+        self._asking.start()
+
+    def _work(self, at: float) -> None:
+        try:
+            self._said = Said(at, nccl_ras.communicators(nccl_ras.ask(self._address)))
+        except (NoAnswer, NotUnderstood) as problem:
+            self._said = Said(at, problem=f"{self._address} {problem}")
+        except Exception as defect:
+            # Whatever a stranger's answer leads to must not end the watch, and must be seen.
+            self._said = Said(at, problem=f"{self._address}: {defect!r}"[:200])
+
+    def _rows_of(self, said: Said, snapshot: Snapshot) -> Rows:
+        """The same rows as long as the processes are the same."""
+        kept = self._rows
+        if kept is None or kept[0] is not said or _pids(kept[1]) != _pids(snapshot):
+            self._rows = kept = (said, snapshot, rows(said, snapshot))
+        return kept[2]
+
+
+def _pids(snapshot: Snapshot) -> list[int]:
+    return [row.pid for row in snapshot.processes]
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """What an answer adds to a snapshot."""
+
+    records: tuple[FlightRecord, ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    unknowns: tuple[Unknown, ...] = ()
+    problem: str = ""
+
+
+def rows(said: Said, snapshot: Snapshot) -> Rows:
+    """The rows of one answer, of the processes that a snapshot shows."""
+    pids = _by_host(snapshot)
+    groups: dict[int, list[GroupProgress]] = defaultdict(list)
+    calls: list[Collective] = []
+    problems = [said.problem] if said.problem else []
+    for communicator in said.communicators:
+        here = [(pids.get((_host(peer.host), peer.pid)), peer) for peer in communicator.peers]
+        for pid, progress in _progress(communicator, here):
+            groups[pid].append(progress)
+        calls += _calls(communicator, here)
+        problems += _silent(communicator)
+        problems += _strangers(communicator, here)
+    return Rows(
+        records=tuple(FlightRecord(pid=pid, read_at=said.asked_at, groups=tuple(found)) for pid, found in groups.items()),
+        collectives=tuple(calls),
+        unknowns=tuple(
+            Unknown(table="flight_records", pid=snapshot.root_pid, reason=f"{PROBE}: {problem}")
+            for problem in problems[:MOST_NAMED]
+        ),
+        problem="; ".join(problems[:MOST_NAMED]),
+    )  # fmt: skip
+
+
+def _by_host(snapshot: Snapshot) -> dict[tuple[str, int], int]:
+    """Pids of the snapshot by the host and the pid that a process has there; of names that two hosts have, none."""
+    hosts = {row.number: _host(row.host) for row in snapshot.nodes} or {0: _host(snapshot.host)}
+    names = list(hosts.values())
+    found: dict[tuple[str, int], int] = {}
+    for row in snapshot.processes:
+        number, pid = divmod(row.pid, PIDS_OF_A_HOST) if snapshot.nodes else (0, row.pid)
+        host = hosts.get(number)
+        if host is not None and names.count(host) == 1:
+            found[host, pid] = row.pid
+    return found
+
+
+def _host(name: str) -> str:
+    """NCCL tells the part before the first dot (getHostName of src/misc/utils.cc)."""
+    return name.partition(".")[0].lower()
+
+
+Here = list[tuple[int | None, Peer]]
+"""The peers of a communicator with the process of each, where it is seen."""
+
+
+def _progress(communicator: Communicator, here: Here) -> Iterator[tuple[int, GroupProgress]]:
+    """How far each has come that is seen. Nobody waits where nothing shows it: equal counts prove nothing."""
+    least = min((peer.issued for peer in communicator.peers), default=0)
+    for pid, peer in here:
+        if pid is not None and _is_complete(communicator):
+            yield pid, GroupProgress(
+                backend="nccl", name=communicator.name, enqueued=peer.issued,
+                waits_in=least + 1 if peer.issued > least else None, counted=False,
+            )  # fmt: skip
+
+
+def _is_complete(communicator: Communicator) -> bool:
+    """All its ranks have answered: of one that has not nobody knows how far it is."""
+    return not communicator.missing and len(communicator.peers) == communicator.size
+
+
+def _calls(communicator: Communicator, here: Here) -> Iterator[Collective]:
+    """Where the counts of one kind of operation alone differ: what those have called who are ahead."""
+    kinds = {kind for peer in communicator.peers for kind in peer.counts}
+    differ = [kind for kind in kinds if len({peer.counts.get(kind, 0) for peer in communicator.peers}) > 1]
+    if len(differ) != 1 or differ[0] not in _OPERATIONS or not _is_complete(communicator):
+        return
+    least = min(peer.issued for peer in communicator.peers)
+    for pid, peer in here:
+        if pid is not None and peer.issued > least:
+            yield Collective(
+                pid=pid, backend="nccl", group=communicator.name, number=least + 1, operation=_OPERATIONS[differ[0]],
+                state="scheduled",
+            )  # fmt: skip
+
+
+def _silent(communicator: Communicator) -> Iterator[str]:
+    """Whom NCCL itself misses."""
+    for dead, words in ((True, "dead, says NCCL"), (False, "silent: NCCL's own thread there does not answer")):
+        gone = [row for row in communicator.missing if row.dead is dead]
+        if gone:
+            yield f"{_named(gone, communicator)} {words}"
+
+
+def _strangers(communicator: Communicator, here: Here) -> Iterator[str]:
+    """Those that run elsewhere, or have another pid in a namespace of their own: they are told, and laid against no process."""
+    strangers = [peer for pid, peer in here if pid is None]
+    issued = [peer.issued for peer in communicator.peers]
+    if behind := [
+        peer for peer in strangers if _is_complete(communicator) and min(issued) == peer.issued < max(issued)
+    ]:
+        few = f"{behind[0].issued} operations issued, of others up to {max(issued)}"
+        yield f"{_named(behind, communicator)} behind the others ({few}), and not among the processes that are seen"
+    if rest := [peer for peer in strangers if peer not in behind]:
+        yield f"{_named(rest, communicator)} not among the processes that are seen"
+
+
+def _named(peers: list[Peer] | list[Missing], communicator: Communicator) -> str:
+    told = ", ".join(f"{row.rank} (pid {row.pid} on {row.host[:64]})" for row in peers[:MOST_NAMED])
+    more = f" and {len(peers) - MOST_NAMED} more" if len(peers) > MOST_NAMED else ""
+    be = "is" if len(peers) == 1 else "are"
+    return f"rank {told}{more} of communicator {communicator.name[:64]} {be}"

@@ -1,0 +1,103 @@
+"""What a loop tests that sleeps and looks again, by the source of the program that runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from mpmon.probes.files import Proc
+from mpmon.probes.loops import LARGEST_SOURCE, asked_in
+from tests.sleepers import sleeper
+
+SLEEPS = "import sys\nprint('ready', flush=True)\nsys.stdin.read()\n"
+
+
+def of_loop(folder: Path, source: str) -> tuple[str, ...] | None:
+    """Of the loop around the line with `nap()`, as if this process had read the file when it began."""
+    file = folder / "job.py"
+    text = textwrap.dedent(source)
+    file.write_text(text)
+    os.utime(file, (0, 0))
+    line = next(number for number, row in enumerate(text.splitlines(), 1) if "nap()" in row)
+    return asked_in(Proc(), os.getpid(), [(str(file), line)]).get((str(file), line))
+
+
+@pytest.mark.parametrize(
+    ("loop", "tests"),
+    [
+        ("while child.poll() is None:\n    nap()", ("poll",)),
+        ("while not (first.done() and second.ready()):\n    nap()", ("done", "ready")),
+        ("while any(p.is_alive() for p in processes):\n    print('alive'); nap()", ("is_alive",)),
+        ("while [p for p in processes if p.is_alive()]:\n    nap()", ("is_alive",)),
+        ("while p.exitcode is None:\n    nap()", (".exitcode",)),
+        ("while True:\n    if future.done():\n        break\n    nap()", ("done",)),
+        ("while True:\n    nap()", ()),
+        ("while running:\n    nap()", ("?",)),
+        ("while not p.poll() and time.time() < end:\n    nap()", ("?", "poll", "time")),
+        ("while finished(job):\n    nap()", ("?",)),
+        ("while True:\n    try:\n        look()\n        break\n    except OSError:\n        nap()", ("?",)),
+        ("while p.poll() is None:\n    if q.empty():\n        if late:\n            break\n    nap()", ("?", "empty", "poll")),
+        ("while p.poll() is None:\n    if q.empty():\n        continue\n    nap()", ("poll",)),
+        ("for shard in shards:\n    nap()", None),
+        ("while p.poll() is None:\n    for shard in shards:\n        nap()", None),
+        ("while p.poll() is None:\n    def later():\n        nap()", None),
+        ("nap()", None),
+    ],
+)  # fmt: skip
+def test_what_a_loop_tests_before_it_is_left(tmp_path: Path, loop: str, tests: tuple[str, ...] | None) -> None:
+    assert of_loop(tmp_path, loop) == tests
+
+
+def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
+    source = """
+        class Sweep:
+            def finish(self):
+                while self.future.done() is False:
+                    nap()
+    """
+    assert of_loop(tmp_path, source) == ("done",)
+
+
+def test_a_file_that_was_written_after_the_program_began_is_not_what_runs(tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("while child.poll() is None:\n    nap()\n")
+    with sleeper(SLEEPS) as job:
+        place = (str(file), 2)
+        assert asked_in(Proc(), job.pid, [place]) == {place: ("poll",)}
+        os.utime(file, (time.time() + 60, time.time() + 60))
+        assert asked_in(Proc(), job.pid, [place]) == {}
+
+
+def test_a_fork_runs_what_its_parent_has_read(tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("while child.poll() is None:\n    nap()\n")
+    os.utime(file, (time.time() + 0.9, time.time() + 0.9))
+    child = os.fork()
+    if not child:
+        while True:
+            signal.pause()
+    try:
+        assert asked_in(Proc(), child, [(str(file), 2)]) == {}
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize(
+    "text", [b"while (", b"\0", b"(" * 100_000, b"x = 1\n" * LARGEST_SOURCE], ids=["cut", "zero", "deep", "long"]
+)
+def test_what_is_no_source_tells_nothing(tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "job.py"
+    file.write_bytes(text)
+    os.utime(file, (0, 0))
+    assert asked_in(Proc(), os.getpid(), [(str(file), 1)]) == {}
+
+
+def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "job.py")
+    assert asked_in(Proc(), os.getpid(), [(str(tmp_path / "job.py"), 1), ("<stdin>", 1)]) == {}
