@@ -380,6 +380,43 @@ class Stack(Row, frozen=True, kw_only=True):
     """
 
 
+class Task(Row, frozen=True, kw_only=True):
+    """A task of an event loop of asyncio that is not done: in which coroutines it is and what it awaits, as the interpreter says
+    (`mpmon.probes.interpreter.tasks`).
+    """
+
+    pid: Pid
+    tid: Pid
+    """The thread in which its loop runs."""
+    object: Name
+    """`task:PID:ADDRESS`."""
+    name: str = ""
+    frames: tuple[Frame, ...] = ()
+    """Its coroutines, innermost first; of one that runs the outermost ones, for the others lie in the stack of the thread."""
+    waits: str | None = None
+    """`sleep`, `lock`, `semaphore`, `condition`, `event`, `barrier`, `queue get`, `queue put`, `queue join`, `process` (its
+    end), `stream` (what comes over a connection or a pipe, or room there), `tasks` (the end of all of them), `any task` (that of
+    one), `future` (one of which nothing
+    else is known), `ready` (it goes on at the loop's next turn), `running`; `None` where that cannot be read.
+    """
+    waits_on: Name | None = None
+    """`asyncio:PID:ADDRESS` of the lock, queue, event or future."""
+    tasks: tuple[Name, ...] = ()
+    """The tasks whose end it waits for: those of `gather`, `wait`, `wait_for` or a `TaskGroup` that are not done."""
+    child: Pid | None = None
+    """Of `process`: the child."""
+    timed: bool = False
+    """Its wait has a time limit."""
+    holds: tuple[Name, ...] = ()
+    """The locks and semaphores of asyncio of which it is in an `async with` block."""
+    reaches: tuple[Name, ...] | None = None
+    """Of one that sleeps: what other tasks await of all that its variables and the functions it knows lead to, and which of these
+    tasks; `None` where that is not known.
+    """
+    callbacks: int | None = None
+    """Handlers of signals of its loop, and timers that are neither a sleep nor a time limit: what they call may do anything."""
+
+
 class NativeFrame(Row, frozen=True, kw_only=True):
     """One call of a function of C or C++."""
 
@@ -936,6 +973,7 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     stacks: tuple[Stack, ...] = ()
     native_stacks: tuple[NativeStack, ...] = ()
     """Of the threads that a finding is about, or of all where that was asked for."""
+    tasks: tuple[Task, ...] = ()
     collectives: tuple[Collective, ...] = ()
     flight_records: tuple[FlightRecord, ...] = ()
     gpus: tuple[Gpu, ...] = ()

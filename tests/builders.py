@@ -47,6 +47,7 @@ from mpmon.model import (
     Snapshot,
     Spot,
     Stack,
+    Task,
     Thread,
     Unknown,
 )
@@ -191,6 +192,7 @@ _TABLES: dict[type[Row], str] = {
     Spot: "spots",
     Stack: "stacks",
     NativeStack: "native_stacks",
+    Task: "tasks",
     Handle: "handles",
     KernelObject: "objects",
     Unknown: "unknowns",

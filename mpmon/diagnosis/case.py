@@ -9,6 +9,7 @@ from mpmon.diagnosis.frames import bare, inner_machinery, innermost_user, place
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.history import History, Look, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
+from mpmon.diagnosis.loops import first, stuck, user_frame
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion, till_now
 from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
@@ -19,7 +20,7 @@ from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, polled, standing
 from mpmon.diagnosis.world import World
-from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack
+from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack, Task
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
@@ -41,6 +42,7 @@ class Case(Tables):
         self._standings: dict[ThreadKey, Standing] = {}
         self._working: dict[int, tuple[ThreadKey, ...]] = {}
         self._motions: dict[ThreadKey, Motion] = {}
+        self._stuck_tasks: dict[ThreadKey, tuple[Task, ...]] = {}
 
     @cached_property
     def numbers(self) -> Numbers:
@@ -317,6 +319,40 @@ class Case(Tables):
         seen = next((row.seen_at for row in reversed(self.snapshot.exits) if row.pid == pid), None)
         return life.ended_at if life and life.ended_at is not None else seen
 
+    # Event loops
+
+    def stuck_tasks(self, key: ThreadKey) -> tuple[Task, ...]:
+        """Those of the event loop that a thread rests in, where nothing else is left in it; see `loops`."""
+        if key not in self._stuck_tasks:
+            self._stuck_tasks[key] = self._find_stuck(key)
+        return self._stuck_tasks[key]
+
+    def _find_stuck(self, key: ThreadKey) -> tuple[Task, ...]:
+        tasks = self.loop_tasks.get(key, ())
+        if not tasks or key[0] in self._half_known_loops or self.standing(key).kind is not Wait.EVENT_LOOP:
+            return ()
+        children = frozenset(pid for pid in self.clients.get(key[0], ()) if self.is_alive(pid))
+        blocked = self.blocked.get(key)
+        # One of the descriptors it watches is there only to wake it up.
+        connected = blocked is None or len(blocked.waits_on) > 1
+        process = self.processes[key[0]]
+        handlers = process.catches_term or process.catches_alarm
+        alone = not (connected or children or handlers or self.others_at_work(key))
+        return stuck(tasks, alone=alone, children=children)
+
+    @cached_property
+    def loop_tasks(self) -> dict[ThreadKey, tuple[Task, ...]]:
+        """The tasks of event loops by the threads that these run in."""
+        found: dict[ThreadKey, list[Task]] = {}
+        for row in self.snapshot.tasks:
+            found.setdefault((row.pid, row.tid), []).append(row)
+        return {key: tuple(rows) for key, rows in found.items()}
+
+    @cached_property
+    def _half_known_loops(self) -> frozenset[int]:
+        """Processes of whose tasks some could not be read."""
+        return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "tasks")
+
     # Code that libraries run
 
     def shape(self, key: ThreadKey) -> Shape:
@@ -347,7 +383,9 @@ class Case(Tables):
 
     def place(self, key: ThreadKey) -> Place | None:
         """The line of a thread that a person should look at."""
-        stack = self.stacks.get(key)
+        stack, task = self.stacks.get(key), first(self.stuck_tasks(key))
+        if task and (frame := user_frame(task)):
+            return place(frame)
         return self.memory.same(("place", key), _user_line, stack) if stack else None
 
     def suspect(self, key: ThreadKey) -> Suspect:

@@ -222,7 +222,7 @@ class _Host:
 _OF_ALL = frozenset({"probes", "nodes", "elsewhere"})
 """Tables that are about all hosts, or about none."""
 
-_BY_PID = frozenset({"process", "futex", "lock"})
+_BY_PID = frozenset({"process", "futex", "lock", "task", "asyncio"})
 """Kinds of kernel objects of which the name begins with a pid."""
 
 

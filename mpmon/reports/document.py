@@ -31,6 +31,7 @@ from mpmon.model import (
     Process,
     Row,
     Snapshot,
+    Task,
 )
 
 
@@ -145,6 +146,23 @@ class ThreadRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     frames: tuple[FrameRow, ...]
 
 
+class TaskRow(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """One task of an event loop of asyncio; see `mpmon.model.Task`."""
+
+    pid: Pid
+    tid: Pid
+    id: str
+    name: str
+    waits: str | None
+    waits_on: str | None
+    tasks: tuple[str, ...]
+    child: Pid | None
+    timed: bool
+    holds: tuple[str, ...]
+    frames: tuple[FrameRow, ...]
+    """Its coroutines, innermost first."""
+
+
 class PauseRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     """The last while in which the main threads of all ranks but one did not run."""
 
@@ -181,6 +199,7 @@ class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     ipc_exports: tuple[ExportView, ...] = ()
     shared_memory: MemoryView | None = None
     native_stacks: tuple[ThreadRow, ...] = ()
+    tasks: tuple[TaskRow, ...] = ()
     paces: tuple[Pace, ...] = ()
     bottleneck: Bottleneck | None = None
     pause: PauseRow | None = None
@@ -203,7 +222,8 @@ def document(observation: Observation) -> Report:
         gpus=snapshot.gpus, gpu_processes=_gpu_processes(snapshot),
         mig_instances=snapshot.mig_instances, driver=snapshot.driver, cgroups=snapshot.cgroups, nodes=snapshot.nodes,
         queues=shared.queues, ipc_exports=shared.exports, shared_memory=shared.memory,
-        native_stacks=tuple(_threads(snapshot)), paces=diagnosis.paces, bottleneck=diagnosis.bottleneck,
+        native_stacks=tuple(_threads(snapshot)), tasks=tuple(map(_task, snapshot.tasks)),
+        paces=diagnosis.paces, bottleneck=diagnosis.bottleneck,
         pause=_pause(diagnosis.pause) if diagnosis.pause else None, probes=tuple(map(_probe, snapshot.probes)),
     )  # fmt: skip
     return bare(report, Hosts(snapshot)) if snapshot.nodes else report
@@ -262,6 +282,13 @@ def _threads(snapshot: Snapshot) -> Iterator[ThreadRow]:
             calls=(fact.called or None) if fact else None, waits_for=fact.wait.waits_for if fact and fact.wait else None,
             certain=fact.certain if fact else None,
         )  # fmt: skip
+
+
+def _task(row: Task) -> TaskRow:
+    return TaskRow(
+        pid=row.pid, tid=row.tid, id=row.object, name=row.name, waits=row.waits, waits_on=row.waits_on, tasks=row.tasks,
+        child=row.child, timed=row.timed, holds=row.holds, frames=tuple(map(_frame, row.frames)),
+    )  # fmt: skip
 
 
 def _frame(frame: Frame | NativeFrame) -> FrameRow:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from mpmon.diagnosis import holding, merging, pace
+from mpmon.diagnosis import holding, loops, merging, pace
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.hosts import Hosts
@@ -24,6 +24,9 @@ MOST_MERGED = 32
 
 LONGEST_NAME = 100
 """Letters of a C++ function."""
+
+MOST_TASKS, LONGEST_TASK = 12, 160
+"""Tasks of an event loop that are printed, and letters of each."""
 
 MOST_WAITERS = 8
 
@@ -124,6 +127,10 @@ def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
     yield f"  {suspect.role} (pid {pid}) blocks the others, in {suspect.thread}{marks}{':' if frames else ''}"
     yield from _frames(frames, _notes(snapshot, stack) if stack else {}, MOST_MERGED if native else MOST_FRAMES)
     yield from (f"      ({note})" for note in (native.notes if native else ()))
+    tasks = [row for row in snapshot.tasks if row.pid == suspect.pid]
+    if told := loops.lines(tasks, suspect.tid or 0, MOST_TASKS):
+        yield f"  tasks of the event loop in {suspect.thread}:"
+        yield from (f"      {_cut(line, LONGEST_TASK)}" for line in told)
 
 
 def _notes(snapshot: Snapshot, stack: Stack) -> dict[int, tuple[str, ...]]:

@@ -14,6 +14,7 @@ from mpmon.model import (
     Remembered,
     SemaphoreUse,
     Stack,
+    Task,
     Unknown,
 )
 from mpmon.rows import same_rows, shared
@@ -34,6 +35,7 @@ class JoinedTables:
         self.locks: tuple[LockUse, ...] = ()
         self.awaited: tuple[Awaited, ...] = ()
         self.remembered: tuple[Remembered, ...] = ()
+        self.tasks: tuple[Task, ...] = ()
         self.unknowns: tuple[Unknown, ...] = ()
 
     def join(self, looks_by_pid: Mapping[int, Look], process_unknowns: tuple[Unknown, ...]) -> None:
@@ -48,7 +50,9 @@ class JoinedTables:
         self.locks = shared(tuple(row for look in looks for row in look.locks), self.locks)
         self.awaited = shared(tuple(row for look in looks for row in look.awaited), self.awaited)
         self.remembered = shared(tuple(row for look in looks for row in look.remembered), self.remembered)
-        problems = [row for look in looks for row in (look.semaphores_problem, look.locks_problem) if row]
+        self.tasks = shared(tuple(row for look in looks for row in look.tasks), self.tasks)
+        asked = ((look.semaphores_problem, look.locks_problem, look.tasks_problem) for look in looks)
+        problems = [row for rows in asked for row in rows if row]
         self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns), *problems)
         # Of an object that several looks describe, the latest one counts.
         objects = {row.id: row for look in sorted(looks, key=lambda look: look.at) for row in look.objects}

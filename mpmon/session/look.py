@@ -17,6 +17,7 @@ from mpmon.model import (
     Remembered,
     SemaphoreUse,
     Stack,
+    Task,
     Unknown,
 )
 from mpmon.probes.syscalls import POLLS, SLEEPS
@@ -82,6 +83,11 @@ class Look:
         """Of those the ones of which the two looks before showed nothing that gets on."""
         self.nappers: frozenset[int] = frozenset()
         """Threads whose own code slept at the look before, and has gone on since."""
+        self.tasks: tuple[Task, ...] = ()
+        """Of its event loops: see `loops`."""
+        self.tasks_problem: Unknown | None = None
+        self.loops_ran: dict[int, float | None] = {}
+        """When the threads of these loops had last run by then."""
         self.before_last: tuple[Stack, ...] = ()
         """Stacks of the look before."""
 
@@ -117,6 +123,7 @@ class Look:
         if self.stacks is None:
             self.stacks, self.runs = before.stacks, before.runs
         self.remembered, self.children = before.remembered, before.children
+        self.tasks, self.tasks_problem, self.loops_ran = before.tasks, before.tasks_problem, before.loops_ran
         self.handles = before.handles if before.handles == self.handles else self.handles
         python = {row.tid for row in self.stacks or ()}
         self.runners = frozenset(python & _running(self.blocked) & _running(before.blocked))

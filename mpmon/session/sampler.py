@@ -194,7 +194,7 @@ class Sampler:
             blocked=looks.blocked, spots=self._spots.rows, objects=looks.objects, handles=looks.handles,
             outsiders=self._outside_holders(now),
             semaphores=looks.semaphores, locks=looks.locks, awaited=looks.awaited, remembered=looks.remembered,
-            stacks=looks.stacks, native_stacks=self._natives.still_true(threads), unknowns=looks.unknowns,
+            tasks=looks.tasks, stacks=looks.stacks, native_stacks=self._natives.still_true(threads), unknowns=looks.unknowns,
             cgroups=self._cgroups.look(processes, now), mounts=self._looks.mounts(),
         )  # fmt: skip
 

@@ -22,6 +22,7 @@ from mpmon.session.budget import Budget
 from mpmon.session.connections import Connections
 from mpmon.session.joined import JoinedTables
 from mpmon.session.look import Look
+from mpmon.session.loops import ask_loops
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -252,6 +253,7 @@ class ThoroughLooks:
             *holders.ask_interpreters(
                 self._proc, self.last, pids, self._table, self._now, until=until, eager=self._eager
             ),
+            *ask_loops(self._proc, self.last, pids, self._now, until),
         ]
 
     # What they have found together

@@ -49,9 +49,10 @@ class Renumbered:
             return tuple(pid + FURTHER for pid in value)
         if name in ("ledgers", "undone") and isinstance(value, tuple):
             return tuple((pid + FURTHER, count) for pid, count in value)
-        if name in ("id", "object", "peer", "listener", "joined") and isinstance(value, str):
+        if name in ("id", "object", "peer", "listener", "joined", "waits_on") and isinstance(value, str):
             return _OF_A_PROCESS.sub(lambda found: f"{found[1]}:{int(found[2]) + FURTHER}", value)
-        if name == "waits_on" and isinstance(value, tuple):
+        names = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+        if name in ("waits_on", "holds", "reaches", "tasks") and names and isinstance(value, tuple):
             return tuple(self._value("id", each) for each in value)
         return self._row(value) if isinstance(value, Row) else value
 

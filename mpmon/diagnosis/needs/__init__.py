@@ -6,8 +6,8 @@ help), too few make it wrong, so a set is only narrowed by facts: who holds the 
 Rooms: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
 socket, a manager's clients), `threads` (inside one process), `natives` (its threads that are not Python's), `ends` (joins,
 exit), `output` (of a subprocess), `polls` (what a loop asks for that sleeps and looks again), `ranks` (collectives, rendezvous,
-keys of the store), `file_servers` (file systems that do not answer), `tasks` (what any library runs), `remote` (torch's RPC),
-`dead` (who ended), `hidden` (what may not be read).
+keys of the store), `file_servers` (file systems that do not answer), `tasks` (what any library runs), `loops` (tasks of
+asyncio), `remote` (torch's RPC), `dead` (who ended), `hidden` (what may not be read).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from mpmon.diagnosis.needs.ends import (
 )
 from mpmon.diagnosis.needs.file_servers import file_server
 from mpmon.diagnosis.needs.hidden import hidden_wait, with_unread
+from mpmon.diagnosis.needs.loops import stuck_loop
 from mpmon.diagnosis.needs.natives import name_server, native_thread
 from mpmon.diagnosis.needs.objects import file_lock, message, queue_item, semaphore
 from mpmon.diagnosis.needs.polls import polled_work
@@ -78,6 +79,8 @@ def node(case: Case, key: ThreadKey) -> Node:
     if owner := gil_owner(case, key):
         return Node(key, Status.WAITS, gil_need(case, owner))
     if need := kept_by_gil(case, key):
+        return Node(key, Status.WAITS, need)
+    if need := stuck_loop(case, key):
         return Node(key, Status.WAITS, need)
     if need := polled_work(case, key):
         return Node(key, Status.WAITS, need)

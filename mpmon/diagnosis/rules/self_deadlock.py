@@ -3,7 +3,8 @@
 What it looks like: one thread takes a lock it holds already; or it opens a file again and waits for the flock it has by the
 first open; or a task of an executor waits for tasks of the same executor, whose workers are all busy waiting; or a server
 that serves one connection at a time asks itself; or a reader of a pipe has its only writing end itself; or a consumer joins
-a `JoinableQueue` before it has called `task_done` for the item it is at.
+a `JoinableQueue` before it has called `task_done` for the item it is at; or all tasks of an event loop wait for each other,
+or for a queue that none of them serves, while a heartbeat goes on beside them.
 What to do: use `RLock`, or do not call back under the lock; never wait for a pool's results inside of its tasks; leave
 `join` to those who put.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
+from mpmon.diagnosis.loops import does, first
 from mpmon.diagnosis.parts import keeps_own_loop, waiter_for_lock
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import Context, Wait
@@ -45,7 +47,7 @@ def claim(knot: Knot) -> Claim | None:
     """The root's wait ends in itself."""
     if knot.root is None:
         return None
-    if found := _joins_own_tasks(knot):
+    if found := _joins_own_tasks(knot) or _awaits_itself(knot):
         return found
     kind = knot.standing().kind
     at = knot.at()
@@ -127,6 +129,24 @@ def _joins_own_tasks(knot: Knot) -> Claim | None:
             "Call task_done() before join(), or leave join() to those who put.",
             "An item that asks for a flush is a task too, until task_done() was called for it.",
         ),
+    )
+
+
+def _awaits_itself(knot: Knot) -> Claim | None:
+    """All tasks of an event loop wait for each other, or for what none of them can do."""
+    tasks = knot.case.stuck_tasks(knot.root) if knot.root and knot.ending is Ending.CYCLE else ()
+    task = first(tasks)
+    if task is None or len(set(knot.closed.roots)) != 1:
+        return None
+    return Claim(
+        summary=f"{knot.role()}: {task.name or 'a task'} {does(task, tasks)}{knot.at()}, and no other task of "
+        "its event loop could bring that: those that are left wait like it, or only sleep",
+        evidence=knot.edge_evidence(),
+        advice=(
+            "Take locks of asyncio in one order everywhere, and call task_done() for every item.",
+            "Let nobody wait for a queue whose consumers, or producers, have returned: await those too.",
+        ),
+        certainty=Certainty.LIKELY,
     )
 
 

@@ -14,6 +14,9 @@ A lock is known by the word its waiters sleep on, the same address the kernel sh
 of the two join.  From Python 3.14 on a lock is one byte and waiters sleep elsewhere; there the awaited lock is the one on
 top of the waiter's value stack.
 
+A task of an event loop leads to its coroutine, that one to the call it awaits, and so on to a future; what a future stands for
+the functions of asyncio tell that await it.
+
 Of a loop that may go round in circles, digests of what its variables lead to tell whether anything changes there.
 
 Rooms: `runtime` finds the interpreter in a process, `layouts` holds where its fields lie (tables for 3.10 to 3.12; what
@@ -22,7 +25,8 @@ decodes code objects and `lines` their tables of lines; `objects` reads Python o
 `reader` makes the rows of stacks, with `names` of threads, and `values` of variables, which `printing` puts into py-spy's words.
 `frames` knows what is on a call's value stack, `locks` makes the rows of who holds what; `contents` follows variables, and
 `things` knows what there is to see of an object; `groups` knows the process groups of torch; `children` and `queues` find
-objects of multiprocessing among those that are `reachable` from variables.
+objects of multiprocessing among those that are `reachable` from variables.  `tasks` makes the rows of tasks, `coroutines`
+follows those that are suspended, and `awaits` tells what the innermost one awaits.
 
 Nothing is stopped or written.  Every pointer is distrusted: a read that fails or a type that does not fit ends the search
 of that thread, reads are counted, and a clock bounds the whole.  A thread that ran meanwhile is reported as not exact.

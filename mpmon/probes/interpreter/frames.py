@@ -97,6 +97,16 @@ class FrameInMemory:
         """All of the value stack, with remains of what is over. Raises `Torn`."""
         return self._stack(0, self._top())
 
+    def alive(self) -> tuple[int, ...]:
+        """What the value stack of a call that is suspended holds, the bottom first. Raises `Torn`."""
+        (depth,) = self._objects.words("i", self._address + self._layout.stack_depth)
+        # In 3.10 the stack is counted alone, since then with the variables below it.
+        return self._stack(0, depth if self._layout.value_stack is not None else depth - self.code.variables)
+
+    def local(self, name: str) -> int:
+        """The object a variable is bound to, 0 where there is none of that name or nothing in it. Raises `Torn`."""
+        return self.argument(self.code.locals.index(name)) if name in self.code.locals else 0
+
     def _stack(self, start: int, end: int) -> tuple[int, ...]:
         if not 0 <= start < end <= DEEPEST:
             return ()

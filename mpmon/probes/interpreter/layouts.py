@@ -89,6 +89,16 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     tuple_items: int = 24
     cached_keys: int
     """`PyHeapTypeObject.ht_cached_keys`"""
+    coroutine_state: int | None = None
+    """PyGenObject to the byte that tells whether it runs; in 3.10 its frame to that. `None`: how tasks lie is not known."""
+    coroutine_frame: int = 0
+    """PyGenObject to its frame; in 3.10 to a pointer to that."""
+    stack_depth: int = 0
+    """A frame that is suspended to how much its variables and its value stack hold; in 3.10 the value stack alone."""
+    future_state: int = 0
+    """`FutureObj` and `TaskObj` of Modules/_asynciomodule.c to their state, 0 while pending."""
+    task_waiter: int = 0
+    """`TaskObj` to the future it waits for, which coroutine and name follow."""
     lock_word: bool = True
     """Before 3.14: a lock holds a pointer to a semaphore, whose first word its waiters sleep on."""
 
@@ -101,6 +111,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             previous=24, code=32, instruction=96, local_variables=352, global_variables=48, generator=88,
             blocks=112, value_stack=64, variables=28, local_count=28, arguments=16, local_names=72, first_line=40, lines=120,
             stack_size=32, name=112, qualified_name=112, file=104, names=64, text=48, wide_text=72, cached_keys=872,
+            coroutine_state=108, coroutine_frame=16, stack_depth=80, future_state=88, task_waiter=152,
         ),
         Layout(
             version=(3, 11), interpreters=40, gil=360, threads=16, modules=888, ident=152, native_id=160, frame=56,
@@ -108,6 +119,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             entry=68, generator=69, variables=76, local_count=80, arguments=56, local_names=96, first_line=72,
             lines=136, counter=52, stack_size=68, name=120, qualified_name=128, file=112, exceptions=40, instructions=184,
             text=48, wide_text=72, cached_keys=872,
+            coroutine_state=75, coroutine_frame=80, stack_depth=64, future_state=88, task_waiter=128,
         ),
         Layout(
             version=(3, 12), interpreters=40, gil=384, threads=72, modules=944, ident=136, native_id=144, frame=56,
@@ -115,6 +127,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             owner=70, variables=72, local_count=80, arguments=52, local_names=96, first_line=68, lines=136,
             stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=192,
             text=40, wide_text=56, cached_keys=880,
+            coroutine_state=67, coroutine_frame=72, stack_depth=64, future_state=88, task_waiter=128,
         ),
         Layout(
             version=(3, 13), interpreters=632, next_interpreter=7264, gil=16, threads=7344, ident=152, native_id=160,
@@ -122,6 +135,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             variables=72, local_count=80, arguments=52, local_names=96, first_line=68, lines=136,
             stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=200,
             text=40, wide_text=56, cached_keys=880,
+            coroutine_state=67, coroutine_frame=72, stack_depth=64, future_state=96, task_waiter=112,
         ),
         Layout(
             version=(3, 14), interpreters=808, next_interpreter=7264, gil=16, threads=7344, ident=152, native_id=160,

@@ -43,6 +43,14 @@ MOST_DIGITS = 3
 ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 """By the bytes of a character, `PyASCIIObject.state.kind` (Include/cpython/unicodeobject.h)."""
 
+SET_MASK = 32
+"""PySetObject.mask, which its table follows: pairs of an element and its hash (Objects/setobject.c)."""
+
+DELETED = -1
+"""The hash of an element that was taken out, which no object has."""
+
+MOST_SLOTS = 1 << 16
+
 MOST_BASES = 12
 
 MOST_KEYS = 1000
@@ -247,7 +255,8 @@ class Objects:
         """(name, value) of every attribute of an instance."""
         kind = self.word(thing + TYPE)
         flags = self._flags_of(kind)
-        if self._layout.version < (3, 11):
+        if self._layout.version < (3, 11) or (flags & HEAP_TYPE and not flags & MANAGED_DICT):
+            # Also a class that derives from one of C which keeps a dictionary itself.
             offset = self.word(kind + DICT_OFFSET)
             dictionary, values = (self.word(thing + offset) if 0 < offset < 1 << 16 else 0), 0
         elif flags & MANAGED_DICT:
@@ -320,6 +329,22 @@ class Objects:
                 key, value = struct.unpack_from("=QQ", table, place * size + size - 16)
                 if key:
                     yield first + place, key, value
+
+
+def set_items(objects: Objects, thing: int) -> Iterator[int]:
+    """What a set holds; of one that changes meanwhile perhaps not all of it.
+
+    Raises:
+        Torn: it cannot be read, or is larger than `MOST_SLOTS`.
+    """
+    mask, table = objects.words("QQ", thing + SET_MASK)
+    if mask >= MOST_SLOTS:
+        raise Torn(TOO_MUCH)
+    for first in range(0, mask + 1, _BLOCK):
+        count = min(_BLOCK, mask + 1 - first)
+        for key, hashed in struct.iter_unpack("=Qq", objects.read(table + 16 * first, 16 * count)):
+            if key and hashed != DELETED:
+                yield key
 
 
 def digits_of(size: int, layout: Layout) -> tuple[int, bool]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from mpmon.diagnosis import holding
+from mpmon.diagnosis import holding, loops
+from mpmon.diagnosis.frames import in_call
+from mpmon.diagnosis.libraries import TURNS
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.finding import in_chain
 from mpmon.tui.describe.frames import frame_lines, native_lines, wait_lines
@@ -17,6 +19,9 @@ from mpmon.tui.line import BLANK, Line, clip, plain, wrap
 if TYPE_CHECKING:
     from mpmon.model import Blocked, NativeStack, Stack
     from mpmon.tui.scene import Scene
+
+MOST_TASKS = 100
+"""Tasks of one event loop that are listed."""
 
 STALE_S = 10.0
 """Frames older than this are shown with their age."""
@@ -51,7 +56,21 @@ def thread_lines(scene: Scene, pid: int, tid: int, width: int, *, folded: bool =
         return lines + (native_lines(native, width) if native else missing(scene, pid, width))
     lines += [plain(note, "dim") for note in _notes(scene, stack)]
     notes = holding.by_frame(scene.snapshot, stack)
-    return lines + frame_lines(stack, width, folded=folded, notes=notes, native=native)
+    lines += frame_lines(stack, width, folded=folded, notes=notes, native=native)
+    return lines + _task_lines(scene, stack, width)
+
+
+def _task_lines(scene: Scene, stack: Stack, width: int) -> list[Line]:
+    """The tasks of the event loop that a thread runs, if it runs one, or why they are not known."""
+    if not in_call(stack, TURNS):
+        return []
+    rows = [row for row in scene.snapshot.tasks if row.pid == stack.pid]
+    told = loops.lines(rows, stack.tid, MOST_TASKS)
+    lines = [plain("tasks of its event loop", "title")] if told else []
+    lines += [line for text in told for line in wrap(text, width, first="  ", then="    ")]
+    for reason in scene.reasons("tasks", stack.pid):
+        lines += wrap(f"tasks of its event loop: {reason}", width, style="warn", then="  ")
+    return lines
 
 
 def along_chain(scene: Scene, pid: int, tid: int, width: int) -> list[list[Line]]:

@@ -1,0 +1,121 @@
+"""Event loops that wake up for their timers although all that is left to do in them waits for itself.
+
+A task of asyncio waits for a lock, a queue, other tasks.  Who could end that is known: of a lock the tasks in its `async with`
+block, of tasks these tasks; of anything else whoever can get at it.  A heartbeat, a task that sleeps again and again, could not
+if nothing its variables lead to is awaited by others.  What can still move is the smallest set that holds every task which
+waits for the time or the world outside, and each whose wait one of the set may end; the rest is stuck.
+
+A loop is called stuck only if all its tasks but such sleepers are.  Whoever waits for an event that nobody sets may do so by
+right: it is how a service says that it runs for ever; so this counts only where another task waits for that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mpmon.diagnosis.frames import is_user
+from mpmon.diagnosis.words import several
+from mpmon.model import Frame, Task
+
+LOCKS = frozenset({"lock", "semaphore"})
+SIGNS = frozenset({"event", "condition", "barrier"})
+"""What a service may wait for as long as it runs."""
+
+OBJECTS = frozenset({*LOCKS, *SIGNS, "queue get", "queue put", "queue join"})
+ENDS = frozenset({"tasks", "any task"})
+SLEEP, PROCESS = "sleep", "process"
+
+WORDS = {
+    "sleep": "sleeps", "lock": "awaits a lock", "semaphore": "awaits a semaphore", "event": "awaits an event",
+    "condition": "awaits a condition", "barrier": "awaits a barrier", "queue get": "awaits an item of a queue",
+    "queue put": "awaits room in a queue", "queue join": "awaits queue.join()", "process": "awaits the end of a child",
+    "stream": "awaits a connection or a pipe", "tasks": "awaits other tasks", "any task": "awaits one of other tasks",
+    "future": "awaits a future", "ready": "is about to go on", "running": "runs",
+}  # fmt: skip
+"""What a task does, by `Task.waits`."""
+
+MOST_NAMES = 4
+"""Tasks that are named as those whose end one awaits."""
+
+
+def stuck(tasks: Sequence[Task], *, alone: bool, children: frozenset[int]) -> tuple[Task, ...]:
+    """The tasks of one loop that wait for each other, for nobody, or for the end of these children, if nothing else is left in
+    it but sleepers that could not help; else none.
+
+    Args:
+        tasks: All tasks of the loop.
+        alone: Nobody outside of the loop could do anything in it: no thread, no connection, no handler of a signal.
+        children: Processes of the job whose end a task may wait for.
+    """
+    left = {row.object: row for row in tasks if row.waits != SLEEP}
+    sleepers = [row for row in tasks if row.waits == SLEEP]
+    if not left or not all(_may_be_stuck(row, children) for row in left.values()):
+        return ()
+    for row in left.values():
+        if _is_helped(row, left, sleepers, alone=alone):
+            # All of them are stuck, or it is not said of any.
+            return ()
+    awaited = {name for row in left.values() for name in row.tasks}
+    if any(row.waits in SIGNS and row.object not in awaited for row in left.values()):
+        return ()
+    return tuple(left.values())
+
+
+def _may_be_stuck(row: Task, children: frozenset[int]) -> bool:
+    if row.timed or row.waits is None:
+        return False
+    return row.waits in OBJECTS or row.waits in ENDS or (row.waits == PROCESS and row.child in children)
+
+
+def _is_helped(row: Task, left: dict[str, Task], sleepers: Sequence[Task], *, alone: bool) -> bool:
+    """Somebody who is not among those that are left may end its wait."""
+    if row.waits == PROCESS:
+        return False
+    if row.waits in ENDS:
+        # Of several that have to end it is enough that one never does.
+        others = [name not in left for name in row.tasks]
+        return not others or (all(others) if row.waits == "tasks" else any(others))
+    holders = [other for other in (*left.values(), *sleepers) if row.waits_on in other.holds]
+    if row.waits in LOCKS and holders:
+        return any(other.object not in left for other in holders)
+    return not alone or any(_could_reach(sleeper, row) for sleeper in sleepers) or row.callbacks != 0
+
+
+def _could_reach(sleeper: Task, row: Task) -> bool:
+    return sleeper.reaches is None or row.waits_on in sleeper.reaches or row.object in sleeper.reaches
+
+
+def first(tasks: Sequence[Task]) -> Task | None:
+    """Of stuck tasks the one to look at: one that does not only wait for the end of others."""
+    ends = [row for row in tasks if row.waits not in ENDS]
+    return next(iter(ends or tasks), None)
+
+
+def user_frame(row: Task) -> Frame | None:
+    """The innermost line of the user's among a task's calls."""
+    return next((frame for frame in row.frames if is_user(frame.file)), None)
+
+
+def does(row: Task, tasks: Sequence[Task]) -> str:
+    """What a task does, in words, among the tasks of its process: `awaits a lock, which Task-4 has`."""
+    words = WORDS.get(row.waits or "", "awaits what cannot be read")
+    holders = [other.name for other in tasks if row.waits_on and row.waits_on in other.holds]
+    ends = [other.name for other in tasks if other.object in row.tasks]
+    if holders:
+        return f"{words}, which {several(holders)} {'have' if len(holders) > 1 else 'has'}"
+    if ends:
+        return f"{words}: {several(ends) if len(ends) <= MOST_NAMES else f'{len(ends)} of them'}"
+    return f"{words}, pid {row.child}" if row.child is not None else words
+
+
+def place_of(row: Task) -> str:
+    """The line of a task that a person should look at, ` at job.py:21 in move()`; empty where it has none."""
+    frame = user_frame(row) or next(iter(row.frames), None)
+    return f" at {frame.file.rpartition('/')[2]}:{frame.line} in {frame.function}()" if frame else ""
+
+
+def lines(tasks: Sequence[Task], tid: int, most: int) -> list[str]:
+    """What the tasks of one thread's loop do, one a line, those that sleep last; at most so many, and how many more there are."""
+    own = sorted((row for row in tasks if row.tid == tid), key=lambda row: row.waits == SLEEP)
+    told = [f"{row.name or 'a task'} {does(row, tasks)}{place_of(row)}" for row in own[:most]]
+    return [*told, *([f"… {len(own) - most} more"] if len(own) > most else [])]

@@ -1,0 +1,259 @@
+"""What a future that a task awaits stands for: a timer, a lock, a queue, other tasks, the end of a child.
+
+The future itself does not tell.  The innermost functions of asyncio among the task's calls do, by their names, and their
+arguments lead to the lock or queue; a future of `gather` knows its children.  Of a future of anything else nothing is said.
+
+Of a lock of asyncio nobody knows who has it, but `async with` leaves the bound `__aexit__` on the value stack of its frame
+until the block ends, as `with` does.
+
+Sources: Lib/asyncio/locks.py, queues.py, tasks.py, taskgroups.py, timeouts.py, streams.py, base_subprocess.py of CPython 3.10 to
+3.13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from mpmon.probes.interpreter.frames import FrameInMemory
+from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.objects import Objects, Torn, set_items
+from mpmon.probes.interpreter.reachable import CELL_AT
+
+LOCKS = {b"Lock": "lock", b"Semaphore": "semaphore", b"BoundedSemaphore": "semaphore"}
+"""Classes of Lib/asyncio/locks.py that `async with` takes, and what waits for them are called; derived ones come first."""
+
+EVENT, CONDITION, BARRIER, QUEUE_JOIN, PROCESS, STREAM = (
+    "event", "condition", "barrier", "queue join", "process", "stream",
+)  # fmt: skip
+
+FUNCTIONS: dict[tuple[str, str], str] = {
+    ("tasks.py", "sleep"): "sleep",
+    ("locks.py", "acquire"): "lock",
+    ("locks.py", "wait"): EVENT,
+    ("queues.py", "get"): "queue get",
+    ("queues.py", "put"): "queue put",
+    ("queues.py", "join"): QUEUE_JOIN,
+    ("base_subprocess.py", "_wait"): PROCESS,
+    ("subprocess.py", "wait"): PROCESS,
+    ("streams.py", "_wait_for_data"): STREAM,
+    ("streams.py", "_drain_helper"): STREAM,
+    ("tasks.py", "wait_for"): "tasks",
+    ("tasks.py", "_wait"): "any task",
+    ("taskgroups.py", "__aexit__"): "tasks",
+    ("taskgroups.py", "_aexit"): "tasks",
+}
+"""Functions of asyncio, and what whoever is in one of them waits for."""
+
+OUTER = {EVENT: QUEUE_JOIN, CONDITION: BARRIER}
+"""What is made of what: to wait in the one is to wait in the other, where that is further out."""
+
+OUTSIDE = frozenset({"selector_events.py", "unix_events.py", "base_events.py", "streams.py", "sslproto.py"})
+"""Rooms of asyncio where connections and pipes are served."""
+
+LIMITS = frozenset({b"Timeout", b"CancelScope"})
+"""Classes of which an `async with` or `with` block ends what it encloses after some time: asyncio, async_timeout, anyio."""
+
+EXITS = frozenset({"__aexit__", "__exit__"})
+
+METHOD = b"method"
+FUNCTION_AT, SELF_AT, NAME_AT = 16, 24, 32
+"""PyMethodObject.im_func, im_self; PyFunctionObject.func_name."""
+
+TASK, FUTURE = b"_asyncio.Task", b"_asyncio.Future"
+GATHERING = b"_GatheringFuture"
+NONE = b"NoneType"
+
+MOST_TASKS = 400
+"""Whose end one task awaits."""
+
+
+class Await(msgspec.Struct):
+    """What one task waits for, see `Task`."""
+
+    kind: str | None = None
+    on: str | None = None
+    tasks: tuple[str, ...] = ()
+    child: int | None = None
+    timed: bool = False
+
+
+class Awaits:
+    """What the tasks of one process wait for."""
+
+    def __init__(self, objects: Objects, layout: Layout, pid: int) -> None:
+        self._objects = objects
+        self._layout = layout
+        self._pid = pid
+
+    def task(self, address: int) -> str:
+        """The id of a task."""
+        return f"task:{self._pid}:{address:#x}"
+
+    def is_future(self, thing: int) -> bool:
+        """Raises: Torn."""
+        return bool(thing) and FUTURE in self._objects.bases(thing)
+
+    def of(self, future: int, frames: Sequence[FrameInMemory], blocks: Sequence[int]) -> Await:
+        """What a future stands for, by the calls of the task that awaits it, innermost first. Raises `Torn`."""
+        found = self._of(future, frames)
+        limited = any(not LIMITS.isdisjoint(self._objects.bases(owner)) for owner in blocks)
+        found.timed = limited or any(map(self._is_limited, frames))
+        return found
+
+    def blocks(self, frames: Sequence[FrameInMemory]) -> tuple[int, ...]:
+        """The objects of the `with` and `async with` blocks that a task is in. Raises `Torn`."""
+        return tuple(owner for frame in frames if not _takes_limit(frame) for owner in self._exits(frame))
+
+    def held(self, frames: Sequence[FrameInMemory], blocks: Sequence[int]) -> tuple[str, ...]:
+        """Those of them that are locks, but for the one that it waits for. Raises `Torn`."""
+        given = self._given_back(frames)
+        found = map(self._lock_of, blocks)
+        return tuple(dict.fromkeys(self._id(lock) for lock in found if lock and lock not in given))
+
+    def address(self, name: str | None) -> int:
+        """The inverse of an id, 0 for none."""
+        return int(name.rpartition(":")[2], 16) if name else 0
+
+    def _id(self, thing: int) -> str:
+        return f"asyncio:{self._pid}:{thing:#x}"
+
+    # What it waits for
+
+    def _of(self, future: int, frames: Sequence[FrameInMemory]) -> Await:
+        if TASK in self._objects.bases(future):
+            return Await("tasks", tasks=(self.task(future),))
+        if self._objects.bases(future)[0] == GATHERING:
+            return self._ends(self._parts(self._objects.attribute(future, b"_children")), future)
+        known = self._known(frames)
+        if known is None:
+            is_outside = bool(frames) and _room(frames[0]) in OUTSIDE
+            return Await(STREAM if is_outside else "future", self._id(future))
+        kind, frame = known
+        if kind == "sleep":
+            return Await(kind)
+        if kind in ("tasks", "any task"):
+            found = self._ends(self._awaited_by(frame), future)
+            found.kind = kind if found.kind == "tasks" else found.kind
+            return found
+        thing = self._self(frame)
+        if kind == PROCESS:
+            return Await(kind, child=self._child(frames))
+        if kind == "lock":
+            lock = self._lock_of(thing)
+            return Await(LOCKS[self._lock_kind(lock)], self._id(lock)) if lock else Await("future", self._id(future))
+        return Await(STREAM) if kind == STREAM else Await(kind, self._id(thing))
+
+    def _known(self, frames: Sequence[FrameInMemory]) -> tuple[str, FrameInMemory] | None:
+        """The call that tells what is awaited: the innermost one, unless what encloses it is made of it. Raises `Torn`."""
+        best: tuple[str, FrameInMemory] | None = None
+        for frame in frames:
+            room = _room(frame)
+            if not room:
+                break
+            kind = FUNCTIONS.get((room, frame.code.name))
+            if kind == EVENT:
+                own = self._objects.bases(self._self(frame))
+                kind = next((name for base, name in _WAITED.items() if base in own), None)
+            if kind and (best is None or kind == OUTER.get(best[0])):
+                best = kind, frame
+        return best
+
+    def _awaited_by(self, frame: FrameInMemory) -> tuple[int, ...]:
+        """The futures whose end it waits for. Raises `Torn`."""
+        if frame.code.name == "wait_for":
+            awaited = self._local(frame, "fut")
+            return (awaited,) if awaited else ()
+        if frame.code.name == "_wait":
+            return self._parts(self._local(frame, "fs"))
+        return self._parts(self._objects.attribute(self._self(frame), b"_tasks"))
+
+    def _ends(self, futures: Sequence[int], future: int) -> Await:
+        """The tasks among what is awaited; a plain future among them makes that anything may help. Raises `Torn`."""
+        pending = [one for one in futures if self.is_future(one) and self._is_pending(one)]
+        tasks = tuple(self.task(one) for one in pending if TASK in self._objects.bases(one))
+        whole = len(tasks) == len(pending) and tasks and all(self.is_future(one) for one in futures)
+        return Await("tasks", tasks=tasks) if whole else Await("future", self._id(future), tasks=tasks)
+
+    def _is_pending(self, future: int) -> bool:
+        return self._objects.words("I", future + self._layout.future_state)[0] == 0
+
+    def _parts(self, thing: int | None) -> tuple[int, ...]:
+        """What a list, tuple or set holds. Raises `Torn`."""
+        kind = self._objects.type_name(thing) if thing else b""
+        if not thing or kind not in (b"list", b"tuple", b"set", b"frozenset"):
+            return ()
+        found = tuple(set_items(self._objects, thing)) if kind.endswith(b"set") else self._objects.items(thing)
+        if len(found) > MOST_TASKS:
+            raise Torn
+        return found
+
+    def _child(self, frames: Sequence[FrameInMemory]) -> int | None:
+        """The pid that the transport of a subprocess knows. Raises `Torn`."""
+        for frame in frames:
+            if _room(frame) == "base_subprocess.py":
+                pid = self._objects.plain_integer(self._objects.attribute(self._self(frame), b"_pid"))
+                return pid if pid is not None and pid > 0 else None
+        return None
+
+    def _is_limited(self, frame: FrameInMemory) -> bool:
+        """A call that was given a time limit for all it awaits. Raises `Torn`."""
+        limit = self._local(frame, "timeout") if _takes_limit(frame) else 0
+        return bool(limit) and self._objects.type_name(limit) != NONE
+
+    # Locks
+
+    def _given_back(self, frames: Sequence[FrameInMemory]) -> set[int]:
+        """The lock it only waits for, and the one of a condition it waits for. Raises `Torn`."""
+        inside = [frame for frame in frames if _room(frame) == "locks.py" and frame.code.name in ("acquire", "wait")]
+        return {self._lock_of(self._self(frame)) for frame in inside}
+
+    def _exits(self, frame: FrameInMemory) -> Iterator[int]:
+        """The objects whose `__exit__` or `__aexit__` waits on the value stack of a call. Raises `Torn`."""
+        for value in frame.alive():
+            if value and self._objects.type_name(value) == METHOD:
+                function, owner = self._objects.words("QQ", value + FUNCTION_AT)
+                if self._objects.type_name(function) == b"function" and self._name(function) in EXITS:
+                    yield owner
+
+    def _name(self, function: int) -> str:
+        return self._objects.text(self._objects.word(function + NAME_AT))
+
+    def _lock_kind(self, thing: int) -> bytes:
+        return next((base for base in self._objects.bases(thing) if base in LOCKS), b"")
+
+    def _lock_of(self, thing: int) -> int:
+        """A lock or semaphore of asyncio, the lock of a condition, or 0. Raises `Torn`."""
+        if not thing:
+            return 0
+        if b"Condition" in self._objects.bases(thing):
+            thing = self._objects.attribute(thing, b"_lock") or 0
+        return thing if thing and self._lock_kind(thing) else 0
+
+    # Variables
+
+    def _self(self, frame: FrameInMemory) -> int:
+        """The first argument. Raises `Torn`."""
+        return self._uncelled(frame.argument(0)) if frame.code.arguments else 0
+
+    def _local(self, frame: FrameInMemory, name: str) -> int:
+        return self._uncelled(frame.local(name))
+
+    def _uncelled(self, thing: int) -> int:
+        return self._objects.word(thing + CELL_AT) if thing and self._objects.type_name(thing) == b"cell" else thing
+
+
+_WAITED = {b"Event": EVENT, b"Condition": CONDITION, b"Barrier": BARRIER}
+"""Classes of Lib/asyncio/locks.py with a method `wait`."""
+
+
+def _takes_limit(frame: FrameInMemory) -> bool:
+    """A function of asyncio that has a time limit as an argument."""
+    return _room(frame) == "tasks.py" and frame.code.name in ("wait_for", "_wait")
+
+
+def _room(frame: FrameInMemory) -> str:
+    """The file of asyncio that a call is in, empty for one that is elsewhere."""
+    folder, _, name = frame.code.file.rpartition("/")
+    return name if folder.endswith("/asyncio") and "-packages/" not in folder else ""

@@ -1,0 +1,315 @@
+"""The tasks of event loops of asyncio: which coroutine awaits what, at which line.
+
+All tasks are in one set of weak references in the module `asyncio.tasks`.  A task leads to its coroutine, that one to the call
+it awaits, and so on inwards; the last one awaits a future, and which it is the task says too.  Where the two do not agree, or
+the thread of the loop has run meanwhile, the tasks are read again.  From Python 3.14 on tasks are kept elsewhere.
+
+Sources: Modules/_asynciomodule.c, Objects/setobject.c, Lib/asyncio/tasks.py and Lib/_weakrefset.py of CPython 3.10 to 3.13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import msgspec
+
+from mpmon.model import Frame, Task, Unknown
+from mpmon.probes.aside import may_hang
+from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.awaits import FUNCTION_AT, METHOD, NAME_AT, NONE, Await, Awaits
+from mpmon.probes.interpreter.codes import Code, Codes
+from mpmon.probes.interpreter.coroutines import Chain, Coroutines
+from mpmon.probes.interpreter.frames import FrameInMemory, Tables
+from mpmon.probes.interpreter.modules import names_of
+from mpmon.probes.interpreter.objects import LONG, TEXT, Objects, Torn, set_items
+from mpmon.probes.interpreter.reach import Reach
+from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
+from mpmon.probes.interpreter.tids import Tids
+from mpmon.probes.interpreter.walk import Walk
+from mpmon.probes.maps import areas
+from mpmon.probes.memory import Memory
+
+MOST_TASKS = 400
+"""Tasks of one process that are followed."""
+
+MOST_CALLS_OF_ALL = 2000
+"""Calls of all tasks of one process together, after which no more tasks are followed."""
+
+MOST_REFERENCES = 1 << 11
+"""Tasks of one process that are looked at, of whatever loop, done or not."""
+
+LONGEST_NAME = 100
+
+ATTEMPTS = 4
+"""Readings of loops that run meanwhile, before they are given up."""
+
+SETS = ((3, 12), b"_scheduled_tasks", b"_all_tasks")
+"""From that version on the set of tasks is called by the first name, before by the second."""
+
+REFERENT = 16
+"""PyWeakReference.wr_object."""
+
+SLEEP = "sleep"
+
+MOST_TIMERS = 500
+"""Of one loop; of more nothing is said."""
+
+CALLBACK_AT = 24
+"""Of a TimerHandle, what it calls, followed by whether it was cancelled: its `__slots__` by the alphabet (asyncio/events.py)."""
+
+PLAIN_TIMERS = frozenset({"_set_result_unless_cancelled", "_release_waiter", "_on_timeout"})
+"""Functions of asyncio/futures.py, tasks.py and timeouts.py that end a sleep or a wait with a time limit."""
+
+LOOP_AT = 16
+"""Of a task, its loop."""
+
+TASK = b"_asyncio.Task"
+
+PENDING = 0
+"""`fut_state`"""
+
+RAN_ON = "its event loop ran on while its tasks were read"
+LOST = "the tasks of its event loop cannot be followed"
+TOO_MANY = "its event loops have more tasks than are read"
+OTHERS = "its event loops have tasks of a class that is not known"
+NOT_KNOWN = "how this version of Python keeps the tasks of its event loops is not known"
+
+
+class Reading(msgspec.Struct):
+    """What one look at the loops of one process found."""
+
+    tasks: tuple[Task, ...] = ()
+    unknown: Unknown | None = None
+    """Why these are not all of them."""
+
+
+@may_hang
+def read_tasks(proc: Proc, pid: int, loops: Collection[int]) -> Reading:
+    """The tasks of the event loops that run in these threads of a process."""
+    found: list[Task] = []
+    problem = ""
+    for _ in range(ATTEMPTS):
+        tids = Tids(proc, pid)
+        try:
+            with Memory(proc, pid) as memory:
+                search = _Search(memory, find_runtime(proc, pid, memory, areas(proc, pid)), tids, loops)
+                found = search.tasks()
+            problem = search.problem
+        except NoInterpreter as reason:
+            return Reading(unknown=Unknown(table="tasks", pid=pid, reason=str(reason)))
+        except OSError as reason:
+            words = f"memory may not be read ({(reason.strerror or 'failed').lower()})"
+            return Reading(unknown=Unknown(table="tasks", pid=pid, reason=words))
+        except Torn as reason:
+            found, problem = [], str(reason) or LOST
+        # In this order: one that stops to run in between has other counters afterwards.
+        ran = tids.running() | tids.moved()
+        if problem != LOST and ran.isdisjoint(loops):
+            return Reading(tuple(found), Unknown(table="tasks", pid=pid, reason=problem) if problem else None)
+        found = [row for row in found if row.tid not in ran]
+        problem = problem if ran.isdisjoint(loops) else RAN_ON
+    return Reading(tuple(found), Unknown(table="tasks", pid=pid, reason=problem))
+
+
+class _TaskObject(msgspec.Struct):
+    """One task, as far as its own structure tells."""
+
+    address: int
+    tid: int
+    name: str
+    waiter: int
+    """The future it waits for, 0 for none."""
+    chain: Chain
+
+
+class _Search:
+    """One reading of one process."""
+
+    def __init__(self, memory: Memory, runtime: Runtime, tids: Tids, loops: Collection[int]) -> None:
+        self._memory = memory
+        self._runtime = runtime
+        self._layout = runtime.layout
+        self._objects = Objects(memory, runtime.layout)
+        self._coroutines = Coroutines(self._objects, runtime.layout)
+        self._tids = tids
+        self._loops = loops
+        self._threads: dict[int, int | None] = {}
+        """Loops by address, with the thread each runs in, if it is asked for."""
+        self._timers: dict[int, int | None] = {}
+        """Loops by address, with their callbacks."""
+        self.problem = ""
+
+    def tasks(self) -> list[Task]:
+        """The rows, those with short names first, so that `Task-2` comes before `Task-10`. Raises `Torn`."""
+        if self._layout.coroutine_state is None:
+            self.problem = NOT_KNOWN
+            return []
+        found = list(self._task_objects())
+        wanted = dict.fromkeys(call.code for task in found for call in task.chain.calls)
+        codes = Codes(self._layout).read(self._memory, wanted)
+        tables, awaits = Tables(self._objects), Awaits(self._objects, self._layout, self._tids.pid)
+        stacks = [self._frames(task, codes, tables) for task in found]
+        rows = [self._row(*one, codes, awaits) for one in zip(found, stacks, strict=True)]
+        rows = [msgspec.structs.replace(row, reaches=far) for row, far in self._with_reach(rows, stacks, awaits)]
+        return sorted(rows, key=lambda row: (len(row.name), row.name, row.object))
+
+    # Which there are
+
+    def _task_objects(self) -> Iterator[_TaskObject]:
+        """Those that are not done, of the loops that were asked for. Raises `Torn`."""
+        idents = self._idents()
+        tasks = calls = 0
+        for reference in self._references():
+            address = self._objects.word(reference + REFERENT)
+            if not self._is_pending(address):
+                continue
+            tid = self._thread_of(self._objects.word(address + LOOP_AT), idents)
+            if tid is None:
+                continue
+            if tasks >= MOST_TASKS or calls >= MOST_CALLS_OF_ALL:
+                self.problem = TOO_MANY
+                return
+            waiter, coroutine, name = self._objects.words("QQQ", address + self._layout.task_waiter)
+            chain = self._coroutines.follow(coroutine)
+            yield _TaskObject(address, tid, self._name(name), waiter, chain)
+            tasks, calls = tasks + 1, calls + len(chain.calls)
+
+    def _references(self) -> Sequence[int]:
+        names = names_of(self._objects, self._runtime, b"asyncio.tasks")
+        since, new, old = SETS
+        kept = self._objects.named(names, new if self._layout.version >= since else old) if names else None
+        data = self._objects.attribute(kept, b"data") if kept else None
+        if not data:
+            raise Torn
+        found = [
+            item for item in set_items(self._objects, data) if self._objects.type_name(item).startswith(b"weakref")
+        ]
+        if len(found) > MOST_REFERENCES:
+            self.problem = TOO_MANY
+        return found[:MOST_REFERENCES]
+
+    def _is_pending(self, address: int) -> bool:
+        """A task that is not done; one of a class that is not asyncio's own cannot be read. Raises `Torn`."""
+        bases = self._objects.bases(address) if address else (NONE,)
+        if TASK not in bases:
+            self.problem = self.problem if NONE in bases else OTHERS
+            return False
+        (state,) = self._objects.words("I", address + self._layout.future_state)
+        return state == PENDING
+
+    def _idents(self) -> Mapping[int, int]:
+        """The kernel's ids of the threads that were asked for, by those that Python has for them. Raises `Torn`."""
+        threads = Walk(self._memory, self._runtime).threads()
+        known = ((thread.ident, self._tids.of(thread.native_id)) for thread in threads)
+        return {ident: tid for ident, tid in known if tid is not None and tid in self._loops}
+
+    def _thread_of(self, loop: int, idents: Mapping[int, int]) -> int | None:
+        if loop not in self._threads:
+            ident = self._objects.attribute(loop, b"_thread_id") if loop else None
+            number = self._objects.plain_integer(ident)
+            self._threads[loop] = idents.get(number) if number is not None else None
+        return self._threads[loop]
+
+    def _name(self, thing: int) -> str:
+        """From 3.13 on a number stands for a name that nobody has asked for."""
+        flags = self._objects.flags(thing) if thing else 0
+        if flags & LONG:
+            return f"Task-{self._objects.integer(thing)}"
+        return self._objects.text(thing, LONGEST_NAME) if flags & TEXT else ""
+
+    # Rows
+
+    def _frames(self, task: _TaskObject, codes: Mapping[int, Code], tables: Tables) -> Sequence[FrameInMemory]:
+        """Its calls, innermost first. Raises `Torn`."""
+        calls = task.chain.calls
+        if not all(call.code in codes for call in calls):
+            raise Torn
+        return [FrameInMemory(tables, self._layout, call.frame, codes[call.code]) for call in reversed(calls)]
+
+    def _row(
+        self, task: _TaskObject, frames: Sequence[FrameInMemory], codes: Mapping[int, Code], awaits: Awaits
+    ) -> Task:
+        """Raises: Torn."""
+        blocks = awaits.blocks(frames) if task.chain.begun and not task.chain.runs else ()
+        found = self._await(task, frames, blocks, awaits)
+        return Task(
+            pid=self._tids.pid,
+            tid=task.tid,
+            object=awaits.task(task.address),
+            name=task.name,
+            frames=tuple(_frame(codes[call.code], call.instruction) for call in reversed(task.chain.calls)),
+            waits=found.kind,
+            waits_on=found.on,
+            tasks=found.tasks,
+            child=found.child,
+            timed=found.timed,
+            holds=awaits.held(frames, blocks),
+            callbacks=self._callbacks(self._objects.word(task.address + LOOP_AT)),
+        )
+
+    def _with_reach(
+        self, rows: Sequence[Task], stacks: Sequence[Sequence[FrameInMemory]], awaits: Awaits
+    ) -> Iterator[tuple[Task, tuple[str, ...] | None]]:
+        """Each with what it reaches, if it sleeps."""
+        wanted = {awaits.address(name): name for row in rows for name in (row.waits_on, row.object) if name}
+        reach = Reach(self._memory, self._layout)
+        for row, frames in zip(rows, stacks, strict=True):
+            found = reach.of(frames, wanted) if row.waits == SLEEP else None
+            yield row, None if found is None else tuple(sorted(wanted[address] for address in found))
+
+    def _callbacks(self, loop: int) -> int | None:
+        """Handlers of signals of a loop, and its timers that are neither a sleep nor a time limit; `None` where that cannot be
+        read.
+        """
+        if loop not in self._timers:
+            try:
+                self._timers[loop] = self._count_callbacks(loop)
+            except Torn:
+                self._timers[loop] = None
+        return self._timers[loop]
+
+    def _count_callbacks(self, loop: int) -> int:
+        timers = self._objects.attribute(loop, b"_scheduled")
+        if not timers or self._objects.type_name(timers) != b"list":
+            raise Torn
+        count = self._objects.word(timers + 16)
+        if count > MOST_TIMERS:
+            raise Torn
+        handlers = self._objects.attribute(loop, b"_signal_handlers")
+        signals = len(self._objects.items(handlers)) if handlers else 0
+        return signals + sum(map(self._calls_something, self._objects.items(timers)))
+
+    def _calls_something(self, timer: int) -> bool:
+        """Raises: Torn."""
+        if self._objects.type_name(timer) != b"TimerHandle":
+            return True
+        callback, cancelled = self._objects.words("QQ", timer + CALLBACK_AT)
+        if self._objects.integer(cancelled):
+            return False
+        kind = self._objects.type_name(callback)
+        function = self._objects.word(callback + FUNCTION_AT) if kind == METHOD else callback
+        if self._objects.type_name(function) != b"function":
+            return True
+        return self._objects.text(self._objects.word(function + NAME_AT)) not in PLAIN_TIMERS
+
+    def _await(
+        self, task: _TaskObject, frames: Sequence[FrameInMemory], blocks: Sequence[int], awaits: Awaits
+    ) -> Await:
+        """Raises: Torn."""
+        chain = task.chain
+        if chain.runs:
+            return Await("running")
+        if not task.waiter:
+            return Await("ready")
+        if chain.is_cut or not chain.begun:
+            return Await()
+        if chain.awaited != task.waiter:
+            # Anything may be awaited that has a method of that name; but two futures cannot be.
+            if awaits.is_future(chain.awaited):
+                raise Torn
+            return Await()
+        return awaits.of(task.waiter, frames, blocks)
+
+
+def _frame(code: Code, instruction: int) -> Frame:
+    return Frame(function=code.function, file=code.file, line=code.line(instruction))

@@ -1,0 +1,50 @@
+"""The tasks of event loops, asked of processes of which a thread stands in one and has run since it was asked last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from mpmon.diagnosis.frames import in_call
+from mpmon.diagnosis.libraries import TURNS
+from mpmon.model import ProbeReport, Unknown
+from mpmon.probes.aside import in_turn
+from mpmon.probes.files import Proc
+from mpmon.session.look import Look
+
+MOST_PROCESSES = 32
+"""Of one round."""
+
+NO_TIME = "there was no time to read the tasks of its event loop: a longer look (--for) has"
+
+
+def ask_loops(
+    proc: Proc, looks: Mapping[int, Look], renewed: Iterable[int], now: Callable[[], float], until: float
+) -> list[ProbeReport]:
+    """The tasks of those that were just looked at, as far as there is time until that moment, seconds since the epoch."""
+    running = {pid: _loops(looks[pid]) for pid in renewed}
+    for pid, ran in running.items():
+        if not ran:
+            looks[pid].tasks, looks[pid].tasks_problem, looks[pid].loops_ran = (), None, {}
+    asked = [pid for pid, ran in running.items() if ran and (None in ran.values() or looks[pid].loops_ran != ran)]
+    if not asked:
+        return []
+    from mpmon.probes.interpreter import tasks
+
+    started = now()
+    questions = {pid: {"loops": frozenset(running[pid])} for pid in asked[:MOST_PROCESSES]}
+    answers = in_turn(tasks.read_tasks, proc, questions) if started < until else {}
+    for pid in asked:
+        look, found = looks[pid], answers.get(pid)
+        if not isinstance(found, tasks.Reading):
+            reason = NO_TIME if found is None else f"memory cannot be read: {found.strerror}"
+            found = tasks.Reading(unknown=Unknown(table="tasks", pid=pid, reason=reason))
+        look.tasks, look.tasks_problem = found.tasks, found.unknown
+        look.loops_ran = {} if found.unknown else running[pid]
+    problem = next((row.reason for pid in asked if (row := looks[pid].tasks_problem)), None)
+    return [ProbeReport(name="tasks", ok=problem is None, seconds=round(now() - started, 4), problem=problem)]
+
+
+def _loops(look: Look) -> dict[int, float | None]:
+    """The threads that stand in an event loop, and when each has run last."""
+    ran = {row.tid: row.ran_at for row in look.blocked}
+    return {row.tid: ran.get(row.tid) for row in look.stacks or () if in_call(row, TURNS)}

@@ -1,0 +1,138 @@
+"""Event loops whose tasks wait for each other, beside sleepers that could help, or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
+from mpmon.diagnosis.loops import lines
+from mpmon.model import Frame, Row, Task, Unknown
+from tests.builders import ROOT, START, after, blocked, diagnosed, holds, kernel_object, process, snapshot, stack
+
+LOOP = ("/usr/lib/python3.12/asyncio/base_events.py:1910 _run_once", "job.py:40 <module>")
+QUEUE, LOCK, OTHER_LOCK = "asyncio:4100:0x10", "asyncio:4100:0x20", "asyncio:4100:0x30"
+
+
+def task(name: str, waits: str | None, on: str | None = None, *, line: int = 7, **more: object) -> Task:
+    """One whose innermost call is asyncio's and the next one the user's."""
+    frames = (
+        Frame(function="wait", file="/usr/lib/python3.12/asyncio/locks.py", line=212),
+        Frame(function=name, file="/home/user/job/job.py", line=line),
+    )
+    fields = {"pid": ROOT, "tid": ROOT, "object": named(name), "callbacks": 0, "frames": frames, **more}
+    return Task(name=name, waits=waits, waits_on=on, **fields)  # pyright: ignore[reportArgumentType]
+
+
+def named(name: str) -> str:
+    return f"task:{ROOT}:{name}"
+
+
+BEATS = task("beats", "sleep", reaches=())
+JOINS = task("joins", "queue join", QUEUE, line=31)
+ABBA = (
+    task("main", "tasks", tasks=(named("a"), named("b"))),
+    task("a", "lock", LOCK, holds=(OTHER_LOCK,), line=21),
+    task("b", "lock", OTHER_LOCK, holds=(LOCK,), line=22),
+)
+
+
+def said(*rows: Row, sockets: int = 1, **traits: bool) -> Diagnosis:
+    """What is said of a loop that has had these tasks for ten seconds, and wakes up each second."""
+    waits = blocked("epoll_wait", *(f"socket:{number}" for number in range(sockets)), ran_at=START, timeout_s=0.9)
+    first = snapshot(process(**traits), stack("main", *LOOP), waits, *rows)  # pyright: ignore[reportArgumentType]
+    return diagnosed([after(first, float(second), ran=[ROOT]) for second in range(11)])
+
+
+STUCK = {
+    "a queue whose consumers have returned": (JOINS,),
+    "locks in opposite order": ABBA,
+    "a lock that the one who wants it has": (task("again", "lock", LOCK, holds=(LOCK,)),),
+    "a consumer that others wait for and nobody feeds": (
+        task("main", "tasks", tasks=(named("gets"),)), task("gets", "queue get", QUEUE),
+    ),
+    "an event in a task that others wait for": (
+        task("main", "tasks", tasks=(named("waits"),)), task("waits", "event", "asyncio:4100:0x40"),
+    ),
+    "tasks that wait for each other": (task("a", "tasks", tasks=(named("b"),)), task("b", "tasks", tasks=(named("a"),))),
+    "one of several that all have to end": (task("main", "tasks", tasks=(named("joins"), named("beats"))), JOINS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", STUCK.values(), ids=STUCK)
+def test_tasks_beside_a_heartbeat_that_nobody_can_end(rows: tuple[Task, ...]) -> None:
+    found = said(*rows, BEATS)
+    assert found.verdict is Verdict.HUNG
+    finding = found.findings[0]
+    assert (finding.cause, finding.certainty) == ("self-deadlock", Certainty.LIKELY)
+
+
+def test_the_place_is_the_line_of_the_task() -> None:
+    (suspect,) = said(JOINS, BEATS).findings[0].suspects
+    assert suspect.frame is not None
+    assert (suspect.frame.function, suspect.frame.line) == ("joins", 31)
+
+
+CALM = {
+    "a sleeper that could put": (task("gets", "queue get", QUEUE), task("puts", "sleep", reaches=(QUEUE,))),
+    "a sleeper that could cancel": (JOINS, task("stops", "sleep", reaches=(named("joins"),))),
+    "a sleeper of which nothing is known": (JOINS, task("any", "sleep", reaches=None)),
+    "a sleeper that has the lock": (task("wants", "lock", LOCK), task("has", "sleep", reaches=(), holds=(LOCK,))),
+    "a sleeper whose end is waited for": (task("main", "tasks", tasks=(named("beats"),)),),
+    "the first of several, of which one sleeps": (
+        task("main", "any task", tasks=(named("joins"), named("beats"))), JOINS,
+    ),
+    "a task of another loop": (task("main", "tasks", tasks=(named("elsewhere"),)),),
+    "a connection": (JOINS, task("serves", "stream")),
+    "a future": (JOINS, task("thread", "future", "asyncio:4100:0x50")),
+    "what cannot be read": (JOINS, task("any", None)),
+    "one that goes on": (JOINS, task("next", "ready")),
+    "a time limit": (task("joins", "queue join", QUEUE, timed=True),),
+    "a timer that calls something": (task("joins", "queue join", QUEUE, callbacks=1),),
+    "timers that cannot be read": (task("joins", "queue join", QUEUE, callbacks=None),),
+    "a service that runs until an event": (task("main", "event", "asyncio:4100:0x40"),),
+    "the end of what is no child": (task("main", "process", child=77),),
+    "some tasks that could not be read": (JOINS, Unknown(table="tasks", pid=ROOT, reason="too many")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", CALM.values(), ids=CALM)
+def test_tasks_that_something_may_end(rows: tuple[Row, ...]) -> None:
+    assert said(*rows, BEATS).verdict is not Verdict.HUNG
+
+
+def test_who_is_connected_or_takes_signals_may_be_told_to_go_on() -> None:
+    assert said(JOINS, BEATS, sockets=2).verdict is not Verdict.HUNG
+    assert said(JOINS, BEATS, catches_term=True).verdict is not Verdict.HUNG
+    assert said(*ABBA, BEATS, sockets=2, catches_term=True).verdict is Verdict.HUNG
+
+
+CHILD = 4150
+
+
+@pytest.mark.parametrize(("call", "verdict"), [("write", Verdict.HUNG), ("nanosleep", Verdict.HEALTHY)])
+def test_a_child_whose_end_a_task_awaits(call: str, verdict: Verdict) -> None:
+    pipe = "pipe:7"
+    found = said(
+        task("waits", "process", child=CHILD, line=18), BEATS, process(CHILD, parent=ROOT, name="convert"),
+        blocked(call, *([pipe] if call == "write" else []), pid=CHILD, ran_at=START, writes=call == "write"),
+        kernel_object(pipe, fill=65536, capacity=65536), holds(CHILD, pipe, reads=False), holds(ROOT, pipe, writes=False),
+    )  # fmt: skip
+    assert found.verdict is verdict
+    assert [(row.cause, str(row.suspects[0].frame)) for row in found.findings] == (
+        [("pipe-full", "job.py:18 in waits")] if verdict is Verdict.HUNG else []
+    )
+
+
+def test_a_thread_beside_the_loop_may_put() -> None:
+    works = stack("worker", "job.py:50 work", pid=ROOT, tid=ROOT + 1)
+    assert said(JOINS, BEATS, works).verdict is not Verdict.HUNG
+
+
+def test_tasks_are_told_those_that_sleep_last() -> None:
+    assert lines((BEATS, *ABBA), ROOT, 3) == [
+        "main awaits other tasks: a and b at job.py:7 in main()",
+        "a awaits a lock, which b has at job.py:21 in a()",
+        "b awaits a lock, which a has at job.py:22 in b()",
+        "… 1 more",
+    ]
+    assert lines((BEATS,), ROOT + 1, 3) == []
