@@ -5,9 +5,7 @@
 - `libraries`: what is known of libraries, a file of rows each; `copies`, `native_waits`, `shapes`: of copies of the standard
   library, of functions in C and C++, and of any library by the shape of a stack;
 - `frames`, `waits`: what one thread waits in (frames, refined by the kernel's facts);
-- `history`, `motion`: since when it has not changed, and whether running means getting anywhere; `variables` tells it of
-  loops that only sleep;
-- `life`, `ticking`: what a process does for others while it seems to go round in circles, and who only ticks;
+- `history`: since when each thread and process has not changed; `progress`: whether running means to get anywhere;
 - `roles`, `tables`: who is who, and who holds the other end; `memory`: what of it is that of the round before;
 - `case`: what each thread waits for and whether it moves, judged from those tables and the past;
 - `needs`, `graph`: whom it waits for, and which set can never move;

@@ -11,13 +11,13 @@ from mpmon.diagnosis.history import History, Look, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
 from mpmon.diagnosis.loops import first, stuck, user_frame
 from mpmon.diagnosis.memory import Memory
-from mpmon.diagnosis.motion import Motion, gets_on, is_frozen, motion, till_now
 from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.numbers import Numbers
+from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, till_now
+from mpmon.diagnosis.progress.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.diagnosis.tables import Tables
-from mpmon.diagnosis.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, polled, standing
 from mpmon.diagnosis.world import World
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack, Task

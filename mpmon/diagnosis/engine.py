@@ -24,10 +24,10 @@ from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.hosts import told
 from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
 from mpmon.diagnosis.memory import Memory
-from mpmon.diagnosis.motion import BUSY, Motion
 from mpmon.diagnosis.needs import node
 from mpmon.diagnosis.needs.dead import death, did
 from mpmon.diagnosis.pace import Progress, progress
+from mpmon.diagnosis.progress.motion import BUSY, Motion
 from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests
 from mpmon.diagnosis.responsibility import responsible

@@ -13,9 +13,9 @@ from mpmon.diagnosis.frames import interrupted
 from mpmon.diagnosis.gaps import hides_call
 from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Outside, Status, Target
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.motion import Motion, same_since
 from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.needs.dead import exit_words
+from mpmon.diagnosis.progress.motion import Motion, same_since
 from mpmon.diagnosis.waits import Context, Standing, Wait, context
 from mpmon.diagnosis.words import age, amount
 from mpmon.model import Blocked, Frame

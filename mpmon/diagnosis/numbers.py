@@ -21,7 +21,7 @@ from mpmon.diagnosis.graph import Outside, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
-from mpmon.diagnosis.motion import same_since
+from mpmon.diagnosis.progress.motion import same_since
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.waits import Standing
 from mpmon.diagnosis.words import several

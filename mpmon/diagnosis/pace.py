@@ -21,7 +21,7 @@ from mpmon.diagnosis.findings import Bottleneck, Diagnosis, Moment, Pace, Pause,
 from mpmon.diagnosis.frames import innermost_user, place
 from mpmon.diagnosis.ipc.names import RESULTS
 from mpmon.diagnosis.knot import doing
-from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.rates import collective_rates, rates
 from mpmon.diagnosis.spots import Doing, Places, doing_of
 from mpmon.diagnosis.waits import SLEEP_CALLS

@@ -14,8 +14,8 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.links import stalls
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.threads import gil_owner
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility import left_connection, polled_for
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.waits import ENDS, Context, Wait

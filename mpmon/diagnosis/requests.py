@@ -5,10 +5,10 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Closed, Graph, Nobody, Status
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import serves_one
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.ticking import only_ticks
 from mpmon.diagnosis.waits import Wait, context
 
 

@@ -34,10 +34,10 @@ from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.meeting import meeting
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import unserved
 from mpmon.diagnosis.needs.dead import crashed_relatives, forgotten_child, replaced
 from mpmon.diagnosis.needs.threads import starves_others
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import ENDS, Context, Wait, context, in_barrier, in_own_code

@@ -11,8 +11,8 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Finding, ProcessView
 from mpmon.diagnosis.graph import Graph, Status
 from mpmon.diagnosis.knot import doing, stands_since, until
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import death
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import Role
 from mpmon.model import Process
 

@@ -22,7 +22,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.knot import doing, stands_since
-from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import Moment, Row, Stack
 from mpmon.nodes.join import Part

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mpmon.diagnosis.rounds import may_go_round
+from mpmon.diagnosis.progress.rounds import may_go_round
 from mpmon.diagnosis.waits import in_own_code
 from mpmon.model import (
     Awaited,

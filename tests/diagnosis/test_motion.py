@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mpmon.diagnosis.history import Look, Past
-from mpmon.diagnosis.motion import Motion, motion, same_since
+from mpmon.diagnosis.progress.motion import Motion, motion, same_since
 from mpmon.model import Blocked, Stack
 from tests.builders import START, blocked, frame, running, stack, thread
 

@@ -18,8 +18,6 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import called_by_user, is_user
 from mpmon.diagnosis.graph import Need, Node, Outside, Status
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.life import SOON_S, signs_of_life
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import clients
 from mpmon.diagnosis.needs.dead import with_crashed
 from mpmon.diagnosis.needs.ends import (
@@ -48,9 +46,11 @@ from mpmon.diagnosis.needs.threads import (
     starves_others,
     thread_lock,
 )
+from mpmon.diagnosis.progress.life import SOON_S, signs_of_life
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.rounds import round_since
+from mpmon.diagnosis.progress.ticking import RETRY_S
 from mpmon.diagnosis.roles import SERVANTS
-from mpmon.diagnosis.rounds import round_since
-from mpmon.diagnosis.ticking import RETRY_S
 from mpmon.diagnosis.waits import Wait, context, polled
 from mpmon.model import Blocked
 

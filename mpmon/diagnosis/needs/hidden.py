@@ -8,7 +8,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.gaps import hides_call
 from mpmon.diagnosis.graph import Gone, Need, Nobody, Target
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait
 

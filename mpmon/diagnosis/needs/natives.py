@@ -10,9 +10,9 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.natives import NativeFact
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.words import several
 
 

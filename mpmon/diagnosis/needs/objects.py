@@ -10,11 +10,11 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.connections import connection_words, servers
 from mpmon.diagnosis.needs.dead import lost_relatives
 from mpmon.diagnosis.needs.ends import exits
 from mpmon.diagnosis.needs.threads import other_threads
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait, in_barrier
 from mpmon.diagnosis.words import several

@@ -9,9 +9,9 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Need, Outside
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.life import SOON_S
 from mpmon.diagnosis.needs.ends import end_of_process
 from mpmon.diagnosis.needs.objects import has_mail
+from mpmon.diagnosis.progress.life import SOON_S
 from mpmon.diagnosis.words import several
 
 

@@ -8,7 +8,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Need
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.needs.servants import busy_threads, executor_threads, pool_workers
-from mpmon.diagnosis.ticking import only_beats
+from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.waits import Wait, polled
 
 

@@ -7,9 +7,9 @@ from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside, Target
 from mpmon.diagnosis.history import Look, ThreadKey
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import dead_relatives, forgotten_child
 from mpmon.diagnosis.needs.threads import native_mutex
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS, target_of
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait
 from mpmon.diagnosis.words import several

@@ -9,12 +9,12 @@ from mpmon.diagnosis.frames import bare, calls, has, in_call
 from mpmon.diagnosis.graph import Absent, Need, Nobody, Outside
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.libraries import TURNS
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import gone_children, replaced
 from mpmon.diagnosis.needs.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.needs.objects import has_mail, other_ends
 from mpmon.diagnosis.needs.output import end_or_output
 from mpmon.diagnosis.needs.threads import other_threads
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.diagnosis.words import several

@@ -6,7 +6,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.graph import Need
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.motion import Motion, share
+from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 

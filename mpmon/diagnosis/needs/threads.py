@@ -6,11 +6,11 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import calls
 from mpmon.diagnosis.graph import FEW, Absent, Need, Nobody
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.needs.missing import why_no_thread
 from mpmon.diagnosis.needs.natives import mutex_owner, native_threads, waits_for
-from mpmon.diagnosis.ticking import only_beats
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 from mpmon.model import Frame, LockUse

@@ -19,7 +19,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus.shares import is_named
 from mpmon.diagnosis.knot import doing, stands_since
-from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.words import age, between
 from mpmon.model import Gpu
 

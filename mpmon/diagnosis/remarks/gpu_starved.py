@@ -21,7 +21,7 @@ from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.history import Look
 from mpmon.diagnosis.knot import doing
-from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import age, between, several
 

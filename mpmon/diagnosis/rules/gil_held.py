@@ -10,9 +10,9 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot, stands_since
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.threads import starves_others
 from mpmon.diagnosis.parts import keeps_gil
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.words import age
 
 CAUSE = "gil-held"

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.file_servers import ADVICE
 from mpmon.diagnosis.parts import is_at_exit, is_other_program, is_outside
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import mount_words
 from mpmon.model import Blocked, Mount

@@ -11,8 +11,8 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import bare
 from mpmon.diagnosis.knot import Claim, Knot, doing, stands_since
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.parts import Part, part
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import Context
 from mpmon.diagnosis.words import age
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.knot import Claim, Ending, Knot
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.needs.dead import advice_on, crashed_relatives, did, evidence_of
 from mpmon.diagnosis.parts import Loss, loss
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 

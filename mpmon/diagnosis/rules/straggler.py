@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.knot import Claim, Knot
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.parts import Part, part, waiting_for_rank
+from mpmon.diagnosis.progress.motion import Motion
 
 CAUSE = "straggler"
 NEEDS = frozenset({"stacks"})

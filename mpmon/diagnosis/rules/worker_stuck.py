@@ -12,8 +12,8 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Claim, Knot, doing, stands_since
-from mpmon.diagnosis.motion import Motion
 from mpmon.diagnosis.parts import Part, part
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility import is_client, unfinished_tasks
 from mpmon.diagnosis.words import age, several
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.history import SIGNS, WINDOW_S, Life, ThreadKey
-from mpmon.diagnosis.motion import TIMED_SLICES, Motion
-from mpmon.diagnosis.variables import same_answer_since
+from mpmon.diagnosis.progress.motion import TIMED_SLICES, Motion
+from mpmon.diagnosis.progress.variables import same_answer_since
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.model import Handle
 

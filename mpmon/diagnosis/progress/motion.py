@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from mpmon.diagnosis.frames import inner_machinery, is_user
 from mpmon.diagnosis.history import Look, Past
-from mpmon.diagnosis.rounds import round_since
+from mpmon.diagnosis.progress.rounds import round_since
 from mpmon.diagnosis.waits import context
 from mpmon.model import Frame, Stack
 

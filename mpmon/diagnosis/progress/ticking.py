@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.life import signs_of_life
-from mpmon.diagnosis.motion import Motion
+from mpmon.diagnosis.progress.life import signs_of_life
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import Blocked
 
