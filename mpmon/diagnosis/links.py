@@ -19,6 +19,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.libraries import RANK_THREADS
+from mpmon.diagnosis.needs.connections import LOOPBACK
 from mpmon.model import KernelObject
 
 LEAST_RESENDS = 4
@@ -122,11 +123,7 @@ def _far_end(case: Case, item: KernelObject) -> KernelObject | None:
         return case.objects.get(item.peer)
     near, _, far = (item.path or "").removeprefix("tcp ").partition(" to ")
     found = case.memory.same("by addresses", _by_path, case.snapshot.objects).get(f"tcp {far} to {near}", ())
-    return found[0] if len(found) == 1 and not near.startswith(_LOOPBACK) else None
-
-
-_LOOPBACK = ("127.", "[::1]")
-"""Addresses that mean another machine on each."""
+    return found[0] if len(found) == 1 and not near.startswith(LOOPBACK) else None
 
 
 def _by_path(objects: tuple[KernelObject, ...]) -> dict[str, list[KernelObject]]:

@@ -150,3 +150,18 @@ def test_and_for_those_of_the_family_that_have_not_called_yet() -> None:
     new = (process(CHILD, parent=ROOT), *thread(0, "job.py:3 produce", pid=CHILD))
     found = awaited(CLIENT, MANAGER, client(OTHER, "socket:20", "socket:21", 2), new, by=(SERVER, SERVER + 1))
     assert found == {(OTHER, OTHER), (CHILD, CHILD)}
+
+
+def test_a_socket_on_another_machine_of_which_no_more_is_known_may_be_the_other_end() -> None:
+    """A reader that computes waits at no socket, so that the addresses of its own are not read."""
+    far = "tcp 10.0.0.1:40000 to 10.0.0.2:8080"
+    rows = (
+        process(host="n1"), stack("main", "send.py:7 main"), blocked("sendto", NEAR, writes=True),
+        kernel_object(NEAR, path=far), holds(ROOT, NEAR), process(SERVER, parent=ROOT, host="n2"), holds(SERVER, FAR),
+        process(OTHER, parent=ROOT, host="n2"), process(CHILD, parent=ROOT, host="n1"), holds(CHILD, "socket:9"),
+    )  # fmt: skip
+    need = node(case(*rows), (ROOT, ROOT)).need
+    assert need is not None
+    assert (need.targets, need.exact) == (((SERVER, SERVER),), False)
+    known = (*rows, kernel_object(FAR, path="tcp 10.0.0.2:22 to 10.0.0.9:50000"))
+    assert not any(isinstance(target, tuple) for target in node(case(*known), (ROOT, ROOT)).need.targets)

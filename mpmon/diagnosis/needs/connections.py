@@ -21,6 +21,9 @@ from mpmon.diagnosis.waits import ENDS, Wait
 from mpmon.diagnosis.words import age
 from mpmon.model import KernelObject
 
+LOOPBACK = ("127.", "[::1]")
+"""How addresses begin that mean another machine on each."""
+
 
 def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
     """The threads that could act at the other end of a connection, or accept it."""
@@ -29,14 +32,32 @@ def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadK
     if item.listener and (busy := _busy_with_others(case, pids, item.listener)):
         yield from busy
         return
+    if not far:
+        yield from _perhaps_on_other_machines(case, item, asks)
+        return
     # A process that forgot to close the other end of its own pair is not the one that answers; and where several have an end,
     # whoever stands in it is the one it was made for.
     pids = [pid for pid in pids if pid != asks[0]] or pids
     if pids == [asks[0]] and not case.others_at_work(asks) and not case.natives_at_work(asks[0]):
         yield asks
         return
-    for pid in [pid for pid in pids if far and any(far in _waits_in(case, key) for key in case.threads(pid))] or pids:
+    for pid in [pid for pid in pids if any(far in _waits_in(case, key) for key in case.threads(pid))] or pids:
         yield from _servers_in(case, pid, item, asks)
+
+
+def _perhaps_on_other_machines(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
+    """Of a job on several machines, whoever on another one has a socket of which no more is known than that: both ends of a
+    connection are found by their addresses, which are read of those sockets only that somebody waits at.
+    """
+    here = case.processes[asks[0]].host
+    far = (item.path or "").partition(" to ")[2]
+    if item.listens or not far or far.startswith(LOOPBACK):
+        return
+    for process in case.snapshot.processes:
+        names = case.held_by.get(process.pid, frozenset()) if process.host != here else ()
+        unknown = any(name.startswith("socket:") and name not in case.objects for name in names)
+        if unknown and case.is_alive(process.pid) and case.role(process.pid).kind not in HELPERS:
+            yield process.pid, process.pid
 
 
 def _servers_in(case: Case, pid: int, item: KernelObject, asks: ThreadKey) -> list[ThreadKey]:

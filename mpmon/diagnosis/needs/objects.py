@@ -91,7 +91,8 @@ def _is_named(case: Case, key: ThreadKey, objects: list[KernelObject], ends: lis
     """The kernel names the processes, and in each of them there is but one thread that could act."""
     named = _threads(ends)
     alone = all(_acts_alone(case, key, end) for end in named) and not _others_have(case, key, objects, named)
-    return bool(ends) and alone and all(item.kind in ("pipe", "socket") for item in objects)
+    known = all(item.kind == "pipe" or (item.kind == "socket" and (item.peer or item.listener)) for item in objects)
+    return bool(ends) and alone and known
 
 
 def _others_have(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[ThreadKey]) -> bool:
