@@ -23,6 +23,9 @@ _STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-package
 """The tests of the standard library lie in it, and are programs like others."""
 _PACKAGES = re.compile(r"/(site|dist)-packages/")
 _UNDERSTOOD = re.compile(rf"(^|/)({'|'.join(map(re.escape, UNDERSTOOD))})/(?!.*/mpmon/)")
+_CONSOLE_SCRIPT = re.compile(r"/bin/[^/.]+$")
+"""Such as `bin/uvicorn`: an import and a call, from an entry point of the package."""
+
 _DEMO = "/mpmon/demo/scenes/"
 _OURS = re.compile(r"/mpmon/(shim/|start\.py$)")
 """Hooks of the queue shim, which stand between the user's line and the call of the library that it made; and what starts the
@@ -44,10 +47,10 @@ def is_machinery(file: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_user(file: str) -> bool:
-    """The user's own code."""
+    """The user's own code; what pip writes to start a package's program is none."""
     if _DEMO in file:
         return True
-    return not is_machinery(file) and not _PACKAGES.search(file)
+    return not is_machinery(file) and not _PACKAGES.search(file) and not _CONSOLE_SCRIPT.search(file)
 
 
 def bare(function: str) -> str:

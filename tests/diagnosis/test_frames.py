@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.frames import bare, calls, has, innermost_user, is_machinery, is_user
-from tests.builders import frame, stack
+from tests.builders import PACKAGES, frame, stack
 
 USER = ["/home/ada/cats/train.py", "train.py", "/usr/local/bin/train.py", "/home/ada/lib/model.py", "/srv/torch/run.py"]
 LIBRARY = [
@@ -74,3 +74,12 @@ def test_whether_a_stack_has_a_frame() -> None:
     row = stack("main", "job.py:2 f", "torch/utils/data/_utils/worker.py:3 _worker_loop")
     assert has(row, "torch/utils/data/_utils/worker.py", ["_worker_loop"])
     assert not has(row, "multiprocessing/pool.py", ["worker"])
+
+
+def test_what_starts_the_program_of_a_package_is_not_the_user_s_code() -> None:
+    rows = stack("main", f"{PACKAGES}/uvicorn/server.py:69 Server.serve", "/venv/bin/uvicorn:8 <module>")
+    frame = innermost_user(rows)
+    assert frame is not None
+    assert (frame.file.rpartition("/")[2], is_user("/venv/bin/uvicorn"), is_user("/home/ada/bin/train.py")) == (
+        "server.py", False, True,
+    )  # fmt: skip
