@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from mpmon.diagnosis.findings import Place, Suspect
-from mpmon.diagnosis.frames import bare, inner_machinery, innermost_user, place
+from mpmon.diagnosis.frames import bare, called_by_user, inner_machinery, innermost_user, is_user, place
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.history import History, Look, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
@@ -152,13 +152,19 @@ class Case(Tables):
         if key[0] != self.snapshot.root_pid and self.role(key[0]).kind not in _PROGRAMS:
             return False
         row, tests = polled(self.stacks.get(key)), self.tests(key)
-        asks_event = (found.kind is Wait.CONDITION and row is None and self.in_event(key)) or (
-            row is not None and row.kind is Wait.CONDITION
-        )
+        asks_event = row.kind is Wait.CONDITION if row else found.kind is Wait.CONDITION and self._stays_in_event(key)
         timed = blocked.wakes_at is not None or blocked.timeout_s is not None
         in_call = blocked.syscall in _SIGNAL_CALLS and not timed
         stays = in_call or tests == () or (asks_event and self._may_be_told(key))
         return stays and (len(self.threads(key[0])) > 1 or bool(self.helpmates(key[0])))
+
+    def _stays_in_event(self, key: ThreadKey) -> bool:
+        """By the program itself, its own code or that of the package whose program it is: a library that was called waits for
+        what it was called for.
+        """
+        stack = self.stacks.get(key)
+        own = stack is not None and (called_by_user(stack) or not any(is_user(row.file) for row in stack.frames))
+        return own and self.in_event(key)
 
     def _may_be_told(self, key: ThreadKey) -> bool:
         """A handler of SIGTERM, or a thread that listens, may set an event of the process."""

@@ -12,6 +12,7 @@ import pytest
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.model import NOT_PYTHON, Process, Row, Unknown
 from tests.builders import (
+    PACKAGES,
     ROOT,
     START,
     blocked,
@@ -115,6 +116,21 @@ def test_a_handler_brings_no_item_of_a_queue() -> None:
     frames = ("lib/threading.py:327 Condition.wait", "lib/queue.py:171 Queue.get", "job.py:40 <module>")
     found = seen(lambda at: (*waits_for_signal(*frames), *sleeper(CHILD, at, at + 1)))
     assert found.findings[0].cause == "thread-dead"
+
+
+def test_a_library_in_an_event_waits_for_what_it_was_called_for() -> None:
+    frames = (*IN_EVENT[:-1], f"{PACKAGES}/distributed/utils.py:439 sync", "job.py:40 <module>")
+    found = seen(lambda at: (*waits_for_signal(*frames), *sleeper(CHILD, at, at + 1)))
+    assert found.because != "main is waiting for a signal at job.py:40"
+
+
+def test_a_loop_that_is_never_left_is_where_a_program_stays() -> None:
+    def job(second: int, tests: tuple[str, ...]) -> Rows:
+        main, ran, naps, call = sleeper(ROOT, second)
+        return main, ran, msgspec.structs.replace(naps, tests=tests), call, *sleeper(CHILD, second, second + 1)
+
+    assert seen(lambda at: job(at, ())).because == "main is waiting for a signal in main() at 4100.py:30"
+    assert seen(lambda at: job(at, ("?",))).because != "main is waiting for a signal in main() at 4100.py:30"
 
 
 def test_a_pause_while_children_work() -> None:
