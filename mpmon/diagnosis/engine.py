@@ -100,7 +100,25 @@ def _judged(case: Case) -> Diagnosis:
 
 def _is_idle(case: Case, graph: Graph, closed: Closed) -> bool:
     """It waits by right for somebody who may never come."""
-    return _only_serves(case, graph, closed) or _only_prompts(case, graph, closed)
+    return _only_serves(case, graph, closed) or _only_prompts(case, graph, closed) or _only_sleeps(case, graph, closed)
+
+
+def _only_sleeps(case: Case, graph: Graph, closed: Closed) -> bool:
+    """Asleep until a moment of its own choice, for however long, while nobody waits for it and nobody else is stuck."""
+    blocked = case.blocked.get(closed.goal)
+    asleep = case.standing(closed.goal).kind is Wait.SLEEP and blocked is not None and blocked.wakes_at is not None
+    if not asleep or closed.members != (closed.goal,) or case.motion(closed.goal) is not Motion.FROZEN:
+        return False
+    return all(graph.closed(key) is None for key in _at_work_beside(case, closed))
+
+
+def _at_work_beside(case: Case, closed: Closed) -> list[ThreadKey]:
+    """Main threads of other Python processes that are not idle, nor wait for the end of others."""
+    others = [(pid, pid) for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
+    # A program that is not Python and that nobody waits for may sleep for as long as it likes.
+    others = [key for key in others if key in case.stacks or is_python(case.processes[key[0]])]
+    strangers = [key for key in others if key not in closed.members and not is_server(case, key)]
+    return [key for key in strangers if case.standing(key).kind not in _ENDS and not case.standing(key).idle]
 
 
 def _only_prompts(case: Case, graph: Graph, closed: Closed) -> bool:
@@ -119,12 +137,7 @@ def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
         return False
     if any(isinstance(root, (Gone, Nobody)) for root in closed.roots):
         return False
-    others = [(pid, pid) for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
-    # A program that is not Python and that nobody waits for may sleep for as long as it likes.
-    others = [key for key in others if key in case.stacks or is_python(case.processes[key[0]])]
-    strangers = [key for key in others if key not in closed.members and not is_server(case, key)]
-    busy = [key for key in strangers if case.standing(key).kind not in _ENDS and not case.standing(key).idle]
-    return all(graph.closed(key) is None for key in busy)
+    return all(graph.closed(key) is None for key in _at_work_beside(case, closed))
 
 
 def _unknown(case: Case, graph: Graph, why: str) -> Diagnosis:

@@ -10,12 +10,18 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait, context
+from mpmon.model import KernelObject
 
 
 def is_server(case: Case, key: ThreadKey) -> bool:
     """A main thread that waits for requests, or for connections."""
-    waits = case.standing(key).kind is Wait.SERVICE or any(item.listens for item in case.waits_on(key))
+    waits = case.standing(key).kind is Wait.SERVICE or any(takes_all(item) for item in case.waits_on(key))
     return key[0] == key[1] and waits
+
+
+def takes_all(item: KernelObject) -> bool:
+    """It takes connections, or, connected with nobody, what anybody sends it."""
+    return item.listens or (item.path or "").endswith((" to 0.0.0.0:0", " to [::]:0"))
 
 
 def lost_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:

@@ -29,6 +29,8 @@ def message(case: Case, key: ThreadKey) -> Need | None:
     if has_mail(case, key):
         return None
     objects = _behind_events(case, key, list(case.waits_on(key)))
+    if any(item.kind == "inotify" for item in objects):
+        return Need((Outside("whoever changes the files it watches", moves=True),), words="changes of files")
     writes = bool((row := case.blocked.get(key)) and row.writes)
     ends = dict.fromkeys(target for item in objects for target in other_ends(case, key, item, writes=writes))
     words, evidence = case.standing(key).words, _object_words(case, objects, writes=writes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import calls
-from mpmon.diagnosis.graph import FEW, Absent, Need, Nobody
+from mpmon.diagnosis.graph import FEW, Absent, Need, Nobody, Outside
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.needs.missing import why_no_thread
@@ -189,11 +189,23 @@ def other_threads(case: Case, key: ThreadKey) -> Need | None:
     working = _but_heartbeats(case, key, case.working_threads(key[0]))
     # That it is among them itself makes no difference where there are many, and lets all share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
+    if case.standing(key).kind in _MAY_BE_ASKED and _listens(case, key[0]):
+        return Need((*others, Outside("whoever asks the server that the process is", moves=True)), words=words)
     if others and not (case.is_native(key) and all(waits_for(case, other, key) for other in others)):
         return Need(others, words=words)
     why = "no other Python thread of this process is left that could end the wait"
     exact = _is_left_alone(case, key)
     return Need((Nobody(why, (key[0],), why_no_thread(case, key)),), exact=exact, words=words)
+
+
+_MAY_BE_ASKED = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
+"""Waits that the thread which takes up the next request may end: for an item, or for a sign."""
+
+
+def _listens(case: Case, pid: int) -> bool:
+    """A thread of it is idle by right, and takes connections."""
+    idle = (other for other in case.threads(pid) if case.standing(other).idle)
+    return any(item.listens for other in idle for item in case.waits_on(other))
 
 
 def _but_heartbeats(case: Case, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
