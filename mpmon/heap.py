@@ -1,4 +1,4 @@
-"""How the C library keeps the memory of a program that runs for days.
+"""How little memory a program takes that runs for days, and how the C library keeps it.
 
 glibc takes a block from the heap as soon as it has seen one of that size freed (mallopt(3), "dynamic mmap threshold"), and
 each thread gets a heap of its own.  Then pictures that go leave gaps between what stays, and resident memory grows although
@@ -6,6 +6,9 @@ nothing is kept (seen with a full history: 0.3 MiB a minute at five looks a seco
 """
 
 from __future__ import annotations
+
+import importlib
+import sys
 
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8
 """Parameters of mallopt(3), malloc.h."""
@@ -22,3 +25,13 @@ def give_back() -> None:
     if ask:
         for parameter, value in ((M_MMAP_THRESHOLD, OWN_MAPPING), (M_ARENA_MAX, 1)):
             ask(c_int(parameter), c_int(value))
+
+
+def import_asyncio_without_tls() -> None:
+    """As on a Python that was built without `ssl`: OpenSSL takes 4 MiB, and a screen opens no connections."""
+    if sys.modules.keys().isdisjoint(("asyncio", "ssl")):
+        sys.modules["ssl"] = None  # type: ignore[assignment]  as the import system has it for what is not to be found
+        try:
+            importlib.import_module("asyncio")
+        finally:
+            del sys.modules["ssl"]

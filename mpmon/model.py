@@ -29,6 +29,9 @@ AnyMoment = Annotated[float, msgspec.Meta(extra={"of": "a clock"})]
 """Seconds since the epoch of which a job may choose any: a calendar need not have it."""
 
 
+Amount = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
+"""Of what a machine says of itself."""
+
 Pid = Annotated[int, msgspec.Meta(extra={"of": "a pid namespace"})]
 """The number of a process or thread."""
 
@@ -341,6 +344,10 @@ PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"
 """Who reads stacks."""
 
 
+CLOCK = -2
+"""In `Stack.contents`, instead of the number of a variable: its call looks at a clock, and may go on until a certain time."""
+
+
 class Stack(Row, frozen=True, kw_only=True):
     """Python frames of one thread, innermost first."""
 
@@ -368,7 +375,8 @@ class Stack(Row, frozen=True, kw_only=True):
     contents: tuple[tuple[int, int, int], ...] | None = None
     """Of one that may go round in circles: place of a call, counted from the outermost, number of one of its variables, and
     a digest of what the variable leads to: numbers in attributes, how much containers hold, the memory of tensors on the
-    CPU. The digest is -1 where that cannot be seen. `None`: nobody asked.
+    CPU. The digest is -1 where that cannot be seen; the number is `CLOCK` of a call that looks at a clock. `None`: nobody
+    asked.
     """
     tests: tuple[str, ...] | None = None
     """Of one that its own code has put to sleep in a loop: what this tests before it is left, as its source says: names of
@@ -600,6 +608,12 @@ class Gpu(Row, frozen=True, kw_only=True, omit_defaults=False):
     """Since when a driver call on it has not come back, seconds since the epoch."""
     reasons: dict[str, str] = {}
     """Why a field is `None`."""
+
+
+SLOWDOWNS = ("thermal", "slowdown", "brake")
+"""Words of the reasons in `Gpu.clock_event_reasons` that heat or hardware gives: nvmlClocksEventReason of nvml.h with
+ThermalSlowdown, HwSlowdown, PowerBrake.  That clocks stay within the power limit is normal.
+"""
 
 
 class MigInstance(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -919,12 +933,61 @@ class Node(Row, frozen=True, kw_only=True):
     cpu_count: int = 1
     problem: str | None = None
     """Why nothing is known of it at the moment: `does not answer`."""
+    state: str | None = None
+    """Of the agent there: `fresh`, `late`, `unreachable`, `ended`, `no job`; `None` where recordings were made by hand."""
+    heard_at: Moment | None = None
+    """When it last said anything, of one that has been silent for longer than one that is well."""
+    version: str | None = None
+    """Of the mpmon there; `None` where it has not said that."""
+    ranks: tuple[tuple[int, int], ...] = ()
+    """Those that run there by the words of its agent, as ranges; empty where it has said none."""
+    rights: str | None = None
+    """What mpmon may not read there, and the remedy; empty where it may read the job, `None` where that is not known."""
     commands: tuple[str, ...] = ()
     """What a person may type to go there, or to have it left out; mpmon never runs them."""
 
 
 PIDS_OF_A_HOST = 1 << 23
 """More than any kernel gives: PID_MAX_LIMIT of linux/threads.h is 2**22."""
+
+
+NO_JOB = "no job"
+"""The state of an agent where no process of the job runs."""
+
+
+class Figures(Row, frozen=True, kw_only=True, omit_defaults=False):
+    """How a machine of the job is as a whole, over the last seconds; a figure that is `None` has its reason in `reasons`."""
+
+    host: str = ""
+    """As in `Process`."""
+    over_s: Amount = 0.0
+    """The figures are of so many seconds."""
+    load_per_cpu: Amount | None = None
+    """Load average of a minute for each CPU: threads that run or would, and those in uninterruptible sleep (proc_loadavg(5))."""
+    steal_percent: Amount | None = None
+    """CPU time that the hypervisor gave to others while something here wanted to run, of all CPU time (proc_stat(5))."""
+    throttled_percent: Amount | None = None
+    """Periods in which a control group of the job had used up its CPU quota, of those in which it wanted to run: `nr_throttled`
+    and `nr_periods` of cpu.stat (the kernel's admin-guide/cgroup-v2); that of the group that has most.
+    """
+    memory_stall_percent: Amount | None = None
+    """Time in which some task waited for memory: `some` of /proc/pressure/memory (the kernel's accounting/psi)."""
+    gpus_slowed: Amount | None = None
+    """Devices of the job that heat or their hardware slowed down at most readings."""
+    gpu_clock_percent: Amount | None = None
+    """SM clock of the job's slowest device that works, of its maximum."""
+    gpu_utilization_percent: Amount | None = None
+    """Mean of the job's devices."""
+    gpu_power_watts: Amount | None = None
+    """Mean of the job's devices."""
+    nic_errors_per_s: Amount | None = None
+    """Packets with errors, both directions of all network devices but loopback together: /proc/net/dev (proc_net(5))."""
+    nic_drops_per_s: Amount | None = None
+    """The same of packets that were dropped."""
+    retransmit_percent: Amount | None = None
+    """TCP segments that were sent once more, of all that were sent, in the network namespace of the job's root (RFC 4022)."""
+    reasons: dict[str, str] = {}
+    """Why a field is `None`."""
 
 
 class Elsewhere(Row, frozen=True, kw_only=True):
@@ -994,6 +1057,8 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     mounts: tuple[Mount, ...] = ()
     nodes: tuple[Node, ...] = ()
     """The machines it was joined of; none in a snapshot of one."""
+    figures: tuple[Figures, ...] = ()
+    """Of each machine, also of those whose processes are not at hand."""
     elsewhere: tuple[Elsewhere, ...] = ()
     unknowns: tuple[Unknown, ...] = ()
     probes: tuple[ProbeReport, ...] = ()

@@ -42,6 +42,10 @@ class Watch(Protocol):
         """The user looks at this process: keep its stacks fresh."""
         ...
 
+    def enter(self, host: str) -> None:
+        """The user looks at this machine of a job on several: its facts are wanted; empty for none in particular."""
+        ...
+
     def stop(self) -> None:
         """End the iteration soon."""
         ...

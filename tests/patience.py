@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess
 import tempfile
 import time
@@ -19,6 +20,8 @@ from typing import IO, Any
 import psutil
 
 LONGEST_S = 60.0
+NEVER_S = 3600.0
+"""For calls that take a limit by the clock and no other: longer than any wait here, however busy the machine is."""
 PAUSE_S, GLANCE_S = 0.5, 0.05
 """After which it is counted again, and after which somebody looks who is told nothing."""
 LEAST_SHARE = 0.1
@@ -69,6 +72,11 @@ def becomes(is_so: Callable[[], object], *, seconds: float = LONGEST_S, pause_s:
     return bool(is_so())
 
 
+def readable(source: int | IO[Any], *, seconds: float = LONGEST_S) -> bool:
+    """There is something to be read from a descriptor, or it has come to its end; `False` when neither did in time."""
+    return any(select.select([source], [], [], pause)[0] for pause in patience(seconds))
+
+
 def status_of(process: subprocess.Popen[Any], seconds: float = LONGEST_S) -> int:
     """Its exit status, once it has ended by itself."""
     for pause in patience(seconds):
@@ -99,20 +107,17 @@ def rest_of(process: subprocess.Popen[Any], said: Any = None, *, seconds: float 
 
 
 def ran(
-    command: Sequence[str | os.PathLike[str]], *, said: str | None = None, seconds: float = LONGEST_S,
-    env: Mapping[str, str] | None = None, cwd: str | os.PathLike[str] | None = None, start_new_session: bool = False,
-    stdin: int | IO[Any] | None = None,
-) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    """What a program did from its beginning to its end."""
+    command: Sequence[str | os.PathLike[str]], *, said: str | None = None, seconds: float = LONGEST_S, **more: Any
+) -> subprocess.CompletedProcess[Any]:
+    """What a program did from its beginning to its end; `more` as `subprocess.Popen` takes it."""
     # A file: `communicate` of Python 3.11 does not go on writing after a timeout.
     with tempfile.TemporaryFile() as words:
         if said is not None:
             words.write(said.encode())
             words.seek(0)
-        with subprocess.Popen(
-            command, env=env, cwd=cwd, start_new_session=start_new_session, text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, stdin=stdin if said is None else words,
-        ) as process:  # fmt: skip
+            more["stdin"] = words
+        given = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+        with subprocess.Popen(command, **given) as process:
             try:
                 stdout, stderr = rest_of(process, seconds=seconds)
             except BaseException:

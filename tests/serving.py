@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.patience import left_of, patience, rest_of
+from tests.patience import NEVER_S, left_of, patience, rest_of
 from tests.test_cli import ENVIRONMENT
 
 pytest.importorskip("textual_serve", reason="needs textual-serve")
@@ -46,7 +46,7 @@ class Served:
 
     def silent(self) -> socket.socket:
         """A connection over which nobody has said anything yet."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=NEVER_S)
 
     def end(self) -> tuple[int, str]:
         """Ctrl-C; exit status and what was said on standard error."""
@@ -58,7 +58,7 @@ class Served:
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(asyncio.wait_for(work, 120))
+    return asyncio.run(work)
 
 
 @contextlib.asynccontextmanager
@@ -86,7 +86,7 @@ async def hear(socket: Any, words: str) -> str:
     """What was drawn until these words were, in whatever colours."""
     drawn = ""
     while words not in re.sub(r"\x1b\[[\d;]*m", "", drawn):
-        message = await socket.receive(timeout=60)
+        message = await socket.receive(timeout=NEVER_S)
         assert message.type is aiohttp.WSMsgType.BINARY, message
         drawn += message.data.decode()
     return drawn

@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from hypothesis import strategies as st
 
-from mpmon.model import AnyMoment, DeviceNumber, Moment, Name, Pid, Snapshot, Turn
+from mpmon.model import Amount, AnyMoment, DeviceNumber, Moment, Name, Pid, Snapshot, Turn
 
 _PLAIN: dict[object, st.SearchStrategy[Any]] = {
     int: st.integers(-(2**63), 2**63 - 1),
@@ -22,6 +22,7 @@ _PLAIN: dict[object, st.SearchStrategy[Any]] = {
     Moment: st.floats(0.0, 4e9),
     AnyMoment: st.floats(allow_nan=False, allow_infinity=False),
     Pid: st.integers(-(2**63), 2**63 - 1),
+    Amount: st.floats(0.0, 1e12),
     DeviceNumber: st.integers(-(2**63), 2**63 - 1),
     Name: st.text(st.characters(codec="utf-8"), max_size=12),
     Turn: st.lists(st.integers(-1, 2**63 - 1), min_size=2, max_size=3).map(tuple),

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from tests.patience import patience, status_of
+from tests.patience import left_of, patience, status_of
 
 
 def run_by_mpmon(*command: str) -> list[str]:
@@ -48,14 +48,13 @@ class Talking:
             if process not in last:
                 _kill(process)
         # They end after those they serve, and take the named semaphores with them.
-        _, stay = psutil.wait_procs(last, timeout=10)
-        for process in stay:
+        for process in left_of(last, 10.0):
             _kill(process)
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.wait()
-        psutil.wait_procs(list(self._everybody.values()), timeout=5)
+        left_of(list(self._everybody.values()), 5.0)
         # It closes what it listens to, unless somebody whom nobody knows of still has the other end.
         self._listener.join(5)
         # What a killed process and a killed manager of torch leave.

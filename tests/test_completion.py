@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import psutil
@@ -15,6 +14,7 @@ from mpmon.commands import COMMANDS
 from mpmon.commands.completion import calls
 from mpmon.printable import command_line
 from mpmon.shells import SHELLS
+from tests.patience import ran
 from tests.test_cli import mpmon
 
 JOB = "4100"
@@ -57,9 +57,7 @@ def offered(shell: str, tmp_path: Path, *words: str) -> str:
     file.write_text(script)
     environment = {**os.environ, **dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), str(tmp_path))}
     flag = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
-    answer = subprocess.run(
-        [program, *flag, str(file)], capture_output=True, text=True, timeout=30, check=False, env=environment
-    )
+    answer = ran([program, *flag, str(file)], env=environment)
     assert answer.stderr == ""
     return answer.stdout
 

@@ -59,7 +59,9 @@ def test_closed_input() -> None:
     assert redirected("<&-", "--replay", HUNG, "--once").returncode == 3
     with sleeper() as process:
         assert redirected("<&-", str(process.pid), "--once", "--for", "1").returncode in (0, 4)
-    assert redirected("<&-").returncode in (2, 4), "there is nobody to ask which job"
+    answer = redirected("<&-")
+    single = answer.stderr.startswith("watching the one job here")
+    assert single or answer.returncode in (2, 4), "there is nobody to ask which job"
 
 
 COUNTS_CLOSED = """
@@ -109,7 +111,7 @@ def test_output_that_must_not_block_is_waited_for() -> None:
 
 def test_no_more_open_files() -> None:
     with sleeper() as process:
-        command = f"ulimit -n 8; exec {sys.executable} -m mpmon {process.pid} --once"
+        command = f"ulimit -n 5; exec {sys.executable} -m mpmon {process.pid} --once"
         answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert "no more files may be opened here. Raise the limit: ulimit -n 1024." in one_sentence(answer, 1)
 

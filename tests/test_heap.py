@@ -30,6 +30,27 @@ print((resident() - before) / (full - before))
 """
 
 
+WITHOUT_TLS = """
+import sys
+from mpmon import heap
+
+heap.import_asyncio_without_tls()
+assert "_ssl" not in sys.modules
+import asyncio, ssl
+
+async def hello():
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", "print('hello')", stdout=asyncio.subprocess.PIPE)
+    return (await child.communicate())[0]
+
+print(asyncio.run(hello()), ssl.SSLContext.__name__)
+"""
+
+
+def test_what_asyncio_leaves_out_is_there_for_others() -> None:
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_TLS], capture_output=True, text=True, check=True)
+    assert ran.stdout == "b'hello\\n' SSLContext\n"
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc leaves gaps, and can be asked not to")
 def test_gaps_between_what_stays() -> None:
     left = {

@@ -117,7 +117,7 @@ def test_it_is_a_front_page() -> None:
 
 def test_it_lists_the_pages_of_the_manual() -> None:
     """`MPMON_UPDATE_GOLDENS=1` writes the table anew."""
-    head = "| topic | what it tells |\n|---|---|\n"
+    head = "| topic | content |\n|---|---|\n"
     rows = ((topic, manual.page(topic).splitlines()[0]) for topic in manual.TOPICS)
     table = head + "".join(f"| [{topic}](mpmon/manual/{topic}.md) | {told} |\n" for topic, told in rows)
     if os.environ.get("MPMON_UPDATE_GOLDENS") == "1":

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from mpmon import __version__, start
+from tests.patience import NEVER_S
 from tests.serving import Served, aiohttp, hear, run, session, status, until, upgrade
 from tests.session.hanging import record
 from tests.test_cli import ENVIRONMENT, mpmon, one_sentence
@@ -99,7 +100,7 @@ def test_the_screen_is_drawn_and_keys_arrive(served: Served) -> None:
             await socket.send_json(["stdin", "h"])
             await hear(socket, "quit mpmon")
             await socket.send_json(["stdin", "q"])
-            while (await socket.receive(timeout=60)).type is aiohttp.WSMsgType.BINARY:
+            while (await socket.receive(timeout=NEVER_S)).type is aiohttp.WSMsgType.BINARY:
                 pass
         await until(lambda: served.screens() == [])
 
@@ -238,7 +239,7 @@ def test_a_screen_that_is_killed_closes_its_window(served: Served) -> None:
             await hear(socket, "hang.jsonl.gz")
             (screen,) = served.screens()
             screen.kill()
-            while (await socket.receive(timeout=60)).type is aiohttp.WSMsgType.BINARY:
+            while (await socket.receive(timeout=NEVER_S)).type is aiohttp.WSMsgType.BINARY:
                 pass
 
     run(look())
@@ -347,7 +348,7 @@ async def drawn(page: Any, words: str) -> list[str]:
     """Wait for words to come over the page's websocket; what the browser complained of meanwhile."""
     complaints: list[str] = []
     while True:
-        event = (await page.receive(timeout=60)).json()
+        event = (await page.receive(timeout=NEVER_S)).json()
         about = event.get("params", {})
         if event.get("method") == "Log.entryAdded" and about["entry"]["level"] == "error":
             complaints.append(about["entry"]["text"])

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.patience import NEVER_S
 from tests.serving import Served, aiohttp, hear, run, session, status, until, upgrade
 from tests.session.hanging import record
 from tests.test_cli import ENVIRONMENT
@@ -76,7 +77,7 @@ def test_no_window_is_larger_than_any_monitor(served: Served, at: str) -> None:
                 await socket.send_json(["resize", {"width": HUGE, "height": HUGE}])
             found = {(0, 0)}
             while max(found)[0] < 300:
-                found |= set(places((await socket.receive(timeout=60)).data.decode()))
+                found |= set(places((await socket.receive(timeout=NEVER_S)).data.decode()))
             await socket.send_json(["stdin", "h"])
             found |= set(places(await hear(socket, "quit mpmon")))
             assert max(found)[0] == 300
@@ -135,7 +136,7 @@ def test_a_page_that_is_not_ours_is_closed_and_nothing_else(served: Served, said
             async with made.ws_connect(served.socket, origin=served.origin) as socket:
                 await hear(socket, "hang.jsonl.gz")
                 await socket.send_str(said)
-                while (await socket.receive(timeout=60)).type is aiohttp.WSMsgType.BINARY:
+                while (await socket.receive(timeout=NEVER_S)).type is aiohttp.WSMsgType.BINARY:
                     pass
                 assert socket.close_code == aiohttp.WSCloseCode.UNSUPPORTED_DATA
             await until(lambda: served.screens() == [])
@@ -149,7 +150,7 @@ def test_a_message_may_be_so_long_and_no_longer(served: Served) -> None:
             async with made.ws_connect(served.socket, origin=served.origin) as socket:
                 await hear(socket, "hang.jsonl.gz")
                 await socket.send_str("x" * (1 << 17))
-                while (await socket.receive(timeout=60)).type is aiohttp.WSMsgType.BINARY:
+                while (await socket.receive(timeout=NEVER_S)).type is aiohttp.WSMsgType.BINARY:
                     pass
                 assert socket.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG
             await until(lambda: served.screens() == [])

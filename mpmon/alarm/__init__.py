@@ -1,10 +1,10 @@
-"""`--on-hang CMD`: somebody is told that the job hangs, and that it no longer does.
+"""`--on-hang CMD`: runs a command when the job hangs, and when it no longer does.
 
-Every live source hands each judged round to `Alarm.see` (`mpmon.session.watch.Observer`), so all views have the same alarm.
-`hangs` says, purely, which rounds are worth a call; `facts` what a call is told; `command` runs it.
+Every live source passes each diagnosed round to `Alarm.see` (`mpmon.session.watch.Observer`), so all views share one alarm.
+`hangs` decides, as a pure function, which rounds call the command; `facts` what the command is given; `command` runs it.
 
-The watch never waits for a call: a thread makes one after the other, each bounded in time and output.  What goes wrong is one
-sentence: on the screen among what probes complain of, which the last line of the screen shows, else on standard error.
+The watch never waits for a call: a thread makes one after the other, each bounded in time and output.  A failure is one
+sentence: on the screen among the problems of probes, in its last line, otherwise on standard error.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """The commands, one file each; a file is imported only when its command is given.
 
-To add one: a file here with `run(arguments) -> int`, which parses them and returns the exit status, and `parser()`, which
-shell completions are made of too; and a line in `COMMANDS`, or in `HIDDEN` if it is not for people.
-What is no command is a PID or an option, and goes to `watch`.  `options`, `settings`, `live` and `show` are what watching
-commands share: the options they know, the file that sets some of them, the live job, and how observations are shown.
+To add one: a file here with `run(arguments) -> int`, which parses them and returns the exit status, and `parser()`, from
+which shell completions are generated too; and a line in `COMMANDS`, or in `HIDDEN` if it is internal.
+Any other first argument is a PID or an option, and goes to `watch`.  `options`, `settings`, `live` and `show` are what watching
+commands share: the options they know, the settings file, the live job, and how observations are shown.
 """
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("[options] -- CMD", "start a job with the queue shim on, and watch it"),
     "demo": ("[SCENE]", "start a small job that really hangs, and watch it (--list)"),
     "serve": ("[PID]", "the screen in a browser, on this machine only"),
-    "export": ("[PID]", "numbers for Prometheus while a job runs; files for a start, --print"),
-    "doctor": ("[PID]", "what can be read here, what cannot, and the remedy; of a GPU, --gpu"),
+    "export": ("[PID]", "Prometheus metrics of a running job; template files with --print"),
+    "doctor": ("[PID]", "what can be read here, what cannot, and the remedy; --gpu for GPUs"),
     "explain": ("[TOPIC]", "the manual: causes, remarks, and how mpmon works"),
-    "gc": ("[FOLDER]", "remove what dead jobs left of the shim's files"),
+    "gc": ("[FOLDER]", "remove the shim's files of dead jobs"),
     "config": ("[options]", "the settings in effect, and where each comes from"),
-    "completion": ("SHELL", "a script with which bash, zsh or fish completes calls of mpmon"),
+    "completion": ("SHELL", "a completion script for bash, zsh or fish"),
 }
 """Name of a command, which is that of its file too: what it takes, and what it does."""
 

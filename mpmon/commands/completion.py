@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     """What this command takes."""
     made = options.Parser(
         prog="mpmon completion", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Print a script with which a shell completes calls of mpmon.",
+        description="Print a completion script for a shell.",
         epilog='bash, in ~/.bashrc:                  eval "$(mpmon completion bash)"\n'
         'zsh, in ~/.zshrc after compinit:     eval "$(mpmon completion zsh)"\n'
         "fish, in ~/.config/fish/config.fish: mpmon completion fish | source",

@@ -23,8 +23,10 @@ def run(arguments: list[str]) -> int:
     print(f"# {written_out(path)}{problem}")
     for name, action in settings.settable().items():
         source = "command line" if action.dest in said else "file" if action.dest in stored else "default"
-        # Texts, numbers, true and false are the same in JSON and in TOML.
-        print(f"{f'{name} = {json.dumps(effective[action.dest])}':<30} # {source}")
+        value = effective[action.dest]
+        # Texts, numbers, true and false are the same in JSON and in TOML, which has no word for nothing.
+        line = f"# {name} is not set" if value is None else f"{name} = {json.dumps(value)}"
+        print(f"{line:<30} # {source}")
     return 0
 
 
@@ -32,8 +34,8 @@ def parser() -> argparse.ArgumentParser:
     """What this command takes: whatever a file may set."""
     made = options.Parser(
         prog="mpmon config", allow_abbrev=False,
-        description="The settings in effect, and where each comes from: the command line, the file that is named, or "
-        "mpmon. What is printed is such a file.",
+        description="The settings in effect, and where each comes from: the command line, the settings file "
+        "shown, or mpmon. The output is itself a settings file.",
     )  # fmt: skip
     options.add_settings(made)
     return made

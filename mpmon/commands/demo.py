@@ -30,9 +30,9 @@ def parser() -> argparse.ArgumentParser:
     """What this command takes."""
     made = options.Parser(
         prog="mpmon demo", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Start a small real job that hangs, and watch it. Everything it started is gone afterwards.",
+        description="Start a small real job that hangs, and watch it. All its processes are gone afterwards.",
     )  # fmt: skip
     options.add_watching(made)
     made.add_argument("scene", nargs="?", metavar="SCENE", help="which job (see --list)")
-    made.add_argument("--list", action="store_true", help="name the scenes")
+    made.add_argument("--list", action="store_true", help="list the scenes")
     return made

@@ -87,7 +87,9 @@ def parser() -> argparse.ArgumentParser:
         description="What can be read here, what cannot, why, and the remedy.",
     )  # fmt: skip
     made.add_argument("pid", nargs="?", type=options.pid, metavar="PID", help="also check this process")
-    made.add_argument("--gpu", action="store_true", help="see what is true of the GPU, with small processes of its own")
-    made.add_argument("--report", metavar="FILE", help="with --gpu: write what was found to a new file, without names")
-    made.add_argument("--yes", action="store_true", help="with --gpu: take memory of the GPU without asking")
+    made.add_argument(
+        "--gpu", action="store_true", help="check mpmon's assumptions about the GPU, with small test processes"
+    )
+    made.add_argument("--report", metavar="FILE", help="with --gpu: write the results to a new file, without names")
+    made.add_argument("--yes", action="store_true", help="with --gpu: allocate GPU memory without asking")
     return made

@@ -33,7 +33,7 @@ def sections() -> dict[str, dict[str, str]]:
     remarks = {topic.TOPIC: (topic.__doc__ or "").strip() for topic in TOPICS}
     return {
         "Causes of a hang:": dict(sorted(causes.items())),
-        "Remarks, which warn of what is not a hang:": dict(sorted(remarks.items())),
+        "Remarks (warnings that are not hangs):": dict(sorted(remarks.items())),
         "About mpmon:": {topic: manual.page(topic) for topic in manual.TOPICS},
     }
 
@@ -53,5 +53,5 @@ def _listed(pages: dict[str, str]) -> str:
 def parser() -> argparse.ArgumentParser:
     """What this command takes."""
     made = options.Parser(prog="mpmon explain", description="The manual: causes, remarks, and how mpmon works.")
-    made.add_argument("topic", nargs="?", metavar="TOPIC", help="the name of a page; without it, the list of all")
+    made.add_argument("topic", nargs="?", metavar="TOPIC", help="the name of a page; without it, list all pages")
     return made

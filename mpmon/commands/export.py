@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from mpmon.source import Watch
 
 KIT = {
-    "alerts": ("mpmon.rules.yml", "rules of Prometheus"),
-    "dashboard": ("dashboard.json", "a dashboard of Grafana"),
-    "unit": ("mpmon-export@.service", "a template unit of systemd"),
-    "slurm": ("train.sbatch", "a batch script that looks before the time limit"),
+    "alerts": ("mpmon.rules.yml", "Prometheus rules"),
+    "dashboard": ("dashboard.json", "a Grafana dashboard"),
+    "unit": ("mpmon-export@.service", "a systemd template unit"),
+    "slurm": ("train.sbatch", "a batch script that records before the time limit"),
 }
 """What can be printed: its file in mpmon/export/kit, and what it is."""
 
@@ -46,7 +46,7 @@ def run(arguments: list[str]) -> int:
         ) from problem
     watch.check(given)
     if given.textfile is None and given.listen is None:
-        raise UsageError("nobody is told where to export to.", "Give --textfile FILE or --listen 127.0.0.1:9877.")
+        raise UsageError("no export target was given.", "Give --textfile FILE or --listen 127.0.0.1:9877.")
     from mpmon.export.samples import Samples
 
     samples, is_part = Samples(given.job_id), False
@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
     """What this command takes."""
     made = options.Parser(
         prog="mpmon export", allow_abbrev=False,
-        description="Write what mpmon says of a job as metrics of Prometheus, for as long as the job runs.",
+        description="Export mpmon's findings about a job as Prometheus metrics, as long as the job runs.",
     )  # fmt: skip
     made.add_argument(
         "pid", nargs="?", type=options.pid, metavar="PID", help="any process of the job; its launcher shows all"
@@ -96,13 +96,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
     options.add_nodes(made)
     made.add_argument("--textfile", metavar="FILE",
-                      help="for the textfile collector of node_exporter: FILE.prom is replaced after each look")  # fmt: skip
+                      help="for the textfile collector of node_exporter: FILE.prom is replaced after each round")  # fmt: skip
     made.add_argument("--listen", type=_address, metavar="[ADDRESS:]PORT",
-                      help="answer Prometheus at http://ADDRESS:PORT/metrics (without ADDRESS on this machine only)")  # fmt: skip
+                      help="answer Prometheus at http://ADDRESS:PORT/metrics (without ADDRESS: this machine only)")  # fmt: skip
     made.add_argument(
         "--job-id", metavar="NAME", help="the label job_id (default: that of Slurm or torchrun, else PID)"
     )
-    made.add_argument("--print", choices=tuple(KIT), help="print a file for a start: "
+    made.add_argument("--print", choices=tuple(KIT), help="print a template file: "
                       + ", ".join(f"{name} ({does})" for name, (_, does) in KIT.items()))  # fmt: skip
     options.add_recording(made)
     options.add_alarm(made)
@@ -137,7 +137,7 @@ def _outlets(given: Namespace, stack: ExitStack, content_type: str) -> list[Text
         host = f"[{server.host}]" if ":" in server.host else server.host
         tell(
             f"http://{host}:{server.port}/metrics"
-            + ("" if is_own(server.host) else ", for whoever reaches this machine")
+            + ("" if is_own(server.host) else ", for any machine that reaches this one")
         )
     for outlet in made:
         stack.callback(outlet.close)

@@ -63,11 +63,9 @@ def parser() -> argparse.ArgumentParser:
     """What this command takes."""
     made = options.Parser(
         prog="mpmon gc", allow_abbrev=False,
-        description="Remove the shim's files of jobs that have ended. Those of the job that began last are kept, to be "
-        "looked at.",
+        description="Remove the shim's files of jobs that have ended. The files of the latest job are kept for "
+        "inspection.",
     )  # fmt: skip
-    made.add_argument(
-        "folders", nargs="*", metavar="FOLDER", help="look there too: where MPMON_RUN_DIR of a job pointed"
-    )
-    made.add_argument("--all", action="store_true", help="remove those of the last job too")
+    made.add_argument("folders", nargs="*", metavar="FOLDER", help="an additional folder: MPMON_RUN_DIR of a job")
+    made.add_argument("--all", action="store_true", help="also remove the files of the latest job")
     return made

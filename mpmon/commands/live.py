@@ -165,6 +165,7 @@ def _recorder(name: str) -> Recorder:
 def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink, clock: LiveClock | None = None) -> LiveWatch:
     """The looks at the job under a pid, whose moments the clock tells."""
     from mpmon.reel import Reel
+    from mpmon.session.cadence import SOON_S
     from mpmon.session.clock import LiveClock
     from mpmon.session.watch import LiveWatch
 
@@ -172,11 +173,14 @@ def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink, clock: Liv
         return _sampler(given, pid, found, now, eager=sink == "report")
 
     reel = Reel() if sink == "screen" else None
+    # Of what is recorded, whoever replays it wants every second.
+    may_rest = sink == "screen" and not found.recorder
     if found.alarm:
         found.alarm.on_screen = sink == "screen"
     clock = clock or LiveClock()
     return LiveWatch(
-        make_sampler, interval=given.interval, recorder=found.recorder, reel=reel, clock=clock, alarm=found.alarm,
+        make_sampler, interval=given.interval or (None if may_rest else SOON_S), recorder=found.recorder, reel=reel,
+        clock=clock, alarm=found.alarm,
         ras=_nccl_ras(given.nccl_ras, clock) if given.nccl_ras else None,
     )  # fmt: skip
 
@@ -190,6 +194,7 @@ def _nccl_ras(address: Address, clock: LiveClock) -> NcclRas:
 def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float], *, eager: bool) -> Sampler:
     """The one place where it is decided which probes look at a job."""
     from mpmon.probes.aside.hosted import hosted
+    from mpmon.probes.figures import FiguresProbe
     from mpmon.probes.files import Proc
     from mpmon.probes.ipc import IpcProbe
     from mpmon.probes.nvml.client import NvmlProbe
@@ -202,6 +207,7 @@ def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float]
         NvmlProbe(proc, eager=eager),
         hosted(proc, IpcProbe, "shared memory", eager=eager, settings={"eager": eager}),
         hosted(proc, ShimProbe, "shim", eager=eager),
+        FiguresProbe(proc, os.cpu_count() or 1),
     )
     return Sampler(
         proc, pid, now=now, host=os.uname().nodename, stacks=given.stacks, eager=eager,

@@ -37,8 +37,9 @@ def looks(given: Namespace, sink: show.Sink) -> Generator[NodesWatch, None, None
     from mpmon.nodes.front import NodesWatch
     from mpmon.nodes.wire import Watch
     from mpmon.reel import Reel
+    from mpmon.session.cadence import SOON_S
 
-    wish = Watch(interval=given.interval, stacks=given.stacks, seconds=given.seconds, eager=sink == "report")
+    wish = Watch(interval=given.interval or SOON_S, stacks=given.stacks, seconds=given.seconds, eager=sink == "report")
     found = transport(given)
     with live.recording(given) as recorder, live.alarmed(given) as alarm:
         if alarm:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mpmon.probes.nccl_ras import Address
 
 DESCRIPTION = (
-    "Tells why a multi-process PyTorch job hangs: which process blocks the others, on which line, and the proof."
+    "Explains why a multi-process PyTorch job hangs: which process blocks the others, on which line, and the evidence."
 )
 
 DEFAULT_THEME = "ansi-dark"
@@ -32,11 +32,11 @@ SHORTEST_S = 0.1
 
 EXAMPLES = """\
 examples:
-  mpmon 4100 --once                    one report; exit status 3 when it hangs
+  mpmon 4100 --once                    one report; exit status 3 means hung
   mpmon 4100 --once --json | jq .findings
-  mpmon 4100 --record hang.jsonl.gz    keep the facts, look at them anywhere:
+  mpmon 4100 --record hang.jsonl.gz    save the facts, view them anywhere:
   mpmon --replay hang.jsonl.gz
-  mpmon --replay n1.gz n2.gz           recordings of all machines of a job, as one
+  mpmon --replay n1.gz n2.gz           recordings of all machines, as one job
 """
 
 
@@ -62,7 +62,7 @@ def program() -> argparse.ArgumentParser:
 
 
 def _commands() -> str:
-    rows = [("PID", "watch the job under PID on a live screen"), ("", "list the jobs that run here and pick one")]
+    rows = [("PID", "watch the job under PID on a live screen"), ("", "list the jobs on this machine and pick one")]
     rows += [(f"{name} {takes}", does) for name, (takes, does) in COMMANDS.items()]
     width = max(len(call) for call, _ in rows)
     return "commands:\n" + "".join(f"  mpmon {call:<{width}}  {does}\n" for call, does in rows)
@@ -75,18 +75,18 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--up", action="store_true", help="climb from PID to the root of its job")
     parser.add_argument("--replay", metavar="FILE", nargs="+",
-                        help="play a recording in place of a PID; several, one of each machine of a job, as one")  # fmt: skip
+                        help="play a recording instead of a PID; several, one per machine, as one job")  # fmt: skip
 
 
 def add_watching(parser: argparse.ArgumentParser) -> None:
     """Options of every command that watches a job."""
     parser.add_argument(
-        "--once", action="store_true", help="look, print a report, exit (0 no hang, 3 hung, 4 cannot tell)"
+        "--once", action="store_true", help="observe, print a report, exit (0 no hang, 3 hung, 4 cannot tell)"
     )
     parser.add_argument("--for", dest="seconds", type=seconds, default=10.0, metavar="SECONDS",
-                        help="longest look of --once (default 10; sooner when the answer is clear)")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="JSON: one document with --once, else one a line")
-    parser.add_argument("--plain", action="store_true", help="a line for whatever happens: for logs and screen readers")
+                        help="time limit of --once (default 10; ends early when the answer is clear)")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="JSON: one document with --once, otherwise one per line")
+    parser.add_argument("--plain", action="store_true", help="one line per event, for logs and screen readers")
     add_recording(parser)
     add_alarm(parser)
     add_settings(parser)
@@ -97,17 +97,15 @@ def add_nodes(parser: argparse.ArgumentParser) -> None:
     nodes = parser.add_argument_group("one job on many nodes")
     nodes.add_argument("--slurm", metavar="JOB", help="a Slurm job, or a step of it: 7, 7.0")
     nodes.add_argument("--nodes", metavar="NAMES", help="machines that ssh reaches: 'n[1-64,70]', n1,n2, @group")
-    nodes.add_argument("--pods", metavar="SELECTOR", help="pods of Kubernetes: job-name=train")
-    nodes.add_argument("-n", "--namespace", metavar="NAME", help="that of the pods")
-    nodes.add_argument("-c", "--container", metavar="NAME", help="that in the pods")
-    nodes.add_argument(
-        "--agent", metavar="PATH", help="the mpmon of the nodes, where it is not this one or on the PATH"
-    )
+    nodes.add_argument("--pods", metavar="SELECTOR", help="Kubernetes pods: job-name=train")
+    nodes.add_argument("-n", "--namespace", metavar="NAME", help="namespace of the pods")
+    nodes.add_argument("-c", "--container", metavar="NAME", help="container in the pods")
+    nodes.add_argument("--agent", metavar="PATH", help="mpmon on the nodes, if not at the same path or on the PATH")
 
 
 def add_recording(parser: argparse.ArgumentParser) -> None:
     """What is kept of the looks at a live job, and what else is asked."""
-    parser.add_argument("--record", metavar="FILE", help="keep the facts in a new file (.gz packs it)")
+    parser.add_argument("--record", metavar="FILE", help="save the facts to a new file (.gz compresses it)")
     add_flight_recorder(parser)
     add_nccl_ras(parser)
 
@@ -122,35 +120,36 @@ def add_alarm(parser: argparse.ArgumentParser) -> None:
 def add_flight_recorder(parser: argparse.ArgumentParser) -> None:
     """Where numbers of collectives are to be had."""
     parser.add_argument("--flight-recorder", metavar="SOURCE", action="append", default=[],
-                        help="numbers of collectives: JSON file of a rank, folder of them, or http://HOST:PORT "
-                        "of a torch debug server, which is asked (repeatable)")  # fmt: skip
+                        help="sequence numbers of collectives: JSON file of a rank, folder of them, or "
+                        "http://HOST:PORT of a torch debug server to query (repeatable)")  # fmt: skip
 
 
 def add_nccl_ras(parser: argparse.ArgumentParser) -> None:
     """Whether NCCL itself is asked."""
     parser.add_argument("--nccl-ras", metavar="HOST:PORT", nargs="?", type=ras_address, const=RAS,
-                        help="in a hang ask NCCL's RAS (2.28.7 or newer), once; some versions of NCCL crash when asked: "
+                        help="query NCCL's RAS (2.28.7 or newer) once per hang; some NCCL versions crash when queried: "
                         "mpmon explain flight-recorder (default " + RAS + ")")  # fmt: skip
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Those of them that a file may set too: `mpmon.commands.settings`."""
     parser.add_argument(
-        "--interval", type=seconds, default=1.0, metavar="SECONDS", help="between two rounds (default 1)"
-    )
+        "--interval", type=seconds, default=None, metavar="SECONDS",
+        help="seconds between rounds (default 1; on the screen 2 while the job is healthy)",
+    )  # fmt: skip
     parser.add_argument(
         "--stacks",
         choices=STACKS,
         default=STACKS[0],
-        help="auto: read by mpmon, by py-spy where it must; py-spy: by that alone; native: C and C++ frames of all threads"
-        " as well; never: not at all",
+        help="auto: read by mpmon, by py-spy if necessary; py-spy: only by py-spy; native: also C and C++ frames of all"
+        " threads; never: no stacks",
     )
     parser.add_argument("--readonly", action=argparse.BooleanOptionalAction, default=False, help="offer no signals")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto",
                         help="auto: unless NO_COLOR is set")  # fmt: skip
-    parser.add_argument("--no-color", dest="color", action="store_const", const="never", help="as --color never")
+    parser.add_argument("--no-color", dest="color", action="store_const", const="never", help="same as --color never")
     parser.add_argument(
-        "--theme", metavar="NAME", default=DEFAULT_THEME, help=f"of the screen (default {DEFAULT_THEME})"
+        "--theme", metavar="NAME", default=DEFAULT_THEME, help=f"theme of the screen (default {DEFAULT_THEME})"
     )
     parser.add_argument("--ascii", action=argparse.BooleanOptionalAction, default=False, help="draw with ASCII only")
 
@@ -187,7 +186,7 @@ def ras_address(text: str) -> Address:
     host = host.removeprefix("[").removesuffix("]")
     fits = colon and host and host.isprintable() and " " not in host and port.isascii() and port.isdigit()
     if not fits or not 0 < int(port[:6]) < 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT; a PID has to stand before --nccl-ras")
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT; put a PID before --nccl-ras")
     return Address(host, int(port))
 
 

@@ -58,14 +58,14 @@ def parser() -> argparse.ArgumentParser:
     made = options.Parser(
         prog="mpmon run", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="mpmon run [options] -- CMD ...",
-        description="Start CMD with the queue shim on and watch it; ends with the exit status of CMD.",
+        description="Start CMD with the queue shim on and watch it; exits with the status of CMD.",
     )  # fmt: skip
     made.add_argument(
-        "--headless", action="store_true", help="no screen: a line to standard error when a hang begins or ends"
+        "--headless", action="store_true", help="no screen: one line on standard error when a hang begins or ends"
     )
-    made.add_argument("--output", metavar="FILE", help="where CMD writes while the screen is shown")
+    made.add_argument("--output", metavar="FILE", help="file for the output of CMD while the screen is shown")
     made.add_argument("--dump-stacks", action="store_true",
-                      help="have the job write its stacks when a signal asks (SIGURG), where py-spy may not look")  # fmt: skip
+                      help="let the job write its own stacks on a signal (SIGURG), if py-spy may not read it")  # fmt: skip
     options.add_recording(made)
     options.add_alarm(made)
     options.add_settings(made)

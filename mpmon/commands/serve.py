@@ -38,7 +38,7 @@ def run(arguments: list[str]) -> int:
         port = door.getsockname()[1]
         print(f"http://127.0.0.1:{port}/{server.secret}/", flush=True)
         tell(
-            "whoever has this address sees the job. From another machine: "
+            "anyone with this address sees the job. From another machine: "
             f"ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}, then the same address. Ctrl-C ends it."
         )
         # textual-serve prints what its processes complain of.
@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     """What this command takes."""
     made = options.Parser(
         prog="mpmon serve", allow_abbrev=False,
-        description="Show the screen in a browser, to this machine only, to whoever knows the address it prints. "
+        description="Show the screen in a browser, on this machine only, to anyone with the address it prints. "
         "Signals can be sent to the job, secrets of its environment shown and files written only with --no-readonly.",
     )  # fmt: skip
     options.add_subject(made)

@@ -60,7 +60,7 @@ def arguments(given: argparse.Namespace) -> list[str]:
         value = getattr(given, action.dest)
         if options.is_switch(action):
             words.append(f"--{name}" if value else f"--no-{name}")
-        else:
+        elif value is not None:
             words += [f"--{name}", str(value)]
     return words
 

@@ -113,6 +113,7 @@ def _print_document(text: str) -> None:
 
 def _report(given: Namespace, watch: Watch) -> int:
     from mpmon.reports import document, text
+    from mpmon.session.cadence import SOON_S
 
     if not given.once:
         tell("standard output is not a terminal, so this is one report (--once).")
@@ -120,7 +121,7 @@ def _report(given: Namespace, watch: Watch) -> int:
     for observation in watch:
         last = observation
         if watch.live and (
-            observation.diagnosis.settled or observation.watched_s >= given.seconds - given.interval / 2
+            observation.diagnosis.settled or observation.watched_s >= given.seconds - (given.interval or SOON_S) / 2
         ):
             watch.stop()
     if last is None:
@@ -151,14 +152,18 @@ def _lines(given: Namespace, watch: Watch) -> int:
 
 
 def _screen(given: Namespace, watch: Watch) -> int:
+    from mpmon import heap
     from mpmon.reports import document, text
+    from mpmon.session.cadence import LONGEST_S
+
+    heap.import_asyncio_without_tls()
     from mpmon.tui.options import Options
     from mpmon.tui.run import run
 
     send, environment = _reach() if watch.is_here else (None, None)
     options = Options(
         ascii_only=_draws_ascii(given), color=_color(given.color), theme=given.theme, readonly=given.readonly,
-        guest=given.readonly and in_browser(), interval=given.interval, export=text.render,
+        guest=given.readonly and in_browser(), interval=given.interval or LONGEST_S, export=text.render,
         document=document.render_pretty, save=_save, send=send, environment=environment,
     )  # fmt: skip
     return run(watch, options)

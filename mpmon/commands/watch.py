@@ -34,7 +34,9 @@ def check(given: Namespace) -> None:
     if given.replay is not None and given.pid is not None:
         raise UsageError("a PID and --replay do not go together.", "Give one of them.")
     if given.replay is not None and getattr(given, "on_hang", None) is not None:
-        raise UsageError("--on-hang and --replay do not go together.", "A recording calls nobody: it is of the past.")
+        raise UsageError(
+            "--on-hang and --replay do not go together.", "A recording runs no command: it is of the past."
+        )
     if found := ways(given):
         _check_nodes(given, found)
     if given.replay is not None and given.flight_recorder:
@@ -109,8 +111,9 @@ def _top(pid: int) -> int:
         raise UsageError(
             f"pid {pid} is {name}, a thread of the kernel: it is no part of a job.", "List the running jobs with: mpmon"
         )
-    if is_own(pid, name):
-        who = "mpmon itself" if pid == os.getpid() else f"{name}, which mpmon itself starts"
+    own = os.getpid()
+    if is_own(pid, name, own):
+        who = "mpmon itself" if pid == own else f"{name}, which mpmon itself starts"
         raise UsageError(f"pid {pid} is {who}: it is no part of a job.", "List the running jobs with: mpmon")
     return machine.top(pid)
 

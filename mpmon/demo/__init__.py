@@ -1,10 +1,10 @@
-"""Small real jobs that really hang, to try mpmon on.
+"""Small real jobs that really hang, for trying mpmon.
 
 A *scene* is one script of `mpmon.demo.scenes`, run as its own process by the *supervisor* (`mpmon.demo.supervisor`),
 which ends it when mpmon ends, however mpmon ends.
 
 Every process of a scene imports this package on its way to its own module.
-So nothing is imported here that a user's job would not have: what starts scenes is loaded when it is called.
+So nothing is imported here that a user's job would not have: the code that starts scenes is loaded when it is called.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SCENES: tuple[Scene, ...] = (
     ),
     Scene(
         "spin",
-        "a DataLoader worker spins for ever in __getitem__",
+        "a DataLoader worker spins forever in __getitem__",
         "worker-stuck",
         "mpmon.demo.scenes.spin",
         uses_torch=True,
@@ -69,7 +69,7 @@ SCENES: tuple[Scene, ...] = (
     ),
     Scene(
         "dead",
-        "a worker was killed, the main process waits for its result for ever",
+        "a worker was killed, the main process waits for its result forever",
         "worker-dead",
         "mpmon.demo.scenes.dead",
     ),

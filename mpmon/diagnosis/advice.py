@@ -79,7 +79,7 @@ def more_workers_than_cpus(case: Case, finding: Finding) -> str | None:
     each = max(1, cpus // loaders)
     return (
         f"{len(workers)} DataLoader workers share {cpus} CPU{'s' if cpus > 1 else ''}: set num_workers={each} or fewer"
-        f"{' for each loader' if loaders > 1 else ''} (len(os.sched_getaffinity(0)) tells how many CPUs there are)."
+        f"{' for each loader' if loaders > 1 else ''} (len(os.sched_getaffinity(0)) tells the number of CPUs)."
     )
 
 
@@ -128,7 +128,7 @@ def sender_of_tensors(case: Case, finding: Finding) -> str | None:
     if not receivers or any(not row.dead and row.pid not in receivers for row in finding.suspects):
         return None
     return (
-        "The sender of a tensor has to keep it, and to live, until the receiver has it: let it wait for an answer (an Event, "
+        "The sender of a tensor must stay alive and keep it until the receiver has it: let it wait for an answer (an Event, "
         "JoinableQueue.join()), or use torch.multiprocessing.set_sharing_strategy('file_system')."
     )
 

@@ -17,9 +17,10 @@ from collections.abc import Iterable
 import msgspec
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.dead import ended_relatives
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.needs.dead import ended_relatives
 from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.thresholds import OWED_SHARE
 
 
 class Balance(msgspec.Struct, frozen=True):
@@ -32,16 +33,12 @@ class Balance(msgspec.Struct, frozen=True):
     @property
     def is_nearly_even(self) -> bool:
         """It puts one for one, and a few are missing."""
-        return self.taken - self.put <= FEW * self.taken
+        return self.taken - self.put <= OWED_SHARE * self.taken
 
     @property
     def makes_little_of_much(self) -> bool:
         """It never meant to put one for one."""
         return 2 * self.put < self.taken
-
-
-FEW = 0.05
-"""Share of the items."""
 
 
 def owing(case: Case, pids: Iterable[int]) -> Balance | None:

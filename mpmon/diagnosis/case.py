@@ -5,19 +5,21 @@ from __future__ import annotations
 from functools import cached_property
 
 from mpmon.diagnosis.findings import Place, Suspect
-from mpmon.diagnosis.frames import bare, called_by_user, inner_machinery, innermost_user, is_user, place
+from mpmon.diagnosis.frames import bare, called_by_user, calls, inner_machinery, innermost_user, is_user, place
 from mpmon.diagnosis.gpus.joins import Gpus
+from mpmon.diagnosis.gpus.spins import Spin, spins
 from mpmon.diagnosis.history import History, Look, Past, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
 from mpmon.diagnosis.loops import first, stuck, user_frame
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
 from mpmon.diagnosis.numbers import Numbers
-from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, till_now
+from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, same_since, till_now
 from mpmon.diagnosis.progress.variables import keep_changing, same_answer_since
 from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.diagnosis.tables import Tables
+from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S
 from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, polled, standing
 from mpmon.diagnosis.world import World
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack, Task
@@ -27,10 +29,16 @@ _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 _LOOKS_IN = frozenset({Wait.SLEEP, Wait.LAUNCHER, Wait.COLLECTIVE, Wait.SIGNAL})
 """What one stands in that may run on and on and do nothing for others: a monitor, a launcher, a wait that burns a CPU."""
 
+_ASKS_OTHERS = frozenset({
+    Wait.POLL, Wait.SOCKET, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK,
+    Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD,
+})  # fmt: skip
+"""Waits for something that somebody else does, who is known: one that ends by its time limit was not answered."""
+
 _PROGRAMS = frozenset({"main", "subprocess"})
 """Processes that run a program of their own."""
 
-_SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
+SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
 """System calls that only a signal ends."""
 
 
@@ -47,7 +55,7 @@ class Case(Tables):
     @cached_property
     def numbers(self) -> Numbers:
         """What the Flight Recorders of the ranks say."""
-        return Numbers(self, self.standing)
+        return Numbers(self, self._without_numbers)
 
     @cached_property
     def world(self) -> World:
@@ -60,6 +68,11 @@ class Case(Tables):
         return Gpus(self)
 
     @cached_property
+    def spins(self) -> tuple[Spin, ...]:
+        """Devices whose kernels only wait."""
+        return spins(self)
+
+    @cached_property
     def ipc(self) -> Ipc:
         """What the processes share: queues, memory, sendings of CUDA memory."""
         return Ipc(self.snapshot, self.roles, self.history.queue_parts)
@@ -68,6 +81,10 @@ class Case(Tables):
 
     def standing(self, key: ThreadKey) -> Standing:
         """What a thread waits for."""
+        return self._in_collectives.get(key) or self._without_numbers(key)
+
+    def _without_numbers(self, key: ThreadKey) -> Standing:
+        """What it waits for by its frames and by what the kernel says."""
         if key not in self._standings:
             found = self._read(key)
             lock = self.wanted_lock(key)
@@ -87,7 +104,7 @@ class Case(Tables):
                 found = Standing(Wait.REMOTE_CALL, "an answer of another process", found.frame)
             elif found.kind is Wait.SLEEP and self.polled_locks(key):
                 found = Standing(Wait.FILE_LOCK, "a file lock", found.frame)
-            elif found.kind is Wait.DEBUGGER and self._is_interactive(key[0]):
+            elif found.kind is Wait.DEBUGGER and (self._is_interactive(key[0]) or self._is_console(key)):
                 found = Standing(Wait.SERVICE, "somebody to type", found.frame)
             elif self._only_stays(key, found):
                 found = Standing(Wait.SIGNAL, "a signal", found.frame)
@@ -106,12 +123,30 @@ class Case(Tables):
 
     def _asks_store(self, key: ThreadKey) -> bool:
         """It waits for an answer of the thread that serves torch's store, in a call of its own code."""
-        return in_own_code(self.stacks.get(key)) and any(item.peer in self.store_ends for item in self.waits_on(key))
+        if not self.store_ends or not in_own_code(self.stacks.get(key)):
+            return False
+        return any(item.peer in self.store_ends for item in self.waits_on(key))
 
     def _waits_for_work(self, key: ThreadKey) -> bool:
-        """A rank's main thread in a native wait that is no lock of Python's: `Work.wait()` of torch."""
-        in_group = key[0] == key[1] and key[0] in self._in_process_group
-        return in_group and self.role(key[0]).kind == "rank" and self.asks_for_work(key) and self.is_native(key)
+        """A rank's main thread in a native wait that is no lock of Python's, or that C frames name: `Work.wait()` of torch."""
+        in_group = key[0] == key[1] and key[0] in self._in_process_group and self.role(key[0]).kind == "rank"
+        fact = self.native_facts.get(key)
+        named = fact is not None and fact.is_surely(Sort.RANKS)
+        return in_group and (named or (self.asks_for_work(key) and self.is_native(key)))
+
+    @cached_property
+    def _in_collectives(self) -> dict[ThreadKey, Standing]:
+        """Main threads of ranks that have burned their CPU in one line for long, as their GPUs do.  Both would do so in a
+        computation as well, but the Flight Recorders say that these have begun a collective which others have not.
+        """
+        if not self.snapshot.flight_records:
+            return {}
+        heads = (pid for spin in self.spins if self.now - spin.since >= GPU_STANDS_LONG_S for pid in spin.heads)
+        spinning = [
+            pid for pid in heads if pid in self.ranks and self._without_numbers((pid, pid)).kind is Wait.RUNNING
+        ]
+        waiting = [pid for pid in spinning if self.numbers.lag(pid) or self.numbers.clash(pid)]
+        return {(pid, pid): Standing(Wait.COLLECTIVE, ASYNCHRONOUS, None) for pid in waiting}
 
     def _leaves(self, key: ThreadKey) -> bool:
         """The interpreter is gone, and exit(3) runs what libraries have left to do."""
@@ -154,7 +189,7 @@ class Case(Tables):
         row, tests = polled(self.stacks.get(key)), self.tests(key)
         asks_event = row.kind is Wait.CONDITION if row else found.kind is Wait.CONDITION and self._stays_in_event(key)
         timed = blocked.wakes_at is not None or blocked.timeout_s is not None
-        in_call = blocked.syscall in _SIGNAL_CALLS and not timed
+        in_call = blocked.syscall in SIGNAL_CALLS and not timed
         stays = in_call or tests == () or (asks_event and self._may_be_told(key))
         return stays and (len(self.threads(key[0])) > 1 or bool(self.helpmates(key[0])))
 
@@ -187,6 +222,14 @@ class Case(Tables):
         _, *words = self.processes[pid].cmdline or ("", "?")
         return is_python(self.processes[pid]) and all(word.startswith("-") and word[1:2] not in "cm" for word in words)
 
+    def _is_console(self, key: ThreadKey) -> bool:
+        """The main thread of the program in a loop for commands (cmd.py) that no debugger began: it is there to be typed to."""
+        stack = self.stacks.get(key)
+        if stack is None or key != (self.snapshot.root_pid, self.snapshot.root_pid):
+            return False
+        commands = any(calls(frame, "/cmd.py", ("cmdloop",)) for frame in stack.frames)
+        return commands and not any(frame.file.endswith(("/bdb.py", "/pdb.py")) for frame in stack.frames)
+
     def silent_mount(self, key: ThreadKey) -> Mount | None:
         """The file system that a thread waits for and that does not answer.
 
@@ -207,10 +250,11 @@ class Case(Tables):
 
     def wanted_lock(self, key: ThreadKey) -> str | None:
         """The lock of its own process a thread waits for."""
+        if row := self._wanted.get(key):
+            return row.object
         blocked = self.blocked.get(key)
-        words = [name for name in blocked.waits_on if name.startswith("futex:")] if blocked else []
-        row = self._wanted.get(key)
-        return row.object if row else next(iter(words), None)
+        words = (name for name in blocked.waits_on if name.startswith("futex:")) if blocked and blocked.waits_on else ()
+        return next(iter(words), None)
 
     def holders_before_fork(self, pid: int, lock: str | None) -> list[LockUse]:
         """For a lock that a child copied at its fork: the threads of the parent that hold the parent's, at the same
@@ -258,11 +302,13 @@ class Case(Tables):
         return self._motions[key]
 
     def asks_since(self, key: ThreadKey) -> float | None:
-        """Since when a rank, for which others wait, asks for something again and again and gets the same answer, each time in
-        an object of its own: a status file, the names in a folder. `None` where it does not.
+        """Since when one asks for something again and again and gets the same answer, each time in an object of its own: a
+        wait with a time limit that ended, or, of a rank for which others wait, a status file, the names in a folder. `None`
+        where it does not.
         """
         past = self.past(key)
-        if past is None or not self._keeps_ranks_waiting(key):
+        asks_others = self._without_numbers(key).kind in _ASKS_OTHERS
+        if past is None or not (asks_others or self._keeps_ranks_waiting(key)):
             return None
         return self.memory.same(("asks", key), same_answer_since, past.looks)
 
@@ -273,7 +319,7 @@ class Case(Tables):
     @cached_property
     def _ranks_at_rest(self) -> frozenset[int]:
         """Ranks that stand still in a collective."""
-        stands = [pid for pid in self.ranks if self.standing((pid, pid)).kind is Wait.COLLECTIVE]
+        stands = [pid for pid in self.ranks if self._without_numbers((pid, pid)).kind is Wait.COLLECTIVE]
         return frozenset(pid for pid in stands if (past := self.past((pid, pid))) and is_frozen(past, self.now))
 
     def gil_owner(self, key: ThreadKey) -> ThreadKey | None:
@@ -284,10 +330,21 @@ class Case(Tables):
                 return other
         return None
 
+    def stands_since(self, key: ThreadKey) -> float:
+        """Since when a thread stands, seconds since the epoch."""
+        past = self.past(key)
+        if past is not None and self._without_numbers(key).kind is Wait.STOPPED:
+            # It may have been found at the same place before, in a loop that got on.
+            return past.ran_at
+        asks_since = self.asks_since(key)
+        if past is None or asks_since is not None:
+            return self.now if asks_since is None else asks_since
+        return self.memory.same(("stands", key), same_since, past)
+
     def working_threads(self, pid: int) -> tuple[ThreadKey, ...]:
         """Those of a process that are not idle by right; the same tuple for all who ask."""
         if pid not in self._working:
-            self._working[pid] = tuple(key for key in self.threads(pid) if not self.standing(key).idle)
+            self._working[pid] = tuple(key for key in self.threads(pid) if not self._without_numbers(key).idle)
         return self._working[pid]
 
     def others_at_work(self, key: ThreadKey) -> list[ThreadKey]:

@@ -15,16 +15,16 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.links import stalls
+from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait, user_lines
 from mpmon.diagnosis.words import runs, several
 
 
 class Numbered(msgspec.Struct, frozen=True):
-    """What the numbers of the Flight Recorders say about a knot."""
+    """What the numbers of the Flight Recorders say about a stuck set."""
 
     odd: tuple[ThreadKey, ...] = ()
     """The ranks that are behind or called something else than most; empty where the numbers do not tell."""
@@ -38,9 +38,9 @@ class Numbered(msgspec.Struct, frozen=True):
         return Certainty.PROVED if self.exact else Certainty.LIKELY
 
 
-def numbered(knot: Knot) -> Numbered:
+def numbered(stuck: StuckSet) -> Numbered:
     """Who is behind or took another turn, by sequence numbers; empty where there are none."""
-    numbers, members = knot.case.numbers, sorted({pid for pid, _ in knot.closed.core})
+    numbers, members = stuck.case.numbers, sorted({pid for pid, _ in stuck.closed.core})
     lags = {pid: lag for pid in members if (lag := numbers.lag(pid))}
     if lags:
         targets = [target for lag in lags.values() for target in lag.targets if isinstance(target, tuple)]
@@ -57,16 +57,16 @@ def numbered(knot: Knot) -> Numbered:
     return Numbered(odd, clash.words, exact=clash.exact and bool(odd))
 
 
-def operations(knot: Knot) -> dict[str, list[ThreadKey]]:
-    """The ranks of a knot by the operation they stand in; empty unless they wait for each other in collectives.
+def operations(stuck: StuckSet) -> dict[str, list[ThreadKey]]:
+    """The ranks of a stuck set by the operation they stand in; empty unless they wait for each other in collectives.
 
     Where what they send is lost it tells nothing: one may have got its part of an operation that another still waits in.
     """
-    if knot.ending not in (Ending.CYCLE, Ending.OPEN) or stalls(knot):
+    if stuck.ending not in (Ending.CYCLE, Ending.OPEN) or stalls(stuck):
         return {}
     groups: dict[str, list[ThreadKey]] = {}
-    for key in sorted(key for key in knot.closed.core if knot.standing(key).kind is Wait.COLLECTIVE):
-        groups.setdefault(knot.standing(key).words, []).append(key)
+    for key in sorted(key for key in stuck.closed.core if stuck.standing(key).kind is Wait.COLLECTIVE):
+        groups.setdefault(stuck.standing(key).words, []).append(key)
     return groups
 
 
@@ -114,28 +114,30 @@ class Split(msgspec.Struct, frozen=True):
         return frozenset(itertools.chain(*self.groups.values()))
 
 
-def names_of(knot: Knot, keys: Sequence[ThreadKey]) -> str:
+def names_of(stuck: StuckSet, keys: Sequence[ThreadKey]) -> str:
     """`rank 2`, `ranks 0-1 and 3`."""
-    numbers = [number for key in keys if (number := knot.case.role(key[0]).rank) is not None]
+    numbers = [number for key in keys if (number := stuck.case.role(key[0]).rank) is not None]
     if len(keys) > 1 and len(set(numbers)) == len(keys):
         return f"ranks {runs(numbers)}"
-    return several([knot.case.role(key[0]).name for key in keys], most=len(keys))
+    return several([stuck.case.role(key[0]).name for key in keys], most=len(keys))
 
 
-def split(knot: Knot) -> Split | None:
+def split(stuck: StuckSet) -> Split | None:
     """How ranks that wait for each other differ; `None` of sets without collectives, and where nothing tells."""
-    groups = operations(knot)
+    groups = operations(stuck)
     if not groups:
         return None
-    return _point_to_point(knot, groups) or _absent(knot, groups) or _different(knot, groups)
+    return _point_to_point(stuck, groups) or _absent(stuck, groups) or _different(stuck, groups)
 
 
-def _point_to_point(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | None:
-    if (end := _gone_on(knot, groups)) is not None:
+def _point_to_point(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None:
+    if (end := _gone_on(stuck, groups)) is not None:
         waiting = [key for name, keys in groups.items() if name in _ONE_SIDED for key in keys]
         return Split(Differs.GONE_ON, (end,), groups, others=tuple(waiting))
-    if knot.ending is Ending.CYCLE and all(len(knot.targets(key)) == 1 for key in knot.roots):
-        groups = {name: found for name, keys in groups.items() if (found := [key for key in keys if key in knot.roots])}
+    if stuck.ending is Ending.CYCLE and all(len(stuck.targets(key)) == 1 for key in stuck.roots):
+        groups = {
+            name: found for name, keys in groups.items() if (found := [key for key in keys if key in stuck.roots])
+        }
     if groups and (set(groups) <= _SENDS or set(groups) <= _RECEIVES):
         return Split(Differs.DIRECTION, tuple(key for keys in groups.values() for key in keys), groups)
     if groups and set(groups) <= _SENDS | _RECEIVES:
@@ -148,20 +150,20 @@ _SENDS = frozenset({"send", "isend", "send_object_list"})
 _RECEIVES = frozenset({"recv", "irecv", "recv_object_list"})
 
 
-def _gone_on(knot: Knot, groups: dict[str, list[ThreadKey]]) -> ThreadKey | None:
+def _gone_on(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> ThreadKey | None:
     """One rank in a collective, for which more ranks wait point to point than are in that collective."""
     waiting = [key for name, keys in groups.items() if name in _ONE_SIDED for key in keys]
     others = [key for name, keys in groups.items() if name not in _ONE_SIDED for key in keys]
-    ends = {_leads_to(knot, key, waiting) for key in waiting}
+    ends = {_leads_to(stuck, key, waiting) for key in waiting}
     end = next(iter(ends), None)
     return end if len(ends) == 1 and end in others and len(waiting) > len(others) else None
 
 
-def _leads_to(knot: Knot, key: ThreadKey, waiting: list[ThreadKey]) -> ThreadKey | None:
+def _leads_to(stuck: StuckSet, key: ThreadKey, waiting: list[ThreadKey]) -> ThreadKey | None:
     """The first that waits for nobody point to point, from one to the only one it waits for; `None` where there is none."""
     seen: list[ThreadKey] = []
     while key in waiting:
-        target = knot.targets(key)[0] if len(knot.targets(key)) == 1 else None
+        target = stuck.targets(key)[0] if len(stuck.targets(key)) == 1 else None
         if not isinstance(target, tuple) or target in seen:
             return None
         seen.append(key)
@@ -173,80 +175,80 @@ _FOR_OTHERS = frozenset({Wait.STORE_KEY, Wait.RENDEZVOUS, Wait.SOCKET, Wait.QUEU
 """What a rank may wait for that only other processes bring."""
 
 
-def _absent(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | None:
+def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None:
     """Ranks that are in no collective any more."""
-    mains = [key for key in sorted(knot.closed.core) if key[0] == key[1] and knot.case.role(key[0]).kind == "rank"]
-    absent = tuple(key for key in mains if knot.standing(key).kind in _FOR_OTHERS)
+    mains = [key for key in sorted(stuck.closed.core) if key[0] == key[1] and stuck.case.role(key[0]).kind == "rank"]
+    absent = tuple(key for key in mains if stuck.standing(key).kind in _FOR_OTHERS)
     there = tuple(key for keys in groups.values() for key in keys)
     if not absent:
         return None
-    if len(absent) > len(there) and all(knot.standing(key).kind is Wait.STORE_KEY for key in absent):
+    if len(absent) > len(there) and all(stuck.standing(key).kind is Wait.STORE_KEY for key in absent):
         return Split(Differs.KEY, there, groups, others=absent)
-    if keeps := _with_locks(knot, there):
+    if keeps := _with_locks(stuck, there):
         return Split(Differs.KEEPS_LOCK, keeps, groups, others=absent)
-    through = all(_waits_for_stranger(knot, key) for key in absent)
+    through = all(_waits_for_stranger(stuck, key) for key in absent)
     return Split(Differs.STRANGER if through else Differs.ELSEWHERE, absent, groups, others=there)
 
 
-def _with_locks(knot: Knot, keys: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
+def _with_locks(stuck: StuckSet, keys: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
     """Those of them that have a lock that another member waits for."""
-    needs = (need for key in knot.closed.members if (need := knot.graph.node(key).need) and need.held)
-    held = {target for need in needs for target in need.targets}
+    needs = (edge for key in stuck.closed.members if (edge := stuck.graph.node(key).edge) and edge.held)
+    held = {target for edge in needs for target in edge.targets}
     return tuple(key for key in keys if key in held)
 
 
-def _waits_for_stranger(knot: Knot, key: ThreadKey) -> bool:
+def _waits_for_stranger(stuck: StuckSet, key: ThreadKey) -> bool:
     """For a process of the set that is no rank, and waits in turn for something that another one brings."""
-    pids = [target[0] for target in knot.targets(key) if isinstance(target, tuple)]
+    pids = [target[0] for target in stuck.targets(key) if isinstance(target, tuple)]
     return bool(pids) and all(
-        knot.case.role(pid).kind != "rank" and knot.standing((pid, pid)).kind in _FOR_OTHERS for pid in pids
+        stuck.case.role(pid).kind != "rank" and stuck.standing((pid, pid)).kind in _FOR_OTHERS for pid in pids
     )
 
 
-def _different(knot: Knot, groups: dict[str, list[ThreadKey]]) -> Split | None:
-    numbers = numbered(knot)
+def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None:
+    numbers = numbered(stuck)
     if len(groups) == 1:
-        return _same_name(knot, groups, numbers)
+        return _same_name(stuck, groups, numbers)
     if BACKWARD in groups:
-        return Split(Differs.LEFT_BACKWARD, numbers.odd or odd_ones_out(knot, groups), groups, numbers=numbers)
+        return Split(Differs.LEFT_BACKWARD, numbers.odd or odd_ones_out(stuck, groups), groups, numbers=numbers)
     # Whoever only gives to the root, or is the root that only gives, may have gone on.
     for keys in groups.values() if not numbers.odd else ():
-        if len(keys) > 1 and (found := with_another_root(keys, knot.case)):
+        if len(keys) > 1 and (found := with_another_root(keys, stuck.case)):
             return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
-    return Split(Differs.OPERATION, numbers.odd or odd_ones_out(knot, groups), groups, numbers=numbers)
+    return Split(Differs.OPERATION, numbers.odd or odd_ones_out(stuck, groups), groups, numbers=numbers)
 
 
-def _same_name(knot: Knot, groups: dict[str, list[ThreadKey]], numbers: Numbered) -> Split | None:
+def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Numbered) -> Split | None:
     ((name, keys),) = groups.items()
     if numbers.evidence:
         return Split(Differs.NUMBER, numbers.odd, groups, numbers=numbers)
-    if found := with_another_root(keys, knot.case):
+    if found := with_another_root(keys, stuck.case):
         return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
-    odd, waiting = astray(keys, knot.case)
+    odd, waiting = astray(keys, stuck.case)
     if odd:
         return Split(Differs.GROUP, tuple(odd), groups, others=tuple(waiting))
-    if found := differing(keys, knot.case):
+    if found := differing(keys, stuck.case):
         return Split(Differs.ARGUMENT, tuple(found[0]), groups, found[1])
-    if others := _other_threads(knot, keys):
+    if others := _other_threads(stuck, keys):
         everybody = {key[0] for key in others} == {key[0] for key in keys}
         return Split(Differs.THREADS, tuple(keys) if everybody else others, groups, others=others)
     places: dict[str, list[ThreadKey]] = {}
     for key in keys:
-        places.setdefault(str(knot.case.place(key)), []).append(key)
+        places.setdefault(str(stuck.case.place(key)), []).append(key)
     if len(places) < 2 or name == BACKWARD:
         return None
-    return Split(Differs.LINE, odd_ones_out(knot, places), places, name)
+    return Split(Differs.LINE, odd_ones_out(stuck, places), places, name)
 
 
-def _other_threads(knot: Knot, keys: list[ThreadKey]) -> tuple[ThreadKey, ...]:
+def _other_threads(stuck: StuckSet, keys: list[ThreadKey]) -> tuple[ThreadKey, ...]:
     """Further threads of these ranks that are in collectives, as far as is known of the same group."""
     pids = {key[0] for key in keys}
-    ours = [key for pid in sorted(pids) for key in knot.case.threads(pid) if key not in keys]
-    ours = [key for key in ours if knot.case.is_of_group(keys[0], key) is not False]
-    return tuple(key for key in ours if knot.standing(key).kind is Wait.COLLECTIVE)
+    ours = [key for pid in sorted(pids) for key in stuck.case.threads(pid) if key not in keys]
+    ours = [key for key in ours if stuck.case.is_of_group(keys[0], key) is not False]
+    return tuple(key for key in ours if stuck.standing(key).kind is Wait.COLLECTIVE)
 
 
-def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> tuple[ThreadKey, ...]:
+def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[ThreadKey, ...]:
     """The ranks that do something else than most.
 
     Where it is a draw: not those in a backward pass, which every rank does in its turn; those in a barrier, to which one comes
@@ -255,8 +257,8 @@ def odd_ones_out(knot: Knot, groups: dict[str, list[ThreadKey]]) -> tuple[Thread
 
     def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, int]:
         name, keys = item
-        rank = min((knot.case.role(key[0]).rank or 0 for key in keys), default=0)
-        return sum(knot.case.world.weight(key[0]) for key in keys), name == BACKWARD, name not in BARRIERS, rank
+        rank = min((stuck.case.role(key[0]).rank or 0 for key in keys), default=0)
+        return sum(stuck.case.world.weight(key[0]) for key in keys), name == BACKWARD, name not in BARRIERS, rank
 
     return tuple(min(groups.items(), key=oddness)[1])
 

@@ -16,52 +16,38 @@ import msgspec
 
 from mpmon.diagnosis.advice import further_advice
 from mpmon.diagnosis.basis import agreement
-from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.case import SIGNAL_CALLS, Case
+from mpmon.diagnosis.edges import node
+from mpmon.diagnosis.edges.dead import death, did
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Unchecked, Verdict
-from mpmon.diagnosis.gaps import hides_call, rests_on_facts, unchecked
-from mpmon.diagnosis.graph import Closed, Gone, Graph, Nobody, Status
+from mpmon.diagnosis.gaps import hides_call, unchecked
+from mpmon.diagnosis.graph import Closed, Exited, Graph, Nobody, Status
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.hosts import told
-from mpmon.diagnosis.knot import Claim, Ending, Knot, doing, stands_since
 from mpmon.diagnosis.memory import Memory
-from mpmon.diagnosis.needs import node
-from mpmon.diagnosis.needs.dead import death, did
 from mpmon.diagnosis.pace import Progress, progress
-from mpmon.diagnosis.progress.motion import BUSY, Motion
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.proof import judged
 from mpmon.diagnosis.remarks import remarks
-from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests
+from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests, serves
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.roles import HELPERS, is_python, topmost_python
 from mpmon.diagnosis.rules import RULES
+from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet, doing, stands_since
+from mpmon.diagnosis.thresholds import (
+    COMPUTES_SHARE,
+    MIN_WATCH_S,
+    NEXT_ROUND_S,
+    PATIENCE_S,
+    RUNNING_PATIENCE_S,
+    SETTLED_S,
+    STILL_S,
+)
 from mpmon.diagnosis.views import process_views
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import age, several
 from mpmon.model import NOT_PYTHON
 from mpmon.spans import count
-
-PATIENCE_S = 5.0
-"""Nothing is called hung before it has stood for so long."""
-
-RUNNING_PATIENCE_S = 7.0
-"""The same for one that runs without getting anywhere: a long computation looks like that for a while."""
-
-SETTLED_S = 8.0
-"""A finding whose suspects stand for so long needs no longer look."""
-
-GOAL_WAITS_S = 1.5
-"""The goal itself must have stood at two looks; how long it matters less than how long the suspects have."""
-
-NOTICED_AFTER_S = 1.5
-"""Whoever waits for one that ended has noticed it by then, if it ever does."""
-
-MIN_WATCH_S = 1.9
-"""Two looks, at least a second apart."""
-
-STILL_S = 0.9
-"""Who stands for so long was found standing at two looks in a row."""
-
-SLOW_AFTER_S = 5.0
-"""A goal that waits for so long for one that moves is slow."""
 
 
 def diagnose(history: History, memory: Memory | None = None) -> Diagnosis:
@@ -86,16 +72,24 @@ def _judged(case: Case) -> Diagnosis:
         return _unknown(case, graph, blind)
     goals = _goals(case, graph)
     asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
-    stuck = [closed for goal in asked if (closed := graph.closed(goal)) and not _is_idle(case, graph, closed)]
-    stuck += lost_requests(case, graph, goals)
-    stuck += own_requests(case, graph, goals)
-    stuck += lost_work(case, graph, goals)
-    knots = [Knot(case, graph, closed) for closed in stuck]
-    ripe = [knot for knot in knots if _is_ripe(knot)]
+    asked += [key for goal in asked for key in _looked_after(case, graph, goal) if key not in goals]
+    closed_sets = [closed for goal in asked if (closed := graph.closed(goal)) and not _is_idle(case, graph, closed)]
+    closed_sets += lost_requests(case, graph, goals)
+    closed_sets += own_requests(case, graph, goals)
+    closed_sets += lost_work(case, graph, goals)
+    stuck_sets = [StuckSet(case, graph, closed) for closed in closed_sets]
+    ripe = [stuck for stuck in stuck_sets if _is_ripe(stuck)]
     ranked = _ranked(ripe)
     if ranked:
         return _hung(case, graph, ripe, ranked)
-    return _unknown(case, graph, blind) if blind else _not_hung(case, graph, goals, knots)
+    return _unknown(case, graph, blind) if blind else _not_hung(case, graph, goals, stuck_sets)
+
+
+def _looked_after(case: Case, graph: Graph, goal: ThreadKey) -> list[ThreadKey]:
+    """Those whom one has started that sleeps and looks again, nobody knows for what: it may be for what they should do."""
+    if graph.node(goal).status is not Status.LEAF or case.motion(goal) is not Motion.NAPPING:
+        return []
+    return [key for pid in case.helpmates(goal[0]) if graph.node(key := (pid, pid)).status is Status.WAITS]
 
 
 def _is_idle(case: Case, graph: Graph, closed: Closed) -> bool:
@@ -104,9 +98,10 @@ def _is_idle(case: Case, graph: Graph, closed: Closed) -> bool:
 
 
 def _only_sleeps(case: Case, graph: Graph, closed: Closed) -> bool:
-    """Asleep until a moment of its own choice, for however long, while nobody waits for it and nobody else is stuck."""
+    """Asleep until a signal or a moment of its own choice, for however long, while nobody waits for it or is stuck beside it."""
     blocked = case.blocked.get(closed.goal)
-    asleep = case.standing(closed.goal).kind is Wait.SLEEP and blocked is not None and blocked.wakes_at is not None
+    chosen = blocked is not None and (blocked.wakes_at is not None or blocked.syscall in SIGNAL_CALLS)
+    asleep = chosen and case.standing(closed.goal).kind is Wait.SLEEP
     if not asleep or closed.members != (closed.goal,) or case.motion(closed.goal) is not Motion.FROZEN:
         return False
     return all(graph.closed(key) is None for key in _at_work_beside(case, closed))
@@ -131,11 +126,13 @@ def _only_prompts(case: Case, graph: Graph, closed: Closed) -> bool:
 
 
 def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
-    """Servers that nobody asks, and those who wait for their end, while nobody else of the job is stuck: idle by right."""
-    rest = [key for key in closed.members if case.standing(key).kind not in _ENDS]
-    if not rest or not all(is_server(case, key) for key in rest):
+    """Servers that nobody asks, and those who wait for their end, or for a signal, while nobody else of the job is stuck: idle
+    by right.
+    """
+    rest = [key for key in closed.members if case.standing(key).kind not in _STAYS]
+    if not rest or not all(serves(case, key) for key in rest):
         return False
-    if any(isinstance(root, (Gone, Nobody)) for root in closed.roots):
+    if any(isinstance(root, (Exited, Nobody)) for root in closed.roots):
         return False
     return all(graph.closed(key) is None for key in _at_work_beside(case, closed))
 
@@ -149,17 +146,18 @@ def _unknown(case: Case, graph: Graph, why: str) -> Diagnosis:
     )  # fmt: skip
 
 
-def _ranked(knots: list[Knot]) -> tuple[Finding, ...]:
+def _ranked(stuck_sets: list[StuckSet]) -> tuple[Finding, ...]:
     """The surest first. Of several that name the same suspects, or some of them, the one that shows the most, with the waiters
     of all.
 
     A chain that begins with work (a collective, a batch) shows more than one that begins with a join.
     """
+    # Ranks that wait for each other name each other in turns.
     same: dict[object, list[tuple[bool, int, Finding]]] = {}
-    for knot in knots:
-        row = _finding(knot)
-        works = knot.case.standing(knot.goal).kind not in _ENDS
-        same.setdefault((row.cause, row.suspects), []).append((works, len(row.chain), row))
+    for stuck in stuck_sets:
+        row = _finding(stuck)
+        works = stuck.case.standing(stuck.goal).kind not in _ENDS
+        same.setdefault((row.cause, frozenset(row.suspects)), []).append((works, len(row.chain), row))
     best = [_joined(rows) for rows in same.values()]
     whole = [row for row in best if not any(_says_all_of(other, row) for other in best)]
     told = [_with_waiters(row, [other for other in best if _says_all_of(row, other)]) for row in whole]
@@ -185,31 +183,31 @@ def _with_waiters(shown: Finding, others: list[Finding]) -> Finding:
     return msgspec.structs.replace(shown, waiters=tuple(waiters[pid] for pid in sorted(waiters)))
 
 
-def _hung(case: Case, graph: Graph, knots: list[Knot], findings: tuple[Finding, ...]) -> Diagnosis:
-    settled = all(knot.stood_s >= SETTLED_S and knot.is_frozen for knot in knots)
+def _hung(case: Case, graph: Graph, stuck_sets: list[StuckSet], findings: tuple[Finding, ...]) -> Diagnosis:
+    settled = all(stuck.stood_s >= SETTLED_S and stuck.is_frozen for stuck in stuck_sets)
     return Diagnosis(
         verdict=Verdict.HUNG, since=findings[0].since, settled=settled, because=findings[0].summary,
         findings=findings, unchecked=_unchecked(case, findings), processes=process_views(case, graph, findings),
     )  # fmt: skip
 
 
-def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot]) -> Diagnosis:
+def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], stuck_sets: list[StuckSet]) -> Diagnosis:
     verdict, since, because, hidden = Verdict.HEALTHY, None, _healthy_words(case, goals), ()
     gets_on = Progress()
     slow = next((goal for goal in goals if _is_slow(case, graph, goal)), None)
     if case.history.watched_s < MIN_WATCH_S:
         verdict, because = (
             Verdict.UNKNOWN,
-            f"observed for {case.history.watched_s:.1f} s only, which is too short to tell",
+            f"observed for only {case.history.watched_s:.1f} s, too short to tell",
         )
     elif hidden := tuple(dict.fromkeys(key for goal in goals for key in graph.rests_on(goal))):
         verdict, because = Verdict.UNKNOWN, _hidden_words(case, hidden[0][0])
-    elif still := _has_only_stood(case, graph, goals, knots):
+    elif still := _has_only_stood(case, graph, goals, stuck_sets):
         verdict, (since, what) = Verdict.UNKNOWN, still
-        because = f"{what}, and has stood still for {age(case.now - since)}: only a longer look tells whether it hangs"
-    elif knots:
-        knot = knots[0]
-        since, because = knot.since(), f"{knot.role()} is {knot.doing()}, so far for {knot.for_how_long()} only"
+        because = f"{what}, and has stood still for {age(case.now - since)}: only a longer observation can tell whether it hangs"
+    elif stuck_sets:
+        stuck = stuck_sets[0]
+        since, because = stuck.since(), f"{stuck.role()} is {stuck.doing()}, so far only for {stuck.for_how_long()}"
     elif slow:
         verdict, since = Verdict.SLOW, stands_since(case, slow)
         because = _slow_words(case, graph, slow)
@@ -229,11 +227,13 @@ def _hidden_words(case: Case, pid: int) -> str:
     return f"{case.role(pid).name} stands still in a lock, and its frames could not be read{''.join(reasons[:1])}"
 
 
-def _has_only_stood(case: Case, graph: Graph, goals: list[ThreadKey], knots: list[Knot]) -> tuple[float, str] | None:
+def _has_only_stood(
+    case: Case, graph: Graph, goals: list[ThreadKey], stuck_sets: list[StuckSet]
+) -> tuple[float, str] | None:
     """Since when one that was never seen to get on stands, for too short a time yet to call it hung, and what it does."""
-    for knot in knots:
-        if _from_the_beginning(case, knot.stood_s) and not _computes(case, graph, knot.goal):
-            return case.now - knot.stood_s, f"{knot.role()} is {knot.doing()}"
+    for stuck in stuck_sets:
+        if _from_the_beginning(case, stuck.stood_s) and not _computes(case, graph, stuck.goal):
+            return case.now - stuck.stood_s, f"{stuck.role()} is {stuck.doing()}"
     for goal in goals:
         rested_s = (
             0.0 if graph.node(goal).status is Status.IDLE or is_server(case, goal) else _rested_s(case, graph, goal)
@@ -251,7 +251,7 @@ def _rested_s(case: Case, graph: Graph, goal: ThreadKey) -> float:
 def _computes(case: Case, graph: Graph, goal: ThreadKey) -> bool:
     """One of the processes does that it depends on, perhaps in threads that are not of Python."""
     lives = (case.history.life(case.processes[pid]) for pid in {key[0] for key in graph.reached(goal)})
-    return any(life is not None and (life.rate or 0.0) >= BUSY for life in lives)
+    return any(life is not None and (life.rate or 0.0) >= COMPUTES_SHARE for life in lives)
 
 
 def _from_the_beginning(case: Case, stood_s: float) -> bool:
@@ -262,112 +262,96 @@ def _from_the_beginning(case: Case, stood_s: float) -> bool:
 def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
     """It has waited for a while for one that gets on. Waiting for an end is no slowness: ends take their time."""
     waits_for_end = case.standing(goal).kind in (*_ENDS, Wait.SIGNAL)
-    if waits_for_end or is_server(case, goal) or graph.node(goal).status is not Status.WAITS:
+    if waits_for_end or is_server(case, goal) or graph.node(goal).status is not Status.WAITS or graph.closed(goal):
         return False
     stands = case.motion(goal) not in (Motion.MOVING, Motion.UNSEEN)
-    return stands and case.now - stands_since(case, goal) >= SLOW_AFTER_S
+    return stands and case.now - stands_since(case, goal) >= PATIENCE_S
 
 
-def _finding(knot: Knot) -> Finding:
-    cause, claim = _claim(knot)
-    suspects = responsible(knot)
+def _finding(stuck: StuckSet) -> Finding:
+    cause, claim = _claim(stuck)
+    suspects = responsible(stuck)
+    certainty, doubts = judged(stuck, claim)
     found = Finding(
-        cause=cause, certainty=_certainty(knot, claim), summary=_sentence(claim, knot),
-        suspects=tuple(_with_line(knot, _with_end(knot.case, suspect)) for suspect in suspects),
-        waiters=tuple(row for row in knot.waiters() if row.pid not in {suspect.pid for suspect in suspects}),
-        chain=knot.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)),
-        advice=claim.advice, since=knot.since(), threads=claim.threads,
+        cause=cause, certainty=certainty, doubts=doubts, summary=_sentence(claim, stuck),
+        suspects=tuple(_with_line(stuck, _with_end(stuck.case, suspect)) for suspect in suspects),
+        waiters=tuple(row for row in stuck.waiters() if row.pid not in {suspect.pid for suspect in suspects}),
+        chain=stuck.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)),
+        advice=claim.advice, since=stuck.since(), threads=claim.threads,
     )  # fmt: skip
-    evidence = (*found.evidence, *_in_native_code(knot), *agreement(found, knot.case.stacks))
-    return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(knot.case, found)))
+    evidence = (*found.evidence, *_in_native_code(stuck), *agreement(found, stuck.case.stacks))
+    return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(stuck.case, found)))
 
 
 MOST_IN_C = 4
 """Members of a chain of which is told what they wait for in C."""
 
 
-def _in_native_code(knot: Knot) -> tuple[str, ...]:
+def _in_native_code(stuck: StuckSet) -> tuple[str, ...]:
     """What the C and C++ frames of those in the chain say of their waits, of who must move first before the others."""
-    keys = dict.fromkeys((*knot.roots[:1], *reversed(knot.closed.path)))
-    facts = [(key, fact) for key in keys if (fact := knot.case.native_hints.get(key)) and fact.words]
+    keys = dict.fromkeys((*stuck.roots[:1], *reversed(stuck.closed.path)))
+    facts = [(key, fact) for key in keys if (fact := stuck.case.native_hints.get(key)) and fact.words]
     return tuple(
-        f"{_name(knot, key)}, by its C and C++ frames: {fact.words}"
-        + ("" if fact.certain or fact.sampled else ", as far as frames tell that were found by searching")
+        f"{_name(stuck, key)}, by its C and C++ frames: {fact.words}"
+        + ("" if fact.certain or fact.sampled else ", inferred from frames found by searching the stack")
         for key, fact in facts[:MOST_IN_C]
     )
 
 
-def _name(knot: Knot, key: ThreadKey) -> str:
-    name = knot.case.role(key[0]).name
-    return name if key[0] == key[1] else f"{knot.case.thread_words(key)} of {name}"
+def _name(stuck: StuckSet, key: ThreadKey) -> str:
+    name = stuck.case.role(key[0]).name
+    return name if key[0] == key[1] else f"{stuck.case.thread_words(key)} of {name}"
 
 
 def _with_end(case: Case, suspect: Suspect) -> Suspect:
     return msgspec.structs.replace(suspect, end=death(case, suspect.pid).how) if suspect.dead else suspect
 
 
-def _with_line(knot: Knot, suspect: Suspect) -> Suspect:
+def _with_line(stuck: StuckSet, suspect: Suspect) -> Suspect:
     """A native thread with the line from which its library was called."""
-    caller = knot.caller((suspect.pid, suspect.tid)) if suspect.tid is not None and suspect.frame is None else None
-    return msgspec.structs.replace(suspect, frame=knot.case.place(caller)) if caller else suspect
+    caller = stuck.caller((suspect.pid, suspect.tid)) if suspect.tid is not None and suspect.frame is None else None
+    return msgspec.structs.replace(suspect, frame=stuck.case.place(caller)) if caller else suspect
 
 
-def _claim(knot: Knot) -> tuple[str, Claim]:
-    if found := _hidden(knot):
+def _claim(stuck: StuckSet) -> tuple[str, Claim]:
+    if found := _hidden(stuck):
         return found
     for rule in RULES:
-        claim = rule.claim(knot)
+        claim = rule.claim(stuck)
         if claim:
             return rule.CAUSE, claim
-    words = f"{knot.role()} is {knot.doing()}, and everyone who could unblock it is blocked too"
-    return _nearest_cause(knot), Claim(summary=words, evidence=knot.edge_evidence(), certainty=Certainty.POSSIBLE)
+    words = f"{stuck.role()} is {stuck.doing()}, and everyone who could unblock it is blocked too"
+    return _nearest_cause(stuck), Claim(summary=words, evidence=stuck.edge_evidence(), certainty=Certainty.POSSIBLE)
 
 
-def _hidden(knot: Knot) -> tuple[str, Claim] | None:
+def _hidden(stuck: StuckSet) -> tuple[str, Claim] | None:
     """All waits end in a process that may not be read: that it stands still is known, and no more."""
-    if knot.ending is not Ending.LEAF or knot.root is None or knot.standing().kind is not Wait.UNKNOWN:
+    if stuck.ending is not Ending.LEAF or stuck.root is None or stuck.standing().kind is not Wait.UNKNOWN:
         return None
-    if not hides_call(knot.case, knot.root):
+    if not hides_call(stuck.case, stuck.root):
         return None
-    pid = knot.root[0]
-    return "main-stuck" if knot.is_goal else "worker-stuck", Claim(
-        summary=f"{knot.role()} (pid {pid}) has not run for {knot.for_how_long()}, and what it is in may not be read",
-        evidence=(f"the counters of /proc/{pid}/schedstat stand still", *knot.edge_evidence()),
-        advice=(f"Give mpmon the right to read it: `mpmon doctor {pid}` tells how.",),
+    pid = stuck.root[0]
+    return "main-stuck" if stuck.is_goal else "worker-stuck", Claim(
+        summary=f"{stuck.role()} (pid {pid}) has not run for {stuck.for_how_long()}, and its current call "
+        "cannot be read (no permission)",
+        evidence=(f"the counters of /proc/{pid}/schedstat do not change", *stuck.edge_evidence()),
+        advice=(f"Give mpmon permission to read it: `mpmon doctor {pid}` tells how.",),
         certainty=Certainty.POSSIBLE,
     )
 
 
-def _nearest_cause(knot: Knot) -> str:
+def _nearest_cause(stuck: StuckSet) -> str:
     """What a symptom is called that no rule explains."""
     kinds = {Wait.QUEUE_GET: "queue-empty", Wait.PIPE_READ: "queue-empty", Wait.QUEUE_PUT: "queue-full",
              Wait.PIPE_WRITE: "pipe-full", Wait.LOCK: "lock-held", Wait.FUTEX: "lock-held", Wait.THREAD_LOCK: "lock-held",
              Wait.PROCESS_EVENT: "item-lost", Wait.CONDITION: "thread-deadlock",
              Wait.THREAD_QUEUE: "thread-deadlock"}  # fmt: skip
-    return kinds.get(knot.standing().kind, "main-stuck" if knot.is_goal else "worker-stuck")
+    return kinds.get(stuck.standing().kind, "main-stuck" if stuck.is_goal else "worker-stuck")
 
 
-def _certainty(knot: Knot, claim: Claim) -> Certainty:
-    """Never more than the edges allow: proved needs exact ones, roots that did not run at all, and nobody who may not be
-    read and could have acted.
-    """
-    exact = knot.closed.exact and knot.is_frozen
-    exact = exact and not (knot.ending is Ending.CYCLE and any(_may_give_up(knot.case, key) for key in knot.roots))
-    seen = exact and rests_on_facts(knot.case, {pid for pid, _ in (*knot.closed.members, *knot.roots)})
-    best = Certainty.PROVED if seen else Certainty.LIKELY
-    return max(best, claim.certainty, key=lambda certainty: certainty.rank)
-
-
-def _may_give_up(case: Case, key: ThreadKey) -> bool:
-    """Its wait has a time limit, or a handler of SIGALRM may end it: then the cycle comes apart by itself."""
-    blocked, process = case.blocked.get(key), case.processes[key[0]]
-    timed = blocked is not None and (blocked.wakes_at is not None or blocked.timeout_s is not None)
-    return timed or (key[0] == key[1] and process.catches_alarm)
-
-
-def _sentence(claim: Claim, knot: Knot) -> str:
-    parts = [claim.summary, *_others_stand(knot)]
-    waits = "" if knot.goal in claim.tells_of else knot.who_waits()
+def _sentence(claim: Claim, stuck: StuckSet) -> str:
+    parts = [claim.summary, *_others_stand(stuck)]
+    waits = "" if stuck.goal in claim.tells_of else stuck.who_waits()
     return "; ".join([*parts, waits] if waits and waits not in claim.summary else parts)
 
 
@@ -375,12 +359,12 @@ MOST_OTHERS = 2
 """Further ones that stand by themselves, of which the sentence tells what they do."""
 
 
-def _others_stand(knot: Knot) -> list[str]:
+def _others_stand(stuck: StuckSet) -> list[str]:
     """What others do that the goal waits for as well, and that stand by themselves: they are hangs of their own."""
-    case, first = knot.case, knot.root
-    if knot.ending is not Ending.LEAF or first is None:
+    case, first = stuck.case, stuck.root
+    if stuck.ending is not Ending.LEAF or first is None:
         return []
-    others = [key for key in knot.roots[1:] if key[0] != first[0]]
+    others = [key for key in stuck.roots[1:] if key[0] != first[0]]
     alike = [key for key in others if doing(case, key) == doing(case, first)]
     rest = [key for key in others if key not in alike]
     told = [
@@ -395,35 +379,38 @@ def _others_stand(knot: Knot) -> list[str]:
     ]
 
 
-def _is_ripe(knot: Knot) -> bool:
+def _is_ripe(stuck: StuckSet) -> bool:
     """It has stood for long enough to be called a hang."""
-    case = knot.case
-    patience = PATIENCE_S if knot.is_frozen else RUNNING_PATIENCE_S
-    if case.history.watched_s < MIN_WATCH_S or knot.stood_s < patience:
+    case = stuck.case
+    patience = PATIENCE_S if stuck.is_frozen else RUNNING_PATIENCE_S
+    if case.history.watched_s < MIN_WATCH_S or stuck.stood_s < patience:
         return False
     # Who tries again and again may get at its next attempt what anybody gave back that has just ended.
-    polls = not knot.closed.exact and knot.motion() is Motion.NAPPING
+    polls = not stuck.closed.exact and stuck.motion() is Motion.NAPPING
     anybody = [*case.processes, *(row.pid for row in case.snapshot.exits)]
-    ended = anybody if polls else [gone.pid for gone in knot.gone]
-    if any(case.now - at < NOTICED_AFTER_S for pid in ended if (at := case.ended_at(pid)) is not None):
+    ended = anybody if polls else [gone.pid for gone in stuck.gone]
+    if any(case.now - at < NEXT_ROUND_S for pid in ended if (at := case.ended_at(pid)) is not None):
         return False
-    need = knot.graph.node(knot.goal).need
-    if knot.is_goal or case.standing(knot.goal).kind in _ENDS or (need and need.polled):
+    edge = stuck.graph.node(stuck.goal).edge
+    if stuck.is_goal or case.standing(stuck.goal).kind in _ENDS or (edge and edge.polled):
         return True
-    return case.now - stands_since(case, knot.goal) >= GOAL_WAITS_S
+    return case.now - stands_since(case, stuck.goal) >= NEXT_ROUND_S
 
 
 _ENDS = frozenset({Wait.LAUNCHER, Wait.JOIN_PROCESS, Wait.CHILD, Wait.REMOTE_END})
 """Waits for the end of others: whose progress counts is theirs."""
+
+_STAYS = _ENDS | {Wait.JOIN_THREAD, Wait.SIGNAL}
+"""Waits of those who started others, and have nothing more to do."""
 
 
 def _goals(case: Case, graph: Graph) -> list[ThreadKey]:
     """The threads whose progress counts: the main threads of the programs, and of those whose end they wait for."""
     goals = [(pid, pid) for pid in _programs(case)]
     for goal in goals:
-        need = graph.node(goal).need
-        if need and case.standing(goal).kind in _ENDS:
-            goals += [target for target in need.targets if isinstance(target, tuple) and target not in goals]
+        edge = graph.node(goal).edge
+        if edge and case.standing(goal).kind in _ENDS:
+            goals += [target for target in edge.targets if isinstance(target, tuple) and target not in goals]
     return list(dict.fromkeys([*goals, *((pid, pid) for pid in case.ranks)]))
 
 
@@ -451,12 +438,12 @@ def _blind(case: Case) -> str:
     if root.ended:
         return "the process is a zombie: it has ended, and its parent has not collected it"
     if _without_python(case):
-        return f"pid {root.pid} is not a Python process, and no Python runs below it"
+        return f"pid {root.pid} is not a Python process, and has no Python process below it"
     seen = any(_was_seen(case, pid) for pid in case.processes)
     if not seen and case.history.rounds > 1:
         reasons = [row for row in case.snapshot.unknowns if not row.gone]
         reasons.sort(key=lambda row: (row.table != "stacks", row.pid != case.snapshot.root_pid))
-        return reasons[0].reason if reasons else "no process could be looked at yet"
+        return reasons[0].reason if reasons else "no process could be read yet"
     return ""
 
 
@@ -470,7 +457,7 @@ def _dead_words(case: Case) -> str:
     if not case.zombies or not case.is_alive(case.snapshot.root_pid):
         return ""
     names = [f"{case.role(pid).name} (pid {pid}) {did(death(case, pid).how)}" for pid in case.zombies]
-    return f"; to be seen all the same: {several(names)}"
+    return f"; still visible: {several(names)}"
 
 
 def _without_python(case: Case) -> bool:
@@ -506,6 +493,8 @@ def _above(case: Case) -> str:
     """Why nothing is said of the root, where it only starts others."""
     root = case.snapshot.root_pid
     role = case.role(root)
+    if case.snapshot.nodes:
+        return ""
     return f" ({role.name}, pid {root}, is not Python: only the Python below it counts)" if role.starts else ""
 
 
@@ -514,7 +503,8 @@ def _slow_words(case: Case, graph: Graph, goal: ThreadKey) -> str:
     helper = next((key for key in others if graph.node(key).status is Status.LIVE), None)
     words = f"{case.role(goal[0]).name} has waited for {age(case.now - stands_since(case, goal))}"
     if helper is None:
-        return words
+        edge = graph.node(goal).edge
+        return f"{words} for {edge.words}" if edge and edge.words else words
     thread = f"thread {case.thread_name(helper)}"
     other = f"its {thread}" if helper[0] == goal[0] else case.role(helper[0]).name
     return f"{words} for {other}, which is making progress: {doing(case, helper)}"

@@ -95,6 +95,10 @@ class Link(Row, frozen=True, kw_only=True):
     place: Place | None = None
     thread: str | None = None
     """Python's name of the thread, when it is not the main one."""
+    basis: str | None = None
+    """What names those it waits for: `kernel`, `ledger`, `memory`, `frames`; `assumed` where they are those who could help;
+    `None` of one that waits for nobody.
+    """
     host: str | None = None
 
 
@@ -104,6 +108,8 @@ class Finding(Row, frozen=True, kw_only=True, omit_defaults=False):
     cause: str
     """An id of the taxonomy, e.g. `worker-stuck`."""
     certainty: Certainty
+    doubts: tuple[str, ...] = ()
+    """Why it is not proved; empty where it is."""
     summary: str
     suspects: tuple[Suspect, ...]
     waiters: tuple[Waiter, ...] = ()

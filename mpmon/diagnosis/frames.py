@@ -94,6 +94,11 @@ def inner_machinery(stack: Stack) -> Iterator[Frame]:
         yield frame
 
 
+def asking(stack: Stack) -> tuple[Frame, ...]:
+    """The calls from the one that asked the machinery for something outwards: what it hands on is made anew each time."""
+    return stack.frames[len(list(inner_machinery(stack))) :]
+
+
 def called_by_user(stack: Stack) -> bool:
     """What it stands in was called by the user's code, through the standard library at most."""
     for frame in own_frames(stack):

@@ -1,21 +1,23 @@
-"""The wait-for graph: who cannot go on until who has moved.
+"""The wait-for graph: which threads can still make progress, which are stuck, and who blocks them.
 
 Theory of operation.
 
-A node is a thread.  It is *live* (it gets somewhere, or will by itself), a *leaf* (it stands still and waits for nobody
+A node is a thread.  It is *live* (it makes progress, or will by itself), a *leaf* (it stands still and waits for nobody
 in the job: asleep, spinning, stopped, in a file, in a debugger), *idle* (it would serve, but nobody asked), or it
-*waits*.  A waiting node has a need: ANY of its targets can help (a queue has many producers), or ALL must (every child
-has to end, every rank has to enter).  Targets are threads, the dead, nobody at all, or the world outside the job.
+*waits*.  A waiting node has a wait edge, which has several targets: ANY of them can help (a queue has many producers), or
+ALL must (every child has to end, every rank has to enter).  Targets are threads, processes that have exited, nobody at all,
+or somebody external to the job.
 
-What can still move is the smallest set that holds the live nodes and every waiting node whose need it satisfies.  All
-the rest is *closed*: no member can move before another member has.  That argument needs no time limit and no majority.
+What can progress is the smallest set that holds the live nodes and every waiting node whose edge it satisfies.  All
+the rest is a *closed* set, stuck: no member can move before another member has.  That argument needs no time limit and no
+majority.
 
-In the closed set that is reached from the one whose progress counts, those who must move first are, in this order:
-nobody (a holder that no longer exists), the dead, the leaves, a cycle, or, if the reasons are only known as *any of
-these*, the whole set.
+In the closed set that is reached from the thread whose progress counts, the root blockers are, in this order: nobody (a holder
+that no longer exists), those who have exited, the leaves, a cycle, or, if the reasons are only known as *any of these*, the
+whole set.
 
-Every edge says why in words a person can check, and whether the kernel or the interpreter said so (*exact*) or frames
-were read to mean so (*inferred*).
+Every edge has its *basis*, what names its targets (the kernel, a ledger, memory, frames), and the evidence in words that a
+person can check.  An edge whose targets are only those who could help is *assumed*; all others are *exact*.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Status(Enum):
     """It stands still, and in what may not be read: perhaps it can move, perhaps it never will."""
 
 
-class Gone(msgspec.Struct, frozen=True, gc=False):
+class Exited(msgspec.Struct, frozen=True, gc=False):
     """A process that ended; nobody can do its part."""
 
     pid: int
@@ -69,6 +71,7 @@ class Absent(Enum):
     OWN_LOCK = "a lock that only the waiting thread itself can have"
     NATIVE = "something in native code, and no thread of the process works"
     ITEM_LOST = "an item or result that no longer exists, while all who could make it wait for work"
+    NOT_BEGUN = "a task of a library, all of whose workers wait for work"
     WORKER_REPLACED = "a result of a worker that died and that its pool has replaced"
     NO_WORKERS = "workers that do not exist"
     NO_OTHER_END = "the other end of a pipe, or another client of a server"
@@ -89,7 +92,7 @@ class Nobody(msgspec.Struct, frozen=True, gc=False):
     reason: Absent = Absent.NO_OTHER_END
 
 
-class Outside(msgspec.Struct, frozen=True, gc=False):
+class External(msgspec.Struct, frozen=True, gc=False):
     """Somebody who is not at hand: another machine, a person."""
 
     who: str
@@ -99,24 +102,53 @@ class Outside(msgspec.Struct, frozen=True, gc=False):
     """They are known to get on, so that they may yet do what is waited for."""
 
 
-Target = ThreadKey | Gone | Nobody | Outside
+Target = ThreadKey | Exited | Nobody | External
 
 
-class Need(msgspec.Struct, frozen=True, gc=False):
+class Basis(Enum):
+    """What names the targets of a wait as those who must act."""
+
+    ASSUMED = "assumed"
+    """Nothing does: they are those who could."""
+    FRAMES = "frames"
+    """What they are doing, by their own frames."""
+    MEMORY = "memory"
+    """What the process keeps in its memory: the owner of a lock, what a call was given."""
+    LEDGER = "ledger"
+    """Counts that each process keeps of what it took or began: of a semaphore, of the collectives of a group."""
+    KERNEL = "kernel"
+    """Who is waited for, or who alone has the other end or the lock, as the kernel tells it."""
+
+    def when(self, holds: bool) -> Basis:  # noqa: FBT001  it is the whole question
+        """This, where it leaves nobody else; else the targets are only assumed."""
+        return self if holds else Basis.ASSUMED
+
+
+class WaitEdge(msgspec.Struct, frozen=True, gc=False):
     """What a waiting node waits for."""
 
     targets: tuple[Target, ...]
     every: bool = False
     """All targets must act, not just any."""
-    exact: bool = False
-    """The kernel or the interpreter named the targets."""
+    basis: Basis = Basis.ASSUMED
+    """What names the targets as those who must act."""
     held: bool = False
     """The targets have what is waited for: a lock, or permits of a semaphore."""
     polled: bool = False
     """It asks again and again: that it runs says nothing, and it waits for as long as its targets stand."""
+    idle_s: float | None = None
+    """For so long at least those who could help have had nothing to do, whatever the one who asks does meanwhile; `None` where
+    nobody looked.
+    """
     words: str = ""
     """`batch from dataloader worker 1`."""
     evidence: str = ""
+    """What was read, and where: so that a person can read it again."""
+
+    @property
+    def exact(self) -> bool:
+        """Nobody but the targets could act."""
+        return self.basis is not Basis.ASSUMED
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
@@ -124,7 +156,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
 
     key: ThreadKey
     status: Status
-    need: Need | None = None
+    edge: WaitEdge | None = None
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):
@@ -139,12 +171,17 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
     """The roots wait for each other."""
     path: tuple[ThreadKey, ...]
     """From the goal to the first root, by the shortest way."""
-    exact: bool
-    """Every edge of the path is exact."""
+    assumed: tuple[ThreadKey, ...]
+    """Of those on the path, and of a cycle, the ones whose edges are not exact."""
     core: tuple[ThreadKey, ...] = ()
     """Where it ends in threads that wait for each other: all of these, who wait for nobody else; the other members only wait
     for them.  Else all members.
     """
+
+    @property
+    def exact(self) -> bool:
+        """Nobody but those it names could help."""
+        return not self.assumed
 
 
 class Graph:
@@ -176,62 +213,66 @@ class Graph:
         """Those of whom nothing is known, where the goal can be reached only if they can move."""
         keys = list(self.reached(goal))
         hidden = tuple(key for key in keys if self.node(key).status is Status.HIDDEN)
-        return hidden if hidden and goal not in self.able(keys, (Status.LIVE,)) else ()
+        return hidden if hidden and goal not in self.can_progress(keys, (Status.LIVE,)) else ()
 
-    def able(
+    def can_progress(
         self, keys: Iterable[ThreadKey], statuses: Collection[Status] = (Status.LIVE, Status.HIDDEN)
     ) -> set[ThreadKey]:
         """Of these, the ones that can still move; `statuses` are of those who can by themselves."""
         keys = list(keys)
-        able = {key for key in keys if self.node(key).status in statuses}
+        progressing = {key for key in keys if self.node(key).status in statuses}
         grown = True
         while grown:
             grown = False
             shared = _Shared()
             for key in keys:
                 # What an equal set of targets could not do a moment ago, the next round may.
-                if key not in able and shared.is_new(self.node(key)) and self._satisfied(self.node(key), able):
-                    able.add(key)
+                if (
+                    key not in progressing
+                    and shared.is_new(self.node(key))
+                    and self._satisfied(self.node(key), progressing)
+                ):
+                    progressing.add(key)
                     shared.forget(self.node(key))
                     grown = True
-        return able
+        return progressing
 
     def closed(self, goal: ThreadKey) -> Closed | None:
         """Why the goal cannot be reached; `None` while it can."""
         if self._is_helped(self.node(goal)):
             return None
-        able = self.able(self.reached(goal))
-        if goal in able:
+        progressing = self.can_progress(self.reached(goal))
+        if goal in progressing:
             return None
-        members, paths = self._closed_from(goal, able)
-        core = self._core(members, able)
-        roots, cycle = self._roots(members, core, able)
+        members, paths = self._closed_from(goal, progressing)
+        core = self._core(members, progressing)
+        roots, cycle = self._roots(members, core, progressing)
         path = paths.get(_end(roots, members, self), (goal,))
         argument = dict.fromkeys((*path, *(root for root in roots if cycle and isinstance(root, tuple))))
-        exact = all(need.exact for key in argument if (need := self.node(key).need))
-        return Closed(goal, tuple(members), tuple(roots), cycle, path, exact, tuple(core))
+        assumed = tuple(key for key in argument if (edge := self.node(key).edge) and not edge.exact)
+        return Closed(goal, tuple(members), tuple(roots), cycle, path, assumed, tuple(core))
 
     def _is_helped(self, node: Node) -> bool:
         """One who is enough moves already: of the others nobody need be thought about."""
-        if node.status is not Status.WAITS or node.need is None or node.need.every:
+        if node.status is not Status.WAITS or node.edge is None or node.edge.every:
             return False
         return any(self.node(target).status is Status.LIVE for target in _threads(node))
 
-    def _satisfied(self, node: Node, able: set[ThreadKey]) -> bool:
-        if node.status is not Status.WAITS or node.need is None or not node.need.targets:
+    def _satisfied(self, node: Node, progressing: set[ThreadKey]) -> bool:
+        if node.status is not Status.WAITS or node.edge is None or not node.edge.targets:
             return False
         ready = (
-            target in able if isinstance(target, tuple) else isinstance(target, Outside) and target.moves
-            for target in node.need.targets
+            target in progressing if isinstance(target, tuple) else isinstance(target, External) and target.moves
+            for target in node.edge.targets
         )  # fmt: skip
-        return all(ready) if node.need.every else any(ready)
+        return all(ready) if node.edge.every else any(ready)
 
     def _closed_from(
-        self, goal: ThreadKey, able: set[ThreadKey]
+        self, goal: ThreadKey, progressing: set[ThreadKey]
     ) -> tuple[list[ThreadKey], dict[ThreadKey, tuple[ThreadKey, ...]]]:
         """All closed nodes reached from the goal, each with the most telling path to it.
 
-        An exact edge costs one; an inferred one as much as it has targets, because it says that much less.
+        An exact edge costs one; an assumed one as much as it has targets, because it says that much less.
         """
         paths: dict[ThreadKey, tuple[ThreadKey, ...]] = {}
         # The serial number breaks ties, so that the answer does not depend on which pids the processes happen to have.
@@ -247,13 +288,13 @@ class Graph:
             if not shared.is_new(node):
                 # Whoever came to these targets first came the shortest way.
                 continue
-            targets = [target for target in _threads(node) if target not in able]
-            step = 1 if node.need and node.need.exact else len(targets)
+            targets = [target for target in _threads(node) if target not in progressing]
+            step = 1 if node.edge and node.edge.exact else len(targets)
             for target in targets:
                 heapq.heappush(line, (cost + step, next(serial), (*path, target)))
         return list(paths), paths
 
-    def _core(self, members: list[ThreadKey], able: set[ThreadKey]) -> list[ThreadKey]:
+    def _core(self, members: list[ThreadKey], progressing: set[ThreadKey]) -> list[ThreadKey]:
         """Of the members who wait for each other and for nobody else those nearest to the goal; all where there are none.
 
         An idle one is nobody to wait for here: it does nothing before somebody asks it.
@@ -264,12 +305,12 @@ class Graph:
             """Of a thread; a list that many threads may have in common stands between them and its members, as a number."""
             if isinstance(one, int):
                 return lists[one]
-            need = self.node(one).need
-            if need is None or len(need.targets) <= FEW:
-                return list(self._stuck_targets(one, able))
-            if id(need.targets) not in lists:
-                lists[id(need.targets)] = list(self._stuck_targets(one, able))
-            return [id(need.targets)]
+            edge = self.node(one).edge
+            if edge is None or len(edge.targets) <= FEW:
+                return list(self._stuck_targets(one, progressing))
+            if id(edge.targets) not in lists:
+                lists[id(edge.targets)] = list(self._stuck_targets(one, progressing))
+            return [id(edge.targets)]
 
         sinks: dict[ThreadKey | int, set[ThreadKey | int]] = {}
         for row in map(set, components(members, targets)):
@@ -279,21 +320,21 @@ class Graph:
         first = next((sinks[key] for key in members if key in sinks), None)
         return [key for key in members if key in first] if first else members
 
-    def _stuck_targets(self, key: ThreadKey, able: set[ThreadKey]) -> Iterator[ThreadKey]:
+    def _stuck_targets(self, key: ThreadKey, progressing: set[ThreadKey]) -> Iterator[ThreadKey]:
         """The threads it waits for that cannot move, but for those that wait for work."""
         for target in _threads(self.node(key)):
-            if target not in able and self.node(target).status is not Status.IDLE:
+            if target not in progressing and self.node(target).status is not Status.IDLE:
                 yield target
 
     def _roots(
-        self, members: list[ThreadKey], core: list[ThreadKey], able: set[ThreadKey]
+        self, members: list[ThreadKey], core: list[ThreadKey], progressing: set[ThreadKey]
     ) -> tuple[list[Target], bool]:
         shared = _Shared()
-        needs = [need for key in members if (need := self.node(key).need) and shared.is_new(self.node(key))]
-        ends = [target for need in needs for target in need.targets if not isinstance(target, tuple)]
+        needs = [edge for key in members if (edge := self.node(key).edge) and shared.is_new(self.node(key))]
+        ends = [target for edge in needs for target in edge.targets if not isinstance(target, tuple)]
         if found := [end for end in ends if isinstance(end, Nobody)]:
             return list(dict.fromkeys(found)), False
-        if found := [end for end in ends if isinstance(end, Gone) and end.certain]:
+        if found := [end for end in ends if isinstance(end, Exited) and end.certain]:
             return list(dict.fromkeys(found)), False
         holders = self._holders(members)
         leaves: list[Target] = [
@@ -302,61 +343,61 @@ class Graph:
         ]  # fmt: skip
         if leaves:
             return leaves, False
-        if cycle := self._cycle(core, able, exact=True):
+        if cycle := self._cycle(core, progressing, exact=True):
             return list(cycle), True
-        if found := [end for end in ends if isinstance(end, Gone)]:
+        if found := [end for end in ends if isinstance(end, Exited)]:
             return list(dict.fromkeys(found)), False
-        if outside := [end for end in ends if isinstance(end, Outside)]:
+        if outside := [end for end in ends if isinstance(end, External)]:
             return list(dict.fromkeys(outside)), False
         if asked := self._asked(members):
             return asked, False
-        if deserted := [key for key in members if self._is_deserted(self.node(key), able)]:
+        if deserted := [key for key in members if self._is_deserted(self.node(key), progressing)]:
             return list[Target](deserted), False
-        if cycle := self._cycle(core, able, exact=False):
+        if cycle := self._cycle(core, progressing, exact=False):
             return list(cycle), True
-        waiting = [(key, need) for key in core if (need := self.node(key).need)]
+        waiting = [(key, edge) for key in core if (edge := self.node(key).edge)]
         # Whoever waits for one that is known moves when that one does; the others wait for somebody.
-        vague: list[Target] = [key for key, need in waiting if not need.exact and not need.every]
+        vague: list[Target] = [key for key, edge in waiting if not edge.exact and not edge.every]
         return vague or [key for key, _ in waiting], False
 
     def _asked(self, members: list[ThreadKey]) -> list[Target]:
         """Who runs code that a library called for another member: between the two there is nothing but the library."""
-        needs = [need for key in members if (need := self.node(key).need) and need.polled]
-        found = dict.fromkeys(target for need in needs for target in need.targets)
+        needs = [edge for key in members if (edge := self.node(key).edge) and edge.polled]
+        found = dict.fromkeys(target for edge in needs for target in edge.targets)
         return [target for target in found if not self._asks(target)]
 
-    def _is_deserted(self, node: Node, able: set[ThreadKey]) -> bool:
+    def _is_deserted(self, node: Node, progressing: set[ThreadKey]) -> bool:
         """It waits for those only who wait for work themselves, and nobody who could go on will give them any."""
         targets = list(_threads(node)) if node.status is Status.WAITS else []
-        idle = all(target not in able and self.node(target).status is Status.IDLE for target in targets)
-        return bool(targets) and idle and len(targets) == len(node.need.targets if node.need else ())
+        idle = all(target not in progressing and self.node(target).status is Status.IDLE for target in targets)
+        return bool(targets) and idle and len(targets) == len(node.edge.targets if node.edge else ())
 
     def _asks(self, target: Target) -> bool:
-        need = self.node(target).need if isinstance(target, tuple) else None
-        return need is not None and need.polled
+        edge = self.node(target).edge if isinstance(target, tuple) else None
+        return edge is not None and edge.polled
 
     def _holders(self, members: list[ThreadKey]) -> set[Target]:
         """Who has what another member waits for: one that idles meanwhile keeps it for ever."""
-        needs = [need for key in members if (need := self.node(key).need) and need.held]
-        return {target for need in needs for target in need.targets}
+        needs = [edge for key in members if (edge := self.node(key).edge) and edge.held]
+        return {target for edge in needs for target in edge.targets}
 
-    def _cycle(self, members: list[ThreadKey], able: set[ThreadKey], *, exact: bool) -> list[ThreadKey]:
+    def _cycle(self, members: list[ThreadKey], progressing: set[ThreadKey], *, exact: bool) -> list[ThreadKey]:
         """The first cycle along edges that have to be waited for: exact ones only, or any."""
         for start in members:
             path = [start]
-            while nexts := self._single(path[-1], able, exact_only=exact):
+            while nexts := self._single(path[-1], progressing, exact_only=exact):
                 if nexts in path:
                     return path[path.index(nexts) :]
                 path.append(nexts)
         return []
 
-    def _single(self, key: ThreadKey, able: set[ThreadKey], *, exact_only: bool) -> ThreadKey | None:
+    def _single(self, key: ThreadKey, progressing: set[ThreadKey], *, exact_only: bool) -> ThreadKey | None:
         node = self.node(key)
-        if node.need is None or (exact_only and not node.need.exact):
+        if node.edge is None or (exact_only and not node.edge.exact):
             return None
-        targets = self._stuck_targets(key, able)
+        targets = self._stuck_targets(key, progressing)
         first, second = next(targets, None), next(targets, None)
-        return first if second is None or node.need.every else None
+        return first if second is None or node.edge.every else None
 
 
 class _Shared:
@@ -369,15 +410,15 @@ class _Shared:
 
     def is_new(self, node: Node) -> bool:
         """Whether this very tuple of targets was not seen before."""
-        if node.need is None or len(node.need.targets) <= FEW:
+        if node.edge is None or len(node.edge.targets) <= FEW:
             return True
-        new = id(node.need.targets) not in self._seen
-        self._seen.add(id(node.need.targets))
+        new = id(node.edge.targets) not in self._seen
+        self._seen.add(id(node.edge.targets))
         return new
 
     def forget(self, node: Node) -> None:
         """Look at them again."""
-        self._seen.discard(id(node.need.targets) if node.need else 0)
+        self._seen.discard(id(node.edge.targets) if node.edge else 0)
 
 
 FEW = 32
@@ -385,7 +426,7 @@ FEW = 32
 
 
 def _threads(node: Node) -> Iterator[ThreadKey]:
-    for target in node.need.targets if node.need else ():
+    for target in node.edge.targets if node.edge else ():
         if isinstance(target, tuple):
             yield target
 
@@ -395,4 +436,4 @@ def _end(roots: list[Target], members: list[ThreadKey], graph: Graph) -> ThreadK
     first = roots[0] if roots else members[0]
     if isinstance(first, tuple):
         return first
-    return next((key for key in members if (need := graph.node(key).need) and first in need.targets), members[0])
+    return next((key for key in members if (edge := graph.node(key).edge) and first in edge.targets), members[0])

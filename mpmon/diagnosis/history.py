@@ -18,20 +18,9 @@ from mpmon.diagnosis.ipc.queues import parts
 from mpmon.diagnosis.memory import others
 from mpmon.diagnosis.roles import GivenNames, Role, given_names, roles, still_hold
 from mpmon.diagnosis.spots import Spots
+from mpmon.diagnosis.thresholds import BIRTHS_S, GROWTH_BYTES, KEPT_LOOKS, LEAST_SIGNS, POLLS_SHARE
 from mpmon.diagnosis.waits import Standing, standing
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
-
-LOOKS = 24
-"""Looks at one thread that are remembered."""
-
-WINDOW_S = 20.0
-"""How far back signs of life are remembered."""
-
-SIGNS = 3
-"""Signs of life of one kind that are remembered: so many show that it goes on, once or twice is a log line."""
-
-BUSY_SHARE = 0.05
-"""Of a CPU: more than what only looks in from time to time uses."""
 
 TREND_ROUNDS = 300
 """Rounds that histories go back."""
@@ -55,6 +44,11 @@ class Look(msgspec.Struct, frozen=True, gc=False):
     _standing: Standing | None = None
 
     @property
+    def on_cpu(self) -> bool:
+        """It ran, as far as is known."""
+        return self.blocked is None or self.blocked.state == "R" or self.blocked.syscall == "running"
+
+    @property
     def standing(self) -> Standing:
         """What it waited in, as these two tell; looked up once."""
         found = self._standing
@@ -76,10 +70,10 @@ class Past(msgspec.Struct, frozen=True, gc=False):
     changes: int = 0
     """Rounds in which it had run since it was first seen."""
     looks: tuple[Look, ...] = ()
-
-
-GROWTH_BYTES = 256 << 10
-"""More than what caches and stacks make a process vary by from round to round."""
+    alike_since: float = 0.0
+    """The moment of the first of those looks in a row, up to the last, that found the same lines and variables on a CPU; it may
+    be one of long ago, of which nothing else is remembered.
+    """
 
 
 class Life(msgspec.Struct, frozen=True, gc=False):
@@ -89,11 +83,11 @@ class Life(msgspec.Struct, frozen=True, gc=False):
     first: Process
     first_at: float
     io_at: tuple[float, ...] = ()
-    """When its I/O counters had grown, the last `SIGNS` times."""
+    """When its I/O counters had grown, the last `LEAST_SIGNS` times."""
     read_at: tuple[float, ...] = ()
     """When the counter of what it reads had grown, as often."""
     busy_at: tuple[float, ...] = ()
-    """When it had used a CPU for more than a moment, the last `SIGNS` times."""
+    """When it had used a CPU for more than a moment, the last `LEAST_SIGNS` times."""
     wrote_at: float | None = None
     """When the counter of what it writes last grew."""
     rate: float | None = None
@@ -247,7 +241,7 @@ class History:
         return kept + tuple((snapshot.taken_at, row.pid) for row in snapshot.processes if row.key not in known)
 
     def _late_births(self, now: float) -> tuple[tuple[float, int], ...]:
-        return tuple(birth for birth in self.births if birth[0] > now - WINDOW_S)
+        return tuple(birth for birth in self.births if birth[0] > now - BIRTHS_S)
 
     def _last_roles(self, snapshot: Snapshot) -> dict[int, Role]:
         if self.snapshot is None or self.snapshot.exits is snapshot.exits:
@@ -346,8 +340,21 @@ def _with_look(past: Past, at: float, stack: Stack | None, blocked: Blocked | No
     ran_at = past.ran_at
     if blocked and blocked.ran_at is not None and past.changes == 0:
         ran_at = min(ran_at, blocked.ran_at)
-    looks = (*past.looks[-(LOOKS - 1) :], Look(at, stack, blocked, past.thread.slices, past.thread.run_ns))
-    return msgspec.structs.replace(past, looks=looks, ran_at=ran_at)
+    look = Look(at, stack, blocked, past.thread.slices, past.thread.run_ns)
+    since = past.alike_since if last is not None and _are_alike(last, look) else at
+    return msgspec.structs.replace(
+        past, looks=(*past.looks[-(KEPT_LOOKS - 1) :], look), ran_at=ran_at, alike_since=since
+    )
+
+
+def _are_alike(before: Look, after: Look) -> bool:
+    if not (before.on_cpu and after.on_cpu) or before.stack is None or after.stack is None:
+        return False
+    return before.stack is after.stack or _pictures(before.stack) == _pictures(after.stack)
+
+
+def _pictures(stack: Stack) -> list[tuple[object, ...]]:
+    return [(row.file, row.function, row.line, row.arguments_digest, row.locals_digest) for row in stack.frames]
 
 
 def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> Life:
@@ -355,8 +362,8 @@ def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> 
     if process.ended and not before.ended:
         life = msgspec.structs.replace(life, ended_at=now)
     rate = max(0.0, process.cpu_s - before.cpu_s) / elapsed
-    if rate > BUSY_SHARE:
-        life = msgspec.structs.replace(life, busy_at=(*life.busy_at[1 - SIGNS :], now))
+    if rate > POLLS_SHARE:
+        life = msgspec.structs.replace(life, busy_at=(*life.busy_at[1 - LEAST_SIGNS :], now))
     if process.rss_bytes >= max(life.most_bytes, life.first.rss_bytes) + GROWTH_BYTES:
         life = msgspec.structs.replace(
             life, most_bytes=process.rss_bytes, grew_rounds=life.grew_rounds + 1, grew_at=now
@@ -364,6 +371,6 @@ def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> 
     if (process.read_bytes, process.written_bytes) == (before.read_bytes, before.written_bytes):
         return msgspec.structs.replace(life, process=process, rate=rate)
     wrote_at = life.wrote_at if process.written_bytes == before.written_bytes else now
-    read_at = life.read_at if process.read_bytes == before.read_bytes else (*life.read_at[1 - SIGNS :], now)
-    io_at = (*life.io_at[1 - SIGNS :], now)
+    read_at = life.read_at if process.read_bytes == before.read_bytes else (*life.read_at[1 - LEAST_SIGNS :], now)
+    io_at = (*life.io_at[1 - LEAST_SIGNS :], now)
     return msgspec.structs.replace(life, process=process, rate=rate, io_at=io_at, read_at=read_at, wrote_at=wrote_at)

@@ -18,8 +18,10 @@ from mpmon.model import PIDS_OF_A_HOST, Pid, Row, Snapshot
 
 R = TypeVar("R", bound=Row)
 
-_NUMBER = re.compile(r"(?P<listed>\bpids? |, | and )?(?<![\w.@-])(?P<number>\d{7,14})(?![\w@]|\.\d)")
-"""A number that may be a pid; `listed` where a person reads it as one."""
+_NUMBER = re.compile(
+    r"(?P<listed>\bpids? |, | and )?(?<![\w.@-])(?P<number>\d{7,14})(?:-(?P<last>\d{7,14}))?(?![\w@]|\.\d)"
+)
+"""A number that may be a pid, or the first of several in a row; `listed` where a person reads it as one."""
 
 FEW = 2
 """Suspects that are found in a sentence by their pids."""
@@ -56,13 +58,14 @@ class Hosts:
         others: dict[str, None] = {}
 
         def told(found: re.Match[str]) -> str:
-            pid, before = int(found["number"]), found["listed"] or ""
-            if pid not in self._known:
+            pid, before, last = int(found["number"]), found["listed"] or "", int(found["last"] or 0)
+            if pid not in self._known or (last and self.name(last) != self.name(pid)):
                 return found[0]
+            numbers = f"{self.number(pid)}-{self.number(last)}" if last else f"{self.number(pid)}"
             if before:
-                return f"{before}{self.pid(pid)}"
+                return f"{before}{numbers} on {self.name(pid)}"
             others[self.name(pid)] = None
-            return str(self.number(pid))
+            return numbers
 
         changed = _NUMBER.sub(told, text)
         where = f" (on {several(list(others))})" if others else ""

@@ -16,17 +16,12 @@ from collections.abc import Iterator
 import msgspec
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.connections import LOOPBACK
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.knot import Ending, Knot
 from mpmon.diagnosis.libraries import RANK_THREADS
-from mpmon.diagnosis.needs.connections import LOOPBACK
+from mpmon.diagnosis.stuck_set import Ending, StuckSet
+from mpmon.diagnosis.thresholds import LEAST_RESENDS, SILENT_S
 from mpmon.model import KernelObject
-
-LEAST_RESENDS = 4
-"""The wait before each is twice as long as before, so with Linux's shortest first one, 0.2 s (TCP_RTO_MIN), that is 3 s."""
-
-SILENT_S = 3.0
-"""The same where a route has a shorter first wait: so long no acknowledgement must have come, as far as the kernel tells when."""
 
 _ENDS_BETWEEN = (Ending.CYCLE, Ending.OPEN)
 """Nobody of the set stands by itself."""
@@ -50,13 +45,13 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
         return near, far
 
 
-def stalls(knot: Knot) -> tuple[Stall, ...]:
-    """Of the connections that a knot waits for, those on which bytes are lost, the one that is silent for longest first."""
-    case = knot.case
+def stalls(stuck: StuckSet) -> tuple[Stall, ...]:
+    """Of the connections that a stuck set waits for, those on which bytes are lost, the one that is silent for longest first."""
+    case = stuck.case
     lost = case.memory.same("lost", _resending, case.snapshot.objects)
-    if not lost or not (knot.ending in _ENDS_BETWEEN or knot.ending is Ending.OUTSIDE) or _waits_for_lock(knot):
+    if not lost or not (stuck.ending in _ENDS_BETWEEN or stuck.ending is Ending.EXTERNAL) or _waits_for_lock(stuck):
         return ()
-    found = [stall for item in lost if _is_silent(case, item) and (stall := _stall(knot, item))]
+    found = [stall for item in lost if _is_silent(case, item) and (stall := _stall(stuck, item))]
     return tuple(sorted(found, key=lambda row: row.near.acknowledged_at or 0.0))
 
 
@@ -68,38 +63,38 @@ def _is_silent(case: Case, item: KernelObject) -> bool:
     return item.acknowledged_at is None or case.now - item.acknowledged_at >= SILENT_S
 
 
-def _waits_for_lock(knot: Knot) -> bool:
+def _waits_for_lock(stuck: StuckSet) -> bool:
     """Locks that are taken keep a cycle closed, whatever arrives."""
-    needs = (knot.graph.node(key).need for key in knot.roots)
-    return knot.ending is Ending.CYCLE and any(need and need.held for need in needs)
+    needs = (stuck.graph.node(key).edge for key in stuck.roots)
+    return stuck.ending is Ending.CYCLE and any(edge and edge.held for edge in needs)
 
 
-def _stall(knot: Knot, item: KernelObject) -> Stall | None:
-    sender = _waits_at(knot, item)
-    far = _far_end(knot.case, item)
+def _stall(stuck: StuckSet, item: KernelObject) -> Stall | None:
+    sender = _waits_at(stuck, item)
+    far = _far_end(stuck.case, item)
     if sender is None:
         return None
     if far is None:
-        return Stall(near=item, sender=sender[0]) if _is_for_outside(knot, sender) else None
-    receiver = _waits_at(knot, far)
-    if knot.ending not in _ENDS_BETWEEN or receiver is None or far.fill != 0:
+        return Stall(near=item, sender=sender[0]) if _is_for_outside(stuck, sender) else None
+    receiver = _waits_at(stuck, far)
+    if stuck.ending not in _ENDS_BETWEEN or receiver is None or far.fill != 0:
         # Whoever has something to read does not wait for what is lost.
         return None
     return Stall(near=item, sender=sender[0], far=far, receiver=receiver[0])
 
 
-def _is_for_outside(knot: Knot, sender: ThreadKey) -> bool:
+def _is_for_outside(stuck: StuckSet, sender: ThreadKey) -> bool:
     """The set waits for somebody whom the sender talks to: the other ranks over its process group, or its own connection."""
-    if knot.outside is None:
+    if stuck.outside is None:
         return False
-    return knot.outside.of_job or sender in knot.roots
+    return stuck.outside.of_job or sender in stuck.roots
 
 
-def _waits_at(knot: Knot, item: KernelObject) -> ThreadKey | None:
+def _waits_at(stuck: StuckSet, item: KernelObject) -> ThreadKey | None:
     """The thread that waits at this end: one of the set, or one that moves the bytes of a process group for one of the set."""
-    case = knot.case
+    case = stuck.case
     pids = {handle.pid for handle in case.holders.get(item.id, ())}
-    for key in knot.closed.core or knot.closed.members:
+    for key in stuck.closed.core or stuck.closed.members:
         if key[0] not in pids:
             continue
         if any(row.id == item.id for row in case.waits_on(key)):

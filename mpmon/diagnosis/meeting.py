@@ -13,7 +13,7 @@ import msgspec
 
 from mpmon.diagnosis.collectives import differing
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.knot import Ending, Knot
+from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 _THIS_MACHINE = re.compile(r"\blocalhost\b|\[?::1\]?(?=:)")
@@ -42,31 +42,31 @@ class Meeting(msgspec.Struct, frozen=True):
     """For VALUE."""
 
 
-def meeting(knot: Knot) -> Meeting | None:
+def meeting(stuck: StuckSet) -> Meeting | None:
     """Why ranks do not meet; `None` of sets in which none waits to."""
-    waiting = tuple(knot.members_in(Wait.RENDEZVOUS))
+    waiting = tuple(stuck.members_in(Wait.RENDEZVOUS))
     if not waiting:
-        return _key(knot)
-    if knot.ending not in (Ending.NOBODY, Ending.OUTSIDE, Ending.OPEN, Ending.CYCLE):
+        return _key(stuck)
+    if stuck.ending not in (Ending.NOBODY, Ending.EXTERNAL, Ending.OPEN, Ending.CYCLE):
         return None
-    gathering = _gathering(knot) or waiting
-    return _elsewhere(knot, gathering) or _with_other_values(knot, gathering) or Meeting(Missed.OTHERS, waiting)
+    gathering = _gathering(stuck) or waiting
+    return _elsewhere(stuck, gathering) or _with_other_values(stuck, gathering) or Meeting(Missed.OTHERS, waiting)
 
 
-def _gathering(knot: Knot) -> tuple[ThreadKey, ...]:
+def _gathering(stuck: StuckSet) -> tuple[ThreadKey, ...]:
     """All ranks that have come to the rendezvous, whether they are known to wait for each other or not; none where two have
     the same number, since these are of two jobs.
     """
-    ranks = ((pid, pid) for pid in knot.case.ranks)
-    found = tuple(key for key in ranks if knot.standing(key).kind is Wait.RENDEZVOUS)
-    numbers = [knot.case.role(pid).rank for pid, _ in found]
+    ranks = ((pid, pid) for pid in stuck.case.ranks)
+    found = tuple(key for key in ranks if stuck.standing(key).kind is Wait.RENDEZVOUS)
+    numbers = [stuck.case.role(pid).rank for pid, _ in found]
     return found if len(set(numbers)) == len(numbers) and None not in numbers else ()
 
 
-def _elsewhere(knot: Knot, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
+def _elsewhere(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
     """Ranks that look for the others at another address than most, or than rank 0, who serves the store."""
-    addresses = {key: address for key in waiting if (address := _address(knot, key[0])) is not None}
-    first = min(waiting, key=lambda key: (_rank(knot, key), key))
+    addresses = {key: address for key in waiting if (address := _address(stuck, key[0])) is not None}
+    first = min(waiting, key=lambda key: (_rank(stuck, key), key))
     counts = Counter(addresses.values())
     if len(addresses) < len(waiting):
         return None
@@ -75,43 +75,43 @@ def _elsewhere(knot: Knot, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
     return Meeting(Missed.ADDRESS, waiting, odd, addresses) if odd else None
 
 
-def _with_other_values(knot: Knot, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
+def _with_other_values(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
     """Ranks that wait for each other at the same line, some of them with another value at hand than most.  Rank 0 alone serves
     the store, so that it has values of its own by right.
     """
-    if len({str(knot.case.place(key)) for key in waiting}) > 1:
+    if len({str(stuck.case.place(key)) for key in waiting}) > 1:
         return None
-    ordered = sorted(waiting, key=lambda key: (_rank(knot, key), key))
-    found = differing(ordered, knot.case)
-    if found and [_rank(knot, key) for key in found[0]] == [0]:
-        found = differing(ordered[1:], knot.case)
+    ordered = sorted(waiting, key=lambda key: (_rank(stuck, key), key))
+    found = differing(ordered, stuck.case)
+    if found and [_rank(stuck, key) for key in found[0]] == [0]:
+        found = differing(ordered[1:], stuck.case)
     return Meeting(Missed.VALUE, tuple(ordered), tuple(found[0]), variable=found[1]) if found else None
 
 
-def _key(knot: Knot) -> Meeting | None:
+def _key(stuck: StuckSet) -> Meeting | None:
     """Everybody who could set a key of the store waits, for the key or for those who wait for it."""
-    waiting = tuple(knot.members_in(Wait.STORE_KEY))
-    if not waiting or knot.ending not in (Ending.OPEN, Ending.CYCLE):
+    waiting = tuple(stuck.members_in(Wait.STORE_KEY))
+    if not waiting or stuck.ending not in (Ending.OPEN, Ending.CYCLE):
         return None
-    others = tuple(key for key in knot.closed.members if key not in waiting)
-    if any(knot.standing(key).kind is Wait.COLLECTIVE for key in others):
+    others = tuple(key for key in stuck.closed.members if key not in waiting)
+    if any(stuck.standing(key).kind is Wait.COLLECTIVE for key in others):
         return None
-    astray = None if others else _with_other_values(knot, waiting)
+    astray = None if others else _with_other_values(stuck, waiting)
     return astray or Meeting(Missed.KEY, waiting, others or waiting)
 
 
-def _rank(knot: Knot, key: ThreadKey) -> int:
-    number = knot.case.role(key[0]).rank
+def _rank(stuck: StuckSet, key: ThreadKey) -> int:
+    number = stuck.case.role(key[0]).rank
     return 1 << 30 if number is None else number
 
 
-def _address(knot: Knot, pid: int) -> str | None:
+def _address(stuck: StuckSet, pid: int) -> str | None:
     """Where it looks for the others: the argument of `init_process_group`, else the environment."""
-    stack = knot.case.stacks.get((pid, pid))
+    stack = stuck.case.stacks.get((pid, pid))
     given = (frame.known.get("init_method") for frame in stack.frames if frame.known) if stack else ()
     if (method := next(filter(None, given), None)) and method != "env://":
         return _THIS_MACHINE.sub("127.0.0.1", method)
-    kept = knot.case.processes[pid].environment or {}
+    kept = stuck.case.processes[pid].environment or {}
     if not {"MASTER_ADDR", "MASTER_PORT"} <= set(kept):
         return None
     return _THIS_MACHINE.sub("127.0.0.1", f"{kept['MASTER_ADDR']}:{kept['MASTER_PORT']}")

@@ -41,10 +41,11 @@ class Memory:
 
         It is made anew unless it was made, by this name, of the very same ones.
         """
-        kept = self._now.get(name) or self._before.get(name)
-        if kept is None or not all(map(is_, kept[0], of)):
-            kept = (of, make(*of))
-        self._now[name] = kept
+        kept = self._now.get(name)
+        if kept is None:
+            kept = self._now[name] = self._before.get(name) or (of, make(*of))
+        if not all(map(is_, kept[0], of)):
+            kept = self._now[name] = (of, make(*of))
         return kept[1]
 
     def note(self, name: str, made: object) -> None:

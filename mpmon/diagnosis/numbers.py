@@ -17,7 +17,7 @@ from math import prod
 
 import msgspec
 
-from mpmon.diagnosis.graph import Outside, Target
+from mpmon.diagnosis.graph import External, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
@@ -199,7 +199,7 @@ class Numbers:
 
     def _target(self, rank: int) -> Target:
         pid = self._pids.get(rank)
-        return Outside(f"rank {rank}, which does not run here", of_job=True) if pid is None else (pid, pid)
+        return External(f"rank {rank}, which does not run here", of_job=True) if pid is None else (pid, pid)
 
     def _operation(self, pid: int, group: GroupProgress, number: int) -> str:
         call = self._calls.get((self._tables.role(pid).rank or 0, group.backend, group.name, number))

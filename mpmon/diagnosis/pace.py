@@ -20,44 +20,23 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Bottleneck, Diagnosis, Moment, Pace, Pause, Place
 from mpmon.diagnosis.frames import innermost_user, place
 from mpmon.diagnosis.ipc.names import RESULTS
-from mpmon.diagnosis.knot import doing
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.rates import collective_rates, rates
 from mpmon.diagnosis.spots import Doing, Places, doing_of
+from mpmon.diagnosis.stuck_set import doing
+from mpmon.diagnosis.thresholds import (
+    BOTTLENECK_ERRORS,
+    BOTTLENECK_MORE_SHARE,
+    BOTTLENECK_WAIT_SHARE,
+    DATA_SHARE,
+    KNOWN_SHARE,
+    PACE_S,
+    PAUSES_SHARE,
+    SHARE_LOOKS,
+)
 from mpmon.diagnosis.waits import SLEEP_CALLS
 from mpmon.diagnosis.words import age, runs, speeds
 from mpmon.model import CallPlace
-
-WINDOW_S = 60.0
-"""How far back looks count."""
-
-LEAST_LOOKS = 10
-"""Fewer tell no share."""
-
-LEAST_KNOWN = 0.9
-"""Of all moments those of which it must be known what a rank did: what is missing may all be of one sort."""
-
-SURE_LOOKS = 20
-"""At each rank, before one is called the bottleneck."""
-
-LEAST_WAIT = 0.2
-"""Share of looks at which each of the others waits for ranks."""
-
-LEAST_MORE = 0.15
-"""By how much that is more than the bottleneck's own."""
-
-CHANCE = 2.5
-"""The same, in standard errors of the difference of two shares."""
-
-MOST_DATA = 0.5
-"""Share of looks at which all ranks wait for batches, where loaders are the bottleneck."""
-
-RARE = 0.5
-"""Pauses that take less of the last minute than that are the exception, and two of them at most."""
-
-
-RAN_S = 2.0
-"""Who ran so lately runs, where it is not known yet whether it gets anywhere."""
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -92,9 +71,9 @@ def _number(case: Case, pid: int) -> int:
 def _pauses(case: Case) -> list[Pause]:
     """Those that are known; none where they belong to every step."""
     kept = list(case.history.spots.pauses)
-    last = [row for row in kept if row.ended > case.now - WINDOW_S]
-    took_s = sum(row.ended - max(row.began, case.now - WINDOW_S) for row in last)
-    return kept if len(last) <= 2 and took_s <= RARE * WINDOW_S else []
+    last = [row for row in kept if row.ended > case.now - PACE_S]
+    took_s = sum(row.ended - max(row.began, case.now - PACE_S) for row in last)
+    return kept if len(last) <= 2 and took_s <= PAUSES_SHARE * PACE_S else []
 
 
 # Looks
@@ -125,7 +104,7 @@ def _told(case: Case, pid: int) -> Places:
 
 def _window(case: Case, pauses: list[Pause]) -> Iterator[Moment]:
     for moment in reversed(case.history.trend):
-        if moment.taken_at <= case.now - WINDOW_S:
+        if moment.taken_at <= case.now - PACE_S:
             return
         if not any(row.began < moment.taken_at <= row.ended for row in pauses):
             yield moment
@@ -150,7 +129,7 @@ def _collectives(case: Case) -> Mapping[int, float]:
 
 def _pace(case: Case, pid: int, done: Counter[Doing | None], batches: float | None, collectives: float | None) -> Pace:
     known = done.total() - done[None]
-    shown = known >= LEAST_LOOKS and known >= LEAST_KNOWN * done.total()
+    shown = known >= SHARE_LOOKS and known >= KNOWN_SHARE * done.total()
 
     def share(doing: Doing) -> float | None:
         return round(done[doing] / known, 3) if shown else None
@@ -170,9 +149,9 @@ def _rounded(speed: float | None) -> float | None:
 
 
 def _bottleneck(case: Case, paces: tuple[Pace, ...], found: Mapping[int, Counter[CallPlace]]) -> Bottleneck | None:
-    if any(row.looks < SURE_LOOKS or row.waits_for_ranks is None for row in paces):
+    if any(row.waits_for_ranks is None for row in paces):
         return None
-    if all((row.waits_for_data or 0.0) >= MOST_DATA for row in paces):
+    if all((row.waits_for_data or 0.0) >= DATA_SHARE for row in paces):
         who = "all ranks wait" if len(paces) > 1 else "it waits"
         return Bottleneck(
             pids=tuple(row.pid for row in paces), what="data", summary=f"{who} for batches most of the time"
@@ -196,7 +175,7 @@ def _waits_more(one: Pace, other: Pace) -> bool:
     """Clearly more often for ranks than the other, and often."""
     share, least = one.waits_for_ranks or 0.0, other.waits_for_ranks or 0.0
     error = sqrt(share * (1 - share) / one.looks + least * (1 - least) / other.looks)
-    return share >= LEAST_WAIT and share - least >= max(LEAST_MORE, CHANCE * error)
+    return share >= BOTTLENECK_WAIT_SHARE and share - least >= max(BOTTLENECK_MORE_SHARE, BOTTLENECK_ERRORS * error)
 
 
 def _work(case: Case, pid: int, found: Counter[CallPlace]) -> tuple[Place | None, str]:
@@ -229,7 +208,7 @@ def in_words(diagnosis: Diagnosis, now: float) -> list[str]:
 
     `rank 2 works 93 %, waits for ranks 7 % (60 looks)`, `ranks 0-1 and 3 work 53-65 %, wait for ranks 35-47 %`.
     """
-    sure = all(row.works is not None and row.looks >= SURE_LOOKS for row in diagnosis.paces)
+    sure = all(row.works is not None for row in diagnosis.paces)
     known = diagnosis.paces if sure else ()
     first = diagnosis.bottleneck.pids if diagnosis.bottleneck else ()
     groups = ([row for row in known if row.pid in first], [row for row in known if row.pid not in first])
@@ -267,6 +246,10 @@ def _pause_words(diagnosis: Diagnosis, pause: Pause, now: float) -> str:
     return f"all ranks{but} stood still for {age(pause.ended - pause.began)}, {age(now - pause.ended)} ago"
 
 
+_RUNS = frozenset({Motion.MOVING, Motion.UNSEEN})
+"""Of a thread that is known: it is not frozen, and perhaps it gets on."""
+
+
 def _words(case: Case, paces: tuple[Pace, ...], bottleneck: Bottleneck | None) -> str:
     """`4 ranks make progress: 6.6 batches/s each; the others wait for rank 2 (asleep in train() at train.py:22)`."""
     speed = _speed(paces)
@@ -274,19 +257,13 @@ def _words(case: Case, paces: tuple[Pace, ...], bottleneck: Bottleneck | None) -
     first = next(iter(paces))
     if speed or all(motion is Motion.MOVING for motion in moves):
         who = f"{len(paces)} ranks make progress" if len(paces) > 1 else f"{first.role} makes progress"
-    elif all(motion in (Motion.MOVING, Motion.UNSEEN) for motion in moves) and all(_ran(case, row) for row in paces):
+    elif all(case.past((row.pid, row.pid)) and motion in _RUNS for row, motion in zip(paces, moves, strict=True)):
         who = f"{len(paces)} ranks run" if len(paces) > 1 else f"{first.role} runs"
     else:
         return ""
     more = f"{first.role} is {doing(case, (first.pid, first.pid))}" if not speed else ""
     more = bottleneck.summary if bottleneck else more
     return "".join((who, f": {speed}" if speed else "", f"; {more}" if more else ""))
-
-
-def _ran(case: Case, row: Pace) -> bool:
-    """Lately."""
-    past = case.past((row.pid, row.pid))
-    return past is not None and case.now - past.ran_at <= RAN_S
 
 
 def _speed(paces: tuple[Pace, ...]) -> str:

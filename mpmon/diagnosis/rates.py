@@ -14,15 +14,7 @@ from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
 from mpmon.diagnosis.findings import Moment
-
-SPAN_S = 30.0
-"""How far back a rate goes."""
-
-LEAST_S = 4.0
-"""Over fewer seconds one item more or less would make a difference."""
-
-STEPS = 10
-"""Looks that are compared, of those within the span."""
+from mpmon.diagnosis.thresholds import RATE_LEAST_S, RATE_LOOKS, RATE_S
 
 
 class Rates(NamedTuple):
@@ -62,7 +54,7 @@ def collective_rates(moments: Sequence[Moment]) -> dict[Teller, float]:
 def _rate(counts: list[tuple[float, int]]) -> float | None:
     """`None` for a single reading, and where the count began anew."""
     end, last = counts[-1]
-    begin, first = next((row for row in reversed(counts) if end - row[0] >= LEAST_S), (end, last))
+    begin, first = next((row for row in reversed(counts) if end - row[0] >= RATE_LEAST_S), (end, last))
     return (last - first) / (end - begin) if end > begin and last >= first else None
 
 
@@ -87,13 +79,13 @@ class _Sums(Generic[KeyT]):
 
     def rates(self) -> dict[KeyT, float]:
         """Items a second, where that was long enough."""
-        return {key: self._items[key] / spent for key, spent in self._seconds.items() if spent >= LEAST_S}
+        return {key: self._items[key] / spent for key, spent in self._seconds.items() if spent >= RATE_LEAST_S}
 
 
 def _last(moments: Sequence[Moment]) -> list[Moment]:
     """Some of the last while, the newest among them."""
-    within = [moment for moment in moments if moments[-1].taken_at - moment.taken_at <= SPAN_S]
-    return within[:: -max(1, len(within) // STEPS)][::-1]
+    within = [moment for moment in moments if moments[-1].taken_at - moment.taken_at <= RATE_S]
+    return within[:: -max(1, len(within) // RATE_LOOKS)][::-1]
 
 
 def taken(moment: Moment, only: Collection[str] | None) -> dict[tuple[str, tuple[int, ...]], int]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.connections import awaited, serves_one, takes_all
 from mpmon.diagnosis.graph import Closed, Graph, Nobody, Status
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.needs.connections import serves_one
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.roles import HELPERS
@@ -14,14 +14,26 @@ from mpmon.model import KernelObject
 
 
 def is_server(case: Case, key: ThreadKey) -> bool:
-    """A main thread that waits for requests, or for connections."""
-    waits = case.standing(key).kind is Wait.SERVICE or any(takes_all(item) for item in case.waits_on(key))
-    return key[0] == key[1] and waits
+    """A main thread that serves."""
+    return key[0] == key[1] and serves(case, key)
 
 
-def takes_all(item: KernelObject) -> bool:
-    """It takes connections, or, connected with nobody, what anybody sends it."""
-    return item.listens or (item.path or "").endswith((" to 0.0.0.0:0", " to [::]:0"))
+def serves(case: Case, key: ThreadKey) -> bool:
+    """It waits for requests, for connections, or for input of its own that somebody outside of the job may send."""
+    if case.standing(key).kind is Wait.SERVICE:
+        return True
+    objects = awaited(case, key)
+    return any(takes_all(item) for item in objects) or _reads_input(case, key, objects)
+
+
+def _reads_input(case: Case, key: ThreadKey, objects: list[KernelObject]) -> bool:
+    """Its standard input is a pipe, or a connection, whose other end only strangers have."""
+    item = next(iter(objects), None)
+    if key[0] != key[1] or len(objects) != 1 or item is None or item.kind not in ("pipe", "socket"):
+        return False
+    rows = case.holders.get(item.id, ())
+    own = any(row.pid == key[0] and row.fd == 0 and row.reads for row in rows)
+    return own and item.id in case.outsiders and not any(row.writes for row in rows if row.pid in case.processes)
 
 
 def lost_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
@@ -35,7 +47,7 @@ def lost_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Clos
     requests = [key for key in helpers if serves_one(case, key) and _is_lost(graph, graph.closed(key))]
     asking = [
         key for key in helpers
-        if (need := graph.node(key).need) and any(target in requests for target in need.targets)
+        if (edge := graph.node(key).edge) and any(target in requests for target in edge.targets)
     ]  # fmt: skip
     found = [graph.closed(key) for key in (*requests, *asking)]
     return [closed for closed in found if closed is not None and _is_lost(graph, closed)]
@@ -48,10 +60,13 @@ def lost_work(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
     watching = [goal for goal in goals if graph.node(goal).status is Status.LIVE]
     if not watching or not all(only_ticks(case, goal) or case.standing(goal).kind is Wait.SIGNAL for goal in watching):
         return []
-    alive = [pid for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
-    others = [key for pid in alive for key in case.working_threads(pid) if key not in goals]
-    if any(graph.node(key).status is Status.LIVE and not only_ticks(case, key) for key in others):
-        return []
+    others: list[ThreadKey] = []
+    for pid in case.processes:
+        if case.is_alive(pid) and case.role(pid).kind not in HELPERS:
+            working = [key for key in case.working_threads(pid) if key not in goals]
+            if any(graph.node(key).status is Status.LIVE and not only_ticks(case, key) for key in working):
+                return []
+            others += working
     found = [graph.closed(key) for key in others]
     return [closed for closed in found if closed is not None and _is_lost(graph, closed)]
 
@@ -75,15 +90,15 @@ def own_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Close
         others = (key for key in case.threads(loop[0]) if key != loop)
         tasks = [key for key in others if case.shape(key).runs or context(case.stacks.get(key))]
         if tasks and all(_asks_own(case, graph, key) for key in tasks):
-            found += [Closed(key, (key,), (key,), cycle=True, path=(key,), exact=False) for key in tasks]
+            found += [Closed(key, (key,), (key,), cycle=True, path=(key,), assumed=(key,)) for key in tasks]
     return found
 
 
 def _asks_own(case: Case, graph: Graph, key: ThreadKey) -> bool:
     """It waits for an answer of its own process."""
-    need = graph.node(key).need
+    edge = graph.node(key).edge
     waits = case.standing(key).kind is Wait.SOCKET and case.motion(key) is Motion.FROZEN
-    return waits and need is not None and all(isinstance(row, tuple) and row[0] == key[0] for row in need.targets)
+    return waits and edge is not None and all(isinstance(row, tuple) and row[0] == key[0] for row in edge.targets)
 
 
 def _has_clients(case: Case, loop: ThreadKey) -> bool:

@@ -23,6 +23,8 @@ class Shape(msgspec.Struct, frozen=True, gc=False):
     """Packages that have called the user's code; empty of a program's own code, and where none of it is the user's."""
     asks: frozenset[str] = frozenset()
     """Packages that stand inside of it."""
+    serves: frozenset[str] = frozenset()
+    """Packages of which it is a servant: all of it is theirs."""
 
 
 def shape(stack: Stack) -> Shape:
@@ -36,6 +38,7 @@ def shape(stack: Stack) -> Shape:
     return Shape(
         runs=frozenset(filter(None, (package(frame.file) for frame in outer))),
         asks=frozenset(filter(None, (package(frame.file) for frame in inner))),
+        serves=frozenset(filter(None, (package(frame.file) for frame in (() if users else frames)))),
     )
 
 

@@ -24,19 +24,14 @@ import msgspec
 
 from mpmon.diagnosis.findings import Pause, Place
 from mpmon.diagnosis.frames import innermost_user, place
+from mpmon.diagnosis.thresholds import LINE_LOOKS, LINE_SHARE, RANKS_PAUSE_S
 from mpmon.diagnosis.waits import Wait, standing
 from mpmon.model import Blocked, CallPlace, Snapshot, Stack
-
-PAUSE_S = 3.0
-"""What all ranks stand for is a pause when it takes so long."""
 
 KEPT_PAUSES = 8
 
 MOST_PLACES, MOST_LINES = 64, 8
 """Of one rank, and of one place, that are remembered."""
-
-LEAST_LOOKS, MOST_LOOKS = 3, 2 / 3
-"""So many looks at one place, and such a share of them, have to find the line that is told."""
 
 RUNNING = "running"
 """The call of a thread on a CPU."""
@@ -80,7 +75,7 @@ class Told(msgspec.Struct, frozen=True, gc=False):
     def line(self) -> Place | None:
         """The one that most looks found, where there are enough of them."""
         line, count = max(self.lines, key=lambda row: row[1], default=(None, 0))
-        return line if count >= max(LEAST_LOOKS, MOST_LOOKS * sum(count for _, count in self.lines)) else None
+        return line if count >= max(LINE_LOOKS, LINE_SHARE * sum(count for _, count in self.lines)) else None
 
 
 Places = Mapping[CallPlace, Told]
@@ -134,7 +129,7 @@ class Spots(msgspec.Struct, frozen=True, gc=False):
         if self.stand_since is None:
             return self
         pauses = self.pauses
-        if before.taken_at - self.stand_since >= PAUSE_S:
+        if before.taken_at - self.stand_since >= RANKS_PAUSE_S:
             ended = Pause(began=self.stand_since, ended=before.taken_at, ran=tuple(self.ran))
             pauses = (*pauses[1 - KEPT_PAUSES :], ended)
         return msgspec.structs.replace(self, stand_since=None, ran=frozenset(), pauses=pauses)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.knot import Knot
+from mpmon.diagnosis.stuck_set import StuckSet
 from mpmon.diagnosis.waits import Wait
 
 
@@ -23,17 +23,17 @@ class OwnTasks(msgspec.Struct, frozen=True):
     evidence: str
 
 
-def own_tasks(knot: Knot) -> OwnTasks | None:
+def own_tasks(stuck: StuckSet) -> OwnTasks | None:
     """The first member of a closed set that waits so. One that has other threads at work may have given them the tasks."""
-    found = (_own_tasks(knot, key) for key in knot.members_in(Wait.PROCESS_EVENT))
+    found = (_own_tasks(stuck, key) for key in stuck.members_in(Wait.PROCESS_EVENT))
     return next((row for row in found if row), None)
 
 
-def _own_tasks(knot: Knot, key: ThreadKey) -> OwnTasks | None:
-    blocked = knot.case.blocked.get(key)
+def _own_tasks(stuck: StuckSet, key: ThreadKey) -> OwnTasks | None:
+    blocked = stuck.case.blocked.get(key)
     joined = blocked.waits_on if blocked else ()
-    queue = next((row for row in knot.case.snapshot.queues if row.joined in joined), None)
-    if queue is None or not queue.unfinished or queue.items != 0 or knot.case.others_at_work(key):
+    queue = next((row for row in stuck.case.snapshot.queues if row.joined in joined), None)
+    if queue is None or not queue.unfinished or queue.items != 0 or stuck.case.others_at_work(key):
         return None
     taken = queue.unfinished
     if dict(queue.undone).get(key[0]) != taken:

@@ -8,13 +8,21 @@ from sys import intern
 from typing import NamedTuple
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.dead import death
 from mpmon.diagnosis.findings import Finding, ProcessView
 from mpmon.diagnosis.graph import Graph, Status
-from mpmon.diagnosis.knot import doing, stands_since, until
-from mpmon.diagnosis.needs.dead import death
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import Role
+from mpmon.diagnosis.stuck_set import doing, stands_since, until
 from mpmon.model import Process
+
+_MOODS = {
+    Status.IDLE: "idle",
+    Status.WAITS: "waiting",
+    Status.LEAF: "waiting",
+    Status.HIDDEN: "waiting",
+    Status.LIVE: "working",
+}
 
 LAST_S = 60.0
 """Of a job that has ended, those are shown that ended no longer before."""
@@ -118,14 +126,7 @@ def _mood(case: Case, graph: Graph, process: Process, suspects: set[int]) -> str
         return "stopped"
     if key not in case.blocked and key not in case.stacks:
         return "working" if case.motion(key) is Motion.MOVING else ""
-    status = graph.node(key).status
-    return {
-        Status.IDLE: "idle",
-        Status.WAITS: "waiting",
-        Status.LEAF: "waiting",
-        Status.HIDDEN: "waiting",
-        Status.LIVE: "working",
-    }[status]
+    return _MOODS[graph.node(key).status]
 
 
 def _does(case: Case, process: Process, mood: str) -> str:

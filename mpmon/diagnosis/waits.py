@@ -4,14 +4,15 @@ Theory.  The innermost frames of a blocked thread belong to the machinery (stand
 code.  Within these frames the outermost one that the table knows gives the meaning: `poll` called by `Connection.recv`
 called by `Queue.get` called by `_try_get_data` is *the next batch*, not *a poll*.  What frames mean is told by the rows of
 `libraries`, a file for each.
-A thread whose innermost frame is not machinery is in its own code: then the system call tells (asleep, in a file, in a
-socket), or it runs.
+A thread whose innermost frame is neither machinery nor named by a row is in its own code: then the system call tells (asleep,
+in a file, in a socket), or it runs.
 
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain, islice
 
 import msgspec
 
@@ -49,6 +50,10 @@ _FILE_CALLS = frozenset(
 )
 
 
+_EVENTS = frozenset({"inotify", "eventfd", "timerfd", "signalfd"})
+"""What read(2) waits at for something to happen."""
+
+
 class Standing(msgspec.Struct, frozen=True, gc=False):
     """What one thread waits for."""
 
@@ -80,7 +85,7 @@ def standing(stack: Stack | None, blocked: Blocked | None) -> Standing:
 def _from_frames(stack: Stack) -> Standing | None:
     best: Standing | None = None
     called = ""
-    for frame in inner_machinery(stack):
+    for frame in chain(stack.frames[:1], islice(inner_machinery(stack), 1, None)):
         function = bare(frame.function)
         for pattern in _BY_FUNCTION.get(function, ()):
             if known_as(frame.file).endswith(pattern.file) and pattern.called in (None, called):
@@ -167,6 +172,8 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
         )
     if "socket" in kinds:
         return Standing(Wait.SOCKET, "a socket")
+    if not _EVENTS.isdisjoint(kinds):
+        return Standing(Wait.POLL, "events")
     if name in _FILE_CALLS or blocked.state == "D" or name in ("read", "write"):
         return Standing(Wait.FILE, _FILE_WORDS.get(name, "reading or writing a file"))
     if kinds or name in _POLLS:

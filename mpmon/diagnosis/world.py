@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from mpmon.diagnosis.graph import Outside
+from mpmon.diagnosis.graph import External
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.words import ranges, several
 from mpmon.model import Elsewhere
@@ -81,7 +81,7 @@ class World:
         )
         return without(everybody, union(self.here, *stood_for))
 
-    def awaited(self, group: Iterable[int], operation: str) -> tuple[Outside, ...]:
+    def awaited(self, group: Iterable[int], operation: str) -> tuple[External, ...]:
         """Those of a group that are not at hand and, for all that is known, not in this operation of it either."""
         group = tuple(group)
         come = (row.ranks for row in self._tables.snapshot.elsewhere if _is_in(row, operation, spans(group)))
@@ -93,12 +93,12 @@ class World:
         rows = self._tables.snapshot.elsewhere
         return 1 + sum(count(row.ranks) for row in rows if row.like is not None and row.like == rank)
 
-    def outside(self, ranks: Spans) -> tuple[Outside, ...]:
+    def outside(self, ranks: Spans) -> tuple[External, ...]:
         """These ranks as those who must act: together where they do the same, as far as is known."""
         rows = [(row, found) for row in self._tables.snapshot.elsewhere if (found := both(ranks, row.ranks))]
         rest = without(ranks, union(*(found for _, found in rows)))
-        told = [Outside(_words(found, row), of_job=True, moves=row.since is None) for row, found in rows]
-        return (*told, *((Outside(f"{ranges(rest)}, which {self._where(rest)}", of_job=True),) if rest else ()))
+        told = [External(_words(found, row), of_job=True, moves=row.since is None) for row, found in rows]
+        return (*told, *((External(f"{ranges(rest)}, which {self._where(rest)}", of_job=True),) if rest else ()))
 
     def _where(self, ranks: Spans) -> str:
         one = count(ranks) == 1

@@ -2,8 +2,8 @@
 
 Each check asks one question and answers it in a line; none of them changes anything or fails the program.
 
-Rooms: `check` is one answer; `tools`, `rights`, `process` and `machine` are the questions, in the order they are told in;
-`stacks` really reads some.  `gpu` is another thing: it tries out what is true of a GPU.
+Modules: `check` is one answer; `tools`, `rights`, `process` and `machine` are the questions, in the order of the report;
+`stacks` really reads some.  `gpu` is separate: it tests mpmon's assumptions about a GPU.
 """
 
 from __future__ import annotations

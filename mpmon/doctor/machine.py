@@ -29,7 +29,7 @@ NVIDIA = "NVIDIA driver"
 
 
 def checks_of_machine(proc: Path) -> Iterator[Check]:
-    """All of this room."""
+    """All checks of this module."""
     yield check_kernel_files(proc)
     yield check_shared_memory(proc)
     yield check_gpu()

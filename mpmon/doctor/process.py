@@ -42,7 +42,7 @@ PRIVATE_FILES: Mapping[str, str] = {
 
 
 def checks_of_process(pid: int | None, proc: Path) -> Iterator[Check]:
-    """All of this room; nothing without a pid."""
+    """All checks of this module; nothing without a pid."""
     if pid is None:
         return
     target = read_credentials(pid, proc)

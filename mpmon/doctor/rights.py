@@ -24,7 +24,7 @@ INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 
 
 def checks_of_rights(proc: Path) -> Iterator[Check]:
-    """All of this room, and whether they are enough to read a child of ours."""
+    """All checks of this module, and whether they are enough to read a child of ours."""
     me = read_credentials("self", proc)
     if me is None:
         yield Check("own rights", ok=None, because=f"{proc}/self/status cannot be read", do_this="mount /proc")

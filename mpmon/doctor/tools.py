@@ -22,7 +22,7 @@ END_S = 0.2
 
 
 def checks_of_tools() -> Iterator[Check]:
-    """All of this room."""
+    """All checks of this module."""
     yield check_py_spy(find_py_spy())
     yield Check("Python", ok=True, because=f"{sys.version.split()[0]} at {sys.executable}")
     yield check_torch()

@@ -1,9 +1,9 @@
-"""`mpmon export`: what mpmon says of a job, as numbers for Prometheus.
+"""`mpmon export`: what mpmon finds about a job, as Prometheus metrics.
 
-`samples` makes them of observations, purely; `page` writes them in the format of Prometheus and is the only module that
-knows prometheus_client; `outlets` puts that where Prometheus or node_exporter finds it; `kit/` has files for a start: alerts,
-a dashboard, a unit of systemd, a batch script of Slurm.
+`samples` makes them from observations, as a pure function; `page` writes them in the Prometheus format and is the only module
+that imports prometheus_client; `outlets` puts that where Prometheus or node_exporter finds it; `kit/` has template files:
+alerts, a dashboard, a systemd unit, a Slurm batch script.
 
-Of a job that runs on other machines too, one machine does not know whether it hangs, so it exports no verdict and no hang;
-whoever watches all of the job does.
+A single machine of a multi-machine job cannot know whether the job hangs, so it exports no verdict and no hang;
+an mpmon that watches the whole job does.
 """

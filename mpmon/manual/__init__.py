@@ -1,9 +1,9 @@
-"""The manual: what `mpmon explain TOPIC` prints of mpmon itself; the pages of causes and remarks are docstrings.
+"""The manual: what `mpmon explain TOPIC` prints about mpmon itself; the pages of causes and remarks are docstrings.
 
 To add a page: a file here, TOPIC.md, and a line in `TOPICS`.  Its first line is the sentence with which `mpmon explain`
-lists it.  A page is printed as it stands, so it is plain text of at most 80 columns that happens to be Markdown: headings
+lists it.  A page is printed as it is, so it is plain text of at most 80 columns that happens to be Markdown: headings
 are underlined, commands indented, a table that is too wide is a list, and there are no links.
-What the program knows is not written down here a second time: causes, remarks, keys and options list themselves, and
+Facts that the program knows are not repeated here: causes, remarks, keys and options list themselves, and
 tests compare what has to be repeated (tests/test_manual.py, tests/test_readme.py).
 """
 

@@ -17,17 +17,20 @@ import select
 import signal
 import threading
 import time
-from typing import NamedTuple
+from collections import deque
+from typing import Any, NamedTuple
 
 import msgspec
 
 from mpmon import __version__
 from mpmon.codec import encode_round
 from mpmon.diagnosis.history import History
+from mpmon.diagnosis.roles import is_python
 from mpmon.errors import MpmonError, in_words
 from mpmon.nodes import wire
 from mpmon.nodes.digest import Digest, digest
-from mpmon.nodes.here import machine_id
+from mpmon.nodes.here import machine_id, rights
+from mpmon.probes import nccl_ras
 from mpmon.session.clock import LiveClock
 
 TYPE_CHECKING = False
@@ -84,7 +87,15 @@ class Agent:
         """The last round of which the facts were sent."""
         self._classes: Digest = ()
         """What was said of it."""
+        self._reasons: dict[str, str] = {}
+        """The same of figures that are not known."""
+        self._rights: str | None = None
+        """And of what may be read."""
         self._looker: _Looker | None = None
+        self._is_asking = False
+        """A thread asks NCCL's RAS."""
+        self._of_ras: deque[wire.RasAnswer] = deque()
+        """What it said, to be sent."""
         self._over = False
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -111,6 +122,8 @@ class Agent:
             if self._wait(beat_at - now):
                 heard_at = time.monotonic()
             self._answer()
+            while self._of_ras:
+                self._say(self._of_ras.popleft())
         return self._close()
 
     # What comes and goes
@@ -147,6 +160,8 @@ class Agent:
                 self._beat(message.number)
             case wire.Ask():
                 self._asked = message
+            case wire.AskRas():
+                self._ask_ras(message)
             case wire.LookNow():
                 if self._looker:
                     self._looker.watch.look_now()
@@ -174,6 +189,18 @@ class Agent:
     def _beat(self, answers: int = 0) -> None:
         if answers or not self._unsent:
             self._say(wire.Beat(answers=answers, clock=self._clock.now()))
+
+    def _ask_ras(self, question: wire.AskRas) -> None:
+        """In a thread of its own, one at a time."""
+        if question.agent == self._address and not self._is_asking:
+            self._is_asking = True
+            threading.Thread(target=self._work, args=(question,), name="mpmon ras", daemon=True).start()
+
+    def _work(self, question: wire.AskRas) -> None:
+        said = ras_answer(question)
+        self._is_asking = False
+        self._of_ras.append(said)
+        self._wake()
 
     # The job
 
@@ -203,7 +230,7 @@ class Agent:
         if self._asked is None or seen is None:
             return
         if self._asked.whole:
-            self._sent, self._answered = None, 0
+            self._sent, self._answered, self._reasons, self._rights = None, 0, {}, None
         is_for_facts = self._asked.facts is None or self._address in self._asked.facts
         if seen.snapshot is (self._sent if is_for_facts else self._looked) and not seen.ended:
             return
@@ -213,11 +240,22 @@ class Agent:
             wire.Round(
                 answers=self._asked.number, follows=self._answered, last=seen.ended,
                 age_s=max(0.0, self._clock.now() - seen.snapshot.taken_at),
-                classes=None if is_same else seen.classes, snapshot=facts,
+                classes=None if is_same else seen.classes, **self._figures(seen.snapshot),
+                rights=None if seen.rights == self._rights else seen.rights, snapshot=facts,
             )
         )  # fmt: skip
+        self._rights = seen.rights
         self._looked, self._classes, self._answered = seen.snapshot, seen.classes, self._asked.number
         self._sent, self._asked = seen.snapshot if is_for_facts else self._sent, None
+
+    def _figures(self, snapshot: Snapshot) -> dict[str, Any]:
+        """Its own, with the reasons only where they are others than those that were told."""
+        row = next(iter(snapshot.figures), None)
+        if row is None:
+            return {}
+        is_same, self._reasons = row.reasons == self._reasons, row.reasons
+        values = tuple(getattr(row, name) for name in wire.FIGURES)
+        return {"figures": values, "reasons": None if is_same else row.reasons}
 
     # The end
 
@@ -240,13 +278,39 @@ class Agent:
         return 0
 
 
+def ras_answer(question: wire.AskRas) -> wire.RasAnswer:
+    """What NCCL's RAS says, asked from this machine: it ends within its deadline, whatever is there."""
+    number, is_reached = question.number, True
+    try:
+        found = nccl_ras.communicators(nccl_ras.ask(nccl_ras.Address(question.host, question.port)))
+        said = wire.RasAnswer(answers=number, communicators=found)
+        if wire.fits(said):
+            return said
+        why = "says more than can be handed on"
+    except nccl_ras.NotReached as problem:
+        why, is_reached = str(problem), False
+    except (nccl_ras.NoAnswer, nccl_ras.NotUnderstood) as problem:
+        why = str(problem)
+    except Exception as defect:
+        # Whatever a stranger's answer leads to must be seen.
+        why = repr(defect)
+    return wire.RasAnswer(answers=number, problem=why[: wire.LONGEST_REMARK], reached=is_reached)
+
+
 class _Seen(NamedTuple):
     """The last round."""
 
     snapshot: Snapshot
     classes: Digest
+    rights: str | None = None
     ended: bool = False
     """None will follow."""
+
+
+def _read(history: History, snapshot: Snapshot) -> tuple[int, ...]:
+    """The processes that have to be read: ranks, and of a job without any all that are Python."""
+    ranks = tuple(pid for pid, role in history.roles.items() if role.kind == "rank")
+    return ranks or tuple(row.pid for row in snapshot.processes if is_python(row))
 
 
 class _Looker(threading.Thread):
@@ -266,10 +330,14 @@ class _Looker(threading.Thread):
 
     def run(self) -> None:
         history = History()
+        known: tuple[tuple[int, ...], str | None] = (), None
         try:
             for observation in self.watch:
                 history = history.add(observation.snapshot)
-                self._newest = _Seen(observation.snapshot, digest(history, 0))
+                pids = _read(history, observation.snapshot)
+                if pids != known[0]:
+                    known = pids, rights(pids)
+                self._newest = _Seen(observation.snapshot, digest(history, 0), known[1])
                 self._wake()
         except Exception as problem:
             self.problem = in_words(problem)

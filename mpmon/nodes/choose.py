@@ -2,17 +2,18 @@
 
 A hang is explained by those who differ.  So all machines of a class that only few are in are asked, and of each other class
 one, which stands for all of it: together they answer for the whole job.  Where all ranks are in one class, as when a link or
-a device fails, classes tell nothing; then whoever differs most in some figure is asked too.
+a device fails, classes tell nothing; then whoever differs from the others in some figure (`mpmon.diagnosis.figures`) is asked
+too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
 
 import msgspec
 
-from mpmon.model import Elsewhere
+from mpmon.diagnosis.figures import differences
+from mpmon.model import Elsewhere, Figures
 from mpmon.nodes.digest import Class, Digest, at, in_time
 from mpmon.nodes.digest import union as joined
 from mpmon.nodes.names import folded
@@ -25,17 +26,15 @@ MOST = 24
 """Machines that are asked. Where more differ, none of them is the one that does; where there are no more, all are."""
 
 ODD = 2
-"""Machines that are asked for their figures."""
-
-FAR = 5.0
-"""So much farther than most a figure must be from the middle of all."""
+"""Machines that are asked for their figures: the first that differ, in the order in which figures are told."""
 
 
-def choose(whole: Digest, figures: Mapping[str, Mapping[int, float]] | None = None) -> Spans:
-    """The machines to ask, by their numbers. `figures` are of machines, by what was measured: CPU time, watts, bytes sent."""
+def choose(whole: Digest, figures: Mapping[int, Figures] | None = None) -> Spans:
+    """The machines to ask, by their numbers; `figures` are what they say of themselves."""
     chosen: Spans = ()
     if len({row.kind for row in whole if row.kind.role == "rank"}) < 2:
-        chosen = spans(_odd(figures or {}))
+        odd = dict.fromkeys(row.machine for row in differences(figures or {}))
+        chosen = spans(list(odd)[:ODD])
     for row in sorted(whole, key=_urgency):
         if count(row.nodes) <= FEW:
             wanted = row.nodes
@@ -69,16 +68,26 @@ class Picks:
 
     def __init__(self, machines: int, names: Sequence[str] = ()) -> None:
         """Of so many, which may have names."""
-        self._names = names
+        self._names = tuple(names)
         self.asked: Spans = ((0, machines - 1),) if 0 < machines <= MOST else ()
         """By their numbers: all where they are few; nobody before it is known what they say."""
         self._is_few = machines <= MOST
+        self.wanted: Spans = ()
+        """Those that somebody wants to see, and that are asked in any case."""
         self._told: dict[int, tuple[Digest, float]] = {}
         self._rows: dict[int, Digest] = {}
         self._whole: Digest = ()
 
-    def hear(self, told: Mapping[int, tuple[Digest, float]]) -> bool:
-        """What each machine that answers says of its ranks, and how far its clock is ahead; whether more are to be asked now.
+    def add(self, names: Sequence[str]) -> None:
+        """The job has got more machines."""
+        self._names = (*self._names, *names)
+        self._is_few = len(self._names) <= MOST
+        if self._is_few:
+            self.asked = ((0, len(self._names) - 1),)
+
+    def hear(self, told: Mapping[int, tuple[Digest, float]], figures: Mapping[int, Figures] | None = None) -> bool:
+        """What each machine that answers says of its ranks, how far its clock is ahead, and what it says of itself; whether more
+        are to be asked now.
 
         Who was asked stays so while there is room: a class that comes and goes is no reason to lose sight of a machine.
         """
@@ -87,7 +96,7 @@ class Picks:
             self._told, self._whole = dict(told), joined(*self._rows.values())
         if self._is_few:
             return False
-        wanted = choose(self._whole) or spans(sorted(told)[:MOST])
+        wanted = union(choose(self._whole, figures) or spans(sorted(told)[:MOST]), self.wanted)
         is_more = bool(without(wanted, self.asked))
         if is_more:
             kept = union(self.asked, wanted)
@@ -118,15 +127,3 @@ def _row(row: Class, left: Spans, here: Spans) -> Elsewhere:
 def _urgency(row: Class) -> tuple[int, bool, int, tuple[int, int]]:
     """Small classes first, of ranks before others; those that get on say nothing."""
     return count(row.nodes) if row.kind.does else 1 << 62, row.kind.role != "rank", count(row.ranks), row.first
-
-
-def _odd(figures: Mapping[str, Mapping[int, float]]) -> Iterable[int]:
-    """The machines that differ most from the middle, and far more than most do."""
-    far: dict[int, float] = {}
-    for values in figures.values():
-        middle = median(values.values()) if values else 0.0
-        usual = median(abs(value - middle) for value in values.values()) if values else 0.0
-        for node, value in values.items():
-            distance = abs(value - middle) / (usual or abs(middle) / 100 or 1.0)
-            far[node] = max(far.get(node, 0.0), distance)
-    return sorted((node for node, distance in far.items() if distance > FAR), key=lambda node: (-far[node], node))[:ODD]

@@ -21,8 +21,8 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.history import History, ThreadKey
-from mpmon.diagnosis.knot import doing, stands_since
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.stuck_set import doing, stands_since
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import Moment, Row, Stack
 from mpmon.nodes.join import Part

@@ -21,8 +21,11 @@ import time
 from enum import Enum
 from typing import IO, NamedTuple
 
+import msgspec
+
 from mpmon import __version__
 from mpmon.codec import BadRecording, decode_round
+from mpmon.model import Figures
 from mpmon.nodes import wire
 from mpmon.nodes.transports import Carrier, Trouble, last_line
 from mpmon.spans import has
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from mpmon.model import Snapshot
     from mpmon.nodes.digest import Digest
     from mpmon.nodes.transports import Transport
+    from mpmon.probes.nccl_ras import Address
     from mpmon.spans import Spans
 
 CHUNK = 1 << 16
@@ -65,8 +69,13 @@ MOST_SAID = 4096
 MOST_AT_ONCE = wire.MOST_PACKED * 2
 """Bytes that a node may send between two words of ours: one answer, and what goes with it."""
 
+MOST_MESSAGES = 1000
+"""Messages of the same: a beat a second, and a front end that was stopped for some minutes."""
+
 MOST_EXCHANGES = 100
 """Questions for the time of which an answer is still of use."""
+
+NEW = Trouble("was added to the job and has not answered yet", awaited=True)
 
 _LABEL = re.compile(rb"\s*(\d{1,6}): ?")
 
@@ -107,6 +116,14 @@ class NodeState(NamedTuple):
     problem: Trouble | None
     """Why it is lost or out."""
     jobs: tuple[wire.JobHere, ...]
+    version: str = ""
+    """Of the mpmon there; empty before it has said that."""
+    figures: Figures | None = None
+    """How the machine is as a whole."""
+    rights: str | None = None
+    """As in `mpmon.model.Node`."""
+    ras: wire.RasAnswer | None = None
+    """What NCCL's RAS said there last."""
 
 
 class _Node:
@@ -124,7 +141,10 @@ class _Node:
         self.awaited = False
         """It is out, and is tried again all the same."""
         self.jobs: tuple[wire.JobHere, ...] = ()
-        self.machine = self.address = ""
+        self.machine = self.address = self.version = ""
+        self.figures: Figures | None = None
+        self.rights: str | None = None
+        self.ras: wire.RasAnswer | None = None
         self.begin()
 
     def begin(self) -> None:
@@ -132,7 +152,7 @@ class _Node:
         self.lines = wire.Lines()
         self.unpacker = wire.Unpacker[wire.FromAgent](wire.FromAgent)
         self.clocks = wire.Clocks()
-        self.got = 0
+        self.got = self.messages = 0
         self.follows = 0
         """The answer of this agent whose tables its next one may leave out; 0 for none."""
         self.wants_whole = False
@@ -147,7 +167,7 @@ class _Node:
             state = State.LOST
         return NodeState(
             self.name, state, silent, self.clocks.offset_s or 0.0, self.snapshot, self.answers, self.facts, self.classes,
-            self.problem, self.jobs,
+            self.problem, self.jobs, self.version, self.figures, self.rights, self.ras,
         )  # fmt: skip
 
 
@@ -242,6 +262,23 @@ class Fleet:
             if facts is not None:
                 addresses = tuple(node.address for place, node in enumerate(self._nodes) if has(facts, place))
             self._tell(wire.Ask(number=number, facts=addresses, whole=whole))
+
+    def ask_ras(self, place: int, number: int, address: Address) -> None:
+        """Have the agent of one node, by its place, ask NCCL's RAS; its state tells the answer."""
+        with self._changed:
+            agent = self._nodes[place].address
+            self._tell(wire.AskRas(number=number, agent=agent, host=address.host, port=address.port))
+
+    def add(self, carriers: Iterable[Carrier]) -> None:
+        """Nodes that the job has got since: nobody waits for them, and they join when they answer."""
+        with self._changed:
+            for carrier in carriers:
+                running = _Running(carrier, [_Node(name) for name in carrier.nodes])
+                for node in running.nodes:
+                    node.state, node.problem, node.awaited = State.OUT, NEW, True
+                    node.heard_at = self._now()
+                self._running.append(running)
+                self._nodes += running.nodes
 
     def look_now(self) -> None:
         """Have all agents look at everything."""
@@ -376,6 +413,7 @@ class Fleet:
         status = self._close(process)
         for node in running.nodes:
             if node.state not in (State.COMING, State.HERE, State.LOST):
+                self._still_out(running, node)
                 continue
             problem = (
                 self._complaint(running, node) or node.problem or Trouble(f"has no agent any more (status {status})")
@@ -386,6 +424,13 @@ class Fleet:
         running.failures = 0 if running.spoke else running.failures + 1
         steps = min(running.failures, len(AGAIN_S) - 1) if running.live else -1
         running.due_at = self._now() + AGAIN_S[steps]
+
+    def _still_out(self, running: _Running, node: _Node) -> None:
+        """It was tried once more; one that refuses us now is not again."""
+        said = "\n".join(_of_label(running.said, running.nodes.index(node))) if running.carrier.labelled else ""
+        problem = self._transport.trouble(node.name, said or running.said.decode("utf-8", "replace"))
+        if node.awaited and problem:
+            node.problem, node.awaited = problem, problem.awaited
 
     def _close(self, process: subprocess.Popen[bytes]) -> int | None:
         """Take the last words and the status."""
@@ -427,7 +472,7 @@ class Fleet:
             if running.process and running.spoke:
                 self._queue(running, frames)
             for node in running.nodes:
-                node.got = 0
+                node.got = node.messages = 0
 
     def _queue(self, running: _Running, frames: bytes) -> None:
         # One that does not read is lost soon; what it was told meanwhile is of no use later.
@@ -489,6 +534,10 @@ class Fleet:
             return
         try:
             for message in node.unpacker.feed(lines):
+                node.messages += 1
+                if node.messages > MOST_MESSAGES:
+                    self._out(running, node, Trouble(f"sends more than {MOST_MESSAGES} messages at once"))
+                    return
                 self._said(running, node, message)
         except wire.OtherProtocol as problem:
             self._out(running, node, Trouble(f"speaks {problem}", "Install the mpmon there that runs here."))
@@ -506,10 +555,13 @@ class Fleet:
         elif isinstance(message, wire.Beat):
             if (asked_at := self._asked_at.get(message.answers)) is not None:
                 node.clocks.add(asked_at, message.clock, node.heard_at)
+        elif isinstance(message, wire.RasAnswer):
+            node.ras = message
         else:
             self._see(node, message)
 
     def _greeted(self, running: _Running, node: _Node, hello: wire.Hello) -> None:
+        node.version = hello.version
         if hello.version != __version__:
             self._out(
                 running,
@@ -532,7 +584,7 @@ class Fleet:
 
     def _left(self, running: _Running, node: _Node, bye: wire.Bye) -> None:
         awaited = bye.exit_status == wire.NO_JOB
-        self._out(running, node, Trouble(bye.reason.rstrip("."), bye.remedy, awaited=awaited))
+        self._out(running, node, Trouble(bye.reason.rstrip("."), bye.remedy, awaited=awaited, jobless=awaited))
 
     def _out(self, running: _Running, node: _Node, problem: Trouble) -> None:
         """Nothing is expected of it any more; a carrier that has no other is ended."""
@@ -549,6 +601,10 @@ class Fleet:
             node.facts = told.answers
         if told.classes is not None:
             node.classes = told.classes
+        if told.figures:
+            node.figures = read_figures(told, node.figures)
+        if told.rights is not None:
+            node.rights = told.rights
         node.answers = node.follows = told.answers
         node.wants_whole = False
         if told.last:
@@ -608,6 +664,22 @@ def _of_label(said: bytes, label: int) -> list[str]:
     """The whole lines about one task."""
     lines = said.split(b"\n")[:-1]
     return [line.decode("utf-8", "replace") for line in lines if (at := _LABEL.match(line)) and int(at[1]) == label]
+
+
+def read_figures(told: wire.Round, before: Figures | None) -> Figures:
+    """What a round says of its machine, with the reasons that were left out.
+
+    Raises:
+        BadRecording: a figure is none.
+    """
+    reasons = before.reasons if before else {}
+    if told.reasons is not None:
+        reasons = {name: why[: wire.LONGEST_REMARK] for name, why in told.reasons.items() if name in wire.FIGURES}
+    values = dict(zip(wire.FIGURES, told.figures, strict=False))
+    try:
+        return msgspec.convert({**values, "reasons": reasons}, Figures)
+    except msgspec.MsgspecError as problem:
+        raise BadRecording(str(problem)) from problem
 
 
 def _keys(node: _Node) -> list[tuple[str, int]]:

@@ -11,37 +11,58 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
 from mpmon.diagnosis.findings import Observation
 from mpmon.diagnosis.words import ranges
-from mpmon.errors import CannotTell, UsageError
-from mpmon.model import ProbeReport, Snapshot
+from mpmon.errors import CannotTell, MpmonError, UsageError
+from mpmon.model import NO_JOB, ProbeReport, Snapshot
 from mpmon.nodes import wire
 from mpmon.nodes.choose import Picks
-from mpmon.nodes.fleet import CONNECT_S, LOST_S, ROUND_S, Fleet, NodeState, State
+from mpmon.nodes.fleet import CONNECT_S, LATE_S, LOST_S, ROUND_S, Fleet, NodeState, State
 from mpmon.nodes.here import BATCH
 from mpmon.nodes.join import Joiner, Part, Unjoinable
 from mpmon.nodes.transports import Trouble
 from mpmon.printable import in_bounds
+from mpmon.probes.nccl_ras import NoAnswer
+from mpmon.probes.nccl_ras.dialogue import WITHIN_S
 from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
 from mpmon.session.nccl_ras import NcclRas
 from mpmon.session.watch import Observer
-from mpmon.spans import count, has, union
+from mpmon.spans import Spans, count, has, spans, union
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mpmon.alarm import Alarm
-    from mpmon.nodes.transports import Transport
-    from mpmon.probes.nccl_ras import Address
+    from mpmon.nodes.transports import Carrier, Transport
+    from mpmon.probes.nccl_ras import Address, Communicator
     from mpmon.session.recording import Recorder
 
 AGAIN_S = 10.0
 """Who has not answered by then is asked again: what comes in between two machines may be lost."""
+
+LIST_S = 30.0
+"""Between two questions for nodes that were added to the job."""
+
+RAS_S = WITHIN_S + 5.0
+"""The agent that asks NCCL's RAS may take so long: its own deadline, and the way."""
+
+RAS_NODES = 3
+"""Nodes on which RAS is looked for, one after the other, as long as nobody listens there."""
+
+MOST_TOLD = 1000
+"""Nodes of which each is told by itself: those at hand and the silent ones first."""
+
+STATES = {
+    State.HERE: "fresh", State.LATE: "late", State.ENDED: "ended", State.COMING: "unreachable", State.LOST: "unreachable",
+    State.OUT: "unreachable",
+}  # fmt: skip
+"""As `mpmon.model.Node` has them."""
 
 MOST_NAMED = 5
 """Nodes or jobs that are named in one sentence."""
@@ -70,41 +91,57 @@ class NodesWatch:
         self._recorder = recorder
         self._tell = tell
         self._alarm = alarm
-        self._ras = NcclRas(ras, self._clock.now) if ras else None
+        self._ras = NcclRas(ras, self._clock.now, self._ask_ras) if ras else None
+        self._ras_number = 0
         self._joiner = Joiner()
         names = [node.name for node in self._fleet.nodes()]
         self._picks = Picks(len(names), names)
-        self._commands = transport.commands
+        self._transport = transport
+        self._names = names
         self._asked = self._picks.asked
         """For facts, in the last question."""
         self._number = 0
         """Of the last question."""
+        self._is_news = True
+        """Of the last round; where the job has ended, agents say the same once more."""
+        self._looked: dict[int, float] = {}
+        """When the nodes looked of which that round was, by their places and their own clocks."""
         self._told: dict[str, str] = {}
         """What was told of nodes that are not there, by their names."""
         self.title = transport.title
         self.reel = reel or Reel(0)
         self._stopped = threading.Event()
+        self._growing = threading.Lock()
+        self._coming: list[Carrier] = []
+        """For nodes that are not in the fleet yet."""
 
     def __iter__(self) -> Iterator[Observation]:
         observer = Observer(self._alarm, self._ras)
         with self._fleet:
             self._begin()
+            if not self._wish.eager:
+                threading.Thread(target=self._look_for_more, name="mpmon more nodes", daemon=True).start()
             while not self._stopped.is_set():
                 began = self._clock.now()
+                self._grow()
                 snapshot = self._round()
                 if snapshot is None:
                     return
-                snapshot = self._ras.add(snapshot) if self._ras else snapshot
-                if self._recorder:
-                    self._recorder.write(snapshot)
-                observation = observer.see(snapshot)
-                self.reel.add(observation)
-                yield observation
+                if self._is_news:
+                    yield self._observed(observer, snapshot)
                 if not _any(self._fleet.nodes(), State.COMING, State.HERE, State.LATE, State.LOST):
                     return
                 self._clock.wait(began + self._wish.interval - self._clock.now())
 
     # Inside
+
+    def _observed(self, observer: Observer, snapshot: Snapshot) -> Observation:
+        snapshot = self._ras.add(snapshot) if self._ras else snapshot
+        if self._recorder:
+            self._recorder.write(snapshot)
+        observation = observer.see(snapshot)
+        self.reel.add(observation)
+        return observation
 
     def _begin(self) -> None:
         """Wait for the agents, choose the job, have them look at it.
@@ -120,6 +157,27 @@ class NodesWatch:
                 raise nobody(nodes)
             self._report(reports([node for node in nodes if node not in here]))
             self._fleet.watch(msgspec.structs.replace(self._wish, key=chosen(here)))
+
+    def _look_for_more(self) -> None:
+        """An elastic job may get more nodes while it is watched. In a thread of its own: whoever knows of them may be slow."""
+        while not self._stopped.wait(LIST_S):
+            try:
+                carriers = self._transport.added(frozenset(self._names))
+            except MpmonError:
+                # That the job is over, or that nobody tells, its agents tell better.
+                continue
+            with self._growing:
+                names = [name for carrier in carriers for name in carrier.nodes]
+                self._names += names
+                self._coming += carriers
+
+    def _grow(self) -> None:
+        """Between two rounds, in which places mean the same."""
+        with self._growing:
+            carriers, self._coming = self._coming, []
+        if carriers:
+            self._fleet.add(carriers)
+            self._picks.add([name for carrier in carriers for name in carrier.nodes])
 
     def _round(self) -> Snapshot | None:
         """What all nodes say; `None` when there is nothing more to say.
@@ -137,10 +195,16 @@ class NodesWatch:
             nodes = self._fleet.nodes()
             answered = {place: node for place, node in enumerate(nodes) if self._is_fresh(place, node)}
             if answered and (whole or self._clock.now() >= until):
-                is_more = self._picks.hear({at: (node.classes, node.offset_s) for at, node in answered.items()})
+                is_more = self._picks.hear(
+                    {at: (node.classes, node.offset_s) for at, node in answered.items()},
+                    {at: node.figures for at, node in answered.items() if node.figures},
+                )
                 if is_more and may_begin_again:
                     may_begin_again = False
                 elif joined := self._joined(nodes, answered):
+                    looked = {at: node.snapshot.taken_at for at, node in answered.items() if node.snapshot}
+                    is_alive = any(node.state is not State.ENDED for node in answered.values())
+                    self._is_news, self._looked = is_alive or looked != self._looked, looked
                     return joined
                 continue
             is_over = self._is_over(nodes, until)
@@ -176,6 +240,38 @@ class NodesWatch:
         """Its last facts stay true, and are asked for."""
         return node.state is State.ENDED and node.snapshot is not None and has(self._asked, place)
 
+    def _ask_ras(self, address: Address) -> tuple[Communicator, ...]:
+        """What RAS says to the agent of a node with ranks: it answers for the whole job. Called in a thread that may wait.
+
+        Raises:
+            NoAnswer: it does not answer, or not in time.
+        """
+        nodes = self._fleet.nodes()
+        ready = [place for place, node in enumerate(nodes) if node.state is State.HERE]
+        with_ranks = [place for place in ready if _ranks(nodes[place])]
+        why = "is not asked, as no node answers"
+        for place in (with_ranks or ready)[:RAS_NODES]:
+            said = self._ras_of(place, address)
+            if said and not said.problem:
+                return said.communicators
+            why = f"on {nodes[place].name} {said.problem if said else f'has not answered within {RAS_S:.0f} s'}"
+            if said is None or said.reached:
+                break
+        raise NoAnswer(why)
+
+    def _ras_of(self, place: int, address: Address) -> wire.RasAnswer | None:
+        self._ras_number += 1
+        number = self._ras_number
+        self._fleet.ask_ras(place, number, address)
+
+        def is_over(nodes: list[NodeState]) -> bool:
+            said, is_here = nodes[place].ras, nodes[place].state in (State.HERE, State.LATE)
+            return self._stopped.is_set() or not is_here or (said is not None and said.answers == number)
+
+        self._fleet.wait(is_over, RAS_S)
+        said = self._fleet.nodes()[place].ras
+        return said if said and said.answers == number else None
+
     def _joined(self, nodes: list[NodeState], answered: dict[int, NodeState]) -> Snapshot | None:
         """What they say as one; `None` when none of them says what can be."""
         silent = [node for place, node in enumerate(nodes) if place not in answered]
@@ -186,6 +282,8 @@ class NodesWatch:
             *(self._part(nodes[at], snapshot=nodes[at].snapshot) for at in here),
             *(self._part(node, problem=problem(node)) for node in silent),
         ]
+        others = (node for place, node in answered.items() if place not in here)
+        parts += map(self._part, islice(others, max(0, MOST_TOLD - len(parts))))
         if not here:
             return None
         try:
@@ -197,8 +295,13 @@ class NodesWatch:
 
     def _part(self, node: NodeState, *, snapshot: Snapshot | None = None, problem: str | None = None) -> Part:
         offset_s = node.offset_s if snapshot else 0.0
-        commands = self._commands(node.name)
-        return Part(host=node.name, offset_s=offset_s, snapshot=snapshot, problem=problem, commands=commands)
+        return Part(
+            host=node.name, offset_s=offset_s, snapshot=snapshot, problem=problem, commands=self._transport.commands(node.name),
+            figures=None if problem else node.figures, state=_state(node), version=node.version or None,
+            heard_at=self._clock.now() - node.silent_s if node.version and node.silent_s >= LATE_S else None,
+            rights=node.rights,
+            ranks=_ranks(node),
+        )  # fmt: skip
 
     def _expel(self, parts: list[Part], contradiction: str) -> None:
         """Do without the nodes of which each alone says what cannot be.
@@ -222,7 +325,7 @@ class NodesWatch:
         now = {row.name: row.problem or "" for row in troubles}
         if self._tell:
             for name in sorted(now.keys() ^ self._told.keys()):
-                self._tell(f"{now[name]}." if name in now else f"{name} is back.")
+                self._tell(f"{name} {now[name]}." if name in now else f"{name} is back.")
         self._told = now
 
     # Wishes
@@ -234,6 +337,12 @@ class NodesWatch:
 
     def attend(self, pid: int | None) -> None:
         """Without meaning here: agents keep fresh what stands still."""
+
+    def enter(self, host: str) -> None:
+        """Ask that machine for its facts from now on, whatever its ranks say."""
+        found = [place for place, node in enumerate(self._fleet.nodes()) if node.name == host]
+        self._picks.wanted = spans(found)
+        self._clock.wake()
 
     def stop(self) -> None:
         """End the iteration soon."""
@@ -302,19 +411,25 @@ def nobody(nodes: list[NodeState]) -> CannotTell:
 
 
 def reports(nodes: list[NodeState]) -> tuple[ProbeReport, ...]:
-    """What went wrong with each of these."""
-    return tuple(
-        ProbeReport(name=node.name, ok=False, seconds=0.0, problem=f"{node.name} {problem(node)}") for node in nodes
-    )
+    """What went wrong with each of these, as the rest of a sentence about it."""
+    return tuple(ProbeReport(name=node.name, ok=False, seconds=0.0, problem=problem(node)) for node in nodes)
 
 
 def problem(node: NodeState) -> str:
     """What went wrong with it, and which ranks run there, as far as it has said that: as the rest of `n2 …`."""
     reason = node.problem.reason if node.problem else "has not answered"
     silent = f", silent for {node.silent_s:.0f} s" if node.state is State.LOST and node.silent_s >= LOST_S else ""
-    ranks = union(*(row.ranks for row in node.classes if row.kind.role == "rank"))
+    ranks = _ranks(node)
     there = f"; {ranges(ranks)} run{'s' if count(ranks) == 1 else ''} there" if ranks else ""
     return f"{reason}{silent}{there}"
+
+
+def _state(node: NodeState) -> str:
+    return NO_JOB if node.problem and node.problem.jobless else STATES[node.state]
+
+
+def _ranks(node: NodeState) -> Spans:
+    return union(*(row.ranks for row in node.classes if row.kind.role == "rank"))
 
 
 def names(nodes: list[NodeState]) -> str:

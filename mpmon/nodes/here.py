@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 
+from mpmon.diagnosis.brief import UNNAMED
 from mpmon.jobs import running_jobs
 from mpmon.nodes.wire import JobHere
 from mpmon.printable import command_line, in_bounds
 from mpmon.probes.machine import Candidate, Machine
+from mpmon.probes.rights import why_refused
 from mpmon.probes.standstill import persistently
 
 MOST_WORDS = 200
@@ -28,6 +31,17 @@ def machine_id() -> str:
         return f"{boot} {os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
         return ""
+
+
+def rights(pids: Sequence[int]) -> str | None:
+    """What forbids us to read the memory of some of these processes, with the remedy; empty where nothing does, `None` of none.
+
+    A process that has ended forbids nothing.
+    """
+    refused = [why for pid in pids if (why := why_refused(pid))]
+    if not refused:
+        return "" if pids else None
+    return refused[0] if len(refused) == len(pids) else f"{len(refused)} of {len(pids)} ranks: {refused[0]}"
 
 
 def job_of(pid: int) -> tuple[JobHere, ...]:
@@ -106,16 +120,18 @@ def _job(machine: Machine, root: Candidate, key: str) -> JobHere:
 
 
 def _rendezvous(below: dict[int, list[Candidate]], root: Candidate) -> str:
-    """Port and size of the world of its ranks, and torchrun's name of the run; empty where no process has such variables.
+    """The name of the run, by torchrun; else port and size of the world of its ranks; empty where no process has such variables.
 
-    Names of the first machine differ from one machine to the next (`n1`, `10.0.0.1`), so they are no part of it.
+    An elastic job has another port and another size each time it grows or shrinks, and keeps its name.  Names of the first
+    machine differ from one machine to the next (`n1`, `10.0.0.1`), so they are no part of it.
     """
     left = [root]
     while left:
         process = left.pop()
         said = process.environment
         if "RANK" in said and "MASTER_PORT" in said:
-            names = ("MASTER_PORT", "WORLD_SIZE", "TORCHELASTIC_RUN_ID")
+            is_named = said.get("TORCHELASTIC_RUN_ID", "") not in UNNAMED
+            names = ("TORCHELASTIC_RUN_ID",) if is_named else ("MASTER_PORT", "WORLD_SIZE")
             return " ".join(f"{name}={said[name][:40]}" for name in names if said.get(name))
         left += below.get(process.pid, [])
     return ""

@@ -30,6 +30,7 @@ from mpmon.model import (
     AnyMoment,
     DeviceNumber,
     Elsewhere,
+    Figures,
     KernelObject,
     Moment,
     Name,
@@ -42,6 +43,7 @@ from mpmon.model import (
 )
 from mpmon.numerals import numeral
 from mpmon.rows import kept, same_rows, shared, shared_by
+from mpmon.spans import Spans
 
 ROOT_PID = 1
 """The root of the joined tree, above those of all hosts: a number that no host's process has after it was renamed."""
@@ -78,6 +80,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Why it does not."""
     commands: tuple[str, ...] = ()
     """What a person may type to go there."""
+    figures: Figures | None = None
+    """How the machine is as a whole, of one whose facts were not asked for."""
+    state: str | None = None
+    heard_at: float | None = None
+    """As in `Node`, in the common time."""
+    version: str | None = None
+    ranks: Spans = ()
+    rights: str | None = None
 
     def moment(self, moment: float) -> float:
         """In the common time; one of the machine's own clock is given."""
@@ -110,7 +120,8 @@ class Joiner:
         Raises:
             Unjoinable: as `join`.
         """
-        heard = [(host, part, part.snapshot) for host, part in self._placed(parts) if part.snapshot is not None]
+        placed = self._placed(parts)
+        heard = [(host, part, part.snapshot) for host, part in placed if part.snapshot is not None]
         if not heard:
             raise Unjoinable("no machine says anything")
         _check_apart(heard)
@@ -120,9 +131,13 @@ class Joiner:
         taken_at = {host.number: part.moment(of.taken_at) for host, part, of in heard}
         started_at = min(part.moment(of.root_start_time) for _, part, of in heard)
         tables["objects"] = _with_peers(tables["objects"])
+        tables["figures"] += tuple(
+            msgspec.structs.replace(part.figures, host=host.name)
+            for host, part in placed if part.figures and not part.snapshot
+        )  # fmt: skip
         tables["probes"] = tuple(_merged_reports((host.name, of) for host, _, of in heard))
         tables["elsewhere"] = tuple(elsewhere)
-        tables["nodes"] = tuple(_node(host, part, taken_at.get(host.number)) for host, part in self._placed(parts))
+        tables["nodes"] = tuple(_node(host, part, taken_at.get(host.number)) for host, part in placed)
         if any(of.root for _, _, of in heard):
             tables["processes"] = (_root(started_at), *tables["processes"])
         joined = Snapshot(
@@ -311,7 +326,8 @@ MOST_NAMED = 4
 def _node(host: _Host, part: Part, taken_at: float | None) -> Node:
     cpus = part.snapshot.cpu_count if part.snapshot else 1
     return Node(host=host.name, number=host.number, taken_at=taken_at, offset_s=part.offset_s, later_s=part.later_s,
-                cpu_count=cpus, problem=part.problem, commands=part.commands)  # fmt: skip
+                cpu_count=cpus, problem=part.problem, commands=part.commands, state=part.state, heard_at=part.heard_at,
+                version=part.version, ranks=part.ranks, rights=part.rights)  # fmt: skip
 
 
 def _merged_reports(heard: Iterable[tuple[str, Snapshot]]) -> Iterator[ProbeReport]:

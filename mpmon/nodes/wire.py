@@ -33,8 +33,9 @@ from typing import Annotated, Generic, TypeVar
 
 import msgspec
 
-from mpmon.model import Moment, Row
+from mpmon.model import Amount, Figures, Moment, Row
 from mpmon.nodes.digest import MOST_CLASSES, Class
+from mpmon.probes.nccl_ras import Communicator
 
 PROTOCOL = 1
 MARK = b"@mpmon.nodes/"
@@ -78,6 +79,9 @@ Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 Word = Annotated[str, msgspec.Meta(max_length=1000)]
 
+
+FIGURES = tuple(name for name in Figures.__struct_fields__ if name not in ("host", "reasons"))
+"""Names of the figures of a machine: without them a message has few dozen bytes of figures."""
 
 NOTHING = msgspec.Raw(b"null")
 """No facts."""
@@ -136,12 +140,30 @@ class Round(Said, frozen=True, kw_only=True):
     """The job has ended here."""
     classes: Annotated[tuple[Class, ...], msgspec.Meta(max_length=MOST_CLASSES)] | None = None
     """What its ranks stand in (`mpmon.nodes.digest`); `None` for the same as before."""
+    figures: Annotated[tuple[Amount | None, ...], msgspec.Meta(max_length=len(FIGURES))] = ()
+    """How the machine is as a whole: `FIGURES` in their order; empty where that is not known."""
+    reasons: Annotated[dict[Word, Word], msgspec.Meta(max_length=len(FIGURES))] | None = None
+    """Why some of them are not known; `None` for the same as before."""
+    rights: Word | None = None
+    """As in `mpmon.model.Node`; `None` for the same as before."""
     snapshot: msgspec.Raw = NOTHING
     """As a line of a recording: `mpmon.codec.encode_round`."""
 
 
 NO_JOB = 4
 """Exit status of an agent that finds no process of the job: it may be started there later."""
+
+
+class RasAnswer(Said, frozen=True, kw_only=True):
+    """What NCCL's RAS said to one agent, of the whole job (`mpmon.probes.nccl_ras`)."""
+
+    answers: Number
+    """The number of the question."""
+    communicators: tuple[Communicator, ...] = ()
+    problem: Word = ""
+    """Why there is no answer, as the rest of a sentence about the address; empty where there is one."""
+    reached: bool = True
+    """Somebody was asked."""
 
 
 class Bye(Said, frozen=True, kw_only=True):
@@ -189,12 +211,22 @@ class LookNow(Said, frozen=True, kw_only=True):
     """Look at everything in the next round."""
 
 
+class AskRas(Said, frozen=True, kw_only=True):
+    """Have one agent ask NCCL's RAS, which answers for all processes of the job."""
+
+    number: Number
+    agent: Word
+    """Its address."""
+    host: Word
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
 class End(Said, frozen=True, kw_only=True):
     """Nobody needs the agent any more."""
 
 
-FromAgent = Hello | Beat | Round | Bye
-FromFront = Watch | Alive | Ask | LookNow | End
+FromAgent = Hello | Beat | Round | RasAnswer | Bye
+FromFront = Watch | Alive | Ask | AskRas | LookNow | End
 
 M = TypeVar("M")
 
@@ -207,6 +239,12 @@ class Garbage(ValueError):
 
 class OtherProtocol(Garbage):
     """The other end speaks another version of the protocol."""
+
+
+def fits(message: Said) -> bool:
+    """Whether whoever reads it takes so much."""
+    text = _encoder.encode(message)
+    return len(text) <= MOST_UNPACKED and len(zlib.compress(text, 6)) <= MOST_PACKED
 
 
 def frames(number: int, message: Said) -> Iterator[bytes]:

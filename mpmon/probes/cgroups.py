@@ -55,7 +55,7 @@ class CgroupTable:
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
-        self._hierarchy = memory_hierarchy(proc)
+        self._hierarchy = hierarchy(proc)
         self._groups: dict[str, _Group] = {}
 
     def look(self, processes: Iterable[Process], now: float) -> tuple[Cgroup, ...]:
@@ -88,7 +88,7 @@ class _Group:
             text = self._text or b""
         if text != self._text:
             self._text = text
-            self._row = self._read(self._files, _counter(text, b"oom_kill"), now)
+            self._row = self._read(self._files, counter(text, b"oom_kill"), now)
         return self._row
 
     def _read(self, files: _Files, kills: int | None, now: float) -> Cgroup:
@@ -137,18 +137,18 @@ _WHY_NONE = {
 }
 
 
-def memory_hierarchy(proc: Proc) -> Hierarchy | None:
-    """Where the memory controller is mounted; `None` where control groups are not mounted at all."""
+def hierarchy(proc: Proc, controller: str = "memory") -> Hierarchy | None:
+    """Where the groups of a controller are mounted; `None` where control groups are not mounted at all."""
     try:
         lines = proc.text("self", "mountinfo", limit=1 << 20).splitlines()
     except OSError:
         return None
-    mounts = [mount for line in lines if (mount := _mount(line))]
-    # On a machine with both versions the memory controller is in v1's tree if that has it.
+    mounts = [mount for line in lines if (mount := _mount(line, controller))]
+    # On a machine with both versions the controller is in v1's tree if that has it.
     return min(mounts, key=lambda mount: mount.version, default=None)
 
 
-def _mount(line: str) -> Hierarchy | None:
+def _mount(line: str, controller: str) -> Hierarchy | None:
     """`ID PARENT DEVICE ROOT FOLDER OPTIONS … - TYPE SOURCE OPTIONS` of proc_pid_mountinfo(5)."""
     place, _, kind = line.partition(" - ")
     fields, words = place.split(), kind.split()
@@ -156,7 +156,7 @@ def _mount(line: str) -> Hierarchy | None:
         return None
     if words[0] == "cgroup2":
         return Hierarchy(_plain(fields[4]), _plain(fields[3]), 2)
-    if words[0] == "cgroup" and "memory" in words[2].split(","):
+    if words[0] == "cgroup" and controller in words[2].split(","):
         return Hierarchy(_plain(fields[4]), _plain(fields[3]), 1)
     return None
 
@@ -168,7 +168,8 @@ def _plain(name: str) -> str:
     return name
 
 
-def _counter(text: bytes, name: bytes) -> int | None:
+def counter(text: bytes, name: bytes) -> int | None:
+    """A number of a file of `NAME NUMBER` lines."""
     fields = (line.split() for line in text.splitlines())
     return next((int(words[1]) for words in fields if len(words) == 2 and words[0] == name), None)
 

@@ -52,7 +52,7 @@ class Outsiders:
             self._asked_at = now
             started = time.monotonic()
             try:
-                found = _holders(self._proc, self._asked, frozenset(job) | {os.getpid()})
+                found = _holders(self._proc, self._asked, frozenset(job) | {self._proc.own_pid()})
             except Unanswered:
                 # Some process of the machine does not let its mappings be read now.
                 found = self._found
@@ -64,12 +64,12 @@ class Outsiders:
 
 
 @may_hang
-def _holders(proc: Proc, names: frozenset[str], but: frozenset[int]) -> tuple[Handle, ...]:
+def _holders(proc: Proc, names: frozenset[str], but: frozenset[int | None]) -> tuple[Handle, ...]:
     """The handles to these objects of all processes `but` some."""
     return tuple(_all(proc, names, but))
 
 
-def _all(proc: Proc, names: frozenset[str], but: frozenset[int]) -> Iterator[Handle]:
+def _all(proc: Proc, names: frozenset[str], but: frozenset[int | None]) -> Iterator[Handle]:
     mapped = any(name.startswith("semaphore:") for name in names)
     deadline = time.monotonic() + DEADLINE_S
     # The youngest first: most of those that have something of the job came after it.

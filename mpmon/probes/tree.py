@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from mpmon.probes.stat import Stat
 
 TYPE_CHECKING = False
@@ -16,9 +14,9 @@ OWN_HELPERS = frozenset({"py-spy"})
 """Programs mpmon itself starts; never part of a job, even where mpmon runs inside of it."""
 
 
-def is_own(pid: int, name: str) -> bool:
-    """This mpmon, or a program that one starts."""
-    return pid == os.getpid() or name in OWN_HELPERS
+def is_own(pid: int, name: str, own: int | None) -> bool:
+    """This mpmon, whose pid among those processes is `own`, or a program that one starts."""
+    return pid == own or name in OWN_HELPERS
 
 
 class Tree:
@@ -34,7 +32,8 @@ class Tree:
 
     def joining(self, stats: Mapping[int, Stat], members: Container[int]) -> list[int]:
         """Of these processes the ones that belong to the job, given who does already: parents before their children."""
-        left, found = dict(stats), dict[int, Stat]()
+        found, own = dict[int, Stat](), self._proc.own_pid()
+        left = {pid: stat for pid, stat in stats.items() if not is_own(pid, stat.name, own)}
         while joined := [
             pid for pid, stat in left.items()
             if self._belongs(pid, stat, is_child=stat.ppid in found or stat.ppid in members)
@@ -43,8 +42,6 @@ class Tree:
         return list(found)
 
     def _belongs(self, pid: int, stat: Stat, *, is_child: bool) -> bool:
-        if is_own(pid, stat.name):
-            return False
         if pid == self._root_pid or is_child:
             return True
         return (stat.pgid == self._root_pgid or pid in self.kin) and self._is_orphan(stat)

@@ -1,7 +1,7 @@
-"""Past observations, so that a view can look back: all of the last while, ever fewer of the time before.
+"""Past observations, so that a view can look back: all recent ones, progressively fewer older ones.
 
-Only the latest are kept as they are.  The others become bytes (`pictures`), and are made anew when somebody looks at them: so
-what they take is known to the byte, and memory is not left in pieces between rows that stay and rows that go.
+Only the latest are kept as they are.  The others become bytes (`pictures`), and are rebuilt when they are viewed: so
+their size is known to the byte, and memory is not fragmented between rows that stay and rows that go.
 Around a change of the verdict none is dropped as long as others can be.
 """
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Observation
     from mpmon.reel.pictures import Packer, Picture
 
-KEPT_BYTES = 32 << 20
-"""Of a live job: two hours in full of 64 processes of which a few work, and ever less of all days before."""
+KEPT_BYTES = 16 << 20
+"""Of a live job: an hour in full of 64 processes of which a few work, and ever less of all days before."""
 
 TOGETHER = 16
 """Pictures that are packed in one go: one by one each would take several times as long, for want of a warm cache."""

@@ -20,6 +20,7 @@ from mpmon.diagnosis.ipc import ExportView, MemoryView, QueueView
 from mpmon.diagnosis.natives import native_fact
 from mpmon.model import (
     Cgroup,
+    Figures,
     Frame,
     Gpu,
     GpuProcess,
@@ -47,6 +48,7 @@ class FindingRow(Row, frozen=True, kw_only=True, omit_defaults=False):
 
     cause: str
     certainty: str
+    doubts: tuple[str, ...]
     summary: str
     since: str | None
     suspects: tuple[object, ...]
@@ -195,6 +197,8 @@ class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     cgroups: tuple[Cgroup, ...]
     nodes: tuple[Node, ...] = ()
     """The machines of a job on several."""
+    figures: tuple[Figures, ...] = ()
+    """How each machine is as a whole."""
     queues: tuple[QueueView, ...] = ()
     ipc_exports: tuple[ExportView, ...] = ()
     shared_memory: MemoryView | None = None
@@ -221,7 +225,7 @@ def document(observation: Observation) -> Report:
         processes=tuple(_process(process, views.get(process.pid)) for process in snapshot.processes),
         gpus=snapshot.gpus, gpu_processes=_gpu_processes(snapshot),
         mig_instances=snapshot.mig_instances, driver=snapshot.driver, cgroups=snapshot.cgroups, nodes=snapshot.nodes,
-        queues=shared.queues, ipc_exports=shared.exports, shared_memory=shared.memory,
+        figures=snapshot.figures, queues=shared.queues, ipc_exports=shared.exports, shared_memory=shared.memory,
         native_stacks=tuple(_threads(snapshot)), tasks=tuple(map(_task, snapshot.tasks)),
         paces=diagnosis.paces, bottleneck=diagnosis.bottleneck,
         pause=_pause(diagnosis.pause) if diagnosis.pause else None, probes=tuple(map(_probe, snapshot.probes)),
@@ -241,7 +245,8 @@ def render_pretty(observation: Observation) -> str:
 
 def _finding(finding: Finding) -> FindingRow:
     return FindingRow(
-        cause=finding.cause, certainty=finding.certainty.value, summary=finding.summary, since=_moment(finding.since),
+        cause=finding.cause, certainty=finding.certainty.value, doubts=finding.doubts,
+        summary=finding.summary, since=_moment(finding.since),
         suspects=finding.suspects, waiters=finding.waiters, chain=finding.chain,
         evidence=finding.evidence, advice=finding.advice, threads=finding.threads,
     )  # fmt: skip

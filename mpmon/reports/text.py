@@ -90,6 +90,7 @@ def _finding(snapshot: Snapshot, finding: Finding, *, first: bool) -> Iterator[s
         yield ""
         yield from _suspect(snapshot, suspect)
     yield from _section("evidence", finding.evidence)
+    yield from _section("not proved", finding.doubts)
     yield from _section(
         "waits", [f"{row.role} (pid {hosts.pid(row.pid)}): {row.waits_for}" for row in finding.waiters[:MOST_WAITERS]]
     )

@@ -30,6 +30,10 @@ class LiveClock:
         """Seconds since the epoch."""
         return self._anchor + time.monotonic()
 
+    def cpu_s(self) -> float:
+        """For how long the calling thread has run, seconds."""
+        return time.thread_time()
+
     def wait(self, seconds: float) -> bool:
         """Sleep, unless `wake` was called since the last wait; whether it was called."""
         woken = self._woken.wait(max(0.0, seconds))

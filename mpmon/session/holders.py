@@ -123,7 +123,7 @@ def ask_interpreters(
     questions = {
         look.pid: {
             "sleepers": look.sleepers(),
-            "runners": look.runners,
+            "runners": look.runners | nappers.get(look.pid, frozenset()),
             "circlers": (look.runners if eager else look.circlers) | nappers.get(look.pid, frozenset()),
             "is_parent": look.pid in having_children and not look.remembers(children[look.pid]),
         }

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from mpmon.diagnosis.frames import called_by_user
+from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.rounds import may_go_round
+from mpmon.diagnosis.thresholds import RETRY_S
 from mpmon.diagnosis.waits import in_own_code
 from mpmon.model import (
     Awaited,
@@ -82,7 +85,7 @@ class Look:
         self.circlers: frozenset[int] = frozenset()
         """Of those the ones of which the two looks before showed nothing that gets on."""
         self.nappers: frozenset[int] = frozenset()
-        """Threads whose own code slept at the look before, and has gone on since."""
+        """Threads whose own code slept, or waited with a short time limit, at the look before, and has gone on since."""
         self.tasks: tuple[Task, ...] = ()
         """Of its event loops: see `loops`."""
         self.tasks_problem: Unknown | None = None
@@ -110,6 +113,12 @@ class Look:
         sleeps = [row for row in before.blocked if row.tid in python and is_sleep(row)]
         return frozenset(row.tid for row in sleeps if row.wakes_at is None or row.wakes_at <= self.at)
 
+    def _paused_again(self, before: Look) -> frozenset[int]:
+        """Python threads whose own code asked for something with a short time limit, which is over."""
+        own = {row.tid for row in before.stacks or () if called_by_user(row)}
+        pauses = {row.tid: pause_s(row) for row in before.blocked if row.tid in own}
+        return frozenset(tid for tid, seconds in pauses.items() if seconds is not None and seconds <= RETRY_S)
+
     def runs_since_dump(self, before: Look | None) -> int:
         """How often the main thread has run since its frames were read."""
         return self.runs - before.runs if before else 0
@@ -129,7 +138,7 @@ class Look:
         self.runners = frozenset(python & _running(self.blocked) & _running(before.blocked))
         self.circlers = self.runners & _may_go_round(before)
         own = frozenset(row.tid for row in before.stacks or () if in_own_code(row))
-        self.nappers = self._slept_again(before) & own
+        self.nappers = self._slept_again(before) & own | self._paused_again(before)
         self.before_last = before.stacks or ()
         if _functions(self.stacks) == _functions(before.stacks):
             self.interval_s = min(LONGEST_INTERVAL_S, before.interval_s * GROWTH)
@@ -177,7 +186,9 @@ class Look:
         contents: Mapping[int, tuple[tuple[int, int, int], ...]],
         turning: Mapping[int, tuple[int, ...]],
     ) -> None:
-        """How far the loops of its runners are, what the variables of some lead to, and which of their calls turn, by thread."""
+        """How far the loops of its runners and nappers are, what the variables of some lead to, and which of their calls turn, by
+        thread.
+        """
         if turns or contents:
             self.stacks = tuple(
                 msgspec.structs.replace(

@@ -1,7 +1,8 @@
 """NCCL's RAS, asked once a hang of ranks: what it knows of its communicators becomes rows like those of Flight Recorders.
 
-A question may harm the job, see `mpmon.probes.nccl_ras`: it is asked when a hang of a job with ranks was found and not before,
-not again until that hang is over, and never twice within `REST_S`.  A thread of its own asks, so no round waits.
+A question may harm the job, see `mpmon.probes.nccl_ras`: it is asked when a hang of a job with ranks was found, or may be one
+that only its answer can tell from a computation, and not before; not again until that is over, and never twice within
+`REST_S`.  A thread of its own asks, so no round waits.
 """
 
 from __future__ import annotations
@@ -41,12 +42,27 @@ class Said(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+Ask = Callable[[Address], tuple[Communicator, ...]]
+"""What asks RAS at an address. It may raise `NoAnswer` and `NotUnderstood`, and ends by itself."""
+
+
+def asked_here(address: Address) -> tuple[Communicator, ...]:
+    """What RAS says to a question from this machine.
+
+    Raises:
+        NoAnswer: it does not answer.
+        NotUnderstood: it says something else than NCCL does.
+    """
+    return nccl_ras.communicators(nccl_ras.ask(address))
+
+
 class NcclRas:
     """Asks, and adds to each round what was answered."""
 
-    def __init__(self, address: Address, now: Callable[[], float]) -> None:
-        """`now` is the clock of the rounds."""
+    def __init__(self, address: Address, now: Callable[[], float], ask: Ask | None = None) -> None:
+        """`now` is the clock of the rounds; `ask` asks elsewhere than here."""
         self._address = address
+        self._ask_it = ask or asked_here
         self._now = now
         self._asked_at = float("-inf")
         self._of_this_hang = False
@@ -59,9 +75,9 @@ class NcclRas:
         """An answer may yet come."""
         return self._asking is not None and self._asking.is_alive()
 
-    def see(self, verdict: Verdict, ranks: Collection[int]) -> None:
-        """What a round was judged to be, and the job's ranks."""
-        if verdict is Verdict.HUNG and ranks:
+    def see(self, verdict: Verdict, ranks: Collection[int], *, may_hang: bool = False) -> None:
+        """What a round was judged to be, and the job's ranks; whether all these may be in collectives that never end."""
+        if (verdict is Verdict.HUNG or may_hang) and ranks:
             if not self._of_this_hang and self._now() >= self._asked_at + REST_S:
                 self._ask()
             self._of_this_hang = True
@@ -93,7 +109,7 @@ class NcclRas:
 
     def _work(self, at: float) -> None:
         try:
-            self._said = Said(at, nccl_ras.communicators(nccl_ras.ask(self._address)))
+            self._said = Said(at, self._ask_it(self._address))
         except (NoAnswer, NotUnderstood) as problem:
             self._said = Said(at, problem=f"{self._address} {problem}")
         except Exception as defect:

@@ -15,7 +15,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mpmon.diagnosis.spots import LEAST_LOOKS, MOST_PLACES, RUNNING
+from mpmon.diagnosis.spots import MOST_PLACES, RUNNING
+from mpmon.diagnosis.thresholds import LINE_LOOKS
 from mpmon.model import CallPlace, Spot
 from mpmon.probes.processes import ProcessTable
 from mpmon.probes.syscalls import place_of
@@ -31,7 +32,7 @@ MOST = 64
 SOUGHT = 16
 """Of those the ones that are read again in one round, to find one in a place of which little is known."""
 
-ENOUGH = 2 * LEAST_LOOKS
+ENOUGH = 2 * LINE_LOOKS
 """Looks at a rank in one place: where they find several lines, most of these still tell which one it is."""
 
 LATELY = 8

@@ -13,10 +13,12 @@ import msgspec
 from mpmon.diagnosis import Chronicle, History, Memory, diagnose
 from mpmon.diagnosis.basis import basis
 from mpmon.diagnosis.findings import Diagnosis, Observation
+from mpmon.diagnosis.remarks import gpu_spinning
 from mpmon.errors import CannotTell, MpmonError
 from mpmon.model import ProbeReport, Snapshot
 from mpmon.probes.standstill import LeftBehind, Reader, persistently, remember_start
 from mpmon.reel import Reel
+from mpmon.session.cadence import SOON_S, interval_s, levelled
 from mpmon.session.clock import LiveClock
 
 TYPE_CHECKING = False
@@ -75,7 +77,8 @@ class Observer:
             snapshot = self._alarm.noted(snapshot)
         self._history, diagnosis = self._judged(snapshot)
         if self._ras:
-            self._ras.see(diagnosis.verdict, self.ranks)
+            may_hang = gpu_spinning.of_all(self.ranks, diagnosis.remarks, snapshot.taken_at)
+            self._ras.see(diagnosis.verdict, self.ranks, may_hang=may_hang)
             if self._ras.is_asking:
                 diagnosis = msgspec.structs.replace(diagnosis, settled=False)
         self._chronicle = self._chronicle.add(snapshot, diagnosis)
@@ -90,7 +93,7 @@ class Observer:
 
 
 class LiveWatch:
-    """A live job, a round each `interval` seconds."""
+    """A live job, a round each `interval` seconds; without an interval, as often as how the job is asks for: see `cadence`."""
 
     live = True
     is_here = True
@@ -101,7 +104,7 @@ class LiveWatch:
         self,
         make_sampler: Callable[[Callable[[], float]], Sampler],
         *,
-        interval: float = 1.0,
+        interval: float | None = 1.0,
         recorder: Recorder | None = None,
         reel: Reel | None = None,
         clock: LiveClock | None = None,
@@ -123,7 +126,10 @@ class LiveWatch:
                 f"there is no process {problem.filename}.", "List the running jobs with: mpmon"
             ) from problem
         self.title = f"pid {self._sampler.root[0]}"
-        self._interval = interval
+        self._given = interval
+        self._interval = interval or SOON_S
+        self._cost_s = 0.0
+        """CPU time of a round."""
         self._ranks: list[int] = []
         self._parts = 0
         """Pauses between rounds so far."""
@@ -144,6 +150,7 @@ class LiveWatch:
                     snapshot = self._recorded(self._recorder, snapshot)
                 observation = observer.see(snapshot)
                 self.reel.add(observation)
+                self._interval = self._given or interval_s(observation.diagnosis, observation.watched_s, self._cost_s)
                 yield observation
                 if not any(not process.ended for process in snapshot.processes):
                     return
@@ -165,8 +172,15 @@ class LiveWatch:
     def _round(self, observer: Observer) -> Snapshot:
         """The next snapshot."""
         self._ranks = observer.ranks
-        found = self._asked(lambda sampler: sampler.round(observer.foresee))
+        found = self._asked(lambda sampler: self._measured(sampler, observer))
         return self._ras.add(found) if self._ras else found
+
+    def _measured(self, sampler: Sampler, observer: Observer) -> Snapshot:
+        """A round, in the thread that reads."""
+        began = self._clock.cpu_s()
+        found = sampler.round(observer.foresee)
+        self._cost_s = levelled(self._cost_s, self._clock.cpu_s() - began)
+        return found
 
     def _pause(self, seconds: float) -> None:
         """Until the next round; somewhere in it, each time elsewhere, where the main threads of ranks are is read."""
@@ -205,6 +219,9 @@ class LiveWatch:
     def attend(self, pid: int | None) -> None:
         """Keep this process's stacks fresh."""
         self._sampler.attend(pid)
+
+    def enter(self, host: str) -> None:
+        """Without meaning here: there is one machine."""
 
     def stop(self) -> None:
         """End the iteration soon."""
@@ -317,6 +334,9 @@ class ReplayWatch:
 
     def attend(self, pid: int | None) -> None:
         """Without meaning here."""
+
+    def enter(self, host: str) -> None:
+        """Without meaning here: what was recorded is all there."""
 
     def stop(self) -> None:
         """End the iteration soon."""

@@ -1,4 +1,4 @@
-"""The queue shim: what one process of a job does with its queues and its CUDA memory, written down in shared memory.
+"""The queue shim: records in shared memory what one process of a job does with its queues and its CUDA memory.
 
 From outside mpmon sees that a queue is full and who waits; it does not see what the queue is for, which line puts into it,
 and whose memory a consumer keeps.  The shim adds these names.  It runs inside the job, so:
@@ -14,7 +14,7 @@ Ways to turn it on:
 - `import mpmon.shim; mpmon.shim.install()` at the top of the main program: for it and its `multiprocessing` children;
 - where mpmon is installed in the job's environment, `MPMON_SHIM=1` in its environment variables is enough.
 
-Rooms: `boot` waits for the modules to be hooked and `startup/` is how interpreters come to call it; `queues` and `storages`
+Modules: `boot` waits for the modules to be hooked and `startup/` is how interpreters come to call it; `queues` and `storages`
 are the hooks, `patches` puts them in and takes them out; `records`, `sites`, `transfers` and `writer` make records of what the
 hooks see, `layout` is the form of the file, `places` where it lies; `whose` tells the job's code and exceptions from the
 shim's; `rights` and `dumps` let mpmon look at stacks.

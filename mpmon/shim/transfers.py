@@ -9,7 +9,7 @@ A receiving is over when the consumer let go.
 Nothing tells when a storage ends, so its weak reference is asked: some records after every so many sendings or receivings.
 
 After each transfer the caches of the processor are cold (system calls, other processes), and each line of Python costs some
-five times what it costs in a loop: hence tuples and few calls where other rooms have objects.
+five times what it costs in a loop: hence tuples and few calls where other modules have objects.
 """
 
 from __future__ import annotations

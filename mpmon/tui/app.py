@@ -20,7 +20,7 @@ from mpmon.tui.export import file_stem
 from mpmon.tui.feed import Feed
 from mpmon.tui.format import age
 from mpmon.tui.keys import APP_KEYS, bindings, offered
-from mpmon.tui.messages import Attend, Ended, Observed, OpenEnvironment, OpenPage, OpenSignals
+from mpmon.tui.messages import Attend, Ended, EnterHost, Observed, OpenEnvironment, OpenHosts, OpenPage, OpenSignals
 from mpmon.tui.options import ONLY_LOOKS, Options
 from mpmon.tui.player import Player
 from mpmon.tui.scene import Scene
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """They end mpmon as its user would, so that the terminal is left as it was."""
 
-GARBAGE = 50_000
+GARBAGE = 10_000
 """New objects after which it is worth to search the youngest ones for cycles."""
 
 
@@ -136,6 +136,22 @@ class MonitorApp(App[int]):
         wanted = subject(message.name, self._options.withheld)
         if not (isinstance(self.screen, Page) and self.screen.subject.title == wanted.title):
             self._lay(Page(wanted, message.pid, self._options.withheld))
+
+    def on_open_hosts(self, message: OpenHosts) -> None:
+        """Lays the page of machines on top."""
+        from mpmon.tui.screens.hosts import HostsPage
+
+        if self._scene is None or not self._scene.hosts:
+            self._say("this job is watched on one machine")
+        elif not isinstance(self.screen, HostsPage):
+            self._lay(HostsPage(message.first, self._options.withheld))
+
+    def on_enter_host(self, message: EnterHost) -> None:
+        """Shows the processes of one machine, and has the watch ask it."""
+        main = self.screen_stack[0]
+        if isinstance(main, MainScreen):
+            main.enter(message.host)
+            self._watch.enter(message.host)
 
     def on_open_environment(self, message: OpenEnvironment) -> None:
         """Lays the page on top that asks a live process for its variables."""

@@ -37,31 +37,32 @@ SIGNALS, EXPORT, UNMASK = "signals", "export", "unmask"
 TMUX_NEEDS = "in tmux this needs `set -g set-clipboard on`"
 
 APP_KEYS: tuple[Key, ...] = (
-    Key("q,Q,f10", "q F10", "quit", "quit mpmon; the job goes on and gets no signal", "quit", place=0),
+    Key("q,Q,f10", "q F10", "quit", "quit mpmon; the job continues and gets no signal", "quit", place=0),
     Key("ctrl+c", "Ctrl-C", "quit", "the same, from everywhere", always=True),
     Key("h,question_mark,f1", "h ? F1", "help", "this page", "help", place=0),
-    Key("p", "p", "pause", "pause the display, or back to now; of a recording: pause or play", "pause", place=2),
-    Key("comma", ",", "look_back", "pause, and look at the picture before", "back", place=2, replay=True),
-    Key("full_stop", ".", "step", "pause, and look at the next picture", "step", place=2, replay=True),
-    Key("b", "b", "hang", "pause, and look at where the hang began", "began", place=2, replay=True),
-    Key("right_square_bracket", "]", "speed(2.0)", "of a recording: play twice as fast"),
-    Key("left_square_bracket", "[", "speed(0.5)", "of a recording: play half as fast"),
-    Key("r", "r", "look", "look at everything now"),
-    Key("x", "x", EXPORT, "write what is on the screen to files here: text, JSON and SVG", "save"),
+    Key("p", "p", "pause", "pause, or return to live; in a recording: pause or play", "pause", place=2),
+    Key("comma", ",", "look_back", "pause and step back one snapshot", "back", place=2, replay=True),
+    Key("full_stop", ".", "step", "pause and step forward one snapshot", "step", place=2, replay=True),
+    Key("b", "b", "hang", "pause and go to where the hang began", "began", place=2, replay=True),
+    Key("right_square_bracket", "]", "speed(2.0)", "in a recording: play twice as fast"),
+    Key("left_square_bracket", "[", "speed(0.5)", "in a recording: play half as fast"),
+    Key("r", "r", "look", "refresh everything now"),
+    Key("x", "x", EXPORT, "save the screen to files here: text, JSON and SVG", "save"),
     Key("y", "y", "copy", f"copy the report, or the text of the page, to the terminal's clipboard; {TMUX_NEEDS}",
         "copy", place=9),
 )
 """Work on every screen."""
 
 MAIN_KEYS: tuple[Key, ...] = (
-    Key("enter", "Enter", "page('details')", "details: stacks, waits, files, environment, command line",
+    Key("enter", "Enter", "page('details')",
+        "details: stacks, waits, files, environment, command line; for ranks not queried: their host",
         "open", place=4),
     Key("s", "s", "page('stacks')", "stacks of the selected process", "stacks"),
     Key("S", "S", "page('groups')", "stacks of all processes, equal ones together"),
     Key("w", "w", "page('why')", "why: the wait chain, the evidence, what to do", "why", place=3),
-    Key("i", "i", "page('ipc')", "queues, CUDA memory sent to others, shared memory: all of it", "queues", place=7),
-    Key("H", "H", "page('hosts')", "of a job on several machines: what is known of each, and commands to copy"),
-    Key("l", "l", "page('events')", "the log of what happened since mpmon came", "log", place=7),
+    Key("i", "i", "page('ipc')", "all queues, CUDA memory sent to others, shared memory", "queues", place=7),
+    Key("H", "H", "hosts", "hosts of a multi-machine job: the state of each, and commands to copy"),
+    Key("l", "l", "page('events')", "log of events since mpmon started", "log", place=7),
     Key("e", "e", "environment", "environment of the selected process, secrets masked", "env", place=7),
     Key("slash", "/", "filter", "filter processes; Enter keeps the filter, Esc clears it", "filter"),
     Key("n", "n", "match(1)", "next process that matches"),
@@ -70,23 +71,28 @@ MAIN_KEYS: tuple[Key, ...] = (
     Key("k,f9", "k F9", SIGNALS, "signal to the tagged processes, or the selected one; asks first",
         "signal", replay=False),
     Key("space", "Space", "tag", "tag or untag the selected process"),
-    Key("c", "c", "tag_branch", "tag it with all that works for it"),
+    Key("c", "c", "tag_branch", "tag it and all processes that work for it"),
     Key("U", "U", "untag", "untag all"),
-    Key("plus", "+", "fold(False)", "expand the branch, or take apart those that share a line"),
-    Key("minus", "-", "fold(True)", "collapse the branch, or put it back with those alike"),
+    Key("plus", "+", "fold(False)", "expand the branch, or split processes that share a line"),
+    Key("minus", "-", "fold(True)", "collapse the branch, or rejoin equal processes"),
     Key("asterisk", "*", "fold_all", "expand all, or fold what does not fit"),
     Key("f6,greater_than_sign", "F6 >", "sort(1)", "list: sort by the next column"),
-    Key("less_than_sign", "<", "sort(-1)", "list: sort by the column before"),
+    Key("less_than_sign", "<", "sort(-1)", "list: sort by the previous column"),
     Key("I", "I", "invert", "list: invert the order"),
     Key("F", "F", "follow", "follow the suspect, or the selected role while there is none"),
-    Key("left", "←", "thread(-1)", "thread before, of the selected process"),
+    Key("left", "←", "thread(-1)", "previous thread of the selected process"),
     Key("right", "→", "thread(1)", "next thread of the selected process"),
-    Key("escape", "Esc", "clear", "clear the filter; never quits"),
+    Key("escape", "Esc", "clear", "clear the filter, leave the host; never quits"),
 )
 """Work on the main screen."""
 
 PAGE_KEYS: tuple[Key, ...] = (Key("escape,backspace", "Esc", "close", "back to the main screen", "back", place=0),)
 """Work on a page of text."""
+
+HOST_KEYS: tuple[Key, ...] = (
+    Key("enter", "Enter", "enter", "open the host: its processes as on one machine; Esc returns", "enter", place=0),
+)
+"""Work on the page of hosts."""
 
 ENVIRONMENT_KEYS: tuple[Key, ...] = (Key("v", "v", UNMASK, "show masked values, or hide them again", "values"),)
 """Work on the page of an environment."""
@@ -101,8 +107,8 @@ SIGNAL_KEYS: tuple[Key, ...] = (
 
 BUILT_IN: tuple[tuple[str, str], ...] = (
     ("↑ ↓ PgUp PgDn Home End", "move; the mouse wheel and clicks work too"),
-    ("Tab Shift-Tab", "next panel, panel before"),
-    ("1 2 3 4", "the panel in that place from the top; once more: make it large, or small again"),
+    ("Tab Shift-Tab", "next panel, previous panel"),
+    ("1 2 3 4", "the panel in that position from the top; again: enlarge or restore it"),
     ("Ctrl-P", "the palette: every action by name, and themes"),
 )
 """What Textual or a table of panels does."""

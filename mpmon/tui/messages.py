@@ -31,6 +31,23 @@ class Ended(Message):
         """What went wrong and what to do, empty when nothing did."""
 
 
+class EnterHost(Message):
+    """The user goes into one machine of a job on several; empty for back to all of them."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__()
+        self.host = host
+
+
+class OpenHosts(Message):
+    """The user wants to see the machines."""
+
+    def __init__(self, first: str = "") -> None:
+        super().__init__()
+        self.first = first
+        """Where the cursor is to be."""
+
+
 class OpenPage(Message):
     """The user wants to read a page of text."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -16,7 +18,20 @@ from mpmon.alarm.command import MOST_LINES, MOST_OUTPUT, Command
 from mpmon.diagnosis.findings import Observation
 from tests.alarm.test_hangs import observation
 from tests.builders import process, snapshot
-from tests.patience import left_of
+from tests.patience import becomes, left_of, readable
+
+
+def over_after(monkeypatch: pytest.MonkeyPatch, ready: Callable[[subprocess.Popen[bytes]], object]) -> None:
+    """Commands have a second, which begins when that is so of them."""
+    start = Command._started
+
+    def started(self: Command, report: str) -> subprocess.Popen[bytes]:
+        process = start(self, report)
+        assert becomes(lambda: ready(process), pause_s=0.01)
+        return process
+
+    monkeypatch.setattr(Command, "_started", started)
+    monkeypatch.setattr(command, "LONGEST_S", 1.0)
 
 
 def ran(line: str, report: str = "HUNG", **environment: str) -> tuple[list[str], str | None]:
@@ -47,7 +62,7 @@ def test_what_cannot_be_started_is_told() -> None:
 
 
 def test_of_endless_output_the_beginning_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "LONGEST_S", 1.0)
+    over_after(monkeypatch, lambda process: readable(process.stdout))
     said, problem = ran("yes 0123456789")
     assert len(said) == MOST_LINES
     assert sum(map(len, said)) <= MOST_OUTPUT
@@ -68,10 +83,11 @@ def test_much_output_does_not_stop_it() -> None:
 def test_one_that_does_not_end_is_killed_with_all_it_started(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "LONGEST_S", 1.0)
-    said, problem = ran(line.format(shlex.quote(str(tmp_path / "pid"))))
+    file = tmp_path / "pid"
+    over_after(monkeypatch, lambda _: file.exists() and file.read_text().endswith("\n"))
+    said, problem = ran(line.format(shlex.quote(str(file))))
     assert (said, problem) == ([], "the command of --on-hang did not end within 1 s and was killed.")
-    pid = int((tmp_path / "pid").read_text())
+    pid = int(file.read_text())
     assert left_of([psutil.Process(pid)] if psutil.pid_exists(pid) else []) == []
 
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.benchmarks import gpus, harm, keys, live, look, machine, replay, shim, soak, start, tools, verdict
+from tests.benchmarks import gpus, harm, keys, live, look, machine, nodes, replay, shim, soak, start, tools, verdict
 from tests.benchmarks.rig import Rig
 
 if TYPE_CHECKING:
@@ -25,12 +25,13 @@ PARTS = {
     "harm": harm.measure,
     "verdict": verdict.measure,
     "shim": shim.measure,
+    "nodes": nodes.measure,
     "soak": soak.measure,
 }
 PARTS_BY_DEFAULT = [part for part in PARTS if part != "soak"]
 SIZES = {
     "look": (16, 64, 256), "live": (64, 256), "gpus": (64,), "keys": (64,), "replay": (512,), "start": (64,),
-    "harm": (16,), "verdict": (50, 200), "shim": (), "soak": (),
+    "harm": (16,), "verdict": (50, 200), "shim": (), "nodes": (48, 64, 1_000, 10_000), "soak": (),
 }  # fmt: skip
 
 
@@ -63,7 +64,12 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, help="how often the programs take turns (default 3)")
     parser.add_argument("--seconds", type=float, help="how long a program is measured in one round (default 8)")
-    parser.add_argument("--processes", type=int, action="append", help="size of the job, may be given more than once")
+    parser.add_argument(
+        "--processes",
+        type=int,
+        action="append",
+        help="size of the job, for part nodes of its machines; may be given more than once",
+    )
     parser.add_argument(
         "--minutes", type=float, default=10.0,
         help="soak: how long one screen watches a job whose processes come and go, a row each half minute (default 10)",

@@ -181,6 +181,11 @@ def last_words(output: bytes) -> str:
     return said[-1][:100] if said else "no output"
 
 
+def cpu_s(pid: int) -> float:
+    """CPU so far of one process alone, by its nanosecond clock."""
+    return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
+
+
 def tree_cpu_s(pid: int) -> float:
     """CPU so far of a process and its descendants, those they waited for included.
 
@@ -190,7 +195,7 @@ def tree_cpu_s(pid: int) -> float:
     for process in [pid, *(child.pid for child in _children(pid))]:
         with contextlib.suppress(psutil.Error, OSError):
             times = psutil.Process(process).cpu_times()
-            total += time.clock_gettime((~process << 3) | CPUCLOCK_SCHED)
+            total += cpu_s(process)
             total += times.children_user + times.children_system
     return total
 

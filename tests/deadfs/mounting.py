@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import sys
 import tempfile
@@ -15,12 +14,11 @@ from typing import NamedTuple
 import pytest
 
 from tests.deadfs.calls import mount, unmount
+from tests.patience import readable
 
 REPOSITORY = Path(__file__).parent.parent.parent
 MOODS = ("silent", "swallow")
 """How it does not answer."""
-
-PATIENCE_S = 25.0
 
 
 class Asker(NamedTuple):
@@ -95,9 +93,7 @@ class Mount:
     def _hear(self, word: str) -> None:
         """Wait for an answer; a server that gives none is ended, so that nobody waits for it for ever."""
         assert self.server.stdout
-        said = b""
-        if select.select([self.server.stdout], [], [], PATIENCE_S)[0]:
-            said = self.server.stdout.readline()
+        said = self.server.stdout.readline() if readable(self.server.stdout) else b""
         if said != f"{word}\n".encode():
             self.end()
             raise AssertionError(f"the server said {said!r} and not {word!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -15,8 +14,9 @@ import psutil
 import pytest
 
 from tests.deadfs.contents import data
-from tests.deadfs.mounting import MOODS, PATIENCE_S, REPOSITORY, Mount, needs_fuse
+from tests.deadfs.mounting import MOODS, REPOSITORY, Mount, needs_fuse
 from tests.live.running import Program
+from tests.patience import readable, rest_of, status_of
 
 pytestmark = [pytest.mark.live, needs_fuse]
 
@@ -76,7 +76,7 @@ def test_who_asks_a_silent_one_can_be_killed(mount: Mount) -> None:
     mount.be("silent")
     with reader(mount) as child:
         child.kill()
-        assert child.wait(PATIENCE_S) == -signal.SIGKILL
+        assert status_of(child) == -signal.SIGKILL
 
 
 def test_who_asks_one_that_swallows_cannot_be_killed_until_it_answers(mount: Mount) -> None:
@@ -87,7 +87,7 @@ def test_who_asks_one_that_swallows_cannot_be_killed_until_it_answers(mount: Mou
         while psutil.Process(child.pid).status() != psutil.STATUS_DISK_SLEEP:
             assert child.poll() is None
         mount.be("answer")
-        assert child.wait(PATIENCE_S) == -signal.SIGKILL
+        assert status_of(child) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("mood", MOODS)
@@ -95,7 +95,7 @@ def test_it_answers_again(mount: Mount, mood: str) -> None:
     mount.be(mood)
     with reader(mount) as child:
         mount.be("answer")
-        assert child.communicate(timeout=PATIENCE_S)[0] == "read\n"
+        assert rest_of(child)[0] == "read\n"
         assert min(os.listdir(mount.place)) == "data.bin"
 
 
@@ -104,7 +104,7 @@ def test_its_end_ends_every_wait(mount: Mount, mood: str) -> None:
     mount.be(mood)
     with reader(mount) as child:
         mount.end()
-        assert child.wait(PATIENCE_S) == 1
+        assert status_of(child) == 1
     assert mount.place not in mounted()
 
 
@@ -116,7 +116,7 @@ def test_a_test_that_is_killed_leaves_nothing(tmp_path: Path, mood: str) -> None
         server = os.pidfd_open(int(owner.stdout.readline()))
         assert str(tmp_path) in mounted()
         owner.kill()
-        assert select.select([server], [], [], PATIENCE_S)[0]
+        assert readable(server)
         os.close(server)
     assert str(tmp_path) not in mounted()
 

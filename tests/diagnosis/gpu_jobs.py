@@ -87,6 +87,14 @@ def busy(number: int, second: int, **values: object) -> Rows:
     return gpu(number, at=second, **values), on_gpu(10 + number, number, mib=40 * GIB, sm_percent=99.0)
 
 
+def synchronize(second: int, count: int = 2, *frames: str, **values: object) -> Rows:
+    """All ranks burn their CPUs in one line, each with its GPU."""
+    asks = [stack("main", *frames, "train.py:42 step", pid=pid, at=second) for pid in range(10, 10 + count)]
+    burnt = [(thread(row.pid, slices=10 + second, run_s=second), row, running(row.pid)) for row in asks]
+    devices = [row for number in range(count) for row in busy(number, second, **{**SPINNING, **values})]
+    return (*ranks(count), *(row for rows in burnt for row in rows), *devices)
+
+
 def both_hang(second: int) -> Rows:
     return (*ranks(), *stands(10), *stands(11), *busy(0, second, **SPINNING), *busy(1, second, **SPINNING))
 

@@ -103,7 +103,7 @@ def test_a_tensor_whose_sender_is_gone() -> None:
         7, "multiprocessing/connection.py:395 Connection._recv", "torch/multiprocessing/reductions.py:540 rebuild_storage_fd",
         "data.py:20 __getitem__", "torch/utils/data/_utils/worker.py:374 _worker_loop", syscall="read", waits_on="socket:5",
     )  # fmt: skip
-    assert "The sender of a tensor has to keep it" in said(job(trainer(), rebuilds))
+    assert "The sender of a tensor must stay alive" in said(job(trainer(), rebuilds))
 
 
 def receives() -> tuple[Row, ...]:
@@ -129,7 +129,7 @@ def test_the_program_of_one_that_was_stopped_needs_no_change() -> None:
     stopped = [process(pid, parent=ROOT, state="T", name="pt_data_worker") for pid in (7, 8, 9)]
     found = on(2, receives(), tuple(stopped), tuple(blocked("read", pid=row.pid, state="T") for row in stopped))
     assert found.findings[0].cause == "stopped"
-    assert found.findings[0].advice[0].startswith("Let it go on")
+    assert found.findings[0].advice[0].startswith("Continue it")
     assert len(found.findings[0].advice) == 2
 
 

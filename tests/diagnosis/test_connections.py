@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.needs import node
 from mpmon.model import KernelObject, Row
 from tests.builders import ROOT, blocked, history, holds, kernel_object, process, snapshot, stack
 
@@ -41,9 +41,9 @@ def case(*rows: Row) -> Case:
 
 def awaited(*parts: tuple[Row, ...], by: ThreadKey = (ROOT, ROOT)) -> set[object]:
     """Whom a thread waits for: numbers of the server's threads, keys of others."""
-    need = node(case(*(row for part in parts for row in part)), by).need
-    assert need is not None
-    return {key[1] - SERVER if isinstance(key, tuple) and key[0] == SERVER else key for key in need.targets}
+    edge = node(case(*(row for part in parts for row in part)), by).edge
+    assert edge is not None
+    return {key[1] - SERVER if isinstance(key, tuple) and key[0] == SERVER else key for key in edge.targets}
 
 
 SLEEPS = "serve.py:20 answer"
@@ -96,18 +96,18 @@ def test_a_connection_nobody_accepted_waits_for_who_should() -> None:
     )
     server = thread(0, SLEEPS)
     assert awaited(queued, server) == {0}
-    need = node(case(*queued, *server), (ROOT, ROOT)).need
-    assert need is not None
-    assert need.evidence == f"{TO_SERVER}: nobody has accepted it, it waits in the queue of {LISTENING}"
+    edge = node(case(*queued, *server), (ROOT, ROOT)).edge
+    assert edge is not None
+    assert edge.evidence == f"{TO_SERVER}: nobody has accepted it, it waits in the queue of {LISTENING}"
 
 
 def test_the_evidence_says_since_when_nothing_came() -> None:
     item = kernel_object(NEAR, peer=FAR, path=TO_SERVER, received_at=case(*CLIENT).now - 41)
     rows = [item if isinstance(row, KernelObject) and row.id == NEAR else row for row in CLIENT]
-    need = node(case(*rows, *thread(0, SLEEPS)), (ROOT, ROOT)).need
-    assert need is not None
-    assert need.words == "an answer from child of main"
-    assert need.evidence == f"{TO_SERVER}: at the other end pid {SERVER}; nothing came over it for 41 s"
+    edge = node(case(*rows, *thread(0, SLEEPS)), (ROOT, ROOT)).edge
+    assert edge is not None
+    assert edge.words == "an answer from child of main"
+    assert edge.evidence == f"{TO_SERVER}: at the other end pid {SERVER}; nothing came over it for 41 s"
 
 
 # Managers
@@ -160,8 +160,8 @@ def test_a_socket_on_another_machine_of_which_no_more_is_known_may_be_the_other_
         kernel_object(NEAR, path=far), holds(ROOT, NEAR), process(SERVER, parent=ROOT, host="n2"), holds(SERVER, FAR),
         process(OTHER, parent=ROOT, host="n2"), process(CHILD, parent=ROOT, host="n1"), holds(CHILD, "socket:9"),
     )  # fmt: skip
-    need = node(case(*rows), (ROOT, ROOT)).need
-    assert need is not None
-    assert (need.targets, need.exact) == (((SERVER, SERVER),), False)
+    edge = node(case(*rows), (ROOT, ROOT)).edge
+    assert edge is not None
+    assert (edge.targets, edge.exact) == (((SERVER, SERVER),), False)
     known = (*rows, kernel_object(FAR, path="tcp 10.0.0.2:22 to 10.0.0.9:50000"))
-    assert not any(isinstance(target, tuple) for target in node(case(*known), (ROOT, ROOT)).need.targets)
+    assert not any(isinstance(target, tuple) for target in node(case(*known), (ROOT, ROOT)).edge.targets)

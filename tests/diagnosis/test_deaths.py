@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.needs.dead import Death, death, did
+from mpmon.diagnosis.edges.dead import Death, death, did
 from mpmon.model import Cgroup, Exit, Process, Remembered, Row, Snapshot
 from tests.builders import START, after, blocked, history, kernel_object, process, snapshot, stack, watched
 

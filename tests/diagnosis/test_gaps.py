@@ -160,7 +160,7 @@ def test_who_may_not_be_read_may_hold_the_other_end() -> None:
     (finding,) = waits_at_a_pipe(*hidden(7)).findings
     assert (finding.cause, finding.certainty) == ("worker-stuck", Certainty.POSSIBLE)
     assert [suspect.pid for suspect in finding.suspects] == [7]
-    assert "may not be read" in finding.summary
+    assert "cannot be read (no permission)" in finding.summary
 
 
 def test_the_dead_are_not_blamed_where_the_living_may_not_be_read() -> None:

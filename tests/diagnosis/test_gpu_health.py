@@ -45,11 +45,11 @@ from tests.diagnosis.gpu_jobs import (
         ({"xids": (Xid(number=999, seen_at=START),)}, "XID 999, 12 s ago"),
         (
             {"ecc_uncorrected": 2},
-            "2 uncorrected memory errors since the driver was loaded, none of them since mpmon came",
+            "2 uncorrected memory errors since the driver was loaded, none of them since mpmon started",
         ),
         (
             {"problem": "driver call nvmlDeviceGetPowerUsage blocks", "blocked_since": START - 30},
-            "a call of the driver has not come back for 42 s",
+            "a call of the driver has not returned for 42 s",
         ),
     ],
 )
@@ -172,7 +172,7 @@ FULL = gpu(0, memory_used_bytes=60 << 30)
 def test_a_driver_that_does_not_name_the_job() -> None:
     (found,) = said("gpu-unseen", snapshot(*OPEN, FULL))
     assert found.summary == (
-        "GPU 0 is in use, and the driver lists nobody there: which process of the job is on which GPU is not known"
+        "GPU 0 is in use, but the driver lists no process there: which process of the job is on which GPU is not known"
     )
     assert found.pids == (10,)
     assert found.evidence == ("rank 0 (pid 10) has /dev/nvidia0 open (/proc/10/fd)",)

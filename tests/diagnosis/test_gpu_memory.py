@@ -53,9 +53,9 @@ def test_a_forked_worker_keeps_the_memory_of_its_dead_rank() -> None:
     )  # fmt: skip
     assert found.evidence == (
         "pid 30: pid 10, the process of rank 0, has ended with 60.0 GiB on GPU 0; it was forked, and has /dev/nvidia0 open",
-        "60.0 GiB of GPU 0 belong to no process that the driver lists",
+        "60.0 GiB of GPU 0 belong to no process listed by the driver",
     )
-    assert found.advice == ("Nobody waits for it any more: kill 30, and kill -9 those that stay.",)
+    assert found.advice == ("Nobody waits for it any more: kill 30, and kill -9 if that fails.",)
 
 
 def test_the_same_when_mpmon_came_later() -> None:
@@ -222,7 +222,7 @@ def test_everybodys_context_on_gpu_0() -> None:
         (((3, 0, 480.0),), "rank 3 holds 480 MiB on GPU 0, which is rank 0's"),
         (((1, 0, 480.0), (3, 0, 520.0)), "ranks 1 and 3 each hold 480 MiB to 520 MiB on GPU 0, which is rank 0's"),
         (((1, 0, None),), "rank 1 has a context on GPU 0, which is rank 0's"),
-        (((1, 7, 480.0), (2, 7, 480.0)), "ranks 1-2 each hold 480 MiB on GPU 7, which is none of theirs"),
+        (((1, 7, 480.0), (2, 7, 480.0)), "ranks 1-2 each hold 480 MiB on GPU 7, which belongs to none of them"),
         (((2, 0, 9000.0),), "rank 2 holds 8.8 GiB on GPU 0, which is rank 0's"),
     ],
 )
@@ -265,7 +265,7 @@ def test_clients_of_mps_share_on_purpose() -> None:
     contexts = (on_gpu(pid, kinds=("mps",)) for pid in (10, 11))
     (found,) = said("gpu-shared", snapshot(*ranks(), gpu(0), *contexts))
     assert found.summary == "ranks 0-1 share GPU 0, as clients of MPS"
-    assert found.advice == ("MPS is made for that: change it only if it is not meant.",)
+    assert found.advice == ("MPS is made for that: change it only if it is not intended.",)
 
 
 HALVES = tuple(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from mpmon.model import Row
+from mpmon.diagnosis.findings import Certainty, Verdict
+from mpmon.model import Collective, FlightRecord, GroupProgress, Row
 from tests.builders import (
     START,
     blocked,
+    diagnosed,
     gpu,
     on_gpu,
     running,
@@ -27,11 +30,13 @@ from tests.diagnosis.gpu_jobs import (
     both_hang,
     busy,
     moves,
+    rank,
     ranks,
     rounds,
     said,
     spins,
     stands,
+    synchronize,
     trains,
     words,
 )
@@ -42,8 +47,8 @@ from tests.diagnosis.gpu_jobs import (
 def test_ranks_that_spin_though_never_seen_at_work() -> None:
     (found,) = said("gpu-spinning", rounds(12, both_hang))
     assert found.summary == (
-        "ranks 0-1 stand still, and their GPUs only spin: 100 % busy at 110 W, as far as can be told of a device that was "
-        "never seen at work"
+        "ranks 0-1 make no progress, and their GPUs only spin: 100 % busy at 110 W, as far as known: "
+        "the device was never seen working"
     )
     assert found.pids == (10, 11)
     assert "GPU 0: 100 % at 110 W of 700 W, its memory busy for 0 %" in found.evidence[0]
@@ -57,8 +62,8 @@ def hangs_later(second: int, *, then: dict[str, Any]) -> Rows:
 
 def test_a_rank_that_spins_at_a_fraction_of_its_own_power() -> None:
     (found,) = said("gpu-spinning", rounds(30, lambda second: hangs_later(second, then=SPINNING)))
-    assert "as far as can be told" not in found.summary
-    assert "540 W while it worked" in found.evidence[0]
+    assert "as far as known" not in found.summary
+    assert "540 W while working" in found.evidence[0]
     assert found.since == START + 15
 
 
@@ -135,6 +140,105 @@ def test_a_rank_that_has_just_stopped_is_given_time() -> None:
     assert said("gpu-spinning", rounds(5, both_hang)) == []
 
 
+# gpu-spinning, of ranks that burn their CPUs in the wait as well
+
+
+CONFIRM = "--flight-recorder SOURCE, or --nccl-ras"
+
+
+def test_ranks_that_all_wait_for_their_gpus_are_told_what_would_show_it() -> None:
+    seen = rounds(240, lambda second: synchronize(second, 4))
+    (found,) = said("gpu-spinning", seen)
+    assert found.summary == (
+        "all 4 ranks have waited for their GPUs for 4 min while these do little work (100 % busy at 110 W): perhaps in "
+        "collectives that some rank never joined"
+    )
+    assert CONFIRM in found.advice[-1]
+    assert found.since == START
+    assert diagnosed(seen).verdict is Verdict.HEALTHY
+
+
+def test_a_wait_that_has_not_lasted_a_minute_may_be_a_long_step() -> None:
+    (found,) = said("gpu-spinning", rounds(50, synchronize))
+    assert found.summary.startswith("ranks 0-1 make no progress, and their GPUs only spin")
+    assert CONFIRM not in words([found])
+
+
+def test_one_rank_alone_waits_for_nobody() -> None:
+    assert CONFIRM not in words(said("gpu-spinning", rounds(100, lambda second: synchronize(second, 1))))
+
+
+def test_the_level_is_of_when_it_worked_however_often_it_was_looked_at_since() -> None:
+    """More often than looks are remembered: what it draws while it waits is never taken for its work."""
+
+    def facts(second: int) -> Rows:
+        before = (*ranks(), *moves(10, second), *moves(11, second))
+        works = (*before, *busy(0, second, **WORKING), *busy(1, second, **WORKING))
+        return works if second < 15 else synchronize(second)
+
+    (found,) = said("gpu-spinning", rounds(120, facts))
+    assert "540 W while working" in found.evidence[0]
+    assert found.since == START + 15
+
+
+COMPILES = "torch/_dynamo/eval_frame.py:1048 _fn"
+
+CALM = {
+    "a long evaluation": lambda second: synchronize(second, 2, f"evaluate.py:{second % 3 + 5} evaluate"),
+    "a large product": lambda second: synchronize(second, 2, power_watts=640.0, memory_utilization_percent=60.0),
+    "compiles": lambda second: synchronize(second, 2, COMPILES, utilization_percent=0.0, power_watts=80.0),
+    "one saves": lambda second: (*synchronize(second, 1), rank(1), *moves(11, second), *busy(1, second, **WORKING)),
+}
+
+
+@pytest.mark.parametrize("facts", CALM.values(), ids=CALM)
+def test_ranks_that_take_long_are_not_told_to_wait(facts: Callable[[int], Rows]) -> None:
+    seen = rounds(240, facts)
+    assert CONFIRM not in words(said("gpu-spinning", seen))
+    assert diagnosed(seen).verdict is Verdict.HEALTHY
+
+
+def record(number: int, **counts: tuple[int, int | None]) -> FlightRecord:
+    """What a rank's Flight Recorder says once it has come to rest: by group what it began, and what has not ended."""
+    groups = tuple(
+        GroupProgress(backend="nccl", name=name, enqueued=begun, waits_in=waits, ranks=(0, 1))
+        for name, (begun, waits) in counts.items()
+    )
+    return FlightRecord(rank=number, read_at=START + 5, groups=groups)
+
+
+def begun(number: int, operation: str, at: int, group: str = "tp") -> Collective:
+    return Collective(
+        rank=number, backend="nccl", group=group, number=at, operation=operation, state="started", sizes=((4,),),
+        dtypes=("Float",),
+    )  # fmt: skip
+
+
+CROSSED = (record(0, dp=(6, 6), tp=(2, None)), record(1, dp=(5, None), tp=(3, 3)))
+CLASH = (record(0, tp=(6, 6)), record(1, tp=(6, 6)), begun(0, "all_reduce", 6), begun(1, "broadcast", 6))
+SAME = (record(0, tp=(6, 6)), record(1, tp=(6, 6)), begun(0, "all_reduce", 6), begun(1, "all_reduce", 6))
+BEHIND = (record(0, tp=(6, 6)), record(1, tp=(5, None)), begun(0, "all_reduce", 6))
+
+
+@pytest.mark.parametrize("recorded", [CROSSED, CLASH], ids=["crossed", "another operation"])
+def test_ranks_that_wait_for_each_other_by_their_numbers_hang(recorded: Rows) -> None:
+    found = diagnosed(rounds(90, lambda second: (*synchronize(second), *recorded)))
+    assert found.verdict is Verdict.HUNG
+    assert [(row.cause, row.certainty) for row in found.findings] == [("collective-mismatch", Certainty.LIKELY)]
+    assert {row.rank for row in found.findings[0].suspects} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "seconds", "values"),
+    [(CROSSED, 40, {}), (CROSSED, 90, {"power_watts": 640.0}), (SAME, 90, {}), (BEHIND, 90, {}), ((), 90, {})],
+    ids=["not for long", "the GPUs work", "in the same", "one is behind and gets on", "no numbers"],
+)
+def test_without_all_these_facts_together_they_do_not(recorded: Rows, seconds: int, values: dict[str, Any]) -> None:
+    found = diagnosed(rounds(seconds, lambda second: (*synchronize(second, **values), *recorded)))
+    assert found.verdict in (Verdict.HEALTHY, Verdict.SLOW)
+    assert found.findings == ()
+
+
 # gpu-starved
 
 
@@ -147,20 +251,21 @@ def test_a_rank_that_waits_for_its_loader() -> None:
         == "rank 0 waits for batches most of the time, and its GPU is busy for only 12 %: the loader is the bottleneck"
     )
     assert (
-        found.evidence[0] == "rank 0 was waiting for the next batch at 16 of 16 looks in 15 s; GPU 0 was busy for 12 %"
+        found.evidence[0]
+        == "rank 0 was waiting for the next batch in 16 of 16 samples over 15 s; GPU 0 was busy for 12 %"
     )
-    assert found.evidence[1].startswith("it has 2 DataLoader workers, 2 of them have work: ")
+    assert found.evidence[1].startswith("it has 2 DataLoader workers, 2 of them busy: ")
     assert found.advice[0].startswith("Use more workers (2 now, 8 CPUs)")
 
 
 def test_more_workers_do_not_help_where_there_are_no_cpus() -> None:
-    assert "More workers will not help, 2 share 1 CPU:" in words(said("gpu-starved", trains(12.0, *WAITS_FOR_BATCH)))
+    assert "More workers will not help: 2 share 1 CPU:" in words(said("gpu-starved", trains(12.0, *WAITS_FOR_BATCH)))
 
 
 def test_a_rank_that_loads_by_itself() -> None:
     found = words(said("gpu-starved", trains(12.0, *LOADS_ALONE, workers=0)))
-    assert "was making a batch by itself at 16 of 16 looks" in found
-    assert "Let the DataLoader have workers" in found
+    assert "was making a batch itself in 16 of 16 samples" in found
+    assert "Give the DataLoader workers" in found
 
 
 @pytest.mark.parametrize(

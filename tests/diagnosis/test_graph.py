@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpmon.diagnosis.graph import Closed, Gone, Graph, Need, Nobody, Node, Outside, Status, Target
+from mpmon.diagnosis.graph import Basis, Closed, Exited, External, Graph, Nobody, Node, Status, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 
 Nodes = dict[ThreadKey, Node]
@@ -38,7 +38,7 @@ def idle(pid: int) -> Node:
 
 def waits(pid: int, *targets: int | Target, every: bool = False, exact: bool = False) -> Node:
     found = tuple(key(target) if isinstance(target, int) else target for target in targets)
-    return Node(key(pid), Status.WAITS, Need(found, every=every, exact=exact))
+    return Node(key(pid), Status.WAITS, WaitEdge(found, every=every, basis=Basis.KERNEL.when(exact)))
 
 
 def closed(*nodes: Node, goal: int = 1) -> Closed | None:
@@ -113,7 +113,7 @@ def test_only_the_cycle_is_suspect_not_those_who_wait_for_it() -> None:
 
 @pytest.mark.parametrize(
     ("end", "stronger"),
-    [(Gone(9, "killed"), 0), (Nobody("nobody"), 0), (Outside("a server"), 1)],
+    [(Exited(9, "killed"), 0), (Nobody("nobody"), 0), (External("a server"), 1)],
     ids=["gone", "nobody", "outside"],
 )
 def test_the_dead_come_before_sleepers_and_sleepers_before_the_outside(end: Target, stronger: int) -> None:
@@ -132,7 +132,7 @@ def test_a_chain_is_followed_to_its_end() -> None:
 # Properties
 
 _PIDS = st.integers(1, 8)
-_ENDS = st.sampled_from([Gone(91, "killed"), Gone(92, "killed"), Nobody("nobody"), Outside("a server")])
+_ENDS = st.sampled_from([Exited(91, "killed"), Exited(92, "killed"), Nobody("nobody"), External("a server")])
 
 
 @st.composite
@@ -142,13 +142,13 @@ def graphs(draw: st.DrawFn) -> Nodes:
     nodes: Nodes = {}
     for pid in range(1, count + 1):
         status = draw(st.sampled_from([Status.LIVE, Status.LEAF, Status.IDLE, *[Status.WAITS] * 5]))
-        need = None
+        edge = None
         if status is Status.WAITS:
             threads = draw(st.lists(st.integers(1, count), max_size=4, unique=True))
             ends = draw(st.lists(_ENDS, max_size=1))
             targets = (*map(key, threads), *ends) or (Nobody("nobody"),)
-            need = Need(targets, every=draw(st.booleans()), exact=draw(st.booleans()))
-        nodes[key(pid)] = Node(key(pid), status, need)
+            edge = WaitEdge(targets, every=draw(st.booleans()), basis=draw(st.sampled_from(Basis)))
+        nodes[key(pid)] = Node(key(pid), status, edge)
     return nodes
 
 
@@ -163,10 +163,10 @@ def able_by_definition(nodes: Nodes) -> set[ThreadKey]:
 
 
 def can_move(node: Node, able: Iterable[object]) -> bool:
-    if node.status is not Status.WAITS or node.need is None:
+    if node.status is not Status.WAITS or node.edge is None:
         return node.status is Status.LIVE
-    helped = [target in set(able) for target in node.need.targets]
-    return all(helped) if node.need.every else any(helped)
+    helped = [target in set(able) for target in node.edge.targets]
+    return all(helped) if node.edge.every else any(helped)
 
 
 def of(nodes: Nodes) -> Closed | None:
@@ -206,14 +206,14 @@ def test_the_path_leads_from_the_goal_along_waits_to_the_first_suspect(nodes: No
         return
     assert found.path[0] == key(1)
     for waiter, target in itertools.pairwise(found.path):
-        need = nodes[waiter].need
-        assert need is not None
-        assert target in need.targets
+        edge = nodes[waiter].edge
+        assert edge is not None
+        assert target in edge.targets
     last = nodes[found.path[-1]]
     if found.roots and found.roots[0] != last.key:
-        assert last.need is not None
-        assert found.roots[0] in last.need.targets
-    exact = [nodes[each].need.exact for each in found.path if nodes[each].need]
+        assert last.edge is not None
+        assert found.roots[0] in last.edge.targets
+    exact = [nodes[each].edge.exact for each in found.path if nodes[each].edge]
     assert found.exact == all(exact)
 
 
@@ -224,9 +224,9 @@ def test_a_cycle_is_a_cycle(nodes: Nodes) -> None:
         return
     around = [*found.roots, found.roots[0]]
     for waiter, target in itertools.pairwise(around):
-        need = nodes[waiter].need
-        assert need is not None
-        assert target in need.targets
+        edge = nodes[waiter].edge
+        assert edge is not None
+        assert target in edge.targets
 
 
 @given(graphs(), st.permutations(range(1, 9)))
@@ -246,9 +246,9 @@ def test_a_stranger_changes_nothing(nodes: Nodes, stranger: Node) -> None:
 def test_an_idle_servant_more_changes_nothing_for_who_waits_for_any(nodes: Nodes) -> None:
     more = dict(nodes)
     for each, node in nodes.items():
-        if node.need and not node.need.every:
-            need = msgspec.structs.replace(node.need, targets=(*node.need.targets, key(77)))
-            more[each] = Node(each, node.status, need)
+        if node.edge and not node.edge.every:
+            edge = msgspec.structs.replace(node.edge, targets=(*node.edge.targets, key(77)))
+            more[each] = Node(each, node.status, edge)
     more[key(77)] = idle(77)
     before, now = of(nodes), of(more)
     assert (before is None) == (now is None)
@@ -259,9 +259,9 @@ def test_an_idle_servant_more_changes_nothing_for_who_waits_for_any(nodes: Nodes
 def renumbered(nodes: Nodes, numbers: dict[ThreadKey, ThreadKey]) -> Nodes:
     found: Nodes = {}
     for each, node in nodes.items():
-        targets = tuple(_number(target, numbers) for target in node.need.targets) if node.need else ()
-        need = msgspec.structs.replace(node.need, targets=targets) if node.need else None
-        found[numbers[each]] = Node(numbers[each], node.status, need)
+        targets = tuple(_number(target, numbers) for target in node.edge.targets) if node.edge else ()
+        edge = msgspec.structs.replace(node.edge, targets=targets) if node.edge else None
+        found[numbers[each]] = Node(numbers[each], node.status, edge)
     return found
 
 
@@ -269,7 +269,8 @@ def renumbered_closed(row: Closed, numbers: dict[ThreadKey, ThreadKey]) -> Close
     return Closed(
         goal=numbers[row.goal], members=tuple(numbers[each] for each in row.members),
         roots=tuple(_number(each, numbers) for each in row.roots), cycle=row.cycle,
-        path=tuple(numbers[each] for each in row.path), exact=row.exact, core=tuple(numbers[each] for each in row.core),
+        path=tuple(numbers[each] for each in row.path), assumed=tuple(numbers[each] for each in row.assumed),
+        core=tuple(numbers[each] for each in row.core),
     )  # fmt: skip
 
 

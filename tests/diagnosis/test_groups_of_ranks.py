@@ -42,7 +42,7 @@ def test_who_is_in_both_groups_may_be_early_or_late() -> None:
     past = rank(2, 57, EVERYBODY), rank(3, 57, EVERYBODY)
     finding, suspects = said(*past, rank(0, 42, (0, 1)), rank(1, 42, EVERYBODY))
     assert suspects == {0, 1}
-    assert "wait for each other at job.py:42 in train, each with another group" in finding.summary
+    assert "wait for each other at job.py:42 in train, each in a different group" in finding.summary
 
 
 def test_groups_that_are_not_known_say_nothing() -> None:

@@ -66,7 +66,7 @@ def test_memory_that_grows_with_each_round() -> None:
     last = after(looked, 40.0)
     (remark,) = told(Case(history(looked, last), last), "ipc-not-collected")
     assert remark.summary.startswith("6 blocks 96 MiB of CUDA memory released, not collected")
-    assert remark.evidence[1] == "32 MiB more with each of 3 rounds of sending"
+    assert remark.evidence[1] == "32 MiB more with each of 3 rounds of transfers"
 
 
 # Dead producers
@@ -81,10 +81,10 @@ def dead(**more: object) -> tuple[Row, ...]:
 def test_items_of_a_dead_producer() -> None:
     (remark,) = told(case_of(*dead(descriptors=3)), "ipc-dead-producer")
     assert remark.summary == (
-        f"3 items of dead producer {CONSUMER} in queue {PIPE} can never be received, as far as they hold tensors"
+        f"3 items of dead producer {CONSUMER} in queue {PIPE} can never be received if they hold tensors"
     )
     assert remark.evidence == (
-        f"it sent 3 descriptors with 3 items, put at job.py:4 in work, and pid {CONSUMER} alone could hand them out",
+        f"it sent 3 descriptors with 3 items, put at job.py:4 in work, and only pid {CONSUMER} could have delivered them",
     )
 
 
@@ -127,7 +127,8 @@ def growing(bytes_each: int, *, received: int = 200, rounds: int = 13) -> Case:
 def test_a_receiver_that_grows_with_each_sending() -> None:
     (remark,) = told(growing(64 << 10), "ipc-receiver-grows")
     assert remark.summary == (
-        f"{OTHER} grows on the host by 64 KiB with each sending of CUDA memory it receives: 150 MiB in 2 min 12 s, 2400 sendings"
+        f"{OTHER} grows on the host by 64 KiB with each transfer of CUDA memory it receives: "
+        "150 MiB in 2 min 12 s, 2400 transfers"
     )
 
 
@@ -143,7 +144,7 @@ def test_addresses_that_are_used_up() -> None:
     row = limits(CONSUMER, address_bytes=120 << 40, address_limit=1 << 47)
     (remark,) = told(case_of(*pair(row), shim(CONSUMER, received=240)), "address-space-near-limit")
     assert remark.summary == (
-        f"{OTHER} has used up 120.0 TiB of 128.0 TiB of addresses, and has received 240 sendings of CUDA memory"
+        f"{OTHER} has used up 120.0 TiB of 128.0 TiB of address space, and has received 240 transfers of CUDA memory"
     )
     usual = limits(CONSUMER, address_bytes=3 << 40, address_limit=1 << 47)
     assert told(case_of(*pair(usual)), "address-space-near-limit") == []
@@ -166,14 +167,14 @@ def test_fabric_handles_that_are_read_as_descriptors() -> None:
     (remark,) = told(case_of(*versions("2.11.0+cu128", "2.11.0+cu128"), *LOST, at=60.0), "ipc-torch-faults")
     assert remark.summary == (
         f"{MAIN} shares expandable segments with torch 2.11.0+cu128, where receivers read fabric handles as descriptors "
-        "(pidfd_getfd: Bad file descriptor); 1 of its sendings never arrived"
+        "(pidfd_getfd: Bad file descriptor); 1 of its transfers never arrived"
     )
 
 
 def test_segments_that_are_received_again_and_again() -> None:
     (remark,) = told(case_of(*versions("2.13.0", "2.13.0"), *HELD), "ipc-torch-faults")
-    assert "torch 2.13.0, where each sending of one segment gets another handle" in remark.summary
-    assert remark.summary.endswith("37 of its sendings were received")
+    assert "torch 2.13.0, where each transfer of one segment gets a new handle" in remark.summary
+    assert remark.summary.endswith("37 of its transfers were received")
 
 
 def test_versions_that_do_not_read_each_others_handles() -> None:
@@ -251,9 +252,9 @@ def ending(*rows: Row, frame: str = "multiprocessing/queues.py:199 _finalize_joi
 def test_a_process_that_cannot_end() -> None:
     (remark,) = told(ending(), "queue-undrained")
     assert remark.summary == (
-        f"{OTHER} cannot end: its feeder has been blocked in write for 1 min, and {MAIN} reads nothing of queue {PIPE}"
+        f"{OTHER} cannot end: its feeder has been blocked in write for 1 min, and {MAIN} reads nothing from queue {PIPE}"
     )
-    assert remark.evidence == ("61453 bytes of it are unread", f"{MAIN} stands at train.py:7 in step")
+    assert remark.evidence == ("61453 bytes of it are unread", f"{MAIN} is at train.py:7 in step")
     assert remark.pids == (ROOT, CONSUMER)
 
 

@@ -62,7 +62,7 @@ def test_nothing_is_said_of_a_healthy_exchange() -> None:
 def test_one_that_was_rebuilt_twice() -> None:
     case = case_of(*pair(sent(3), got(3), refcounter((3, -1))))
     (remark,) = told(case, "ipc-rebuilt-twice")
-    assert remark.summary == f"1 sending of CUDA memory of {MAIN} was rebuilt more than once (count -1)"
+    assert remark.summary == f"1 transfer of CUDA memory of {MAIN} was rebuilt more than once (count -1)"
     assert remark.evidence == (f"/dev/shm/{FILE}, slot 3, sent at train.py:16 in step",)
     assert remark.pids == (ROOT, CONSUMER)
 
@@ -80,7 +80,7 @@ def test_what_a_dead_consumer_had() -> None:
     rows = (producer(), shim(ROOT), shim(CONSUMER, alive=False), sent(0), sent(1), got(0), got(1), counts(2))
     (remark,) = told(case_of(*rows, at=9.0), "ipc-leak-by-death")
     assert remark.summary == (
-        f"2 blocks 32 MiB of CUDA memory of {MAIN} stay taken for ever: pid {CONSUMER} had received them and died"
+        f"2 blocks 32 MiB of CUDA memory of {MAIN} stay allocated forever: pid {CONSUMER} had received them and died"
     )
     assert remark.pids == (ROOT, CONSUMER)
 
@@ -117,7 +117,7 @@ def test_one_that_later_ones_have_passed() -> None:
     rows = pair(sent(0), sent(1, at=5.0), got(1, at=6.0), counts(2))
     assert told(case_of(*rows, at=20.0), "ipc-never-received") == []
     (remark,) = told(case_of(*rows, at=60.0), "ipc-never-received")
-    assert remark.summary == f"1 sending of CUDA memory (16 MiB) of {MAIN} was never received, the oldest for 1 min"
+    assert remark.summary == f"1 transfer of CUDA memory (16 MiB) of {MAIN} was never received, the oldest for 1 min"
     assert remark.evidence == (f"what was sent after it through {PIPE} arrived 54 s ago, sent at train.py:16 in step",)
 
 
@@ -190,7 +190,7 @@ def test_sendings_that_wait_for_the_stream(waited: int, said: bool) -> None:
     found = told(case_of(*pair(*slots, counts(12))), "ipc-sync-mode")
     assert bool(found) is said
     if found:
-        assert found[0].summary.startswith(f"{MAIN} has 12 sendings of CUDA memory out, and no event left")
+        assert found[0].summary.startswith(f"{MAIN} has 12 transfers of CUDA memory outstanding, and no event left")
         assert found[0].evidence == ("10 of them were sent with a full synchronization, most at train.py:16 in step",)
 
 
@@ -201,7 +201,7 @@ def test_items_that_could_not_be_sent() -> None:
     rows = (record(lost=2, lost_site="job.py:4 in work", made_at="job.py:9 in main"), record(CONSUMER))
     (remark,) = told(case_of(producer(), consumer(), *rows), "items-lost")
     assert remark.summary == (
-        f"2 items were put into queue {PIPE}, made at job.py:9 in main and could not be sent: nobody will ever get them"
+        f"2 items were put into queue {PIPE}, made at job.py:9 in main but could not be sent: no process will ever get them"
     )
     assert remark.evidence == (f"{MAIN} lost 2; the last one was put at job.py:4 in work",)
     assert remark.pids == (ROOT,)
@@ -252,7 +252,7 @@ def test_a_producer_and_a_consumer_in_different_rooms() -> None:
     rows = pair(sent(), counts(1), queue(getters=(CONSUMER,)))
     (remark,) = told(case_of(*rows, *apart), "shm-split")
     assert remark.summary == (
-        f"{MAIN} sends CUDA memory to {OTHER}, and they do not see the same /dev/shm: nothing of it is ever given back"
+        f"{MAIN} sends CUDA memory to {OTHER}, but they do not see the same /dev/shm: none of it is ever released"
     )
     assert told(case_of(*rows, memory()), "shm-split") == []
     assert told(case_of(producer(), consumer(), queue(getters=(CONSUMER,)), *apart), "shm-split") == []
@@ -264,7 +264,7 @@ def test_a_refcounter_that_was_removed(known: tuple[Row, ...], said: bool) -> No
     found = told(case_of(*rows), "shm-deleted")
     assert bool(found) is said
     if found:
-        assert found[0].summary.endswith("1 sendings of CUDA memory can never be given back")
+        assert found[0].summary.endswith("1 transfers of CUDA memory can never be released")
 
 
 # Limits
@@ -314,7 +314,7 @@ EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64, expandable_segme
 def test_expandable_segments_that_do_not_arrive() -> None:
     rows = (holds(ROOT, PIPE), holds(CONSUMER, PIPE), sent(), counts(1), queue(items=0))
     (remark,) = told(case_of(*sides(EXPANDABLE, {}), *rows, at=60.0), "ipc-expandable-segments")
-    assert "and 1 of its sendings never arrived" in remark.summary
+    assert "and 1 of its transfers never arrived" in remark.summary
     assert told(case_of(*sides({}, {}), *rows, at=60.0), "ipc-expandable-segments") == []
     held = (sent(), got(), counts(1), queue(items=0, getters=(CONSUMER,)))
     assert told(case_of(*sides(EXPANDABLE, {}), *held, at=60.0), "ipc-expandable-segments") == []

@@ -165,7 +165,7 @@ def starved(*others: Row, putters: tuple[int, ...] = (), by_ended: int | None = 
 def test_all_that_came_was_put_by_one_that_ended() -> None:
     finding = starved(*dead(SECOND, WELL))
     assert (finding.cause, suspects(finding)) == ("queue-empty", [SECOND])
-    assert any("20 items came into pipe:7 from processes that have ended" in line for line in finding.evidence)
+    assert any("20 items in pipe:7 came from processes that have ended" in line for line in finding.evidence)
 
 
 def test_of_two_stages_that_ended_the_one_that_was_seen_to_put() -> None:
@@ -236,7 +236,7 @@ def parent_of(pid: int, *, service: tuple[str, ...] = HANDS_OVER) -> Rows:
 def test_a_forked_child_uses_the_pool_of_its_parent(frames: tuple[str, ...], service: tuple[str, ...]) -> None:
     finding = first_of(parent_of(FIRST, service=service), waits_for_result(FIRST, frames, parent=ROOT))
     assert (finding.cause, suspects(finding)) == ("fork-thread", [FIRST])
-    assert "the pool's results go through thread manager of pid 4100, from which it was forked" in finding.evidence
+    assert "the pool's results go through thread manager of its parent, pid 4100" in finding.evidence
 
 
 def test_the_pool_may_be_that_of_the_parent_of_its_parent() -> None:

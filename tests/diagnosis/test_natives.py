@@ -7,11 +7,11 @@ import pytest
 
 from mpmon.diagnosis.basis import basis
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.natives import native_threads
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Verdict
-from mpmon.diagnosis.graph import Need
+from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.native_waits import Sort, known
 from mpmon.diagnosis.natives import NativeFact, native_fact
-from mpmon.diagnosis.needs.natives import native_threads
 from mpmon.model import Awaited, NativeFrame, NativeStack, Row
 from tests.builders import ROOT, START, blocked, history, kernel_object, process, snapshot, stack, thread, watched
 
@@ -216,10 +216,10 @@ def test_a_native_hang_names_the_library_the_function_and_what_it_waits_for() ->
 def test_a_native_hang_of_which_the_wait_is_not_known_names_the_function() -> None:
     found = hung_in_c("codec", "codec decoder_flush", *CTYPES)
     assert "decoder_flush of libcodec.so for something in native code" in found.summary
-    assert any("makers of libcodec.so" in line for line in found.advice)
+    assert any("developers of libcodec.so" in line for line in found.advice)
 
 
-def rank_in_futex(*texts: str) -> Finding:
+def rank_in_futex(*texts: str, caller: str = "job.py:12 encode", asks: bool = True) -> Finding:
     """The main thread of rank 1 stands in a futex in a call that may be `Work.wait()`, and rank 0 in one of rank 1's work."""
     one, two = 4121, 4122
     rows: list[Row] = [
@@ -230,10 +230,10 @@ def rank_in_futex(*texts: str) -> Finding:
         rows += [
             process(pid, parent=ROOT, forked=False, environment={"RANK": str(number), "WORLD_SIZE": "2"}), thread(pid),
             thread(pid, pid + 60, name="pt_gloo_runloop"),
-            stack("main", "torch/distributed/distributed_c10d.py:3252 all_reduce" if pid == one else "job.py:12 encode", pid=pid),
+            stack("main", "torch/distributed/distributed_c10d.py:3252 all_reduce" if pid == one else caller, pid=pid),
             blocked("futex", f"futex:{pid}:0x70", pid=pid, ran_at=0.0), kernel_object(f"futex:{pid}:0x70"),
         ]  # fmt: skip
-    rows += [Awaited(pid=two, tid=two, kind="work"), *([native(*texts, pid=two)] if texts else [])]
+    rows += [*([Awaited(pid=two, tid=two, kind="work")] if asks else []), *([native(*texts, pid=two)] if texts else [])]
     return first(*rows)
 
 
@@ -253,6 +253,16 @@ def test_a_rank_in_a_team_of_threads_is_in_no_collective() -> None:
     found = rank_in_futex("gomp gomp_team_barrier_wait_end", "codec encode")
     assert (found.cause, [row.pid for row in found.suspects]) == ("native-hang", [4122])
     assert "encode of libcodec.so for the threads of its team" in found.summary
+
+
+def test_a_wait_for_other_ranks_is_one_whoever_called_it() -> None:
+    """Torch's own code for pipelines, which asks for the work of several sends together."""
+    found = rank_in_futex(
+        "libc pthread_cond_timedwait", "cpu gloo::transport::tcp::UnboundBuffer::waitRecv",
+        "cpu c10d::ProcessGroupGloo::RecvWork::wait", caller="torch/distributed/pipelining/schedules.py:683 _wait_batch_p2p",
+        asks=False,
+    )  # fmt: skip
+    assert found.cause == "collective-mismatch"
 
 
 # Native threads that are waited for
@@ -316,13 +326,13 @@ def test_a_team_that_was_found_by_searching_is_no_proof() -> None:
     assert (guessed.exact, guessed.targets) == (False, ((ROOT, HELPER),))
 
 
-def graph_need(helper: tuple[str, ...]) -> Need:
+def graph_need(helper: tuple[str, ...]) -> WaitEdge:
     shown = snapshot(
         process(threads=2), thread(), thread(tid=HELPER), stack("main", "job.py:12 resize"), native(*TEAM), helper_stack(*helper)
     )  # fmt: skip
-    need = native_threads(Case(history(shown), shown), (ROOT, ROOT))
-    assert need
-    return need
+    edge = native_threads(Case(history(shown), shown), (ROOT, ROOT))
+    assert edge
+    return edge
 
 
 def test_the_end_of_a_thread_is_waited_for_by_its_number() -> None:

@@ -47,6 +47,18 @@ def test_ranks_that_wait_for_each_other_are_one_finding() -> None:
     assert [waiter.role for waiter in found.findings[0].waiters] == ["launcher"]
 
 
+def test_a_launcher_waits_for_those_of_other_machines_by_right() -> None:
+    """It gives up by itself, when the time to join is over."""
+    agent = "torch/distributed/elastic/agent/server/api.py:500 _rendezvous"
+    gathers = "torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1162 next_rendezvous"
+    found = said(
+        process(cmdline=("python", "torchrun", "--nnodes", "2", "train.py")),
+        stack("main", gathers, agent, "torch/distributed/run.py:918 main"),
+        blocked("clock_nanosleep", ran_at=START - 60),
+    )
+    assert found.verdict is not Verdict.HUNG
+
+
 def spawned(pid: int, *frames: str, number: int | None = None) -> tuple[Row, ...]:
     """A child of multiprocessing that runs `train`; once it has a number, it is a rank in `init_process_group`."""
     main = frame("train.py:9 train") if number is None else frame("train.py:9 train", rank=str(number), world_size="2")

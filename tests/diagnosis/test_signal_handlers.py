@@ -50,7 +50,7 @@ def waits_for_its_worker(*frames: str) -> Finding:
 def test_a_handler_that_waits_keeps_its_own_program_from_going_on() -> None:
     finding = waits_for_its_worker("job.py:14 reap", *RECEIVES)
     assert (finding.cause, [suspect.pid for suspect in finding.suspects]) == ("main-stuck", [ROOT])
-    assert "a handler of a signal" in finding.summary
+    assert "a signal handler" in finding.summary
 
 
 def test_without_a_handler_it_is_a_task_that_nobody_puts() -> None:

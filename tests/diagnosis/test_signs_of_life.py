@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.diagnosis.progress.life import RECENT_S
+from mpmon.diagnosis.thresholds import RECENT_S
 from mpmon.model import Row, Snapshot
 from tests.builders import ROOT, START, blocked, diagnosed, frame, process, running, snapshot, stack, thread
 

@@ -119,7 +119,7 @@ def test_a_root_without_any_python_below_it_is_not_judged(root: Process) -> None
     unread = process(CHILD, parent=ROOT, name="tail", cmdline=("tail", "-f"), exe="/usr/bin/tail")
     found = seen(root, sleeps(ROOT), foreign(ROOT), unread, sleeps(CHILD))
     assert found.verdict is Verdict.UNKNOWN
-    assert "is not a Python process, and no Python runs below it" in found.because
+    assert "is not a Python process, and has no Python process below it" in found.because
 
 
 def test_a_stopped_shell_is_told() -> None:

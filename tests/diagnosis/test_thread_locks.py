@@ -118,7 +118,7 @@ def test_the_holder_sleeps() -> None:
     ]
     assert finding.cause == "lock-held"
     assert [(suspect.thread, str(suspect.frame)) for suspect in finding.suspects] == [("writer", "job.py:20 in write")]
-    assert finding.summary.startswith("thread writer of main holds the lock")
+    assert finding.summary.startswith("thread writer of main holds the lock that")
 
 
 def test_a_holder_that_gets_on_is_no_hang() -> None:

@@ -123,7 +123,7 @@ def test_a_job_on_nodes(job: Program, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "nobody is told where to export to"),
+        ([], "no export target was given"),
         (["--textfile", "/tmp/job.txt"], "does not end in .prom"),
         (["--listen", "192.0.2.1:9877"], "cannot listen on 192.0.2.1 port 9877"),
     ],

@@ -17,6 +17,7 @@ import pytest
 from mpmon.commands.export import KIT, PROGRAM, kit
 from mpmon.export.samples import Samples
 from tests.export.test_samples import observation, ranks
+from tests.patience import ran, status_of
 from tests.test_cli import mpmon
 
 RULES = Path(__file__).parent / "mpmon.rules.test.yml"
@@ -29,12 +30,8 @@ def program(name: str, package: str) -> str:
     return found
 
 
-def run(*command: str, **more: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **more)  # type: ignore[call-overload]
-
-
 def accepted(*command: str, **more: object) -> None:
-    answer = run(*command, **more)
+    answer = ran(command, **more)
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
@@ -100,7 +97,7 @@ def test_labels_of_the_dashboard_exist() -> None:
 def test_promtool_takes_the_expressions_of_the_dashboard(tmp_path: Path) -> None:
     promtool = program("promtool", "prometheus")
     rules = [
-        {"record": f"panel:{number}", "expr": expr.replace("$job_id", ".*")}
+        {"record": f"panel:{number}", "expr": expr.replace("$job_id", ".*").replace("$__rate_interval", "1m")}
         for number, expr in enumerate(expressions())
     ]
     assert rules
@@ -128,7 +125,7 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     file.write_text(kit("unit"))
     instance = tmp_path / "mpmon-export@4100.service"
     instance.symlink_to(file)
-    answer = run(verify, "verify", "--man=no", str(instance), env={**os.environ, "SYSTEMD_LOG_LEVEL": "warning"})
+    answer = ran([verify, "verify", "--man=no", str(instance)], env={**os.environ, "SYSTEMD_LOG_LEVEL": "warning"})
     if "Failed to initialize manager" in answer.stderr or "Failed to connect" in answer.stderr:
         pytest.skip("systemd-analyze verifies nothing here")
     assert (answer.returncode, answer.stderr) == (0, "")
@@ -167,7 +164,7 @@ def test_the_batch_script_looks_before_the_limit_and_ends_as_the_training(tmp_pa
         assert script.stdout.readline() == "ready\n"
         script.send_signal(signal.SIGUSR1)
         said = script.stdout.read()
-        status = script.wait(60)
+        status = status_of(script)
     report = "HUNG: --slurm 4711.0 --once --record hang-4711.jsonl.gz"
     assert status == 7
     assert sorted(said.splitlines()) == sorted(

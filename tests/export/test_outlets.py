@@ -14,6 +14,7 @@ import pytest
 from mpmon.errors import UsageError
 from mpmon.export import outlets
 from mpmon.export.outlets import MOST, Server, TextFile, address, is_own
+from tests.patience import NEVER_S
 
 
 def test_a_file_is_replaced_and_removed(tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def server() -> Iterator[Server]:
 
 
 def asked(server: Server, path: str = "/metrics", *, method: str = "GET", **headers: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=NEVER_S)
     try:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
@@ -124,7 +125,7 @@ def test_many_who_say_nothing_keep_nobody_out(server: Server) -> None:
     silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3 * MOST)]
     assert asked(server)[0] == 200
     # The oldest were closed for the newer ones.
-    silent[0].settimeout(30)
+    silent[0].settimeout(NEVER_S)
     assert silent[0].recv(1) == b""
     for each in silent:
         each.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from functools import partial
 from statistics import median
 
 from mpmon.doctor.gpu.case import Case, Need, Seen, World, Wrong
+from tests.patience import ran
 from tests.shim.running import HOME
 
 SECONDS = "10"
@@ -27,13 +27,14 @@ def shim(world: World, *, kept: int = 0) -> Seen:
     case = "cuda-tensor" if world.computes else "device-tensor"
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="mpmon-gpu-") as folder:
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "tests.benchmarks.shim_blocks", case, SECONDS, str(kept)], cwd=HOME, check=True,
-                env={**os.environ, "MPMON_RUN_DIR": folder, "OMP_NUM_THREADS": "1"}, capture_output=True, timeout=LONGEST_S,
+            done = ran(
+                [sys.executable, "-m", "tests.benchmarks.shim_blocks", case, SECONDS, str(kept)], cwd=HOME,
+                env={**os.environ, "MPMON_RUN_DIR": folder, "OMP_NUM_THREADS": "1"}, seconds=LONGEST_S,
             )  # fmt: skip
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
-            said = (problem.stderr or b"").decode(errors="replace").strip()
-            raise Wrong("a time for each tensor", "none", said[-400:]) from problem
+        except AssertionError as problem:
+            raise Wrong("a time for each tensor", "none", str(problem)) from problem
+        if done.returncode:
+            raise Wrong("a time for each tensor", "none", done.stderr.strip()[-400:])
     said = json.loads(done.stdout)
     off = median(said["off"])
     more = median(on - bare for bare, on in zip(said["off"], said["on"], strict=True))

@@ -6,10 +6,11 @@ import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S
 from mpmon.doctor.gpu.case import Case, NotHere, Seen, World, Wrong
 from mpmon.doctor.gpu.talking import Program
 from mpmon.doctor.gpu.watching import Report, report_of
-from tests.gpu.streams import RANKS, job, told, until
+from tests.gpu.streams import RANKS, SAYS_S, job, told, until
 
 
 def topics(report: Report) -> set[str]:
@@ -68,6 +69,24 @@ def spinning(program: Program, rank: int) -> Seen:
     return Seen(f"{told(report)}; the rank: {does}")
 
 
+def all_ranks(world: World) -> Seen:
+    """Nobody is seen whom they could wait for, so what they are told to ask for is numbers of collectives."""
+    with job(RANKS, "waits", "2", "cuda" if world.computes else "cpu") as (program, said):
+        has_to_list(said["ranks"], program.pid)
+        report = until(
+            program.pid, lambda report: any("--nccl-ras" in line for line in advice(report)),
+            "the remark gpu-spinning of all ranks", seconds=GPU_STANDS_LONG_S + SAYS_S,
+        )  # fmt: skip
+        (remark,) = (row for row in report["remarks"] if row["topic"] == "gpu-spinning")
+        if set(remark["pids"]) != set(said["ranks"]) or report["findings"]:
+            raise Wrong("a remark about both ranks, and no hang", told(report))
+        return Seen(f"{told(report)}: {remark['summary']}")
+
+
+def advice(report: Report) -> list[str]:
+    return [line for row in report["remarks"] if row["topic"] == "gpu-spinning" for line in row["advice"]]
+
+
 def stream(world: World) -> Seen:
     with job(RANKS, "waits", "1", "cuda" if world.computes else "cpu") as (program, said):
         return spinning(program, said["ranks"][0])
@@ -113,6 +132,8 @@ CASES: Sequence[Case] = (
     Case("hang-ddp-gloo", "Of two ranks of DDP on gloo that have one GPU, the one that does not reduce is told as the "
          "straggler.", ddp_gloo, frozenset({"memory", "torch"})),
     Case("hang-stream", "A rank that waits for a stream whose kernel never ends stands, and its GPU only spins.", stream,
+         frozenset({"memory", "torch"})),
+    Case("hang-all-ranks", "Where all ranks wait so for long, it is told what shows whether they hang.", all_ranks,
          frozenset({"memory", "torch"})),
     Case("hang-nccl", "A rank of DDP on NCCL whose kernel never ends stands, and its GPU only spins.", nccl,
          frozenset({"memory", "torch", "work"})),

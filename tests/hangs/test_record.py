@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gzip
+import re
 from pathlib import Path
 
 import msgspec
@@ -55,6 +56,19 @@ def test_a_recorded_case_is_small_and_complete(case: Path) -> None:
     known = {row.pid for row in last.processes} | {row.pid for row in last.exits} | set(expected.dead)
     assert set(expected.suspects) <= known
     assert expected.hangs == bool(expected.suspects)
+
+
+RECORDINGS = sorted(Path(__file__).parents[1].glob("**/*.jsonl.gz"))
+
+COMMON = re.compile(rb"/(?:usr|dev|proc|home/user|tmp|job)(?![\w-])|/$")
+"""Where paths of a recording begin, on whichever machine it was made."""
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_recording_names_no_folder_and_no_control_group_of_a_machine(recording: Path) -> None:
+    found = set(re.findall(rb'"(/[^"\\ ]*)', gzip.decompress(recording.read_bytes())))
+    assert found
+    assert {path for path in found if not COMMON.match(path)} == set()
 
 
 def test_the_truth_has_no_field_that_nobody_reads(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_standin_handed_out_by_hand_and_never_rebuilt(tmp_path: Path) -> None:
         remark = told(case, "ipc-never-received")
         assert remark
         assert remark.summary.startswith(
-            f"1 sending of CUDA memory (256 B) of {who(case, running.pid)} was never received"
+            f"1 transfer of CUDA memory (256 B) of {who(case, running.pid)} was never received"
         )
 
 

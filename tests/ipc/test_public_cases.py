@@ -8,7 +8,6 @@ is in `tests/live/test_matrix.py`.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +27,7 @@ from mpmon.reports import text
 from tests.builders import gpu
 from tests.ipc.looking import Looking, looking_at
 from tests.ipc.running import PROGRAMS, Job, kill
+from tests.patience import ran
 from tests.shim.running import HOME, environment
 
 pytestmark = pytest.mark.live
@@ -100,9 +100,7 @@ def later(seconds: float, state: str) -> Callable[[Scene], Case]:
 def reported(pid: int) -> str:
     """What `mpmon PID --once` prints, in one line."""
     command = [sys.executable, "-m", "mpmon", str(pid), "--once"]
-    run = subprocess.run(
-        command, env=environment(None, PYTHONPATH=str(HOME)), capture_output=True, text=True, check=False
-    )
+    run = ran(command, env=environment(None, PYTHONPATH=str(HOME)))
     assert not run.stderr
     return " ".join(run.stdout.split())
 
@@ -166,38 +164,38 @@ CASES = (
     Public(
         "pytorch#149187: a handle that is sent and never rebuilt", BLOCKS,
         orders("send 1 1024", "drop", "share", then=later(400.0, "in-flight")),
-        ("1 sending of CUDA memory (256 B) of main (pid {main}) was never received, the oldest for 6 min",
+        ("1 transfer of CUDA memory (256 B) of main (pid {main}) was never received, the oldest for 6 min",
          "sent at blocks.py:{SHARE} in main", "Drain the queue before its consumer ends"),
     ),
     Public(
         "pytorch#149187: a handle that is rebuilt twice", BLOCKS,
         orders("twice", "drop", then=soon("ipc-rebuilt-twice")),
-        ("1 sending of CUDA memory of main (pid {main}) was rebuilt more than once (count -1)", "one put for each"),
+        ("1 transfer of CUDA memory of main (pid {main}) was rebuilt more than once (count -1)", "one put each"),
     ),
     Public(
         "pytorch#118859: a thousand blocks in limbo", BLOCKS,
         orders("send 1015 64", "forget", then=soon("ipc-limbo")),
         ("1015 blocks 63 KiB of CUDA memory of main (pid {main}) are in limbo, all held by child of main (pid {child})",
          "most sent at blocks.py:{SEND} in main", "Let the consumer del what it received",
-         "main (pid {main}) has 1015 sendings of CUDA memory out"),
+         "main (pid {main}) has 1015 transfers of CUDA memory outstanding"),
     ),
     Public(
         "pytorch#27975: the consumer's memory on the host grows with each tensor", BLOCKS,
         memory_that_grows,
-        ("child of main (pid {child}) grows on the host by 6", "with each sending of CUDA memory it receives",
+        ("child of main (pid {child}) grows on the host by 6", "with each transfer of CUDA memory it receives",
          "send fewer, larger tensors"),
     ),
     Public(
         "pytorch#165685, #114534: pidfd_getfd: Operation not permitted; sharing with the caching allocator off", BLOCKS,
         orders("refuse", "send 2 1024", then=later(60.0, "in-flight")),
-        ("main (pid {main}) shares CUDA memory with expandable_segments on, and 2 of its sendings never arrived",
+        ("main (pid {main}) shares CUDA memory with expandable_segments on, and 2 of its transfers never arrived",
          "expandable_segments:False",
          "main (pid {main}) shares CUDA memory with PYTORCH_NO_CUDA_MEMORY_CACHING set", "Unset PYTORCH_NO_CUDA_MEMORY_CACHING"),
         {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
     ),
     Public(
         "pytorch#186213: receivers use up all addresses", ("limits.py", "addresses"), soon("address-space-near-limit"),
-        ("main (pid {main}) has used up 119.2 TiB of 128.0 TiB of addresses", "expandable_segments:False"),
+        ("main (pid {main}) has used up 119.2 TiB of 128.0 TiB of address space", "expandable_segments:False"),
     ),
     Public(
         "pytorch#149196: the wrong GPU", ("blocks.py", "spawn"), other_numbers_of_gpus,
@@ -221,7 +219,7 @@ CASES = (
         "pytorch#5040, #176069: bus error, and the wrong error, when /dev/shm is full", ("tensors.py", "file_descriptor", "fork"),
         orders("send 12 200000", then=soon("items-lost")),
         ("/dev/shm is 9", "of 2 MiB", "2 MiB by child of main (pid {child})", "docker run --shm-size=8g",
-         "put into queue {queue}", "and could not be sent"),
+         "put into queue {queue}", "but could not be sent"),
         container="2m",
     ),
     Public(
@@ -234,7 +232,7 @@ CASES = (
     ),
     Public(
         "pytorch#30225: somebody removes the refcounter", BLOCKS, a_refcounter_that_is_removed,
-        ("the reference counts of main (pid {main}) were removed from /dev/shm while they are in use: 2 sendings", "RemoveIPC"),
+        ("the reference counts of main (pid {main}) were removed from /dev/shm while they are in use: 2 transfers", "RemoveIPC"),
     ),
     Public(
         "mlcommons/storage#528: somebody removes a tensor", ("tensors.py", "file_system", "fork"), a_tensor_that_is_removed,
@@ -244,8 +242,8 @@ CASES = (
         "pytorch#145703, slime#1731, miles#3147, verl#6958, sglang#4446: memory stays after it was dropped, more with each sync",
         BLOCKS, transfers_of_weights,
         ("6 blocks 48 MiB of CUDA memory released, not collected: torch.cuda.ipc_collect() in main (pid {main})",
-         "16 MiB more with each of 3 rounds of sending",
-         "sent at blocks.py:{SEND} in main", "empty_cache() does not do it"),
+         "16 MiB more with each of 3 rounds of transfers",
+         "sent at blocks.py:{SEND} in main", "empty_cache() does not."),
     ),
 )  # fmt: skip
 
@@ -298,13 +296,13 @@ def nothing(running: Job, heard: dict[str, Any]) -> dict[str, int]:
     ("word", "bring", "lines"),
     [
         ("readers", killed_reader, (
-            "process take waits for a lock that process ", "(pid {dead}), which was killed by SIGKILL (9), took with it",
+            "process take waits for a lock that process ", "(pid {dead}), which was killed by SIGKILL (9), never released",
             "process take (pid {left}): a lock that nobody alive holds", "Restart: the lock is lost",
         )),
         ("undrained", nothing, (
             "(pid {child}) cannot end: its feeder has been blocked in write for ",
-            "and main (pid {main}) reads nothing of queue {queue}",
-            "main (pid {main}) stands at hangs_at_queues.py:{REST} in undrained",
+            "and main (pid {main}) reads nothing from queue {queue}",
+            "main (pid {main}) is at hangs_at_queues.py:{REST} in undrained",
         )),
     ],
     ids=["pytorch#35660, cpython#87971: get() hangs", "pytorch#26072: no exit"],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
 from tests.ipc.running import Job
+from tests.patience import ran
 from tests.shim.running import HOME
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")]
@@ -20,7 +20,8 @@ def test_what_another_user_sees() -> None:
         running.hear()
         running.order("put bounded 5")
         command = [sys.executable, "-m", "tests.ipc.as_nobody", str(running.pid)]
-        said = subprocess.run(command, cwd=HOME, capture_output=True, text=True, timeout=60, check=True).stdout
-    seen = json.loads(said)
+        said = ran(command, cwd=HOME)
+    assert said.returncode == 0, said.stderr
+    seen = json.loads(said.stdout)
     assert (seen["queues"], seen["ipc_exports"], seen["shared_memory"], seen["text"]) == ([], [], None, [])
     assert seen["reasons"] == ["open files may not be read (permission denied)"]

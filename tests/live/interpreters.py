@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.patience import NEVER_S
+
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 """Those mpmon is made for."""
 
@@ -42,7 +44,9 @@ def _candidates() -> Iterator[str]:
 def _ask(path: str) -> tuple[str, str] | None:
     """Version and place of a CPython; a shim may be on the path for a version that it does not have."""
     try:
-        said = subprocess.run([path, "-c", QUESTION], capture_output=True, text=True, timeout=10, check=True).stdout
+        said = subprocess.run(
+            [path, "-c", QUESTION], capture_output=True, text=True, timeout=NEVER_S, check=True
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
     name, version, executable = said.strip().split(" ", 2)

@@ -22,11 +22,14 @@ from mpmon.diagnosis.findings import Observation
 from mpmon.probes.files import Proc
 from mpmon.session.sampler import Sampler
 from mpmon.session.watch import LiveWatch
-from tests.patience import patience
+from tests.patience import left_of, patience
 
 PROGRAMS = Path(__file__).parent / "programs"
 REPOSITORY = PROGRAMS.parent.parent.parent
 LONGEST_S = 25.0
+
+TRACKERS_S = 5.0
+"""How long a tracker has for its end by itself, once all that it serves have ended."""
 
 
 @final
@@ -71,16 +74,15 @@ class Program:
             if process not in trackers:
                 _kill(process)
         # They end with the last of those they serve, and take the named semaphores with them.
-        _, stay = psutil.wait_procs(trackers, timeout=5)
-        for process in stay:
+        for process in left_of(trackers, TRACKERS_S):
             _kill(process)
         os.close(self._ready)
         self._folder.cleanup()
         if self._process.stdin:
             self._process.stdin.close()
         self._process.wait()
-        gone, left = psutil.wait_procs(list(self._seen.values()), timeout=5)
-        assert not left, (gone, left)
+        left = left_of(list(self._seen.values()))
+        assert not left, left
 
     @property
     def pid(self) -> int:

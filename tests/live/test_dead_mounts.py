@@ -254,7 +254,7 @@ def test_a_remark_says_that_the_mount_does_not_answer(cases: dict[str, Case], na
     assert case.answer.status == 0, case.answer
     told = [row for row in case.answer.report["remarks"] if case.mount.place in row["summary"]]
     assert told, case.answer.report["remarks"]
-    assert "does not answer" in told[0]["summary"]
+    assert "has not answered for" in told[0]["summary"]
     assert told[0]["pids"] == [case.program.pid]
 
 
@@ -290,7 +290,9 @@ def test_the_mount_is_named_beside_another_cause(beside: dict[str, dict[str, Cas
     """Whenever the report is made: it waits for the deadline of the first question."""
     case = beside[look][name]
     (told,) = (row for row in case.answer.report["remarks"] if row["topic"] == "mount-silent")
-    assert told["summary"].startswith(f"{case.mount.kind} {case.mount.source} on {case.mount.place} does not answer")
+    assert told["summary"].startswith(
+        f"{case.mount.kind} {case.mount.source} on {case.mount.place} has not answered for"
+    )
     assert told["pids"] == [case.program.pid]
 
 
@@ -367,7 +369,7 @@ def test_lines_tell_that_it_stopped_and_that_it_answers_again(mount: Mount, mood
     with job(mount, "idle.py", "descriptor") as program, looking(mount, str(program.pid), "--plain") as look:
         look.said("mpmon watches")
         mount.be(mood)
-        look.said(mount.place, "does not answer")
+        look.said(mount.place, "has not answered for")
         mount.be("answer")
         look.said(mount.place, "no longer")
 
@@ -459,7 +461,7 @@ def test_a_process_in_execve_is_not_taken_for_one_that_ended(becoming: dict[str,
 def test_the_screen_can_be_left_beside_a_process_in_execve(mount: Mount) -> None:
     with job(mount, "execs.py") as program, Terminal(str(program.hear("child").pid), size=(160, 40)) as terminal:
         try:
-            terminal.shows(str(program.pids["child"]), "HUNG")
+            terminal.shows(str(program.pids["child"]), "waiting for a pipe")
             become(mount, program)
             terminal.shows("the kernel does not answer")
             terminal.press("q")

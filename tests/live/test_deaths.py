@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mpmon.diagnosis.findings import Finding, Observation
-from mpmon.probes.cgroups import memory_hierarchy
+from mpmon.probes import cgroups
 from mpmon.probes.files import Proc
 from mpmon.session.sampler import Sampler
 from mpmon.session.watch import LiveWatch
@@ -25,7 +25,7 @@ LIMIT = 1 << 26
 @pytest.fixture
 def small_group() -> Iterator[str]:
     """A control group that may use 64 MiB."""
-    hierarchy = memory_hierarchy(Proc())
+    hierarchy = cgroups.hierarchy(Proc())
     if hierarchy is None or os.geteuid() != 0:
         pytest.skip("needs root and control groups")
     own = Sampler(Proc(), os.getppid(), now=lambda: 0.0, host="host").round().processes[0].cgroup or "/"

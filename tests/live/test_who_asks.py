@@ -38,7 +38,7 @@ OTHERS = {HELPER, "py-spy"}
 WAYS = ("auto", "native", "py-spy", "flight-recorder")
 
 OPENED = frozenset(
-    "cgroup cmdline comm environ io mountinfo schedstat stat status syscall task".split()  # noqa: SIM905  a table of words
+    "cgroup cmdline comm environ io mountinfo net/snmp schedstat stat status syscall task".split()  # noqa: SIM905  a table of words
 )
 """Names below /proc/PID that mpmon itself opens.  Of a process of which a thread sleeps in the kernel it has the command line and
 the environment read, too; see `tests.live.test_dead_mounts`.

@@ -19,7 +19,7 @@ from typing import final
 
 import pytest
 
-from tests.patience import becomes, status_of
+from tests.patience import becomes, ran, status_of
 
 FRONT = "front"
 _NETWORK = "10.77"
@@ -162,10 +162,7 @@ class Lab:
 
     def run(self, name: str, *words: str, said: str = "", check: bool = True) -> subprocess.CompletedProcess[str]:
         """A command on a host, to its end."""
-        answer = subprocess.run(
-            self.on(name, *words), env=self.environment, input=said, capture_output=True, text=True, check=False,
-            timeout=120, cwd="/",
-        )  # fmt: skip
+        answer = ran(self.on(name, *words), said=said, seconds=120.0, env=self.environment, cwd="/")
         assert not check or answer.returncode == 0, (words, answer.stdout, answer.stderr)
         return answer
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
@@ -15,6 +15,7 @@ from mpmon.codec import encode_round
 from mpmon.diagnosis.history import History
 from mpmon.model import Process, Snapshot
 from mpmon.nodes import wire
+from mpmon.nodes.agent import ras_answer
 from mpmon.nodes.digest import Digest, digest
 from mpmon.nodes.fleet import Fleet, NodeState
 from mpmon.nodes.transports import Carrier
@@ -89,6 +90,10 @@ class Names:
     def carriers(self) -> list[Carrier]:
         return [Carrier(("false",), self._names)]
 
+    def added(self, known: Collection[str]) -> list[Carrier]:
+        del known
+        return []
+
     def trouble(self, node: str, said: str) -> None:
         del node, said
 
@@ -130,13 +135,20 @@ class Simulated(Fleet):
         return enough(self.nodes())
 
     def _heard(self, node, message: wire.Said) -> int:
-        self._made[node.name] += 1
-        frames = b"".join(wire.frames(self._made[node.name], message))
+        frames = self._packed(node, message)
         self._read(self._running[0], node, len(frames), node.lines.feed(frames))
         return len(frames)
 
+    def _packed(self, node, message: wire.Said) -> bytes:
+        """What goes over the wire."""
+        self._made[node.name] += 1
+        return b"".join(wire.frames(self._made[node.name], message))
+
     def _tell(self, message: wire.Said) -> None:
         super()._tell(message)
+        if isinstance(message, wire.AskRas):
+            (asked,) = (node for node in self._nodes if node.address == message.agent)
+            self._heard(asked, ras_answer(message))
         if isinstance(message, wire.Ask):
             self._questions += 1
             asked = None if message.facts is None else frozenset(message.facts)

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from mpmon.nodes.wire import FromAgent, Lines, Unpacker, Watch, frames
@@ -43,10 +44,11 @@ def mpmon(folder: Path, *arguments: str, nodes: str = "") -> subprocess.Complete
 class AgentProcess:
     """An agent that is spoken with by hand."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, below: Sequence[str] = ()) -> None:
+        """Through a program that starts it, where one is named."""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mpmon", "agent", "--stdio", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            bufsize=0, cwd="/",
+            [*below, sys.executable, "-m", "mpmon", "agent", "--stdio", *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, cwd="/",
         )  # fmt: skip
         self._lines, self._unpacker = Lines(), Unpacker[FromAgent](FromAgent)
         self._heard: list[FromAgent] = []

@@ -7,6 +7,7 @@ complaints.  The name of a node says how it is.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ import sys
 import threading
 
 from mpmon import __version__
-from mpmon.nodes.wire import Hello, JobHere, frames
+from mpmon.nodes.wire import Beat, Hello, JobHere, frames
 
 CUT = 1024
 
@@ -30,13 +31,19 @@ COMPLAINTS = {
 
 def be_node(name: str, words: list[str]) -> None:
     """What is at the other end."""
-    if name in COMPLAINTS:
-        status, said = COMPLAINTS[name]
+    if name.rstrip("0123456789") in COMPLAINTS:
+        status, said = COMPLAINTS[name.rstrip("0123456789")]
         sys.exit(print(said, file=sys.stderr) or status)
     if name == "garbage":
         pour(b"I am no mpmon\n" * 1000)
     if name == "endless":
         pour(b"x" * 4096)
+    if name in ("turncoat", "babbler"):
+        # It begins like an agent.
+        os.write(1, b"".join(frames(1, Hello(version=__version__, host=name, jobs=(JobHere(root=7),)))))
+        beats = (b"".join(frames(number, Beat(clock=1.0))) for number in itertools.count(2))
+        for chunk in itertools.repeat(b"I am no mpmon\n" * 1000) if name == "turncoat" else beats:
+            pour_once(chunk)
     if name == "old":
         os.write(1, b"".join(frames(1, Hello(version="0.0.1", host=name))))
         sys.stdin.read()
@@ -48,6 +55,10 @@ def be_node(name: str, words: list[str]) -> None:
         os.write(1, b"@mpmon.nodes/2 hello\n")
         sys.stdin.read()
         return
+    if name == "skewed":
+        # Python imports it before anything else.
+        os.environ["PYTHONPATH"] = os.environ["STANDIN_CLOCK"]
+        name = "good"
     if name == "mute":
         sys.stdin.read()
         return
@@ -56,9 +67,13 @@ def be_node(name: str, words: list[str]) -> None:
 
 
 def pour(chunk: bytes) -> None:
+    while True:
+        pour_once(chunk)
+
+
+def pour_once(chunk: bytes) -> None:
     try:
-        while True:
-            os.write(1, chunk)
+        os.write(1, chunk)
     except BrokenPipeError:
         sys.exit(1)
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
+from msgspec import structs
 
 from mpmon import __version__
 from mpmon.codec import decode_round
 from mpmon.nodes import here
-from mpmon.nodes.wire import NOTHING, Alive, Ask, Beat, Bye, End, Hello, Round
+from mpmon.nodes.wire import FIGURES, NOTHING, Alive, Ask, AskRas, Beat, Bye, End, Hello, RasAnswer, Round, frames
 from tests.live.running import Program
 from tests.nodes.programs import LOOK, AgentProcess
+from tests.patience import becomes
+from tests.probes.ras_server import answer, communicator, missing, rank, ras, says
 
 pytestmark = pytest.mark.live
 
@@ -65,6 +69,60 @@ def test_it_answers_with_rounds_of_which_each_follows_the_one_before(agent: Agen
     assert {row.pid for row in after.processes} == {job.pid, job.pids["left"], job.pids["right"]}
     assert after.taken_at > before.taken_at
     assert decode_round(bytes(third.snapshot), None).processes
+
+
+def test_it_asks_nccl_for_the_front_end(agent: AgentProcess) -> None:
+    address = agent.hear(Hello).address
+    with ras(says(answer(communicator(rank(0, 99), rank(1, 98), missing=(missing(2, 97),))))) as (at, asked):
+        agent.say(AskRas(number=1, agent="another", host=at.host, port=at.port))
+        agent.say(AskRas(number=2, agent=address, host=at.host, port=at.port))
+        said = agent.hear(RasAnswer)
+    agent.say(AskRas(number=3, agent=address, host=at.host, port=at.port))
+    refused = agent.hear(RasAnswer)
+
+    assert (said.answers, said.problem, len(said.communicators[0].peers)) == (2, "", 2)
+    assert asked.count("VERBOSE STATUS") == 1
+    assert (refused.answers, refused.reached) == (3, False)
+    assert refused.problem == "is not reached: Connection refused"
+
+
+def test_an_answer_that_is_not_nccls_is_one_sentence(agent: AgentProcess) -> None:
+    address = agent.hear(Hello).address
+    with ras(says(b"no JSON")) as (at, _):
+        agent.say(AskRas(number=1, agent=address, host=at.host, port=at.port))
+        said = agent.hear(RasAnswer)
+
+    assert (said.communicators, said.reached) == ((), True)
+    assert said.problem
+
+
+def test_it_says_how_its_machine_is_in_few_bytes(agent: AgentProcess) -> None:
+    agent.say(LOOK, Ask(number=1, facts=()))
+    first = agent.hear(Round)
+    agent.say(Ask(number=2, facts=()))
+    second = agent.hear(Round)
+
+    assert first.reasons is not None
+    assert set(first.reasons) >= {"gpu_power_watts", "steal_percent"}
+    told = dict(zip(FIGURES, second.figures, strict=True))
+    assert told["over_s"] > 0.0
+    assert told["steal_percent"] is not None
+    agent.say(Ask(number=3, facts=()))
+    third = agent.hear(Round)
+    assert third.reasons is None
+    without = structs.replace(third, figures=())
+    assert len(b"".join(frames(1, third))) - len(b"".join(frames(1, without))) < 120
+
+
+@pytest.mark.skipif(not shutil.which("setpriv") or os.geteuid() != 0, reason="only root can give up a capability")
+def test_it_says_what_it_may_not_read(agent: AgentProcess, job: Program) -> None:
+    agent.say(LOOK, Ask(number=1))
+    assert agent.hear(Round).rights == ""
+    agent.say(Ask(number=2))
+    assert agent.hear(Round).rights is None
+    with AgentProcess(str(job.pid), below=("setpriv", "--bounding-set=-sys_ptrace")) as poorer:
+        poorer.say(LOOK, Ask(number=1))
+        assert "has capabilities that mpmon lacks" in poorer.hear(Round).rights
 
 
 def test_it_sends_facts_only_where_it_is_asked_for_them(agent: AgentProcess) -> None:
@@ -205,14 +263,21 @@ def test_a_step_of_slurm_is_known_by_its_variables() -> None:
     os.close(says)
 
 
-def test_ranks_that_a_shell_has_started_are_one_job() -> None:
+@pytest.mark.parametrize(
+    ("names", "key"),
+    [
+        ("MASTER_PORT=29777 WORLD_SIZE=4", "MASTER_PORT=29777 WORLD_SIZE=4"),
+        ("MASTER_PORT=29777 WORLD_SIZE=4 TORCHELASTIC_RUN_ID=none", "MASTER_PORT=29777 WORLD_SIZE=4"),
+        ("MASTER_PORT=29777 WORLD_SIZE=4 TORCHELASTIC_RUN_ID=cats-29777", "TORCHELASTIC_RUN_ID=cats-29777"),
+    ],
+)
+def test_ranks_that_a_shell_has_started_are_one_job(names: str, key: str) -> None:
     """By where they meet; each for itself would be a job, and of one job only one rank would be looked at."""
     code = (
         "import multiprocessing as m, os, sys, time\n"
         "m.get_context('spawn').Process(target=time.sleep, args=(1000,), daemon=True).start()\n"
         "os.write(1, b'x'); sys.stdin.read()"
     )
-    names = "MASTER_PORT=29777 WORLD_SIZE=4"
     ranks = " ".join(f'{names} RANK={rank} "$0" -c "$1" <&3 & ' for rank in (0, 1))
     with subprocess.Popen(
         ["bash", "-c", f"exec 3<&0; {ranks} wait", sys.executable, code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
@@ -221,7 +286,9 @@ def test_ranks_that_a_shell_has_started_are_one_job() -> None:
         told = b""
         while len(told) < 2:
             told += shell.stdout.read(2)
-        (found,) = [job for job in here.jobs_here() if job.key == "MASTER_PORT=29777 WORLD_SIZE=4"]
 
-        assert found.root == shell.pid
-        assert found.processes >= 5
+        def found() -> list[tuple[int, bool]]:
+            return [(job.root, job.processes >= 5) for job in here.jobs_here() if job.key == key]
+
+        # A child that has just been started is not known by its command yet.
+        assert becomes(lambda: found() == [(shell.pid, True)]), found()

@@ -9,14 +9,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from mpmon.nodes.transports.ssh import names_of
+from mpmon import __version__
+from mpmon.nodes.transports.pods import Pods
+from mpmon.nodes.transports.slurm import Slurm
+from mpmon.nodes.transports.ssh import Ssh, names_of
 from tests.live.running import Program
 from tests.nodes.programs import agent_for, environment, mpmon
-from tests.patience import left_of, rest_of
+from tests.patience import becomes, left_of, rest_of
 
 pytestmark = pytest.mark.live
 
@@ -81,6 +85,7 @@ LUCK = {
     "newer": "newer speaks version 2 of mpmon's protocol",
     "garbage": "garbage sends more than 1 MiB of something else.",
     "endless": "endless sends more than 32 MiB at once.",
+    "turncoat": "turncoat sends more than 1 MiB of something else.",
 }
 
 
@@ -93,6 +98,64 @@ def test_nodes_with_bad_luck_do_not_keep_the_others(tmp_path: Path, agent: str, 
     for words in LUCK.values():
         assert len([line for line in told if words in line]) == 1, (words, told)
     assert len(told) == len(LUCK)
+
+
+def remarked(answer: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
+    return {row["topic"]: row for row in json.loads(answer.stdout)["remarks"]}
+
+
+def test_what_is_wrong_with_nodes_is_remarked_and_no_finding(tmp_path: Path, agent: str, job: Program) -> None:
+    answer = mpmon(tmp_path, "--nodes", "good,old,dead,locked", "--once", "--json", "--agent", agent)
+    found = remarked(answer)
+
+    assert [row["cause"] for row in json.loads(answer.stdout)["findings"]] == ["lock-cycle"]
+    assert found["node-unreachable"]["summary"] == "3 of 4 machines do not answer: dead, locked and old"
+    assert found["node-unreachable"]["evidence"][0] == "dead cannot be reached"
+    assert found["version-mismatch"]["summary"].endswith(f"{__version__} on good")
+    assert {"clock-skew", "rights-differ", "node-slow"}.isdisjoint(found)
+
+
+def test_of_nodes_that_are_well_nothing_is_remarked(tmp_path: Path, agent: str, job: Program) -> None:
+    found = remarked(mpmon(tmp_path, "--nodes", "good", "--once", "--json", "--agent", agent))
+    assert {"node-unreachable", "version-mismatch", "clock-skew", "rights-differ", "node-slow"}.isdisjoint(found)
+
+
+def test_a_clock_that_is_wrong(tmp_path: Path, agent: str, job: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN_CLOCK", str(tmp_path / "clock"))
+    (tmp_path / "clock").mkdir()
+    (tmp_path / "clock" / "sitecustomize.py").write_text(
+        "import time\nright = time.time\ntime.time = lambda: right() + 5430\n"
+    )
+    found = remarked(mpmon(tmp_path, "--nodes", "skewed", "--once", "--json", "--agent", agent))
+    assert found["clock-skew"]["summary"] == "clocks of machines are wrong: skewed by 1 h 30 min ahead"
+
+
+def test_nothing_is_left_of_nodes_with_bad_luck(tmp_path: Path, agent: str, job: Program) -> None:
+    mpmon(tmp_path, "--nodes", ",".join(["good", *LUCK]), "--once", "--agent", agent)
+    assert becomes(
+        lambda: not [row for row in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(row.info["cmdline"])]
+    )
+
+
+def test_three_of_many_nodes_that_are_dead(tmp_path: Path, agent: str, job: Program) -> None:
+    answer = mpmon(tmp_path, "--nodes", "dead1,good,dead2,dead3", "--once", "--agent", agent)
+
+    assert answer.returncode == 3
+    assert sorted(said(answer)) == [f"mpmon: dead{number} cannot be reached." for number in (1, 2, 3)]
+    assert "3 of 4 machines do not answer: dead1, dead2 and dead3 (node-unreachable)" in answer.stdout
+
+
+def test_an_agent_that_talks_without_end_is_left_out(tmp_path: Path, agent: str, job: Program) -> None:
+    front = subprocess.Popen(
+        [sys.executable, "-m", "mpmon", "--nodes", "good,babbler", "--json", "--agent", agent], env=environment(tmp_path),
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/",
+    )  # fmt: skip
+    assert front.stderr
+    words = front.stderr.readline()
+    front.send_signal(signal.SIGINT)
+    rest_of(front)
+
+    assert words == b"mpmon: babbler sends more than 1000 messages at once.\n"
 
 
 def test_one_task_of_a_step_without_mpmon(tmp_path: Path, agent: str, job: Program) -> None:
@@ -150,6 +213,18 @@ def test_a_program_that_is_not_there(tmp_path: Path, option: str, program: str) 
     assert f"there is no program {program} here." in line
 
 
+def test_nodes_that_a_job_has_got_are_asked_for_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment(tmp_path, "n1,n2,n3").items():
+        monkeypatch.setenv(name, value)
+    (srun,), (kubectl,) = Slurm("7").added({"n1", "n3"}), Pods("job-name=train").added({"n1", "n3"})
+
+    assert (srun.nodes, kubectl.nodes) == (("n2",), ("n2",))
+    assert {"--nodelist=n2", "--nodes=1", "--ntasks=1"} <= set(srun.words)
+    assert Slurm("7").added({"n1", "n2", "n3"}) == Pods("job-name=train").added({"n1", "n2", "n3"}) == []
+    assert not any(word.startswith("--nodelist") for word in Slurm("7").carriers()[0].words)
+    assert Ssh("n1").added(()) == []
+
+
 # The end
 
 
@@ -178,12 +253,17 @@ def test_the_stream_ends_with_the_job(tmp_path: Path) -> None:
             env=environment(tmp_path), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
         )  # fmt: skip
         assert front.stdout
-        assert front.stdout.readline()
+        first = front.stdout.readline().decode()
         assert short.stdin
         short.stdin.close()
-        _, complaints = rest_of(front)
+        said, complaints = rest_of(front)
 
     assert (front.returncode, complaints) == (0, b"")
+    assert first.endswith("mpmon watches a job on one: 1 process\n")
+    # What the trees of the machines are joined by is no process, and the last words of the agents are told once.
+    *_, died, ended = (line[20:] for line in said.decode().splitlines())
+    assert (died.partition(" (")[2].partition(")")[0], ended) == (f"pid {short.pid} on one", "the job ended")
+    assert said.decode().count(" ended") == 2
 
 
 # Names

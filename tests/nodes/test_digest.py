@@ -14,6 +14,7 @@ from mpmon.codec import encode
 from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.diagnosis.history import History
+from mpmon.model import Figures
 from mpmon.nodes.choose import FEW, MOST, choose, elsewhere
 from mpmon.nodes.digest import LONGEST, MOST_CLASSES, Class, Digest, Kind, digest, in_time, union
 from mpmon.nodes.join import Joiner, Part
@@ -162,10 +163,11 @@ def standing(does: str, nodes: Spans, role: str = "rank") -> Class:
 
 def test_where_all_do_the_same_figures_tell_who_differs() -> None:
     whole = (standing("waits", ((0, 511),)),)
-    cores = {number: 7.8 + 0.01 * (number % 5) for number in range(512)} | {300: 4.0}
+    watts = {number: 600.0 + number % 5 for number in range(512)} | {300: 310.0}
+    figures = {number: Figures(over_s=30.0, gpu_power_watts=value) for number, value in watts.items()}
     assert choose(whole) == ((0, 0),)
-    assert has(choose(whole, {"cores": cores}), 300)
-    assert count(choose(whole, {"cores": cores})) <= 3
+    assert has(choose(whole, figures), 300)
+    assert count(choose(whole, figures)) <= 3
 
 
 def test_where_many_differ_no_more_than_some_are_asked() -> None:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from mpmon.nodes.fleet import Fleet, NodeState, State
+from mpmon import __version__
+from mpmon.codec import BadRecording
+from mpmon.nodes.fleet import Fleet, NodeState, State, read_figures
 from mpmon.nodes.transports.local import Local
-from mpmon.nodes.wire import Watch
+from mpmon.nodes.wire import FIGURES, Round, Watch
 from mpmon.session.clock import LiveClock
 from tests.live.running import Program
 from tests.patience import patience
@@ -57,6 +59,27 @@ def test_all_answer(fleet: Fleet, job: Program) -> None:
     seen = [{row.pid for row in node.snapshot.processes} for node in nodes if node.snapshot]
     assert seen == [{job.pids["left"]}, {job.pids["right"]}]
     assert all(abs(node.offset_s) < 1.0 for node in nodes)
+
+
+def test_all_say_how_their_machine_is(fleet: Fleet) -> None:
+    for number in (1, 2):
+        fleet.ask(number)
+        until(fleet, lambda nodes, asked=number: all(node.answers == asked for node in nodes))
+    for node in fleet.nodes():
+        assert node.figures
+        assert node.figures.load_per_cpu is not None
+        assert "gpu_power_watts" in node.figures.reasons
+        assert node.version == __version__
+
+
+@pytest.mark.parametrize(
+    ("figures", "is_understood"),
+    [((30.0, 0.5), True), ((30.0, *[1.0] * (len(FIGURES) - 1)), True), ((None, 0.5), False)],
+)
+def test_figures_are_what_the_model_takes_or_garbage(figures: tuple[float | None, ...], *, is_understood: bool) -> None:
+    told = Round(answers=1, age_s=0.0, figures=figures)
+    with contextlib.nullcontext() if is_understood else pytest.raises(BadRecording):
+        assert read_figures(told, None).load_per_cpu is not None
 
 
 def test_one_that_is_silent_is_late_then_lost_and_comes_back(fleet: Fleet, job: Program) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from mpmon.commands.export import kit
 from mpmon.nodes import join
 from tests.nodes.lab import FRONT, Lab, skip_without
 from tests.nodes.programs import HOUSE
@@ -156,6 +157,55 @@ def test_a_front_end_that_is_killed_leaves_no_agent(lab: Lab) -> None:
     assert becomes(lambda: not agents(lab, "h1", "h2")), agents(lab, "h1", "h2")
 
 
+class Growing:
+    """A job of two ranks on h1, which when it is told begins anew with four, of which the last two are on h2."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._go, self.out = lab.folder / "go", lab.folder / "growing.out"
+        lab.environment.update(
+            MASTER_ADDR="h1", GLOO_SOCKET_IFNAME="eth0", OMP_NUM_THREADS="1", TORCHELASTIC_RUN_ID="cats"
+        )
+        os.mkfifo(self._go)
+        self._start(
+            "h1", f"{self._ranks(0, 2, 29600)} read <{self._go}; kill $pids; wait; {self._ranks(0, 4, 29700)} wait"
+        )
+        assert becomes(lambda: "going" in self.out.read_text()), self.out.read_text()
+
+    def grow(self) -> None:
+        self._start("h2", f"{self._ranks(2, 4, 29700)} wait")
+        self._go.write_text("go\n")
+
+    def _start(self, host: str, script: str) -> None:
+        with self.out.open("ab") as out:
+            self._lab.start(host, ["bash", "-c", script], stdout=out, stderr=out)
+
+    @staticmethod
+    def _ranks(first: int, world: int, port: int) -> str:
+        """As torchrun has it: the port is another one each time (torch/distributed/elastic), the name of the run stays."""
+        names = f"WORLD_SIZE={world} MASTER_PORT={port} STUCK=3"
+        started = (
+            f'RANK={rank} {names} {sys.executable} -W ignore {TRAIN} & pids+=" $!";' for rank in (first, first + 1)
+        )
+        return f"pids=; {' '.join(started)}"
+
+
+def test_an_elastic_job_that_grows_is_seen_on_its_new_host() -> None:
+    skip_without()
+    with Lab(2) as lab:
+        lab.environment["PYTHONPATH"] = str(HOUSE)
+        job = Growing(lab)
+        with Front(lab, "--nodes", "h1,h2", "--plain") as front:
+            assert "no process of the job runs there" in front.hear("stderr", "h2")
+            front.hear("stdout", "mpmon watches a job on h1")
+            job.grow()
+            front.hear("stdout", "rank 0 and rank 1 started again")
+            front.hear("stderr", "h2 is back")
+            found = front.hear("stdout", f"train.py:{stuck_at()}")
+            front.interrupt()
+    assert re.search(r"rank 3 \(pid \d+ on h2\)", found), found
+
+
 # Slurm
 
 
@@ -213,6 +263,38 @@ def test_a_job_that_is_cancelled_ends_the_watch(cluster: Lab, number: str) -> No
         front.hear("stdout", "")
         cluster.run(FRONT, "scancel", number)
         assert front.ended() == 0
+
+
+def test_the_batch_script_looks_at_a_hung_job_before_its_time_is_over(cluster: Lab) -> None:
+    """Slurm itself sends the signal: a limit that is as near as the script asks for is near at the next look for limits."""
+    folder = cluster.folder / "batch"
+    folder.mkdir()
+    (folder / "train.sbatch").write_text(kit("slurm"))
+    (folder / "train.py").symlink_to(TRAIN)
+    variables = {
+        "OMP_NUM_THREADS": "1",
+        "MASTER_ADDR": "h1",
+        "MASTER_PORT": "29513",
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "STUCK": "3",
+    }
+    cluster.environment.update(variables, PATH=f"{Path(sys.executable).parent}:{cluster.environment['PATH']}")
+    given = ("--parsable", "--ntasks-per-node=2", "--mem=1000", "--time=60", f"--chdir={folder}", "-o", "out")
+    number = cluster.run(FRONT, "sbatch", *given, str(folder / "train.sbatch")).stdout.strip()
+    out = folder / "out"
+    assert becomes(lambda: out.exists() and "stuck" in out.read_text()), out.exists() and out.read_text()
+    assert "before the time limit" not in out.read_text()
+
+    cluster.run(FRONT, "scontrol", "update", f"JobId={number}", "TimeLimit=5")
+    assert becomes(lambda: "before the time limit: HUNG for" in out.read_text()), out.read_text()
+    assert becomes(lambda: "observed for" in (folder / f"hang-{number}.txt").read_text())
+    blames_rank_3((folder / f"hang-{number}.txt").read_text())
+    replayed = cluster.run(FRONT, *MPMON, "--replay", str(folder / f"hang-{number}.jsonl.gz"), "--once", check=False)
+    assert replayed.returncode == 3
+    blames_rank_3(replayed.stdout)
+    # The job goes on: its time is not over yet.
+    assert cluster.run(FRONT, "squeue", "--noheader", f"--jobs={number}", "--format=%T").stdout.strip() == "RUNNING"
+    cluster.run(FRONT, "scancel", number)
 
 
 @pytest.mark.parametrize("job", ["4711", "4711.0"])

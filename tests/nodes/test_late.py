@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 
 from mpmon.nodes import fleet as fleets
+from mpmon.nodes import front
 from mpmon.nodes.fleet import Fleet, NodeState, State
 from mpmon.nodes.front import NodesWatch
 from mpmon.nodes.transports import Carrier, Trouble
@@ -65,6 +66,44 @@ def test_a_node_that_comes_up_joins_the_watch(job: Program, tmp_path: Path, monk
     assert (seen[0], seen[-1]) == ({"n1"}, {"n1", "n2"})
     assert told[0] == "n2 runs no ssh server."
     assert told[-1] == "n2 is back."
+
+
+class Elastic(Local):
+    """The job gets a second node as soon as somebody asks."""
+
+    def __init__(self, first: dict[str, int], then: dict[str, int]) -> None:
+        super().__init__(first)
+        self._then = then
+
+    def added(self, known: Collection[str]) -> list[Carrier]:
+        self._roots.update(self._then if known else {})
+        return super().added(known)
+
+
+def test_a_node_that_is_added_to_the_job_is_picked_up(job: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "LIST_S", 0.1)
+    transport = Elastic({"n1": job.pids["left"]}, {"n2": job.pids["right"]})
+    watch = NodesWatch(transport, Watch(interval=0.2, stacks="never"))
+    seen: list[set[str]] = []
+    for observation in watch:
+        seen.append({row.host for row in observation.snapshot.processes if row.host})
+        if "n2" in seen[-1]:
+            watch.stop()
+
+    assert (seen[0], seen[-1]) == ({"n1"}, {"n1", "n2"})
+
+
+def test_an_added_node_that_refuses_us_is_told_and_keeps_nobody(
+    job: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleets, "AGAIN_S", (0.0,))
+    refusing = Unready({"n2": job.pids["right"]}, tmp_path / "never", "n2: Permission denied (publickey).")
+    with Fleet(Ssh("n1"), LiveClock().now) as fleet:
+        fleet.add(refusing.carriers())
+        assert fleet.wait(lambda nodes: nodes[1].problem is not fleets.NEW, LONGEST_S)
+        (_, added) = fleet.nodes()
+
+    assert (added.state, added.problem and added.problem.reason) == (State.OUT, "does not let you in")
 
 
 def answered(fleet: Fleet, number: int) -> list[NodeState]:

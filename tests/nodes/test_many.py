@@ -15,6 +15,7 @@ from mpmon.nodes.fleet import State
 from mpmon.nodes.front import NodesWatch
 from mpmon.nodes.join import Joiner, Part
 from mpmon.nodes.transports import Trouble
+from mpmon.probes.nccl_ras import NoAnswer
 from mpmon.session.watch import Observer
 from mpmon.spans import Spans, count, has
 from tests.nodes.many import ON_A_NODE, Names, Simulated, machine
@@ -87,9 +88,28 @@ def test_a_node_that_is_lost_is_told_with_its_ranks_and_blamed_for_nothing(monke
     (lost,) = [row for row in seen[-1].snapshot.nodes if row.problem]
     assert (lost.host, lost.problem) == ("n3", "has no agent any more (status 255); ranks 6-7 run there")
     (told,) = [row.problem for row in seen[-1].snapshot.probes if row.name == "n3"]
-    assert told == f"n3 {lost.problem}"
+    assert told == lost.problem
     (finding,) = seen[-1].diagnosis.findings
     assert {suspect.rank for suspect in finding.suspects} == {35}
+
+
+def test_a_machine_that_somebody_enters_is_asked_for_its_facts_and_all_tell_how_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(front, "Fleet", Simulated)
+    monkeypatch.setattr(Simulated, "case", "worker")
+    monkeypatch.setattr(Simulated, "culprit", 7)
+    watch, seen = NodesWatch(Names(100), wire.Watch(interval=0.0)), []
+    for observation in islice(watch, 4):
+        seen.append({row.host for row in observation.snapshot.nodes if row.taken_at is not None})
+        assert len(observation.snapshot.nodes) == 100
+        assert {row.ranks for row in observation.snapshot.nodes if row.host == "n50"} == {((100, 101),)}
+        watch.enter("n50")
+        if len(seen) == 4:
+            watch.stop()
+    assert "n50" not in seen[0]
+    assert seen[-1] == seen[0] | {"n50"}
+    assert "n50" in {row.host for row in observation.snapshot.processes}
 
 
 # Whose facts
@@ -159,3 +179,12 @@ def test_nccl_is_asked_once_for_all_machines(monkeypatch: pytest.MonkeyPatch) ->
                 watch.stop()
     assert any("rank 1 (pid 98 on n9) of communicator 0x2f3a:0x99 is silent" in problem for problem in said), said
     assert at[1].count("VERBOSE STATUS") == 1
+
+
+def test_where_nobody_listens_a_few_nodes_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "Fleet", Simulated)
+    with ras(says(b"")) as at:
+        closed = at[0]
+    watch = NodesWatch(Names(20), wire.Watch(interval=0.0), ras=closed)
+    with watch._fleet, pytest.raises(NoAnswer, match="on n2 is not reached: Connection refused"):
+        watch._ask_ras(closed)

@@ -50,7 +50,7 @@ def test_a_suspect_is_found_by_rank_machine_and_pid() -> None:
 
 def test_a_command_is_for_the_machine_that_is_named_behind_it() -> None:
     said = text.render(last(*recordings("stop")))
-    assert "- Let it go on: kill -CONT 12 (on h2)" in said
+    assert "- Continue it: kill -CONT 12 (on h2)" in said
     assert "- /proc/12/stat: state T (on h2)" in said
 
 
@@ -77,6 +77,12 @@ def test_only_numbers_of_processes_are_taken_for_such() -> None:
     hosts = Hosts(join([Part(host="a", snapshot=snapshot(*rows)), Part(host="b", snapshot=snapshot(*rows))]))
     first, second = PIDS_OF_A_HOST + ROOT, 2 * PIDS_OF_A_HOST + ROOT
     assert hosts.text(f"pid {first}, {second} and {first + 1}") == f"pid {ROOT} on a, {ROOT} on b and {first + 1}"
+    assert (
+        hosts.text(f"rank 0 and rank 1 (pids {first}-{first + 1}) ended")
+        == f"rank 0 and rank 1 (pids {ROOT}-{ROOT + 1} on a) ended"
+    )
+    assert hosts.text(f"/proc/{first}-{first + 1}") == f"/proc/{ROOT}-{ROOT + 1} (on a)"
+    assert hosts.text(f"pids {first}-{second}") == f"pids {first}-{second}"
     assert hosts.text(f"gdb -p {second}.") == f"gdb -p {ROOT} (on b)."
     assert hosts.text(f"thread {PIDS_OF_A_HOST + 7} of x") == "thread 7 of x (on a)"
     assert hosts.text(f"0.{first} x{first} {first}ms") == f"0.{first} x{first} {first}ms"

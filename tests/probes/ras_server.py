@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mpmon.probes.nccl_ras import Address
+from tests.patience import NEVER_S
 
 GREETING = {"CLIENT PROTOCOL 2": b"SERVER PROTOCOL 2\n", "TIMEOUT 5": b"OK\n", "SET FORMAT json": b"OK\n"}
 """What NCCL 2.28.7 and later answer."""
@@ -88,4 +89,4 @@ def ras(talk: Talk) -> Iterator[tuple[Address, list[str]]]:
         thread.start()
         yield Address("127.0.0.1", server.getsockname()[1]), heard
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(30)
+        thread.join(NEVER_S)

@@ -15,12 +15,13 @@ import msgspec
 import pytest
 
 from mpmon.model import Snapshot
-from mpmon.probes.aside import Aside, Unanswered, in_turn, may_hang
+from mpmon.probes.aside import Aside, Unanswered, client, in_turn, may_hang
 from mpmon.probes.aside.hosted import hosted
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import look_inside
 from mpmon.probes.ipc import IpcProbe
 from mpmon.probes.processes import ProcessTable
+from tests.patience import NEVER_S
 from tests.sleepers import sleeper
 
 PATIENCE_S = 0.3
@@ -128,7 +129,8 @@ def test_a_helper_that_was_killed_is_started_again(aside: Aside) -> None:
     assert aside.call(os.getpid) == aside.pid != killed
 
 
-def test_the_end_does_not_wait_for_a_call(aside: Aside, fifo: Path) -> None:
+def test_the_end_does_not_wait_for_a_call(aside: Aside, fifo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "END_S", NEVER_S)
     aside.start()
     helper = aside.pid
     aside.post(os.open, os.fspath(fifo), os.O_RDONLY)
@@ -179,6 +181,22 @@ def test_tables_that_did_not_change_stay_the_very_same(aside: Aside) -> None:
         probe = hosted(proc, IpcProbe, "shared memory", eager=True, settings={"eager": True})
         first, second = (probe.add(_snapshot(table, at)) for at in (1.0, 2.0))
         assert first.limits is second.limits
+
+
+def test_a_probe_in_a_helper_that_another_call_started_again_begins_anew(aside: Aside) -> None:
+    proc = Proc(aside=aside)
+    with sleeper() as child:
+        table = ProcessTable(proc, child.pid)
+        probe = hosted(proc, IpcProbe, "shared memory", eager=True, settings={"eager": True})
+        first = _snapshot(table, 1.0)
+        limits = probe.add(first).limits
+        os.kill(aside.pid or 0, 9)
+        with suppress(Unanswered):
+            aside.call(os.getpid)
+        aside.call(os.getpid)
+        # The very same process, of which a helper that knew it would only be told that it ran.
+        ran = tuple(msgspec.structs.replace(row) for row in first.processes)
+        assert probe.add(msgspec.structs.replace(first, taken_at=2.0, processes=ran)).limits == limits
 
 
 def _shared_memory(proc: Proc, pid: int) -> Snapshot:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.probes.cgroups import CgroupTable, Hierarchy, memory_hierarchy
+from mpmon.probes.cgroups import CgroupTable, Hierarchy, hierarchy
 from tests.builders import process
 from tests.probes.tree import Tree, TreeProc
 
@@ -84,7 +84,7 @@ def test_a_kernel_that_does_not_count(tree: Tree) -> None:
 
 
 def test_a_machine_without_control_groups(tree: Tree) -> None:
-    assert memory_hierarchy(TreeProc(tree.root)) is None
+    assert hierarchy(TreeProc(tree.root)) is None
     (row,) = CgroupTable(TreeProc(tree.root)).look([process(cgroup="/job")], 1.0)
     assert set(row.reasons.values()) == {"no control groups are mounted here"}
     assert CgroupTable(TreeProc(tree.root)).look([process()], 1.0) == ()
@@ -102,5 +102,5 @@ def test_where_a_group_lies(root: str, path: str, directory: str | None) -> None
 def test_the_machine_itself_can_be_asked() -> None:
     from mpmon.probes.files import Proc
 
-    found = memory_hierarchy(Proc())
+    found = hierarchy(Proc())
     assert found is None or Path(found.folder).is_dir()

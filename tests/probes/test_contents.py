@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from mpmon.model import CLOCK
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import look_inside
-from mpmon.probes.interpreter.contents import NO_VARIABLE, NOT_KNOWN
+from mpmon.probes.interpreter.contents import NOT_KNOWN
 from mpmon.probes.interpreter.layouts import TABLE
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] not in TABLE, reason="a Python whose layout is not known")
@@ -202,7 +203,7 @@ def test_what_is_the_same_is_no_change(tmp_path: Path, way: tuple[str, str]) -> 
 def test_a_loop_that_looks_at_a_clock(tmp_path: Path, clock: str) -> None:
     call = f"import time\ndef work():\n    while time.{clock}() >= 0:\n        wait()\nwork()"
     with waiting(tmp_path, "pass", call) as program:
-        assert digests(program)[LOOP, NO_VARIABLE] == NOT_KNOWN
+        assert digests(program)[LOOP, CLOCK] == NOT_KNOWN
 
 
 @pytest.mark.parametrize("thing", ["(n for n in range(9))", "map(abs, [1, 2])", "itertools.count()"])

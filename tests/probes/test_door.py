@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -20,6 +19,7 @@ from mpmon.probes.door import FILE, FOLDER, Place, Refused, names, opened, read,
 from mpmon.probes.file_locks import Leases
 from mpmon.probes.files import Proc
 from mpmon.probes.users import name_of
+from tests.descriptors import own_descriptors
 from tests.ipc.conftest import own_shm
 from tests.ipc.running import Job
 from tests.sleepers import sleeper
@@ -30,15 +30,6 @@ ROOT = os.geteuid() == 0
 ME, STRANGER = os.geteuid(), 1001
 
 needs_root = pytest.mark.skipif(not ROOT, reason="only root may give files away and make devices")
-
-
-def own_descriptors() -> set[tuple[str, str]]:
-    """Each with what it leads to; one that is closed meanwhile, as that of the list itself, is none."""
-    found = set()
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            found.add((name, os.readlink(f"/proc/self/fd/{name}")))
-    return found
 
 
 @pytest.fixture(autouse=True)

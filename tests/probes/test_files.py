@@ -11,6 +11,7 @@ import pytest
 
 from mpmon.probes.files import CHUNK, Proc
 from mpmon.probes.memory import READ_LIMIT, Memory
+from tests.descriptors import own_descriptors
 
 
 def test_files_are_read_to_their_end_or_to_a_limit(tmp_path: Path) -> None:
@@ -81,13 +82,13 @@ def test_a_kernel_without_counters_of_runs_is_not_asked_for_clocks(monkeypatch: 
 def test_without_descriptors_to_spare_files_are_opened_each_time(tmp_path: Path) -> None:
     proc = Proc(tmp_path)
     proc._budget = 1
-    before = len(os.listdir("/proc/self/fd"))
+    before = own_descriptors()
     for name in "abc":
         (tmp_path / name).write_text(name)
         assert proc.reread(str(tmp_path / name)) == name.encode()
-    assert len(os.listdir("/proc/self/fd")) == before + 1
+    assert len(own_descriptors() - before) == 1
     proc.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not own_descriptors() - before
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from mpmon.probes.flight_recorder import FlightRecorder, Look, Reading, asking, 
 from mpmon.probes.flight_recorder.dump import NEWEST, BadDump, parse_dump
 from mpmon.probes.flight_recorder.files import rank_of_name
 from mpmon.probes.flight_recorder.servers import blocks
+from tests.patience import NEVER_S, becomes
 from tests.probes.test_door import LEASES, lives_on
 from tests.sleepers import sleeper
 
@@ -464,10 +465,10 @@ def test_the_limit_of_time_is_for_all_of_an_answer(
 )
 def test_so_many_bytes_and_no_more(start: bytes, more: bytes, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(servers, "DEADLINE_S", 60.0)
+    monkeypatch.setattr(servers, "DEADLINE_S", NEVER_S)
     with endless(start, more) as (address, left):
         (unknown,) = read(address).unknowns
-        assert left.wait(20)
+        assert left.wait(NEVER_S)
     assert unknown.reason == f"{address} answered {words}"
 
 
@@ -520,17 +521,10 @@ class Steps:
     def read(self, look: Look) -> Iterator[object]:
         self.reads += 1
         self.began.set()
-        assert self.may_end.wait(20)
+        assert self.may_end.wait(NEVER_S)
         if self.problem:
             raise self.problem
         yield parse_dump(DUMPS[1], rank=1, pid=None, read_at=look.now())
-
-
-def wait_for(truth: Callable[[], object]) -> None:
-    ends_at = time.monotonic() + 20
-    while not truth():
-        assert time.monotonic() < ends_at
-        time.sleep(0.005)
 
 
 def test_it_is_read_beside_the_loop_again_where_somebody_came_to_rest_and_after_a_while() -> None:
@@ -538,23 +532,23 @@ def test_it_is_read_beside_the_loop_again_where_somebody_came_to_rest_and_after_
     recorder = FlightRecorder((source,))  # type: ignore[arg-type]
     seen = Look(Proc(), (), lambda: clock[0])
     assert recorder.look(seen, None).records == ()
-    assert source.began.wait(20)
+    assert source.began.wait(NEVER_S)
     clock[0] += 1.0
     assert [row.reason for row in recorder.look(seen, AT + 1).unknowns] == ["no answer from the flight recorder yet"]
     source.may_end.set()
-    wait_for(lambda: recorder.look(seen, None).records)
+    assert becomes(lambda: recorder.look(seen, None).records)
     first = recorder.look(seen, None)
     assert isinstance(first.records[0], FlightRecord)
     clock[0] += 22.0
     assert recorder.look(seen, None) is first
     assert recorder.look(seen, AT - 2) is first
     recorder.look(seen, AT + 9)
-    wait_for(lambda: recorder.look(seen, None) is not first)
+    assert becomes(lambda: recorder.look(seen, None) is not first)
     second = recorder.look(seen, None)
     assert second.collectives is first.collectives
     assert source.reads == 2
     clock[0] += 31.0
-    wait_for(lambda: recorder.look(seen, None) is not second)
+    assert becomes(lambda: recorder.look(seen, None) is not second)
     assert source.reads == 3
     recorder.close()
 
@@ -564,7 +558,7 @@ def test_whatever_goes_wrong_is_told_and_ends_nothing() -> None:
     source.problem = RuntimeError("surprise")
     source.may_end.set()
     recorder = FlightRecorder((source,))  # type: ignore[arg-type]
-    wait_for(lambda: recorder.look(look(), time.time()).report)
+    assert becomes(lambda: recorder.look(look(), time.time()).report)
     report = recorder.look(look(), None).report
     assert report is not None
     assert "surprise" in (report.problem or "")

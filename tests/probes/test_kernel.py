@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,7 +145,7 @@ def test_the_owner_of_a_native_mutex(recorded: Proc) -> None:
 
 def test_a_sleep_ends_by_itself(recorded: Proc) -> None:
     # Asleep since our own thread ran for the last time, which is now, for 2.5 s.
-    own = Path(recorded.path(os.getpid(), "task", threading.get_native_id()))
+    own = Path(recorded.path("thread-self"))
     own.mkdir(parents=True)
     (own / "sched").write_text("se.exec_start : 501000.25\n")
     row = look(recorded, 4140).blocked[4140][0]
@@ -159,7 +158,7 @@ def test_without_the_scheduler_s_clock_a_sleep_is_counted_from_now(recorded: Pro
 
 
 def test_a_sleeper_that_was_moved_to_another_cpu_does_not_tell_when_it_ran(recorded: Proc) -> None:
-    own = Path(recorded.path(os.getpid(), "task", threading.get_native_id()))
+    own = Path(recorded.path("thread-self"))
     own.mkdir(parents=True)
     (own / "sched").write_text("se.exec_start : 501000.25\n")
     Path(recorded.path(4140, "task", 4140, "sched")).write_text("se.exec_start : 0.000000\n")

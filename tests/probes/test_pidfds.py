@@ -12,6 +12,7 @@ from mpmon.probes import pidfds
 from mpmon.probes.files import Proc
 from mpmon.probes.pidfds import Pidfds
 from mpmon.probes.processes import ProcessTable
+from tests.descriptors import own_descriptors
 
 told = pytest.mark.skipif(pidfds._kernel() < pidfds.SINCE, reason="needs Linux 6.15")
 
@@ -83,10 +84,11 @@ def test_an_older_kernel_is_asked_for_nothing(proc: Proc, monkeypatch: pytest.Mo
 
 def test_no_descriptor_stays(proc: Proc) -> None:
     held = Pidfds(proc)
-    before = len(os.listdir("/proc/self/fd"))
+    before = own_descriptors()
     held.hold(os.getpid())
+    assert own_descriptors() - before
     held.drop(os.getpid())
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not own_descriptors() - before
 
 
 def test_one_that_has_gone_is_not_held(proc: Proc) -> None:

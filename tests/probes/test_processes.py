@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mpmon.model import Thread, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
+from mpmon.probes.processes.member import proportional_size
 from mpmon.probes.stat import Stat, boot_time, same_facts
 from tests.probes.tree import BOOTED_AT, TICKS, Tree, TreeProc, stat_line
 from tests.sleepers import sleeper
@@ -356,6 +357,18 @@ def test_where_a_process_works_is_read_again_when_it_is_looked_at(tree: Tree, pr
     assert table.look(NOW)[0][0].cwd == "/home/ada/cats"
 
 
+def test_the_memory_of_a_process_without_the_shares_of_others(tree: Tree, proc: Proc) -> None:
+    rollup = (
+        "55e05503e000-7ffcea0fe000 ---p 00000000 00:00 0 [rollup]\nRss:    8192 kB\nPss:    1024 kB\nPss_Anon:  12 kB\n"
+    )
+    tree.add(4200)
+    assert proportional_size(proc, 4200) is None
+    (tree.root / "4200/smaps_rollup").write_text(rollup)
+    assert proportional_size(proc, 4200) == 1 << 20
+    with sleeper() as child:
+        assert proportional_size(Proc(), child.pid)
+
+
 def test_a_user_has_a_name(tree: Tree, proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mpmon.probes.processes.table.user_names", lambda: {1000: "ada"})
     tree.add(4100)
@@ -485,3 +498,15 @@ def test_where_clocks_do_not_tell_everything_is_read(real: Proc, monkeypatch: py
         first = table.look(NOW)
         assert table.look(NOW + 1)[1][0] is first[1][0]
         assert table.may_have_run == [child.pid]
+
+
+# Mpmon itself
+
+
+@pytest.mark.parametrize("is_this_one", [True, False], ids=["mpmon", "somebody with its number"])
+def test_mpmon_is_no_part_of_a_job(tree: Tree, proc: Proc, *, is_this_one: bool) -> None:
+    """In a tree of another pid namespace the number that it has here is that of another process."""
+    tree.add(4100)
+    tree.add(os.getpid(), parent=4100, pgid=4100)
+    (tree.root / "self").symlink_to(str(os.getpid()) if is_this_one else "4711")
+    assert (os.getpid() in pids(job(proc))) is not is_this_one

@@ -31,6 +31,7 @@ from mpmon.probes.stacks import (
     parse_dump,
 )
 from mpmon.probes.stat import Stat
+from tests.patience import NEVER_S
 from tests.sleepers import sleeper
 
 RECORDED = (Path(__file__).parent / "fixtures" / "pyspy" / "threads.json").read_bytes()
@@ -168,14 +169,14 @@ def test_where_the_ranks_meet_is_kept(value: str, known: str | None) -> None:
 
 
 @pytest.fixture
-def spy(tmp_path: Path) -> Callable[[str], StackProbe]:
-    """A probe whose py-spy is a shell script."""
+def spy(tmp_path: Path) -> Callable[..., StackProbe]:
+    """A probe whose py-spy is a shell script, which has all the time that it takes."""
 
-    def make(script: str) -> StackProbe:
+    def make(script: str, deadline_s: float = NEVER_S) -> StackProbe:
         path = tmp_path / "py-spy"
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return StackProbe(Proc(), executable=str(path), deadline_s=0.5)
+        return StackProbe(Proc(), executable=str(path), deadline_s=deadline_s)
 
     return make
 
@@ -193,17 +194,16 @@ def told(probe: StackProbe) -> str:
         ("exit 1", "py-spy: failed without a word"),
         ("echo 'Error: Failed to find python version from target process' >&2; exit 1", "not a Python process"),
         ("echo 'Error: the moon is full' >&2; echo more >&2; exit 1", "py-spy: the moon is full"),
-        ("exec sleep 30", "py-spy did not answer within 0.5 s"),
         ("kill -9 $$", "py-spy: failed without a word"),
     ],
 )
-def test_why_there_are_no_stacks(spy: Callable[[str], StackProbe], script: str, words: str) -> None:
+def test_why_there_are_no_stacks(spy: Callable[..., StackProbe], script: str, words: str) -> None:
     assert words in told(spy(script))
 
 
 @pytest.mark.parametrize(("times", "found"), [(1, True), (2, True), (3, False)])
 def test_frames_that_change_too_fast_are_asked_for_again(
-    spy: Callable[[str], StackProbe], tmp_path: Path, times: int, found: bool
+    spy: Callable[..., StackProbe], tmp_path: Path, times: int, found: bool
 ) -> None:
     """The program leaves a letter for each time that it was asked."""
     log = tmp_path / "asked"
@@ -216,7 +216,7 @@ def test_frames_that_change_too_fast_are_asked_for_again(
     assert log.read_text() == "x" * min(times + 1, ATTEMPTS)
 
 
-def test_the_memory_of_py_spy_is_limited(spy: Callable[[str], StackProbe]) -> None:
+def test_the_memory_of_py_spy_is_limited(spy: Callable[..., StackProbe]) -> None:
     kilobytes = LIMITS[resource.RLIMIT_AS] >> 10
     script = f'until [ "$(ulimit -v) $(ulimit -c)" = "{kilobytes} 0" ]; do :; done; echo "limited to $(ulimit -v)" >&2; exit 1'
     assert told(spy(script)) == f"py-spy: limited to {kilobytes}"
@@ -224,25 +224,24 @@ def test_the_memory_of_py_spy_is_limited(spy: Callable[[str], StackProbe]) -> No
 
 @pytest.mark.parametrize("script", ["head -c 3000000 /dev/zero", "exec yes", "exec yes >&2"])
 def test_one_that_says_too_much_is_ended(
-    spy: Callable[[str], StackProbe], script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spy: Callable[..., StackProbe], script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stacks_module, "OUTPUT_LIMIT", 1 << 20)
     probe = spy(f"echo $$ > {tmp_path}/pid; {script}")
-    monkeypatch.setattr(probe, "_deadline_s", 60)
     assert told(probe) == "py-spy had more than 1 MiB to say of it, and was ended"
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def test_one_that_never_stops_talking_is_late(spy: Callable[[str], StackProbe]) -> None:
-    assert told(spy("while :; do echo; done")) == "py-spy did not answer within 0.5 s"
+@pytest.mark.parametrize("script", ["while :; do echo; done", "exec sleep 30"], ids=["talks on", "says nothing"])
+def test_one_that_does_not_come_to_an_end_is_late(spy: Callable[..., StackProbe], script: str) -> None:
+    assert told(spy(script, deadline_s=0.5)) == "py-spy did not answer within 0.5 s"
 
 
-def test_what_it_says_comes_in_pieces(spy: Callable[[str], StackProbe], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_says_comes_in_pieces(spy: Callable[..., StackProbe], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks_module, "CHUNK", 7)
     answer = f'[{{"pid": {os.getpid()}, "thread_id": 1, "os_thread_id": {os.getpid()}, "frames": []}}]'
     probe = spy(f"echo a few words >&2; echo '{answer}'")
-    monkeypatch.setattr(probe, "_deadline_s", 60)
     found, unknowns = probe.dump([os.getpid()], lambda: AT)
     assert (list(found), unknowns) == ([os.getpid()], {})
 
@@ -264,7 +263,7 @@ def test_without_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install" in told(probe)
 
 
-def test_a_process_that_has_ended(spy: Callable[[str], StackProbe], tmp_path: Path) -> None:
+def test_a_process_that_has_ended(spy: Callable[..., StackProbe], tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         os._exit(0)
@@ -283,7 +282,7 @@ def test_what_we_read_ourselves_needs_no_py_spy() -> None:
     assert ([row.tid for row in stacks[child.pid]], unknowns, probe.dumps) == ([child.pid], {}, 0)
 
 
-def test_what_we_cannot_read_is_left_to_py_spy(spy: Callable[[str], StackProbe]) -> None:
+def test_what_we_cannot_read_is_left_to_py_spy(spy: Callable[..., StackProbe]) -> None:
     probe = spy("echo 'Error: the moon is full' >&2; exit 1")
     probe._by_itself = True
     with subprocess.Popen(["sleep", "1000"]) as child:
@@ -292,7 +291,7 @@ def test_what_we_cannot_read_is_left_to_py_spy(spy: Callable[[str], StackProbe])
     assert (unknowns[child.pid].reason, probe.dumps) == ("py-spy: the moon is full", 1)
 
 
-def test_py_spy_alone_is_asked_where_we_are_told_so(spy: Callable[[str], StackProbe]) -> None:
+def test_py_spy_alone_is_asked_where_we_are_told_so(spy: Callable[..., StackProbe]) -> None:
     probe = spy("echo 'Error: the moon is full' >&2; exit 1")
     with sleeper() as child:
         assert probe.dump([child.pid], lambda: AT)[1][child.pid].reason == "py-spy: the moon is full"
@@ -335,13 +334,13 @@ def test_both_readers_tell_the_same_of_one_that_sleeps() -> None:
     assert (unknown, probe.dumps) == (None, 1)
 
 
-def test_without_py_spy_there_is_no_second_reader(spy: Callable[[str], StackProbe]) -> None:
+def test_without_py_spy_there_is_no_second_reader(spy: Callable[..., StackProbe]) -> None:
     row = Stack(pid=os.getpid(), tid=os.getpid(), thread_name="", taken_at=AT, frames=(), reader=MPMON)
     assert spy("exit 1").second(os.getpid(), (row,), [row.tid], lambda: AT) == ((row,), None)
 
 
 @pytest.mark.parametrize("differ", [1, OPINIONS], ids=["at first", "always"])
-def test_where_readers_differ_both_read_anew(spy: Callable[[str], StackProbe], tmp_path: Path, differ: int) -> None:
+def test_where_readers_differ_both_read_anew(spy: Callable[..., StackProbe], tmp_path: Path, differ: int) -> None:
     with sleeper() as child:
         sleeps(child.pid)
         row = StackProbe(Proc(), by_itself=True).dump([child.pid], lambda: AT)[0][child.pid][0]

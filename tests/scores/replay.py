@@ -13,11 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mpmon.diagnosis import History, engine
-from mpmon.diagnosis.findings import Finding, Suspect
-from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis import History, Memory, engine
+from mpmon.diagnosis.findings import Diagnosis, Finding, Suspect
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.rules import RULES, Rule
+from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.model import Snapshot
 from mpmon.session.recording import read_recording
 from tests.hangs.expected import Expected, cases, read_expected
 
@@ -35,7 +36,7 @@ class Answer(msgspec.Struct, frozen=True):
 class Stuck(msgspec.Struct, frozen=True):
     """A closed set that has stood for long enough, and all who claim it."""
 
-    knot: Knot
+    stuck: StuckSet
     answers: dict[str, Answer]
     """By the cause of the rule; rules that do not claim it are left out."""
 
@@ -43,11 +44,11 @@ class Stuck(msgspec.Struct, frozen=True):
         """The cause that is found when the rules are asked in this order."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(engine, "RULES", tuple(_Repeats(rule, self.answers.get(rule.CAUSE)) for rule in order))
-            return engine._claim(self.knot)[0]
+            return engine._claim(self.stuck)[0]
 
     def roots(self) -> tuple[Suspect, ...]:
         """Who must move first by the structure of the graph alone."""
-        return responsible(self.knot)
+        return responsible(self.stuck)
 
 
 class Hang(msgspec.Struct, frozen=True):
@@ -67,7 +68,7 @@ class _Repeats:
         self.CAUSE = rule.CAUSE
         self._answer = answer
 
-    def claim(self, knot: Knot) -> Claim | None:
+    def claim(self, stuck: StuckSet) -> Claim | None:
         return self._answer.claim if self._answer else None
 
 
@@ -93,18 +94,52 @@ def _replayed(case: Path) -> Hang:
     history = History()
     for snapshot in read_recording(case / "recording.jsonl.gz"):
         history = history.add(snapshot)
-    ripe: list[Knot] = []
+    ripe: list[StuckSet] = []
     ranked = engine._ranked
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_ranked", lambda knots: ripe.extend(knots) or ranked(knots))
+        patch.setattr(engine, "_ranked", lambda stuck_sets: ripe.extend(stuck_sets) or ranked(stuck_sets))
         finding = engine.diagnose(history).findings[0]
         noted = _Noted()
         for rule in RULES:
             patch.setattr(rule, "Claim", noted)
-        stuck = tuple(Stuck(knot, _answers(knot, noted)) for knot in ripe)
+        stuck = tuple(Stuck(stuck, _answers(stuck, noted)) for stuck in ripe)
     return Hang(case.name, read_expected(case), finding, stuck)
 
 
-def _answers(knot: Knot, noted: _Noted) -> dict[str, Answer]:
-    claims = ((rule.CAUSE, rule.claim(knot)) for rule in RULES)
+class Said(msgspec.Struct, frozen=True):
+    """What the diagnosis says at one moment of a recording."""
+
+    verdict: str
+    cause: str = ""
+    """Of the first finding."""
+    suspects: frozenset[int] = frozenset()
+    """Pids."""
+
+
+def said(case: Path) -> tuple[Said, ...]:
+    """At the end of a recording; of a job that does not hang at each moment, since none must be taken for a hang."""
+    history, memory, told = History(), Memory(), []
+    snapshots = _snapshots(case)
+    watched = not read_expected(case).hangs
+    for snapshot in snapshots:
+        history = history.add(snapshot)
+        if watched or snapshot is snapshots[-1]:
+            told.append(_said(engine.diagnose(history, memory)))
+    return tuple(told)
+
+
+def _said(diagnosis: Diagnosis) -> Said:
+    if not diagnosis.findings:
+        return Said(diagnosis.verdict.value)
+    first = diagnosis.findings[0]
+    return Said(diagnosis.verdict.value, first.cause, frozenset(row.pid for row in first.suspects))
+
+
+@cache
+def _snapshots(case: Path) -> tuple[Snapshot, ...]:
+    return tuple(read_recording(case / "recording.jsonl.gz"))
+
+
+def _answers(stuck: StuckSet, noted: _Noted) -> dict[str, Answer]:
+    claims = ((rule.CAUSE, rule.claim(stuck)) for rule in RULES)
     return {cause: Answer(claim, noted.site) for cause, claim in claims if claim}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import socket
 import time
@@ -16,6 +17,7 @@ from mpmon.probes.kernel import KernelLook
 from mpmon.session.connections import EVERY_S, Connections
 from mpmon.session.look import Look
 from tests.builders import blocked, holds
+from tests.patience import becomes
 from tests.probes.test_sockets import lose_all, name, real, server
 
 LONGEST_S = 30.0
@@ -51,13 +53,13 @@ def test_what_is_lost_meanwhile_shows() -> None:
         assert not connections.refresh((), now + EVERY_S / 2), "not yet"
         assert not connections.refresh({pid}, now + EVERY_S), "it runs, and is looked at"
         assert connections.refresh((), now + EVERY_S)
-        until = time.monotonic() + LONGEST_S
-        rounds = 1
-        while not looks[pid].objects[0].resends:
-            assert time.monotonic() < until
-            time.sleep(0.05)
-            rounds += 1
-            connections.refresh((), now + rounds * EVERY_S)
+        rounds = itertools.count(2)
+
+        def is_sent_again() -> bool:
+            connections.refresh((), now + next(rounds) * EVERY_S)
+            return bool(looks[pid].objects[0].resends)
+
+        assert becomes(is_sent_again)
         assert looks[pid].objects[0].unacknowledged_bytes == 5
 
 

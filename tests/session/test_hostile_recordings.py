@@ -8,6 +8,8 @@ import json
 import os
 import random
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +29,7 @@ from tests.hangs.expected import HOME, cases
 from tests.probes.test_door import LEASES, Openings, lives_on
 from tests.session.hanging import record
 from tests.sleepers import sleeper
-from tests.test_cli import HUNG, mpmon, one_sentence
+from tests.test_cli import ENVIRONMENT, HUNG, mpmon, one_sentence
 
 Json = Any
 Path_ = tuple[str | int, ...]
@@ -104,8 +106,14 @@ def test_a_lease_on_a_recording_is_not_broken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_recording_comes_through_a_pipe(tmp_path: Path, packed: bool) -> None:
     content = Path(HUNG).read_bytes()
-    report = mpmon("--replay", "/dev/stdin", "--once", stdin=None, text=False,
-                   input=content if packed else gzip.decompress(content))  # fmt: skip
+    command = [sys.executable, "-m", "mpmon", "--replay", "/dev/stdin", "--once"]
+    report = subprocess.run(
+        command,
+        input=content if packed else gzip.decompress(content),
+        env=ENVIRONMENT,
+        capture_output=True,
+        check=False,
+    )
     assert report.returncode == 3
     assert report.stdout == mpmon("--replay", HUNG, "--once", text=False).stdout
 

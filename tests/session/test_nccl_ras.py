@@ -10,12 +10,15 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
+from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S
 from mpmon.model import PIDS_OF_A_HOST, Node, Row, Snapshot
 from mpmon.probes.nccl_ras import communicators
 from mpmon.session import nccl_ras
 from mpmon.session.nccl_ras import REST_S, NcclRas, Said, rows
 from mpmon.session.watch import Observer
 from tests.builders import ROOT, START, blocked, diagnosed, process, snapshot, stack, thread
+from tests.diagnosis.gpu_jobs import rounds, synchronize
+from tests.patience import becomes
 from tests.probes.ras_server import answer, communicator, missing, rank, ras, says
 
 PIDS = (4110, 4111, 4112)
@@ -130,10 +133,7 @@ class Hang:
     def round(self, shown: Snapshot = HUNG) -> Diagnosis:
         self.at = float(next(self.seconds))
         found = self.observer.see(self.ras.add(msgspec.structs.replace(shown, taken_at=START + self.at))).diagnosis
-        until = time.monotonic() + 30
-        while self.ras.is_asking:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        assert becomes(lambda: not self.ras.is_asking, pause_s=0.01)
         return found
 
 
@@ -168,6 +168,17 @@ def test_hangs_that_come_and_go_do_not_make_it_asked_again_and_again() -> None:
                 time.sleep(0.01)
             asked.see(Verdict.HEALTHY, PIDS)
     assert heard.count("VERBOSE STATUS") == 2
+
+
+def test_ranks_whose_gpus_have_only_spun_for_long_are_asked_about_once() -> None:
+    with ras(says(answer())) as (address, heard):
+        asked = NcclRas(address, lambda: START)
+        observer = Observer(None, asked)
+        for seen in rounds(90, synchronize):
+            assert observer.see(seen).diagnosis.verdict is not Verdict.HUNG
+            assert becomes(lambda: not asked.is_asking, pause_s=0.01)
+            assert ("VERBOSE STATUS" in heard) is (seen.taken_at - START >= GPU_STANDS_LONG_S)
+    assert heard.count("VERBOSE STATUS") == 1
 
 
 @pytest.mark.parametrize(("verdict", "ranks"), [(Verdict.HEALTHY, PIDS), (Verdict.SLOW, PIDS), (Verdict.HUNG, ())])

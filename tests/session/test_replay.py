@@ -9,7 +9,7 @@ import pytest
 
 from mpmon.session.recording import count_rounds
 from mpmon.session.watch import ReplayWatch
-from tests.patience import becomes
+from tests.patience import NEVER_S, becomes
 from tests.session.hanging import HANGS, WORKS, record
 
 ALL = WORKS + HANGS
@@ -108,7 +108,7 @@ def test_it_is_held_at_its_end_until_one_goes_back(replay: ReplayWatch) -> None:
         thread.join(0.2)
         assert thread.is_alive()
         replay.go(7)
-        thread.join(5)
+        thread.join(NEVER_S)
         assert thread.numbers == [8]
 
 
@@ -123,7 +123,7 @@ def test_a_wait_ends_with_a_wish(file: Path, wish: str) -> None:
         if wish == "pause":
             watch.pause(True)
             watch.step()
-            thread.join(5)
+            thread.join(NEVER_S)
             assert thread.numbers == [2]
         watch.stop()
 
@@ -159,5 +159,5 @@ class held(threading.Thread):  # noqa: N801  reads as a state
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.join(5)
+        self.join(NEVER_S)
         assert not self.is_alive()

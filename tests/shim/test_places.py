@@ -12,6 +12,7 @@ import pytest
 from mpmon.shim import places
 from mpmon.shim.places import STACKS, run_folder
 from mpmon.shim.transfers import Refcounter
+from tests.descriptors import own_descriptors
 from tests.shim.running import HOME, files, python, run
 
 STRANGER = 1001
@@ -74,10 +75,10 @@ def test_what_others_could_have_laid_ready_is_not_used(
     make(default)
     if named:
         monkeypatch.setenv("MPMON_RUN_DIR", str(default))
-    descriptors = len(os.listdir("/proc/self/fd"))
+    before = own_descriptors()
     with pytest.raises(OSError, match=why):
         run_folder()
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert not own_descriptors() - before
     elsewhere = default.with_name("elsewhere")
     assert not elsewhere.exists() or not list(elsewhere.iterdir())
 

@@ -72,6 +72,9 @@ class FakeWatch:
     def attend(self, pid: int | None) -> None:
         self.asked.append(("attend", pid))
 
+    def enter(self, host: str) -> None:
+        self.asked.append(("enter", host))
+
     def stop(self) -> None:
         self.asked.append("stop")
         self.feed(None)

@@ -230,7 +230,7 @@ def _keeps_more(now: float) -> Remark:
         pids=(CONSUMER, PRODUCER),
         since=now - 210.0,
         evidence=("through queue pipe:1489699, made at train.py:9 in main, sent at train.py:16 in publish",),
-        advice=("Copy what is to be kept (.clone() or .cpu()), and del the received tensor before the next get().",),
+        advice=("Copy what you keep (.clone() or .cpu()), and del the received tensor before the next get().",),
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from mpmon.tui.describe.environment import Answer, differences, environment, peers
 from mpmon.tui.line import text_of
 from mpmon.tui.scene import Scene
+from tests.patience import NEVER_S
 from tests.tui.fakes import FakeWatch, hung, with_tables
 from tests.tui.node_fakes import LAUNCHER, RANKS, STUCK, node
 from tests.tui.screens import LARGE, SIZES, check_golden, play, screen_text_of, settle
@@ -147,7 +148,7 @@ def test_a_process_that_does_not_answer_blocks_nothing(monkeypatch: pytest.Monke
     answers = threading.Event()
 
     def source(process: Process) -> tuple[dict[str, str], str]:
-        answers.wait(10)
+        assert answers.wait(NEVER_S)
         return variables(process.pid), ""
 
     async def script(pilot: Pilot[int]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -163,8 +162,8 @@ def test_the_stack_gets_room_while_it_has_the_keys() -> None:
 
 
 def test_a_driver_that_blocks_blocks_neither_keys_nor_the_exit() -> None:
+    """The watch never comes back: who waited for it would wait for ever."""
     watch = BlockedWatch(in_trouble())
-    began = time.monotonic()
 
     async def script(pilot: Pilot[int]) -> None:
         await settle(pilot, lambda: shows(pilot, "driver call blocks 12 s"))
@@ -175,7 +174,6 @@ def test_a_driver_that_blocks_blocks_neither_keys_nor_the_exit() -> None:
     app = play(watch, script, first="lost")
 
     assert app.return_code == 0
-    assert time.monotonic() - began < 5
 
 
 def test_a_gpu_that_comes_late_brings_its_panel() -> None:

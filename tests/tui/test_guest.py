@@ -63,7 +63,7 @@ def test_nor_on_the_page_of_keys() -> None:
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("h")
         await settle(pilot, lambda: "quit mpmon" in screen_text_of(pilot))
-        assert "write what is on the screen" not in screen_text_of(pilot)
+        assert "save the screen" not in screen_text_of(pilot)
         await pilot.press("h", "escape")
         await settle(pilot, lambda: "quit mpmon" not in screen_text_of(pilot))
 

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
-from mpmon.model import Elsewhere, Node
-from mpmon.tui.describe.hosts import hosts, unseen
-from mpmon.tui.line import text_of_lines
+from mpmon.model import Elsewhere, Figures, Node
+from mpmon.tui.describe.hosts import hosts, in_full, unseen
+from mpmon.tui.line import text_of, text_of_lines
+from mpmon.tui.panels.processes import ProcessesPanel
 from mpmon.tui.scene import Scene
 from mpmon.tui.screens.main import MainScreen
+from mpmon.tui.tables.host_rows import host_rows, line
 from mpmon.tui.tables.process_list import ProcessList
 from mpmon.tui.tables.rank_classes import is_class
+from tests.nodes.recorded import last, recordings
 from tests.nodes.test_many import watched
-from tests.tui.fakes import FakeWatch, with_tables
+from tests.tui.fakes import NOW, FakeWatch, with_tables
 from tests.tui.node_fakes import node
 from tests.tui.screens import draw, play, settle, shows
 
@@ -93,10 +96,108 @@ def test_a_cursor_on_a_class_selects_nobody_and_stays() -> None:
         assert panel.chosen() == ()
         panel.repaint()
         assert is_class(panel.rows[panel.cursor])
-        await pilot.press("enter")
-        await settle(pilot, lambda: shows(pilot, "n[4-3999]"))
 
     play(FakeWatch(with_moving()), script, size=(120, 40), first="rank")
+
+
+# Machines
+
+
+def numbered(count: int) -> tuple[Node, ...]:
+    """One whose processes are at hand, then those of which there is a word each."""
+    others = (
+        Node(
+            host=f"n{at}",
+            number=at,
+            ranks=((2 * at, 2 * at + 1),),
+            state="fresh",
+            heard_at=NOW - 1,
+            version="1",
+            rights="",
+        )
+        for at in range(1, count)
+    )
+    return (Node(host="n0", number=0, taken_at=NOW, state="fresh", heard_at=NOW), *others)
+
+
+def test_enter_on_a_class_leads_to_its_machines_and_into_the_one_that_is_chosen() -> None:
+    watch = FakeWatch(with_moving(*numbered(8)))
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("end", "enter")
+        await settle(pilot, lambda: shows(pilot, "hosts 8 machines", "ranks 8-9", "not asked: Enter asks"))
+        await pilot.press("down")
+        await settle(pilot, lambda: shows(pilot, "ranks 10-11"))
+        await pilot.press("enter")
+        await settle(pilot, lambda: shows(pilot, "on n5 (Esc: all hosts)", "n5", "asked for its processes"))
+        assert ("enter", "n5") in watch.asked
+        await pilot.press("enter")
+        await settle(pilot, lambda: shows(pilot, "hosts 8 machines", "ranks 10-11"))
+        await pilot.press("escape", "escape")
+        await settle(pilot, lambda: shows(pilot, "rank 8–7999"))
+        assert watch.asked[-2:].count(("enter", "")) == 1
+
+    play(watch, script, size=(120, 40), first="rank")
+
+
+def test_enter_on_a_class_of_one_machine_goes_right_into_it() -> None:
+    alone = Elsewhere(ranks=((14, 15),), does="which get on", hosts="n7", machines=1)
+    watch = FakeWatch(with_tables(node(hung=True), elsewhere=(alone,), nodes=numbered(8)))
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("end", "enter")
+        await settle(pilot, lambda: shows(pilot, "on n7 (Esc: all hosts)"))
+
+    play(watch, script, size=(80, 24), first="rank")
+
+
+def test_a_machine_that_was_entered_lists_its_processes_as_on_one_machine() -> None:
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("H", "down")
+        await settle(pilot, lambda: shows(pilot, "hosts 3 machines", "ranks 0-1 · 6 processes"))
+        await pilot.press("enter")
+        await settle(pilot, lambda: shows(pilot, "processes 6 on h1 (Esc: all hosts)"))
+        panel = pilot.app.screen_stack[0].query_exactly_one(ProcessesPanel)
+        assert {
+            panel.scene and panel.scene.hosts.name(pid) for row in panel.rows for pid in row.members or (row.pid,)
+        } == {"h1"}
+        assert not shows(pilot, " on host")
+        await pilot.press("escape")
+        await settle(pilot, lambda: shows(pilot, "processes 1"))
+        assert len({row.host for row in panel.rows}) > 1
+
+    play(FakeWatch(last(*recordings("worker")), live=False), script, size=(120, 40), first="rank")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (Node(host="n1", number=1, state="late", heard_at=NOW - 4), "late 4 s"),
+        (
+            Node(host="n1", number=1, state="unreachable", heard_at=NOW - 70, problem="is cut off"),
+            "unreachable 1 min",
+        ),
+        (Node(host="n1", number=1, state="fresh", heard_at=NOW, rights="Yama forbids"), "partial"),
+        (Node(host="n1", number=1, state="unreachable", version="0.1", problem="has mpmon 0.1"), "mpmon 0.1"),
+        (Node(host="n1", number=1, state="fresh", heard_at=NOW, offset_s=90.0), "clock 1 min 30 s ahead"),
+    ],
+)
+def test_the_line_of_a_machine_tells_how_it_is(row: Node, words: str) -> None:
+    scene = Scene(with_tables(node(hung=True), nodes=(*numbered(1), row)))
+    (found,) = [each for each in host_rows(scene) if each.host == "n1"]
+    assert words in text_of(line(found, 120))
+
+
+def test_what_a_machine_says_of_itself_is_told_with_what_differs() -> None:
+    figures = [Figures(host=f"n{at}", over_s=30.0, load_per_cpu=0.5, steal_percent=38.0 * (at == 2)) for at in range(4)]
+    scene = Scene(with_tables(node(hung=True), nodes=numbered(4), figures=tuple(figures)))
+    rows = {row.host: row for row in host_rows(scene)}
+    text = text_of_lines(in_full(scene, "n2", 120))
+
+    assert (rows["n2"].load, "38 % of its CPU time" in rows["n2"].notes) == ("0.5", True)
+    assert "CPU time" not in rows["n1"].notes
+    assert "load 0.50 for each CPU · 38.0 % of CPU time stolen · over 30 s" in text
+    assert "its agent: fresh, mpmon 1 · full rights" in text
 
 
 SILENT = Node(host="n3", number=3, problem="does not answer; ranks 6-7 run there")

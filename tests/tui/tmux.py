@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.patience import GLANCE_S, patience, ran
+from tests.patience import GLANCE_S, becomes, patience, ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,9 +87,11 @@ class Terminal:
         return int(text.rpartition("exit status of mpmon: ")[2].split()[0])
 
     def program(self) -> int:
-        """The pid of mpmon."""
+        """The pid of mpmon, which the shell may not have started yet."""
         shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
-        (found,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        children = Path(f"/proc/{shell}/task/{shell}/children")
+        assert becomes(children.read_text)
+        (found,) = children.read_text().split()
         return int(found)
 
     def hang_up(self) -> None:

@@ -1,8 +1,8 @@
 """What happened while mpmon watched, in order: a fold over diagnosed snapshots.
 
-`lives` tells who came and who ended, `changes` compares one round with the one before.
-What did not change is not told, so a job that hangs for hours adds one line; nor is what a probe could not do in one look
-and could in the next.
+`lives` reports which processes started and ended, `changes` compares one round with the previous one.
+Unchanged facts are not reported, so a job that hangs for hours adds one line; nor are probe failures that the next round
+no longer has.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Chronicle:
     def _beginning(self, snapshot: Snapshot) -> list[Event]:
         if self._before is not None:
             return []
-        count = len(snapshot.processes)
+        count = sum(1 for row in snapshot.processes if row.host or not snapshot.nodes)
         what = f"a job on {snapshot.host}" if snapshot.nodes else f"pid {snapshot.root_pid}"
         said = f"mpmon watches {what}: {count} process{'' if count == 1 else 'es'}"
         return [Event(at=snapshot.taken_at, kind="watch", summary=said, pids=(snapshot.root_pid,))]

@@ -19,7 +19,7 @@ class Round(NamedTuple):
     @property
     def over(self) -> bool:
         """Every process has ended."""
-        return all(row.ended for row in self.snapshot.processes)
+        return all(row.ended for row in self.snapshot.processes if row.host or not self.snapshot.nodes)
 
     def event(self, kind: str, summary: str, *, pids: tuple[int, ...] = (), bad: bool = False) -> Event:
         """Something that was noticed in this round."""
@@ -57,10 +57,9 @@ def findings(before: Round | None, now: Round) -> Iterator[Event]:
             yield now.event("finding-changed", f"{row.cause} is now {row.certainty.value}", pids=pids, bad=True)
     for key, row in known.items():
         if key not in present:
-            whom = several([suspect.role for suspect in row.suspects]) or "nobody"
-            yield now.event(
-                "finding-ended", f"no longer: {row.cause} of {whom}", pids=tuple(s.pid for s in row.suspects)
-            )
+            whom = several([suspect.role for suspect in row.suspects])
+            said = f"no longer: {row.cause} of {whom}" if whom else f"no longer: {row.cause}"
+            yield now.event("finding-ended", said, pids=tuple(s.pid for s in row.suspects))
 
 
 def _of(row: Finding) -> tuple[str, frozenset[int]]:

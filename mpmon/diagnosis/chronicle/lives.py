@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
+from mpmon.diagnosis.edges.dead import did, exit_words, returncode_words
 from mpmon.diagnosis.findings import Diagnosis, Event, ProcessView
 from mpmon.diagnosis.memory import others
-from mpmon.diagnosis.needs.dead import did, exit_words, returncode_words
 from mpmon.diagnosis.words import runs, several
 from mpmon.model import PIDS_OF_A_HOST, Process, Snapshot
 
@@ -83,6 +83,8 @@ class Lives:
         # A machine that is not looked at just now says nothing of its processes, not that they have ended.
         new._known = {key: who for key, who in before.items() if who.pid // PIDS_OF_A_HOST not in hosts}
         for row in snapshot.processes:
+            if snapshot.nodes and row.pid == snapshot.root_pid:
+                continue  # what the trees of the machines are joined by, and no process
             first = row.pid // PIDS_OF_A_HOST not in self._hosts
             view = views.get(row.pid)
             new._known[row.key] = _updated(before.get(row.key), row, view, snapshot.taken_at, first=first)

@@ -10,11 +10,9 @@ from itertools import islice, takewhile
 from mpmon.diagnosis.gpus.shares import Device, Share, by_device, device_of, is_named
 from mpmon.diagnosis.gpus.visible import Ordinal, ordinals
 from mpmon.diagnosis.tables import Tables
+from mpmon.diagnosis.thresholds import GPU_FRESH_S
 from mpmon.diagnosis.words import runs, several
 from mpmon.model import Gpu, GpuProcess
-
-FRESH_S = 10.0
-"""Values of a device that are older say nothing about the present."""
 
 _DEVICE = "device:/dev/nvidia"
 _ENVIRONMENT = ("LOCAL_RANK", "CUDA_VISIBLE_DEVICES")
@@ -233,4 +231,4 @@ class Gpus:
 
 def is_fresh(gpu: Gpu, at: float) -> bool:
     """Its values could be read, shortly before that moment."""
-    return gpu.problem is None and at - gpu.read_at <= FRESH_S
+    return gpu.problem is None and at - gpu.read_at <= GPU_FRESH_S

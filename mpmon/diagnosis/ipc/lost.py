@@ -7,20 +7,15 @@ from collections.abc import Iterable, Iterator
 from mpmon.diagnosis.ipc.exports import IN_FLIGHT
 from mpmon.diagnosis.ipc.ground import Ground
 from mpmon.diagnosis.ipc.views import ExportView, QueueView
+from mpmon.diagnosis.thresholds import LOST_AFTER_S, RECEIVED_WITHIN_S
 from mpmon.diagnosis.words import age
-
-PATIENCE_S = 30.0
-"""What is under way for a shorter time may be just being received."""
-
-LONG_S = 300.0
-"""The same where nothing says so but the time."""
 
 
 def never_received(
     ground: Ground, views: Iterable[ExportView], queues: Iterable[QueueView]
 ) -> Iterator[tuple[ExportView, str]]:
     """Those, each with the reason."""
-    waiting = [view for view in views if view.state == IN_FLIGHT and (view.age_s or 0.0) >= PATIENCE_S]
+    waiting = [view for view in views if view.state == IN_FLIGHT and (view.age_s or 0.0) >= RECEIVED_WITHIN_S]
     by_id = {queue.id: queue for queue in queues} if waiting else {}
     for view in waiting:
         why = _why(ground, view, by_id.get(view.queue or ""))
@@ -30,12 +25,12 @@ def never_received(
 
 def _why(ground: Ground, view: ExportView, queue: QueueView | None) -> str:
     if view.queue is None:
-        return "it went through no queue, and nobody has it" if (view.age_s or 0.0) >= LONG_S else ""
+        return "it went through no queue, and nobody has it" if (view.age_s or 0.0) >= LOST_AFTER_S else ""
     if (passed := _passed_by(ground, view)) is not None:
         return f"what was sent after it through {view.queue} arrived {age(passed)} ago"
     if queue is not None and queue.depth == 0:
         return f"{view.queue} is empty"
-    if (view.age_s or 0.0) >= LONG_S and _is_left(ground, view):
+    if (view.age_s or 0.0) >= LOST_AFTER_S and _is_left(ground, view):
         return f"nobody but its producer has {view.queue}"
     return ""
 
@@ -48,7 +43,7 @@ def _passed_by(ground: Ground, view: ExportView) -> float | None:
         same = sent is not None and (sent.pid, sent.object) == (view.producer, view.queue)
         if same and sent is not None and view.sent_at is not None and sent.sent_at > view.sent_at:
             arrived.append(ground.now - row.received_at)
-    return max((seconds for seconds in arrived if seconds >= PATIENCE_S), default=None)
+    return max((seconds for seconds in arrived if seconds >= RECEIVED_WITHIN_S), default=None)
 
 
 def _is_left(ground: Ground, view: ExportView) -> bool:

@@ -7,7 +7,7 @@ from mpmon.diagnosis.libraries.rows import Library, Wait, waits
 LIBRARY = Library(
     waits=(
         waits(Wait.DEBUGGER, "/pdb.py", "interaction set_trace _cmdloop cmdloop", "pdb"),
-        waits(Wait.DEBUGGER, "/cmd.py", "cmdloop", "a debugger's prompt"),
+        waits(Wait.DEBUGGER, "/cmd.py", "cmdloop", "a prompt"),
         waits(Wait.DEBUGGER, "/code.py", "interact raw_input", "an interactive prompt"),
     ),
 )

@@ -33,7 +33,7 @@ LIBRARY = Library(
         waits(Wait.SOCKET, "multiprocessing/connection.py", "accept Client SocketClient"),
     ),
     polls=(
-        polls(Wait.JOIN_PROCESS, "is_alive .exitcode", "a child to end"),
+        polls(Wait.JOIN_PROCESS, "is_alive .exitcode active_children", "a child to end"),
         polls(Wait.POOL_RESULT, "ready", "pool result"),
     ),
     runs=((Context.POOL_WORKER, functions("multiprocessing/pool.py", "worker")),),

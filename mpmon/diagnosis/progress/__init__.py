@@ -1,12 +1,12 @@
-"""Does a thread, or the process that it is of, make progress?  Every judgement about that is made here.
+"""Does a thread, or its process, make progress?  Every decision about that is made here.
 
-That something runs shows nothing: a loop that tries again for ever runs too.  From the smallest to the largest:
+Running proves nothing: a loop that retries forever runs too.  From the smallest scope to the largest:
 
-- `motion`: one thread, by its counters and its looks: frozen, napping, spinning, moving;
-- `rounds`: whether code that nobody called goes round in circles; `variables`: whether what a napping loop leads to changes;
-- `life`: what a process did for others while it seems to go round in circles;
-- `ticking`: who only wakes, looks in or writes a line, and sleeps again.
+- `motion`: one thread, by its counters and samples: frozen, napping, spinning, moving;
+- `rounds`: whether top-level code loops without progress; `variables`: whether state reachable from a napping loop changes;
+- `life`: what a process did for others while it seems to loop without progress;
+- `ticking`: threads that only wake, check or write a line, and sleep again.
 
-The first three are told by the past of one thread, the others need to know who is who.  Every number stands beside what it is
-for, with the reason or the measurement that it rests on.
+The first three need only the history of one thread, the others also need roles.  Every constant is next to its use,
+with the reason or the measurement it is based on.
 """

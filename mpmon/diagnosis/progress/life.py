@@ -12,20 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.history import SIGNS, WINDOW_S, Life, ThreadKey
-from mpmon.diagnosis.progress.motion import TIMED_SLICES, Motion
+from mpmon.diagnosis.history import Life, ThreadKey
+from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.variables import same_answer_since
+from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, TIMED_SLICES
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.model import Handle
-
-RECENT_S = 2 * WINDOW_S
-"""What it did longer ago says nothing about the present: a job that is watched for an hour hangs like one that is not."""
-
-GROWTH_ROUNDS, GROWTH_S = 3, 5.0
-"""Rounds with more memory than ever before that count as work, the last of them so long ago at most."""
-
-SOON_S = 120.0
-"""A sleep that ends within this time is a pause, not a hang."""
 
 
 def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> str | None:
@@ -42,7 +34,7 @@ def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> 
         return "what it has in memory keeps growing"
     if any(parent_of(case, child) == pid for _, child in case.history.births):
         return "it keeps starting processes"
-    if any(row.process.ppid == pid and row.seen_at > case.now - WINDOW_S for row in case.snapshot.exits):
+    if any(row.process.ppid == pid and row.seen_at > case.now - BIRTHS_S for row in case.snapshot.exits):
         return "its children end one after the other"
     if any(was_fed(case, child) for child in case.clients.get(pid, ())):
         return "its workers were given work"
@@ -59,7 +51,7 @@ def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> 
 
 def _keeps_growing(life: Life, now: float) -> bool:
     """It has more in memory than ever before, again and again: it makes something. What goes round in circles does not."""
-    return life.grew_rounds >= GROWTH_ROUNDS and life.grew_at is not None and now - life.grew_at <= GROWTH_S
+    return life.grew_rounds >= LEAST_SIGNS and life.grew_at is not None and now - life.grew_at <= PATIENCE_S
 
 
 def _only_asks(case: Case, key: ThreadKey, life: Life) -> bool:
@@ -117,7 +109,7 @@ def _works(life: Life, now: float) -> bool:
 
 
 def _goes_on(moments: tuple[float, ...], now: float) -> bool:
-    return len(moments) == SIGNS and moments[0] > now - RECENT_S
+    return len(moments) == LEAST_SIGNS and moments[0] > now - RECENT_S
 
 
 def parent_of(case: Case, pid: int) -> int | None:

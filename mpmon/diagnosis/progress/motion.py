@@ -19,38 +19,22 @@ from itertools import pairwise
 from mpmon.diagnosis.frames import inner_machinery, is_user
 from mpmon.diagnosis.history import Look, Past
 from mpmon.diagnosis.progress.rounds import round_since
+from mpmon.diagnosis.thresholds import (
+    ASKS_AGAIN_S,
+    COMPUTES_SHARE,
+    FEW_RUNS_SPAN_S,
+    FEWEST_TURNS,
+    FROZEN_AFTER_S,
+    LOOKS_SPAN_S,
+    RECENT_TURNS,
+    SAME_DEADLINE_S,
+    SPAN_AGAIN_S,
+    STALE_AFTER_S,
+    SURE_TURNS,
+    TIMED_SLICES,
+)
 from mpmon.diagnosis.waits import context
 from mpmon.model import Frame, Stack
-
-FROZEN_AFTER_S = 3.0
-"""A thread that did not run for so long is frozen."""
-
-SPAN_S = 4.0
-"""Looks must span this long before they prove a standstill of something that runs."""
-
-SPAN_AGAIN_S = 8.0
-"""The same for one that was seen to get on before."""
-
-SPAN_FEW_RUNS_S = 2.0
-"""The same for one that hardly ran in that time."""
-
-FEWEST_TURNS, SURE_TURNS, RECENT_TURNS = 3, 5, 9
-"""So many looks in a row must find a loop going on, the second number where there are as many, among the last so many."""
-
-STALE_AFTER_S = 2.0
-"""When a look is so old, what the thread did since then counts too."""
-
-SAME_DEADLINE_S = 0.05
-"""Two readings of one deadline differ by less."""
-
-ASKS_AGAIN_S = 1.0
-"""Longest limit of a wait that is a poll."""
-
-BUSY = 0.3
-"""Share of a CPU that shows that a thread computes."""
-
-TIMED_SLICES = 12
-"""Runs that one timed re-poll may take; more in the same time means that it was woken."""
 
 
 class Motion(Enum):
@@ -85,15 +69,26 @@ def gets_on(found: tuple[Look, ...]) -> Motion:
     looks = _without_outliers([look for look in found if look.stack])
     if round_since(looks) is not None:
         return Motion.SPINNING
-    if len(looks) < 3 or looks[-1].at - looks[0].at < SPAN_S:
+    if len(looks) < 3 or looks[-1].at - looks[0].at < LOOKS_SPAN_S:
         return Motion.UNSEEN
     still = _since_it_advanced(looks)
     if len(still) < len(looks) and not _is_seen_well(still):
         return Motion.MOVING
     looks = still
-    if 2 * sum(1 for look in looks if _on_cpu(look)) <= len(looks):
-        return Motion.NAPPING
+    if 2 * sum(1 for look in looks if look.on_cpu) <= len(looks):
+        return Motion.MOVING if _steps(looks) else Motion.NAPPING
     return Motion.MOVING if _computes(looks) else Motion.SPINNING
+
+
+def _steps(looks: list[Look]) -> bool:
+    """On behalf of others, in a loop over a list or a range that was further on after each sleep: it has an end.
+
+    Who sleeps is read whole, so that one step is enough.
+    """
+    stacks = list({id(look.stack): look.stack for look in looks if look.stack and look.stack.turns}.values())
+    if len(stacks) < 2 or context(stacks[-1]) is None:
+        return False
+    return _grows(_turns(stacks), least=1)
 
 
 def _computes(looks: list[Look]) -> bool:
@@ -108,16 +103,21 @@ def _computes(looks: list[Look]) -> bool:
 
 def _advances(stacks: list[Stack]) -> bool:
     """Lately the same iterator was found further and further on; one that begins again and again is found anywhere."""
-    turns = [{turn[0]: turn[1] for turn in stack.turns} for stack in stacks if stack.turns][-RECENT_TURNS:]
+    turns = _turns(stacks)
     run = max(FEWEST_TURNS, min(len(turns), SURE_TURNS))
-    return any(_grows(turns[at : at + run]) for at in range(len(turns) - run + 1))
+    return any(_grows(turns[at : at + run], least=2) for at in range(len(turns) - run + 1))
 
 
-def _grows(turns: list[dict[int, int]]) -> bool:
-    """Never further back, and twice further on: a turn may take longer than the time between two looks."""
+def _turns(stacks: list[Stack]) -> list[dict[int, int]]:
+    """Where its iterators were found lately."""
+    return [{turn[0]: turn[1] for turn in stack.turns} for stack in stacks if stack.turns][-RECENT_TURNS:]
+
+
+def _grows(turns: list[dict[int, int]], *, least: int) -> bool:
+    """Never further back, and so often further on: a turn may take longer than the time between two looks."""
     for name in set.intersection(*(set(row) for row in turns)):
         steps = [after[name] - before[name] for before, after in pairwise(turns)]
-        if min(steps) >= 0 and sum(step > 0 for step in steps) >= 2:
+        if min(steps) >= 0 and sum(step > 0 for step in steps) >= least:
             return True
     return False
 
@@ -127,7 +127,7 @@ def till_now(found: Motion, past: Past, now: float) -> Motion:
     since_s = now - past.looks[-1].at if past.looks else 0.0
     if since_s >= STALE_AFTER_S:
         before = 0.0 if found is Motion.UNSEEN else share(past.looks)
-        if found in (Motion.UNSEEN, Motion.NAPPING) and _share_since(past, since_s) >= before + BUSY:
+        if found in (Motion.UNSEEN, Motion.NAPPING) and _share_since(past, since_s) >= before + COMPUTES_SHARE:
             return Motion.MOVING
         if found is Motion.NAPPING and _was_woken(past, since_s):
             return Motion.MOVING
@@ -151,14 +151,14 @@ def _share_since(past: Past, since_s: float) -> float:
 def _polled_again(past: Past, since_s: float) -> bool:
     """It was found in a wait with a time limit, and has not run more often than to take it up again."""
     last = past.looks[-1]
-    limit = last.blocked.timeout_s if last.blocked and not _on_cpu(last) else None
+    limit = last.blocked.timeout_s if last.blocked and not last.on_cpu else None
     return bool(last.stack and limit) and 0 < past.thread.slices - last.slices <= since_s / (limit or 1) + 1
 
 
 def _was_woken(past: Past, since_s: float) -> bool:
     """It was found in a wait with a time limit, and has run far more often than to take it up again: that wait is over."""
     last = past.looks[-1]
-    limit = last.blocked.timeout_s if last.blocked and not _on_cpu(last) else None
+    limit = last.blocked.timeout_s if last.blocked and not last.on_cpu else None
     return limit is not None and past.thread.slices - last.slices > _most_runs(since_s, limit)
 
 
@@ -177,7 +177,7 @@ def same_since(past: Past) -> float:
         if _advanced(before, after):
             return min(since, after.at)
         since = min(since, before.at)
-    return since
+    return min(since, past.alike_since) if looks and all(look.on_cpu for look in looks) else since
 
 
 def _since_it_advanced(looks: list[Look]) -> list[Look]:
@@ -193,7 +193,7 @@ def _is_seen_well(looks: list[Look]) -> bool:
     """
     span = looks[-1].at - looks[0].at
     if looks[-1].slices - looks[0].slices <= TIMED_SLICES:
-        return span >= SPAN_FEW_RUNS_S
+        return span >= FEW_RUNS_SPAN_S
     return span >= SPAN_AGAIN_S and len({id(look.stack) for look in looks}) >= 3
 
 
@@ -201,14 +201,10 @@ def _advanced(before: Look, after: Look) -> bool:
     return _moved(before, after) or _woken(before, after)
 
 
-def _on_cpu(look: Look) -> bool:
-    return look.blocked is None or look.blocked.state == "R" or look.blocked.syscall == "running"
-
-
 def _woken(before: Look, after: Look) -> bool:
     """It ran between two looks, more often than the time limit of its wait explains: it was given something."""
     ran = after.slices - before.slices
-    if not ran or _on_cpu(before) or _on_cpu(after) or before.blocked is None or after.blocked is None:
+    if not ran or before.on_cpu or after.on_cpu or before.blocked is None or after.blocked is None:
         return False
     ends_at = before.blocked.wakes_at
     if ends_at is not None:
@@ -240,7 +236,7 @@ def _asks_again(look: Look) -> bool:
     limit = row.timeout_s if row else None
     if limit is None and row and row.wakes_at is not None:
         limit = row.wakes_at - look.at
-    return _on_cpu(look) or (limit is not None and limit <= ASKS_AGAIN_S)
+    return look.on_cpu or (limit is not None and limit <= ASKS_AGAIN_S)
 
 
 def _outline(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...]:

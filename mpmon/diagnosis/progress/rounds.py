@@ -15,23 +15,12 @@ from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.frames import is_user
+from mpmon.diagnosis.thresholds import ROUND_MOVES, ROUND_READINGS, ROUND_S, TORN_SHARE
 from mpmon.diagnosis.waits import context
 from mpmon.model import Frame, Stack
 
 if TYPE_CHECKING:
     from mpmon.diagnosis.history import Look
-
-SPAN_S = 6.0
-"""Looks must span this long, from the last one that showed something new."""
-
-FEWEST = 5
-"""Readings that it takes, from that one on."""
-
-MOST_TORN = 0.34
-"""Share of the readings that may be torn."""
-
-FEWEST_MOVES = 3
-"""So often it must have been found at another line than before, and once at least further up: straight code goes down."""
 
 NOT_KNOWN = -1
 """The position of an iterator of which nobody knows where it is, and the digest of what cannot be seen."""
@@ -41,10 +30,10 @@ def round_since(looks: Sequence[Look]) -> float | None:
     """Since when a thread has gone round in circles, seconds since the epoch; `None`: it does not, or too little was seen."""
     computing = list(takewhile(_computes, reversed(looks)))[::-1]
     stacks = list({id(look.stack): look.stack for look in computing if look.stack}.values())
-    if sum(map(_is_read, stacks)) < FEWEST or context(stacks[-1]):
+    if sum(map(_is_read, stacks)) < ROUND_READINGS or context(stacks[-1]):
         return None
     stacks = _whole(stacks)
-    depth = _loop(stacks) if sum(map(_is_read, stacks)) >= FEWEST else None
+    depth = _loop(stacks) if sum(map(_is_read, stacks)) >= ROUND_READINGS else None
     return None if depth is None else _circles_since(stacks, depth, computing[0].at, computing[-1].at)
 
 
@@ -55,14 +44,14 @@ def _circles_since(stacks: list[Stack], depth: int, first_at: float, last_at: fl
         return None
     since = max(first_at, _last_news(stacks, read, depth))
     still = [stack for stack in read if stack.taken_at >= since]
-    enough = len(still) >= FEWEST and last_at - since >= SPAN_S
+    enough = len(still) >= ROUND_READINGS and last_at - since >= ROUND_S
     comes_back = _comes_back([stack for stack in stacks if stack.taken_at >= since])
     return since if enough and comes_back and not _gets_on_inside(still, depth) else None
 
 
 def _gets_on_inside(stacks: list[Stack], depth: int) -> bool:
     """A call or a loop inside of it takes long, and something in there gets on."""
-    lately = stacks[-FEWEST:]
+    lately = stacks[-ROUND_READINGS:]
     inner = _loop(lately)
     if inner is not None and inner > depth:
         news = _last_news(lately, lately, inner) > lately[0].taken_at
@@ -91,13 +80,12 @@ def _whole(stacks: list[Stack]) -> list[Stack]:
         return []
     (begin, count), *_ = begins.most_common(1)
     whole = [stack for stack in stacks if stack.frames and _call(stack.frames[-1]) == begin]
-    return whole if MOST_TORN * len(stacks) >= len(stacks) - count else []
+    return whole if TORN_SHARE * len(stacks) >= len(stacks) - count else []
 
 
 def _computes(look: Look) -> bool:
     """It was on a CPU."""
-    runs = look.blocked is None or look.blocked.state == "R" or look.blocked.syscall == "running"
-    return runs and look.stack is not None
+    return look.on_cpu and look.stack is not None
 
 
 def _loop(stacks: list[Stack]) -> int | None:
@@ -116,7 +104,7 @@ def _comes_back(stacks: list[Stack]) -> bool:
     """
     places = [[frame.line for frame in reversed(stack.frames)] for stack in stacks]
     moves = [(before, after) for before, after in pairwise(places) if before != after]
-    jumps = len(moves) >= FEWEST_MOVES and any(after < before for before, after in moves)
+    jumps = len(moves) >= ROUND_MOVES and any(after < before for before, after in moves)
     read = [stack for stack in stacks if _is_read(stack)]
     return jumps or (_is_idle(read) and 2 * sum(bool(stack.turning) for stack in read) > len(read))
 

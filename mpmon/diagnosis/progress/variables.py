@@ -12,36 +12,37 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from mpmon.diagnosis.frames import asking
+from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, context
-from mpmon.model import Frame, Stack
+from mpmon.model import CLOCK, Frame, Stack
 
 if TYPE_CHECKING:
     from mpmon.diagnosis.history import Look
-
-FEWEST, READINGS = 2, 3
-"""Each of the last so many differs from the one before, or of as many as there are: once may be chance."""
-
-SAME_S = 5.0
-"""Answers that are the same for so long will stay so, as far as can be told."""
 
 NOT_KNOWN = -1
 """The digest of what cannot be seen."""
 
 
 def keep_changing(looks: Sequence[Look]) -> bool:
-    """In code that nobody called on behalf of others: what happens inside of a task that does not end is no progress."""
-    stacks = list({id(look.stack): look.stack for look in looks if look.stack and look.stack.contents}.values())
-    last = stacks[-READINGS:]
-    if len(last) < FEWEST or context(last[-1]) is not None:
+    """In code that nobody called on behalf of others: what happens inside of a task that does not end is no progress.
+
+    What one waits for with a time limit is left out: it counts who waits for it.
+    """
+    rows = (look for look in looks if look.standing.kind is Wait.SLEEP or not _pauses(look))
+    stacks = list({id(look.stack): look.stack for look in rows if look.stack and look.stack.contents}.values())
+    last = stacks[-LAST_READINGS:]
+    if len(last) < 2 or context(last[-1]) is not None:
         return False
     return all(_differ(before, after) for before, after in pairwise(last))
 
 
 def same_answer_since(looks: Sequence[Look]) -> float | None:
-    """Since when one that is mostly found asleep at the same line finds the same each time, seconds since the epoch; `None`
-    where that is not long.
+    """Since when one that is mostly found asleep, or in a wait with a short time limit, at the same line finds the same each
+    time, seconds since the epoch; `None` where that is not long.
     """
-    naps = [look.stack for look in looks if look.stack and look.standing.kind is Wait.SLEEP]
+    naps = [look.stack for look in looks if look.stack and _pauses(look)]
     if 2 * len(naps) <= len(looks):
         return None
     stacks = list({id(stack): stack for stack in naps}.values())
@@ -50,15 +51,24 @@ def same_answer_since(looks: Sequence[Look]) -> float | None:
         if not _same_answer(before, after):
             break
         since = before.taken_at
-    return since if stacks and stacks[-1].taken_at - since >= SAME_S else None
+    return since if stacks and stacks[-1].taken_at - since >= PATIENCE_S else None
+
+
+def _pauses(look: Look) -> bool:
+    seconds = pause_s(look.blocked)
+    return look.standing.kind is Wait.SLEEP or (seconds is not None and seconds <= RETRY_S)
 
 
 def _same_answer(before: Stack, after: Stack) -> bool:
     """All that the variables lead to is to be seen and what it was; where nobody had asked before, it may be."""
-    if after.contents is None or any(digest == NOT_KNOWN for _, _, digest in after.contents):
+    inner = len(asking(after)) - 1
+    if after.contents is None or any(
+        digest == NOT_KNOWN and (number != CLOCK or place == inner) for place, number, digest in after.contents
+    ):
+        # Further out a clock is looked at only when the call that asks has come to its end.
         return False
     same = before.contents is None or set(before.contents) == set(after.contents)
-    return same and list(map(_shown, before.frames)) == list(map(_shown, after.frames))
+    return same and list(map(_shown, asking(before))) == list(map(_shown, asking(after)))
 
 
 def _shown(frame: Frame) -> tuple[object, ...]:

@@ -1,9 +1,9 @@
-"""Remarks: what a person should know that is no hang. One file a topic.
+"""Remarks: warnings that are not a hang. One file per topic.
 
 To add one: a file here with `TOPIC`, `remarks` and a docstring, which is its manual page (`mpmon explain TOPIC`: what it
 looks like, why, what to do); a line in `TOPICS`; and a test.
-A topic asks the case, never another topic.  What it may not know it does not say: a remark that is wrong is worse than
-none, and one that is always there is not read.  So each says all it has to say of a group of ranks or devices in one.
+A topic reads the case, never another topic.  It reports only what it can know: a wrong remark is worse than none, and one
+that is always present is not read.  So each topic reports a group of ranks or devices in one remark.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ from mpmon.diagnosis.remarks import (
     items_lost,
     maps_near_limit,
     mount_silent,
+    node_rights,
+    node_slow,
+    node_unreachable,
+    node_version,
     queue_undrained,
     recording_behind,
     recording_cut,
@@ -74,7 +78,11 @@ TOPICS: tuple[Topic, ...] = (
     recording_cut,
     recordings_apart,
     recording_behind,
+    node_unreachable,
+    node_version,
+    node_rights,
     clock_skew,
+    node_slow,
     mount_silent,
     gpu_lost,
     ipc_rebuilt_twice,

@@ -1,9 +1,9 @@
-"""A process has used up nearly all of its addresses.
+"""A process has used up nearly all of its address space.
 
 What it looks like: "CUDA out of memory" or "Cannot allocate memory" although GPU and host have plenty.
-Why: receivers of CUDA memory of expandable segments reserve addresses for the whole GPU and an eighth more for each segment
-they receive (torch before 2.13, pytorch pull request 186218); or a limit was set (ulimit -v).
-What to do: switch expandable segments off where CUDA memory is shared, or drop what was received; raise ulimit -v.
+Why: for each segment of CUDA memory it receives from expandable segments, a receiver reserves addresses for the whole GPU and
+an eighth more (torch before 2.13, pytorch pull request 186218); or a limit was set (ulimit -v).
+What to do: switch expandable segments off where CUDA memory is shared, or drop received tensors; raise ulimit -v.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def _remark(case: Case, row: Limits) -> Remark:
     return Remark(
         topic=TOPIC, pids=(row.pid,),
         summary=f"{case.ipc.ground.who(row.pid)} has used up {size(row.address_bytes or 0)} of {size(row.address_limit or 0)} of "
-        "addresses" + (f", and has received {received} sendings of CUDA memory" if received else ""),
-        evidence=(f"/proc/{row.pid}/statm, and 'Max address space' of /proc/{row.pid}/limits or what the processor has",),
+        "address space" + (f", and has received {received} transfers of CUDA memory" if received else ""),
+        evidence=(f"/proc/{row.pid}/statm, and 'Max address space' of /proc/{row.pid}/limits or the processor's limit",),
         advice=(
             "Where CUDA memory is shared: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False in the sender.",
-            "Else look for reservations (mmap without use) that are repeated, and at ulimit -v.",
+            "Else look for repeated reservations (mmap without use), and check ulimit -v.",
         ),
     )  # fmt: skip

@@ -1,9 +1,9 @@
 """The clocks of the machines of a job differ.
 
-What it looks like: a machine's clock is ahead of most others, or behind them, by more than a second. mpmon puts that right
-in all it says; the logs of the job it cannot put right.
+What it looks like: a machine's clock is more than a second ahead of most others, or behind them. mpmon corrects for that in
+all its output; it cannot correct the job's logs.
 Why: no service sets the clocks (chrony, systemd-timesyncd), or it does not reach its server.
-What to do: start that service. Until then, do not compare moments in the logs of different machines.
+What to do: start that service. Until then, do not compare times in the logs of different machines.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ def remarks(case: Case) -> Iterator[Remark]:
         said = [f"{row.host} by {age(abs(row.offset_s))} {'ahead' if row.offset_s > 0 else 'behind'}" for row in wrong]
         yield Remark(
             topic=TOPIC, summary=f"clocks of machines are wrong: {several(said)}",
-            advice=("Logs of the job mislead by as much: see whether chronyd or systemd-timesyncd runs there.",),
+            advice=("Times in the job's logs are off by as much: check whether chronyd or systemd-timesyncd runs there.",),
         )  # fmt: skip

@@ -1,8 +1,7 @@
 """Sender and receiver count GPUs differently.
 
-What it looks like: a received tensor is on another GPU than was meant, or "invalid device ordinal", or wrong data.
-Why: what is sent names its GPU by number, cuda:0, and both sides count by their own CUDA_VISIBLE_DEVICES and
-CUDA_DEVICE_ORDER.
+What it looks like: a received tensor is on a different GPU than intended, or "invalid device ordinal", or wrong data.
+Why: a message names its GPU by number (cuda:0), and each side counts by its own CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
 What to do: give all processes that share CUDA memory the same CUDA_VISIBLE_DEVICES, and choose with torch.cuda.set_device.
 """
 

@@ -1,10 +1,10 @@
-"""A process has nearly as many files open as it may.
+"""A process has nearly reached its limit of open files.
 
 What it looks like: soon "Too many open files" (errno 24) or "received 0 items of ancdata" in a queue or a DataLoader.
-Why: with torch's usual sharing strategy each tensor that is shared keeps a descriptor, and each one on its way another one;
+Why: with torch's default sharing strategy each shared tensor keeps a descriptor open, and each tensor in transit another one;
 small tensors cost as much as large ones.
-What to do: raise the limit (ulimit -n); keep fewer received tensors (.clone() what is kept); send one large tensor for many
-small ones; or torch.multiprocessing.set_sharing_strategy("file_system").
+What to do: raise the limit (ulimit -n); keep fewer received tensors (.clone() what is kept); send one large tensor instead of
+many small ones; or torch.multiprocessing.set_sharing_strategy("file_system").
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _remark(case: Case, row: Limits) -> Remark:
         + (f", {torch} of them tensors in shared memory" if torch else ""),
         evidence=(f"/proc/{row.pid}/fd, and 'Max open files' of /proc/{row.pid}/limits",),
         advice=(
-            "Raise the limit: ulimit -n 65536 before the start, or resource.setrlimit in the program.",
-            *(("Keep copies of what is received (.clone()), or set_sharing_strategy('file_system').",) if torch else ()),
+            "Raise the limit: ulimit -n 65536 before starting, or resource.setrlimit in the program.",
+            *(("Keep copies of received tensors (.clone()), or set_sharing_strategy('file_system').",) if torch else ()),
         ),
     )  # fmt: skip

@@ -1,11 +1,11 @@
-"""Memory of a GPU is held by processes that nobody waits for any more, or by others than the job.
+"""GPU memory is held by leftover processes of the job, or by processes outside the job.
 
 What it looks like: CUDA is out of memory although the job uses little; nvidia-smi shows a full device, perhaps without any
-process; a rank was killed and its memory stayed.
-Why: a child that outlives its rank keeps what it has.  A forked one (a DataLoader worker) keeps even the memory of its dead
-rank: it inherited the rank's descriptors of /dev/nvidia*, with which the driver does not list it.  Or somebody else, often
-an earlier run, is on the same device.
-What to do: end the pids that are named; before you signal a process of somebody else, ask its owner.
+process; a rank was killed and its memory was not freed.
+Why: a child that outlives its rank keeps its memory.  A forked child (a DataLoader worker) keeps even the memory of its dead
+rank: it inherited the rank's descriptors of /dev/nvidia*, which do not make the driver list it.  Or another process, often of
+an earlier run, uses the same device.
+What to do: end the pids listed; before you signal another user's process, ask its owner.
 """
 
 from __future__ import annotations
@@ -117,9 +117,9 @@ def _left(case: Case, orphans: list[_Orphan], unlisted: list[Gpu]) -> Remark:
         summary=f"{names} {have} outlived the process that started {them} and {keep} memory of {_where(case, uuids)}",
         evidence=(
             *(_line(case, orphan) for orphan in orphans[:MOST_LINES]),
-            *(f"{size(_unlisted(case, gpu))} of GPU {gpu.index} belong to no process that the driver lists" for gpu in unlisted),
+            *(f"{size(_unlisted(case, gpu))} of GPU {gpu.index} belong to no process listed by the driver" for gpu in unlisted),
         ),
-        advice=(f"Nobody waits for {them} any more: kill {' '.join(map(str, pids))}, and kill -9 those that stay.",),
+        advice=(f"Nobody waits for {them} any more: kill {' '.join(map(str, pids))}, and kill -9 if that fails.",),
     )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def _listed_still(case: Case, ghosts: list[GpuProcess]) -> Remark:
         summary=f"the driver still counts memory of {_where(case, uuids)} for pid {several([str(pid) for pid in pids])} of "
         f"this job, which {'has' if len(pids) == 1 else 'have'} ended",
         evidence=tuple(f"pid {row.pid}: {_amounts(case, [row])}" for row in ghosts[:MOST_LINES]),
-        advice=("See who still has the device open: fuser -v /dev/nvidia*.",),
+        advice=("Check which processes still have the device open: fuser -v /dev/nvidia*.",),
     )  # fmt: skip
 
 
@@ -188,8 +188,8 @@ def _foreign(case: Case, found: list[tuple[GpuProcess, tuple[int, ...]]]) -> Rem
         f"{_where(case, [row.gpu_uuid for row in rows])}, which {case.gpus.who(heads)} {use}",
         evidence=tuple(f"{names[row.pid]}: {_amounts(case, [row])}" for row in rows[:MOST_LINES]),
         advice=(
-            f"See whose they are before you signal them: ps -o pid,ppid,user,lstart,args -p {','.join(map(str, pids))}.",
-            "What an earlier run of yours left behind may be killed.",
+            f"Check whose they are before you signal them: ps -o pid,ppid,user,lstart,args -p {','.join(map(str, pids))}.",
+            "Leftovers of your own earlier runs may be killed.",
         ),
     )  # fmt: skip
 

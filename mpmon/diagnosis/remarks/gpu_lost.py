@@ -1,11 +1,11 @@
-"""A GPU is lost, asks for a reset, has reported errors, or a call of the driver on it does not come back.
+"""A GPU is lost, needs a reset, has reported errors, or a driver call on it does not return.
 
-What it looks like: ranks stand in CUDA calls or in collectives for ever, nvidia-smi hangs or shows ERR!, and the kernel's
-log has lines with `NVRM: Xid`.
-Why: a device that fell off the bus, broken memory, a driver that waits for the device; or, with XID 13, 31 and 43, a kernel
-of the program that read or wrote where it must not.
-What to do: read the kernel's log for the XID; end the job, and reset the device or reboot the machine as the driver asks;
-for an error of the program run it with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer.
+What it looks like: ranks are in CUDA calls or in collectives forever, nvidia-smi hangs or shows ERR!, and the kernel log has
+lines with `NVRM: Xid`.
+Why: a device that fell off the bus, broken memory, a driver that waits for the device; or, with XID 13, 31 and 43, a CUDA
+kernel of the program that made an illegal memory access.
+What to do: look up the XID in the kernel log; end the job, and reset the device or reboot the machine as the driver asks; for
+an error of the program, run it with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ XIDS = {
     31: "memory page fault",
     43: "the program's channel was stopped",
     45: "work was removed after an error",
-    48: "double bit error of its memory",
+    48: "double bit error in its memory",
     62: "halt of its internal microcontroller",
     63: "a row of its memory was remapped",
     64: "a row of its memory could not be remapped",
     74: "NVLink error",
     79: "it has fallen off the bus",
-    92: "many single bit errors of its memory",
+    92: "many single bit errors in its memory",
     94: "contained memory error",
     95: "uncontained memory error",
     119: "its system processor does not answer",
@@ -49,11 +49,10 @@ BROKEN = ("is lost", "requires a reset", "cables", "interrupts", "infoROM", "doe
 
 _LOG = "Read the kernel's log: dmesg -T | grep -i 'NVRM: Xid'."
 _RESET = (
-    "End the job before the device is reset (nvidia-smi --gpu-reset -i {index}); one that is lost needs a reboot most of "
-    "the time."
+    "End the job before the device is reset (nvidia-smi --gpu-reset -i {index}); a lost one usually needs a reboot."
 )
 _PROGRAM = (
-    "Most of the time this is the program's: run it with CUDA_LAUNCH_BLOCKING=1, or under compute-sanitizer, to see which "
+    "This is usually a bug of the program: run it with CUDA_LAUNCH_BLOCKING=1, or under compute-sanitizer, to see which "
     "kernel it was."
 )
 
@@ -73,7 +72,7 @@ def remarks(case: Case) -> Iterator[Remark]:
 
 def _blocked(case: Case, gpu: Gpu) -> Iterator[str]:
     if gpu.blocked_since is not None and case.now - gpu.blocked_since >= BLOCKED_AFTER_S:
-        yield f"a call of the driver has not come back for {age(case.now - gpu.blocked_since)}"
+        yield f"a call of the driver has not returned for {age(case.now - gpu.blocked_since)}"
         if gpu.problem:
             yield gpu.problem
 
@@ -94,7 +93,7 @@ def _errors(case: Case, gpu: Gpu) -> Iterator[str]:
         known = [row.ecc_uncorrected for row in case.gpus.readings(gpu.uuid, 0.0, case.now)]
         before = next((count for count in known if count is not None), gpu.ecc_uncorrected)
         new = gpu.ecc_uncorrected - before
-        when = f"{new} of them while mpmon watched" if new > 0 else "none of them since mpmon came"
+        when = f"{new} of them while mpmon watched" if new > 0 else "none of them since mpmon started"
         yield f"{gpu.ecc_uncorrected} uncorrected memory errors since the driver was loaded, {when}"
 
 

@@ -1,10 +1,10 @@
-"""The memory of one rank on its GPU grows and grows, and that of its peers does not.
+"""The GPU memory of one rank keeps growing, and that of its peers does not.
 
-What it looks like: for minutes one rank takes more and more memory; some time later it alone runs out of it.
+What it looks like: for minutes one rank takes more and more memory; some time later only that rank runs out of it.
 Why: tensors that this rank keeps: losses or outputs appended to a list with their graph, a cache by shape, work that only
 rank 0 does (logging, validation, a checkpoint's copy).
-What to do: look for what only this rank does; keep numbers (loss.item(), .detach()) and no tensors; see who allocated with
-torch.cuda.memory._record_memory_history and _dump_snapshot.
+What to do: look for what only this rank does; keep numbers (loss.item(), .detach()) instead of tensors; see who allocated
+with torch.cuda.memory._record_memory_history and _dump_snapshot.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _remark(case: Case, head: int, values: Sequence[int], peers: Sequence[int], 
         ),
         advice=(
             "Look for tensors that only this rank keeps: losses or outputs in lists (use .item()), caches, logging.",
-            "torch.cuda.memory._record_memory_history(), later _dump_snapshot('memory.pickle'), tells who allocated what.",
+            "torch.cuda.memory._record_memory_history(), later _dump_snapshot('memory.pickle'), shows which code allocated what.",
         ),
     )  # fmt: skip
 
@@ -123,4 +123,4 @@ def _full_in(case: Case, device: Device, rate: float) -> Iterator[str]:
     gpu = case.gpus.by_uuid.get(device[0])
     if device[1] is None and gpu and gpu.memory_total_bytes is not None and gpu.memory_used_bytes is not None:
         free = gpu.memory_total_bytes - gpu.memory_used_bytes - (gpu.memory_reserved_bytes or 0)
-        yield f"GPU {gpu.index} has {size(max(0, free))} left, enough for {amount(max(0, free) / rate)} at this pace"
+        yield f"GPU {gpu.index} has {size(max(0, free))} left, enough for {amount(max(0, free) / rate)} at this rate"

@@ -1,11 +1,11 @@
-"""Ranks hold memory on a GPU that is another rank's.
+"""Ranks hold memory on another rank's GPU.
 
 What it looks like: nvidia-smi lists every rank on GPU 0 with some hundred MiB each, and rank 0 runs out of memory first.
-Why: whatever touches CUDA before the rank has chosen its device makes a context on cuda:0, and tensors of a checkpoint go
-back to the device from which they were saved.  A rank that is sent CUDA tensors of another device (torch.multiprocessing)
-has a context there too, by right.
-What to do: call torch.cuda.set_device(local_rank) before anything else of CUDA, or give init_process_group a device_id;
-load checkpoints with torch.load(…, map_location="cpu") or with the rank's own device.
+Why: code that touches CUDA before the rank has chosen its device creates a context on cuda:0, and tensors of a checkpoint are
+loaded to the device they were saved from.  A rank that receives CUDA tensors of another device (torch.multiprocessing) has a
+context there too, as expected.
+What to do: call torch.cuda.set_device(local_rank) before any other CUDA call, or give init_process_group a device_id; load
+checkpoints with torch.load(…, map_location="cpu") or with the rank's own device.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SMALL_BYTES = 1 << 30
 MOST_LINES = 2
 
 _ADVICE = (
-    "Call torch.cuda.set_device(local_rank) before anything else of CUDA: without a device it takes cuda:0.",
+    "Call torch.cuda.set_device(local_rank) before any other CUDA call: the default is cuda:0.",
     "Or give init_process_group device_id=torch.device('cuda', local_rank).",
-    "Load checkpoints with torch.load(…, map_location=…): tensors go back to the device from which they were saved.",
+    "Load checkpoints with torch.load(…, map_location=…): tensors go back to the device they were saved from.",
 )
 
 
@@ -55,7 +55,10 @@ def _is_small(case: Case, head: int, share: Share) -> bool:
 
 def _remark(case: Case, device: Device, strays: list[tuple[int, Share]], owners: list[int]) -> Remark:
     heads = sorted((head for head, _ in strays), key=lambda head: (case.role(head).rank or 0, head))
-    name, whose = case.gpus.name(device), f"which is {case.gpus.who(owners)}'s" if owners else "which is none of theirs"
+    name, whose = (
+        case.gpus.name(device),
+        f"which is {case.gpus.who(owners)}'s" if owners else "which belongs to none of them",
+    )
     sizes = sorted(share.memory_bytes for _, share in strays if share.memory_bytes is not None)
     known = len(sizes) == len(strays)
     what = between(size(sizes[0]), size(sizes[-1])) if known else "a context"

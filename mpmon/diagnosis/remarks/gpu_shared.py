@@ -1,10 +1,10 @@
 """Two ranks share one GPU.
 
-What it looks like: half of the GPUs are idle, or memory runs out at half of the batch size; with NCCL the job may not even
-start (Duplicate GPU detected).
+What it looks like: half of the GPUs are idle, or memory runs out at half the batch size; with NCCL the job may not even start
+(Duplicate GPU detected).
 Why: every rank uses cuda:0, because torch.cuda.set_device was not called or all see the same CUDA_VISIBLE_DEVICES; or more
 ranks were started than there are GPUs.
-What to do: call torch.cuda.set_device(local_rank) first of all; start as many ranks as there are GPUs.
+What to do: call torch.cuda.set_device(local_rank) first; start as many ranks as there are GPUs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOPIC = "gpu-shared"
 MOST_LINES = 4
 
 _ADVICE = (
-    "Call torch.cuda.set_device(local_rank) first of all, or let each rank see one GPU (CUDA_VISIBLE_DEVICES).",
+    "Call torch.cuda.set_device(local_rank) first, or let each rank see one GPU (CUDA_VISIBLE_DEVICES).",
     "NCCL does not let two ranks use one GPU; start no more ranks than there are GPUs (torchrun --nproc-per-node).",
 )
 
@@ -43,7 +43,7 @@ def _remark(case: Case, device: Device, ranks: list[int]) -> Remark:
         topic=TOPIC, pids=tuple(ranks), gpu_uuids=(device[0],),
         summary=f"{case.gpus.who(ranks)} share {case.gpus.name(device)}" + (", as clients of MPS" if served else ""),
         evidence=(*_count(case), *(_line(case, rank, device) for rank in ranks[:MOST_LINES])),
-        advice=("MPS is made for that: change it only if it is not meant.",) if served else _ADVICE,
+        advice=("MPS is made for that: change it only if it is not intended.",) if served else _ADVICE,
     )  # fmt: skip
 
 

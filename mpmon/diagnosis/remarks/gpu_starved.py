@@ -1,11 +1,11 @@
-"""A GPU has little to do, for its rank waits for batches most of the time: the loader is the bottleneck.
+"""A GPU has little to do, because its rank waits for batches most of the time: the loader is the bottleneck.
 
-What it looks like: utilization is low or goes up and down, and nearly every look finds the rank's main thread in the
+What it looks like: utilization is low or goes up and down, and nearly every sample finds the rank's main thread in the
 DataLoader.
-Why: the workers together make fewer batches a second than the GPU takes: too few of them, too few CPUs, slow storage, an
-expensive transform; or there are none, and the rank loads by itself.
+Why: the workers together make fewer batches a second than the GPU takes: too few workers, too few CPUs, slow storage, an
+expensive transform; or there are no workers, and the rank loads its own data.
 What to do: more workers as long as there are CPUs (num_workers, persistent_workers=True, a larger prefetch_factor); beyond
-that a cheaper item: decode and resize ahead of time, larger files, transforms on the GPU.
+that, cheaper items: decode and resize ahead of time, larger files, transforms on the GPU.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.history import Look
-from mpmon.diagnosis.knot import doing
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.stuck_set import doing
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import age, between, several
 
@@ -106,24 +106,24 @@ def _workers(case: Case, head: int) -> list[int]:
 
 def _evidence(case: Case, starved: _Starved) -> Iterator[str]:
     gpu = case.gpus.name(case.gpus.own[starved.head])
-    does = "was making a batch by itself" if starved.alone else "was waiting for the next batch"
+    does = "was making a batch itself" if starved.alone else "was waiting for the next batch"
     yield (
-        f"{case.gpus.who([starved.head])} {does} at {starved.waits} of {starved.looks} looks in {age(starved.seconds)}; "
+        f"{case.gpus.who([starved.head])} {does} in {starved.waits} of {starved.looks} samples over {age(starved.seconds)}; "
         f"{gpu} was busy for {starved.percent:.0f} %"
     )
     workers = _workers(case, starved.head)
     busy = [pid for pid in workers if not case.standing((pid, pid)).idle]
     if workers:
         what = several(list(dict.fromkeys(doing(case, (pid, pid)) for pid in busy)), most=3)
-        yield f"it has {len(workers)} DataLoader workers, {len(busy)} of them have work{f': {what}' if what else ''}"
+        yield f"it has {len(workers)} DataLoader workers, {len(busy)} of them busy{f': {what}' if what else ''}"
 
 
 def _advice(case: Case, found: list[_Starved]) -> Iterator[str]:
     cpus, workers = available_cpus(case), sum(len(_workers(case, starved.head)) for starved in found)
     if any(starved.alone for starved in found):
-        yield "Let the DataLoader have workers: num_workers=4 or so, persistent_workers=True."
+        yield "Give the DataLoader workers: num_workers=4 or so, persistent_workers=True."
     elif workers < cpus:
         yield f"Use more workers ({workers} now, {cpus} CPUs): num_workers, persistent_workers=True, prefetch_factor."
     else:
-        yield f"More workers will not help, {workers} share {cpus} CPU{'s' if cpus > 1 else ''}: make an item cheaper."
+        yield f"More workers will not help: {workers} share {cpus} CPU{'s' if cpus > 1 else ''}: make items cheaper."
     yield "Decode and resize ahead of time, read few large files instead of many small ones, transform on the GPU."

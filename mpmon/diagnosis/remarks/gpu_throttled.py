@@ -1,10 +1,10 @@
-"""A GPU is slowed down by heat or by its hardware, and with it the rank that uses it.
+"""A GPU is slowed down by heat or by its hardware, and so is the rank that uses it.
 
-What it looks like: one rank is slower than its peers in every step, and all others wait for it in each collective; the
-clock of its GPU is far below the maximum.
-Why: cooling, a power supply that calls for less, a device that protects itself.  That clocks stay within the power limit is
-normal and not told here.
-What to do: look at temperature, fans and dust, power cables and the machine's neighbours; leave the device out until then.
+What it looks like: one rank is slower than its peers in every step, and all others wait for it in each collective; the clock
+of its GPU is far below the maximum.
+Why: cooling, a power supply that limits the device, a device that protects itself.  Clocks that stay within the power limit
+are normal and not reported here.
+What to do: check temperature, fans and dust, power cables and neighbouring machines; leave the device out until it is fixed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,9 @@ from itertools import takewhile
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.words import between, several
-from mpmon.model import Gpu
+from mpmon.model import SLOWDOWNS, Gpu
 
 TOPIC = "gpu-throttled"
-
-SLOWDOWNS = ("thermal", "slowdown", "brake")
-"""Words of the reasons that are told: nvmlClocksEventReason of nvml.h with ThermalSlowdown, HwSlowdown, PowerBrake."""
 
 READINGS = 5
 """All of the last must show it."""
@@ -35,7 +32,7 @@ FULL_CLOCK = 0.95
 """Of the highest clock: what is above it is not slow."""
 
 _ADVICE = (
-    "Look at the cooling (temperature, fans, what runs beside it) and at the power supply of that machine.",
+    "Look at the cooling (temperature, fans, neighbouring load) and at the power supply of that machine.",
     "In synchronous training the slowest GPU sets the pace of all.",
 )
 

@@ -1,8 +1,8 @@
-"""Processes of the job have a GPU open that is in use, and the driver lists nobody on it.
+"""Processes of the job have a GPU open that is in use, but the driver lists no process on it.
 
-What it looks like: the device is in use and ranks have /dev/nvidia* open, but no process at all is on that GPU.
-Why: in a container some versions of the driver leave out processes that are not to be seen from there, others tell pids of
-the host; or the GPU is used by somebody who cannot be seen.
+What it looks like: the device is in use and ranks have /dev/nvidia* open, but no process at all is listed on that GPU.
+Why: in a container, some driver versions leave out processes that are not visible from there, others report host pids; or the
+GPU is used by a process that is not visible.
 What to do: run mpmon on the host, or give the container the host's pids (docker run --pid=host, hostPID: true).
 """
 
@@ -34,8 +34,8 @@ def remarks(case: Case) -> Iterator[Remark]:
     file = next(f"/dev/nvidia{gpu.index}" for gpu in empty if case.gpus.has_open(pids[0], gpu))
     yield Remark(
         topic=TOPIC, pids=tuple(pids), gpu_uuids=tuple(gpu.uuid for gpu in empty),
-        summary=f"{several([f'GPU {gpu.index}' for gpu in empty])} {'is' if len(empty) == 1 else 'are'} in use, and the driver "
-        "lists nobody there: which process of the job is on which GPU is not known",
+        summary=f"{several([f'GPU {gpu.index}' for gpu in empty])} {'is' if len(empty) == 1 else 'are'} in use, but the driver "
+        "lists no process there: which process of the job is on which GPU is not known",
         evidence=(f"{case.role(pids[0]).name} (pid {pids[0]}) has {file} open (/proc/{pids[0]}/fd)",),
         advice=("Run mpmon on the host, or give the container the host's pids: docker run --pid=host, hostPID: true.",),
     )  # fmt: skip

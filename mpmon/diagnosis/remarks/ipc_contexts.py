@@ -1,8 +1,8 @@
 """Each process that receives CUDA memory takes some hundred MiB of the GPU for itself.
 
-What it looks like: memory of the GPU grows with the number of workers, although they only share the tensors of one process.
-Why: whoever touches CUDA has a context of its own there: code of kernels, libraries and workspaces.  That is no leak and
-nothing of the shared tensors.
+What it looks like: GPU memory use grows with the number of workers, although they only share the tensors of one process.
+Why: every process that touches CUDA has a context of its own: kernel code, libraries and workspaces.  It is not a leak, and
+not part of the shared tensors.
 What to do: fewer processes on the GPU; let workers work on CPU tensors; CUDA_MODULE_LOADING=LAZY, which is the default of
 CUDA 12.2 and newer, loads less code.
 """
@@ -49,5 +49,5 @@ def _remark(case: Case, device: Device, sizes: dict[int, int]) -> Remark:
         summary=f"{len(sizes)} processes that receive CUDA memory take {between(least, most)} each of {case.gpus.name(device)}, "
         f"{size(sum(sizes.values()))} together: a CUDA context per process, not shared tensors",
         evidence=("by the driver's count of each process; a context alone takes some hundred MiB",),
-        advice=("Use fewer such processes, or let them work on CPU tensors: each that touches CUDA has its own context.",),
+        advice=("Use fewer such processes, or CPU tensors in them: each process that touches CUDA has its own context.",),
     )  # fmt: skip

@@ -1,11 +1,11 @@
-"""What a dead producer has put can never be received.
+"""Items that a dead producer put can never be received.
 
 What it looks like: get() fails with ConnectionRefusedError, FileNotFoundError or EOFError after a producer ended, or receives
-CUDA memory that is not there any more; the items before and after are well.
-Why: a tensor on the CPU is sent as a descriptor that the receiver fetches from its sender when it unpickles it, and CUDA
-memory belongs to the process that made it: both are gone with the producer.  Plain objects are still there.
+CUDA memory that no longer exists; the items before and after are fine.
+Why: a CPU tensor is sent as a descriptor that the receiver fetches from the sender while unpickling, and CUDA memory belongs
+to the process that made it: both are gone with the producer.  Plain objects survive.
 What to do: keep producers alive until everything was received (an event, or a sentinel that is answered), then let them end;
-or put copies that need no sender: tensor.numpy(), or set_sharing_strategy("file_system") for tensors on the CPU.
+or send copies that need no sender: tensor.numpy(), or set_sharing_strategy("file_system") for CPU tensors.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from mpmon.model import QueueRecord
 TOPIC = "ipc-dead-producer"
 
 _ADVICE = (
-    "Keep a producer alive until all of it was received: let it wait for an event before it ends.",
-    "Or send what needs no sender: tensor.numpy(), or set_sharing_strategy('file_system') for tensors on the CPU.",
+    "Keep a producer alive until everything was received: let it wait for an event before it ends.",
+    "Or send data that needs no sender: tensor.numpy(), or set_sharing_strategy('file_system') for CPU tensors.",
 )
 
 
@@ -55,9 +55,9 @@ def _remark(case: Case, view: QueueView, row: QueueRecord) -> Remark:
     site = f", put at {row.put_site}" if row.put_site else ""
     return Remark(
         topic=TOPIC, pids=(row.pid, *view.consumers),
-        summary=f"{items} of dead producer {row.pid} in {in_words(view)} can never be received, as far as they hold tensors",
+        summary=f"{items} of dead producer {row.pid} in {in_words(view)} can never be received if they hold tensors",
         evidence=(
-            f"it sent {_sent_tensors(case, row)} with {row.sent} items{site}, and pid {row.pid} alone could hand them out",
+            f"it sent {_sent_tensors(case, row)} with {row.sent} items{site}, and only pid {row.pid} could have delivered them",
         ),
         advice=_ADVICE,
     )  # fmt: skip

@@ -1,10 +1,10 @@
-"""CUDA memory of expandable segments does not arrive: the receiver may not take the sender's descriptors.
+"""CUDA memory of expandable segments does not arrive: the receiver may not copy the sender's descriptors.
 
-What it looks like: "pidfd_getfd: Operation not permitted" in the receiver, or sendings that are never received.
-Why: with expandable_segments:True torch shares memory by descriptors that the receiver takes out of the sender with
-pidfd_getfd(2), which needs the right to trace it: the same user, and in a container or under Yama CAP_SYS_PTRACE.
-What to do: switch it off (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False) where memory is shared, or give the receiver that
-right (docker run --cap-add SYS_PTRACE).
+What it looks like: "pidfd_getfd: Operation not permitted" in the receiver, or transfers that are never received.
+Why: with expandable_segments:True torch shares memory by descriptors that the receiver copies from the sender with
+pidfd_getfd(2), which needs permission to trace it: the same user, and in a container or under Yama CAP_SYS_PTRACE.
+What to do: switch it off (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False) where memory is shared, or give the receiver
+that permission (docker run --cap-add SYS_PTRACE).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def _strangers(case: Case, producer: int) -> list[int]:
 
 def _remark(case: Case, producer: int, count: int, strangers: list[int]) -> Remark:
     ground = case.ipc.ground
-    why = f"{count} of its sendings never arrived" if count else f"pid {strangers[0]} is another user's"
+    why = f"{count} of its transfers never arrived" if count else f"pid {strangers[0]} is another user's"
     return Remark(
         topic=TOPIC, pids=(producer, *strangers),
-        summary=f"{ground.who(producer)} shares CUDA memory with expandable_segments on, and {why}: its receivers need the right "
-        "to trace it",
-        evidence=(f"PYTORCH_CUDA_ALLOC_CONF of /proc/{producer}/environ; pidfd_getfd(2) asks for PTRACE_MODE_ATTACH",),
+        summary=f"{ground.who(producer)} shares CUDA memory with expandable_segments on, and {why}: its receivers need "
+        "permission to trace it",
+        evidence=(f"PYTORCH_CUDA_ALLOC_CONF of /proc/{producer}/environ; pidfd_getfd(2) requires PTRACE_MODE_ATTACH",),
         advice=(
             "Start it with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False where CUDA memory is shared.",
-            "Or give receivers the right: docker run --cap-add SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0.",
+            "Or give receivers that permission: docker run --cap-add SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0.",
         ),
     )  # fmt: skip

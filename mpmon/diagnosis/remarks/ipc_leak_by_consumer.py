@@ -1,9 +1,9 @@
 """A consumer keeps more and more of the CUDA memory it receives.
 
 What it looks like: the memory of the producer grows with every batch, although it keeps nothing itself.
-Why: whoever receives CUDA memory holds the producer's memory until the last tensor of it ends: a list of batches, a loss with
-its graph, a variable of a loop that was left.  A tensor of 4 KiB keeps the whole block.
-What to do: copy what is to be kept (.clone()), and del the received tensor before the next one is taken.
+Why: a process that receives CUDA memory holds the producer's memory until its last tensor of it is freed: a list of batches,
+a loss with its graph, a variable left over from a loop.  A tensor of 4 KiB keeps the whole block.
+What to do: copy what you keep (.clone()), and del the received tensor before taking the next one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ QUARTERS = 4
 """Of the time since the oldest: in each of them some were kept, so it goes on."""
 
 _ADVICE = (
-    "Copy what is to be kept (.clone() or .cpu()), and del the received tensor before the next get().",
+    "Copy what you keep (.clone() or .cpu()), and del the received tensor before the next get().",
     "Look for lists of batches or losses in the consumer, and for received tensors in closures and caches.",
 )
 

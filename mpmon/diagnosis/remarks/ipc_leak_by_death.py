@@ -1,9 +1,10 @@
-"""CUDA memory stays taken because the process that received it died.
+"""CUDA memory stays allocated because the process that received it died.
 
 What it looks like: memory of the producer that neither del nor torch.cuda.ipc_collect() frees.
-Why: a consumer gives its count back when its tensor ends; one that was killed never does (torch's notes on multiprocessing).
-What to do: let consumers end by themselves (a sentinel, then join), and delete their tensors first; memory that is lost this
-way comes back when the producer ends.
+Why: a consumer releases its count when its tensor is freed; one that was killed never does (torch's notes on
+multiprocessing).
+What to do: let consumers end by themselves (a sentinel, then join), and delete their tensors first; memory lost this way is
+freed when the producer ends.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mpmon.diagnosis.words import size
 TOPIC = "ipc-leak-by-death"
 
 _ADVICE = (
-    "It comes back only when the producer ends: restart it, or keep such blocks in a pool that outlives its consumers.",
+    "It is freed only when the producer ends: restart it, or keep such blocks in a pool that outlives its consumers.",
     "Let consumers end by themselves (a sentinel, then join) and del their tensors first; kill() loses the memory.",
 )
 
@@ -40,7 +41,7 @@ def _remark(case: Case, pair: PairView) -> Remark:
     sites = (f"sent at {pair.site}",) if pair.site else ()
     return Remark(
         topic=TOPIC, pids=(pair.producer, pair.consumer),
-        summary=f"{blocks} of CUDA memory of {case.ipc.ground.who(pair.producer)} stay taken for ever: "
+        summary=f"{blocks} of CUDA memory of {case.ipc.ground.who(pair.producer)} stay allocated forever: "
         f"pid {pair.consumer} had received them and died",
         since=None if pair.oldest_age_s is None else case.now - pair.oldest_age_s,
         evidence=(*sites, f"their counts are still 1, and pid {pair.consumer} has ended"), advice=_ADVICE,

@@ -1,11 +1,11 @@
-"""A producer has dropped a thousand blocks of CUDA memory that its consumers still have.
+"""A producer has dropped a thousand blocks of CUDA memory that its consumers still hold.
 
 What it looks like: memory of the producer that del does not free, a warning "Producer process tried to deallocate over 1000
 memory blocks referred by consumer processes", and each further del of a shared tensor is slower than the one before.
-Why: memory that the producer drops while a consumer has it goes to a list, the limbo, which torch walks in full at each free;
-beyond 1000 blocks it warns once (CUDA_IPC_WARN_AFTER_X_BLOCKS_IN_LIMBO of torch/csrc/CudaIPCTypes.cpp).
-What to do: let consumers del what they received before they take more; of a DataLoader that gives CUDA tensors let workers
-return tensors on the CPU (pin_memory=True), and copy them to the GPU in the trainer.
+Why: memory that the producer drops while a consumer holds it goes to a list, the limbo, which torch walks in full at each
+free; beyond 1000 blocks it warns once (CUDA_IPC_WARN_AFTER_X_BLOCKS_IN_LIMBO of torch/csrc/CudaIPCTypes.cpp).
+What to do: let consumers del what they received before they take more; with a DataLoader that returns CUDA tensors, let
+workers return CPU tensors (pin_memory=True), and copy them to the GPU in the trainer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST = 1000
 
 _ADVICE = (
     "Let the consumer del what it received before it takes more, or copy what it keeps (.clone()).",
-    "Of a DataLoader: return CPU tensors from workers (pin_memory=True), and copy them to the GPU in the trainer.",
+    "With a DataLoader: return CPU tensors from workers (pin_memory=True), and copy them to the GPU in the trainer.",
 )
 
 

@@ -1,9 +1,9 @@
-"""CUDA memory was sent, and nobody will ever receive it.
+"""CUDA memory was sent, and no process will ever receive it.
 
-What it looks like: memory of the producer that stays taken, with a count of 1, for minutes, while later items of the same
-queue arrive; or what is sent is never got.
+What it looks like: memory of the producer that stays allocated, with a count of 1, for minutes, while later items of the same
+queue arrive; or items are sent that no process gets.
 Why: the message was pickled and thrown away (an exception in get(), a full queue that was closed, a handle that was made by
-hand and never rebuilt), or its consumer ended before it came.
+hand and never rebuilt), or its consumer ended before it arrived.
 What to do: receive everything that was sent, also at the end (drain the queue); where handles are made by hand, rebuild each
 of them exactly once.
 """
@@ -21,7 +21,7 @@ TOPIC = "ipc-never-received"
 
 _ADVICE = (
     "Drain the queue before its consumer ends; an exception while unpickling in get() throws the item away: log it there.",
-    "The memory comes back only when the producer ends: it counts as held by somebody for ever.",
+    "The memory is freed only when the producer ends: until then it counts as held.",
 )
 
 
@@ -40,7 +40,7 @@ def _remark(case: Case, producer: int, found: list[tuple[ExportView, str]]) -> R
     count, held = len(found), size(sum(view.size_bytes or 0 for view, _ in found))
     return Remark(
         topic=TOPIC, pids=(producer,), since=case.now - oldest,
-        summary=f"{count} sending{'s' if count > 1 else ''} of CUDA memory ({held}) of {case.ipc.ground.who(producer)} "
+        summary=f"{count} transfer{'s' if count > 1 else ''} of CUDA memory ({held}) of {case.ipc.ground.who(producer)} "
         f"{'were' if count > 1 else 'was'} never received, the oldest for {age(oldest)}",
         evidence=tuple(lines)[:4], advice=_ADVICE,
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """CUDA memory is shared with the caching allocator switched off.
 
-What it looks like: received tensors whose content changes, or errors of CUDA in the receiver.
-Why: with PYTORCH_NO_CUDA_MEMORY_CACHING torch gives memory back to the driver at once, also while a receiver still uses it.
-What to do: share CUDA memory only without that variable; it is for debugging.
+What it looks like: received tensors whose content changes, or CUDA errors in the receiver.
+Why: with PYTORCH_NO_CUDA_MEMORY_CACHING torch returns memory to the driver at once, even while a receiver still uses it.
+What to do: do not share CUDA memory while that variable is set; it is for debugging.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def remarks(case: Case) -> Iterator[Remark]:
             yield Remark(
                 topic=TOPIC, pids=(producer,),
                 summary=f"{case.ipc.ground.who(producer)} shares CUDA memory with {VARIABLE} set: "
-                "what receivers still use may be freed under them",
+                "memory that receivers still use may be freed",
                 evidence=(f"{VARIABLE} in /proc/{producer}/environ",),
-                advice=(f"Unset {VARIABLE}; it is for debugging, and not for programs that share CUDA memory.",),
+                advice=(f"Unset {VARIABLE}; it is for debugging, not for programs that share CUDA memory.",),
             )  # fmt: skip

@@ -1,10 +1,10 @@
-"""CUDA memory that all consumers have given back is still taken in the producer.
+"""CUDA memory that all consumers have released is still allocated in the producer.
 
 What it looks like: the consumer has dropped everything, and the producer's memory does not fall; after each transfer of
 weights some gigabytes more are gone.
-Why: torch keeps memory that the producer drops while a consumer has it, and looks at it again only when the next shared block
-is freed, when torch.cuda.ipc_collect() is called, or when an allocation fails; empty_cache() does not do it.
-What to do: call torch.cuda.ipc_collect() in the producer after the consumers have let go.
+Why: torch keeps memory that the producer drops while a consumer holds it, and checks it again only when the next shared block
+is freed, when torch.cuda.ipc_collect() is called, or when an allocation fails; empty_cache() does not.
+What to do: call torch.cuda.ipc_collect() in the producer after the consumers have released it.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def _remark(case: Case, producer: int, views: list[ExportView]) -> Remark:
     return Remark(
         topic=TOPIC, pids=(producer,), since=case.now - longest,
         summary=f"{blocks} of CUDA memory released, not collected: torch.cuda.ipc_collect() in {case.ipc.ground.who(producer)}",
-        evidence=(f"their counts have been 0 for {age(longest)}, and nothing was collected since, as far as the shim saw",
-                  *((f"{between(size(min(rounds)), size(max(rounds)))} more with each of {len(rounds)} rounds of sending",)
+        evidence=(f"their counts have been 0 for {age(longest)}, and the shim has seen no collection since",
+                  *((f"{between(size(min(rounds)), size(max(rounds)))} more with each of {len(rounds)} rounds of transfers",)
                     if len(rounds) > 1 else ()),
                   *list(sites)[:4]),
-        advice=("Call torch.cuda.ipc_collect() in the producer once its consumers have let go; empty_cache() does not do it.",),
+        advice=("Call torch.cuda.ipc_collect() in the producer once its consumers have released it; empty_cache() does not.",),
     )  # fmt: skip
 
 

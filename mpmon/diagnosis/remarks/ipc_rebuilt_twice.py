@@ -1,11 +1,11 @@
 """CUDA memory was sent once and rebuilt more than once.
 
-What it looks like: a count of a refcounter that is neither 0 nor 1; memory of the producer that is never freed, or tensors
-of a consumer whose content changes by itself.
+What it looks like: a reference count that is neither 0 nor 1; memory of the producer that is never freed, or tensors of a
+consumer whose content changes unexpectedly.
 Why: one pickled message was unpickled in two processes, or twice in one (a broadcast of the bytes, a retry, a handle kept in
-a dictionary).  Each rebuilding gives one count back: at 0 the producer frees memory that the second one still uses, and at
+a dictionary).  Each rebuilt tensor releases one count: at 0 the producer frees memory that the second one still uses, and at
 -1 it never frees it.
-What to do: send to each receiver by itself (one put each), or let one process receive and pass copies on.
+What to do: send to each receiver separately (one put each), or let one process receive and pass copies on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mpmon.diagnosis.words import several
 TOPIC = "ipc-rebuilt-twice"
 
 _ADVICE = (
-    "Send to each receiver by itself: one put for each, never the same pickled bytes twice.",
+    "Send to each receiver separately: one put each, never the same pickled bytes twice.",
     "Until then the content of such tensors may change under the consumer, or their memory may never be freed.",
 )
 
@@ -40,7 +40,7 @@ def _remark(case: Case, producer: int, views: list[ExportView]) -> Remark:
     values = several(list(dict.fromkeys(str(view.refcount) for view in views if view.refcount is not None)))
     return Remark(
         topic=TOPIC, pids=tuple(dict.fromkeys((producer, *(pid for view in views for pid in view.consumers)))),
-        summary=f"{count} sending{'s' if count > 1 else ''} of CUDA memory of {case.ipc.ground.who(producer)} "
+        summary=f"{count} transfer{'s' if count > 1 else ''} of CUDA memory of {case.ipc.ground.who(producer)} "
         f"{'were' if count > 1 else 'was'} rebuilt more than once" + (f" (count {values})" if values else ""),
         evidence=tuple(_line(view) for view in views[:4]), advice=_ADVICE,
     )  # fmt: skip

@@ -1,7 +1,8 @@
-"""The memory of a process on the host grows with each CUDA tensor it receives.
+"""The host memory of a process grows with each CUDA tensor it receives.
 
-What it looks like: resident memory of a consumer rises for hours, although it keeps no tensor; in the end the kernel kills it.
-Why: torch opens an event for each sending that it receives and never closes it (pytorch issue 27975); or the program keeps
+What it looks like: resident memory of a consumer rises for hours, although it keeps no tensor; in the end the kernel kills
+it.
+Why: torch opens an event for each transfer it receives and never closes it (pytorch issue 27975); or the program keeps
 something of each item.
 What to do: receive fewer and larger tensors (torch.cat before put); keep one shared buffer and send only its index; restart
 the consumer from time to time.
@@ -59,11 +60,11 @@ def _remark(case: Case, pid: int, values: Sequence[tuple[int, int]], seconds: fl
     received, growth = values[-1][0] - values[0][0], values[-1][1] - values[0][1]
     return Remark(
         topic=TOPIC, pids=(pid,),
-        summary=f"{case.ipc.ground.who(pid)} grows on the host by {size(growth / received)} with each sending of CUDA memory it "
-        f"receives: {size(growth)} in {age(seconds)}, {received} sendings",
-        evidence=(f"it has received {values[-1][0]} by its shim, and has {size(values[-1][1])} resident",),
+        summary=f"{case.ipc.ground.who(pid)} grows on the host by {size(growth / received)} with each transfer of CUDA memory it "
+        f"receives: {size(growth)} in {age(seconds)}, {received} transfers",
+        evidence=(f"its shim counts {values[-1][0]} received, and {size(values[-1][1])} are resident",),
         advice=(
-            "torch opens an event for each sending it receives and never closes it: send fewer, larger tensors.",
+            "torch opens an event for each transfer it receives and never closes it: send fewer, larger tensors.",
             "Or share one buffer once and send its index; or restart the consumer from time to time.",
         ),
     )  # fmt: skip

@@ -1,9 +1,9 @@
-"""Every sending of CUDA memory waits for the whole stream.
+"""Every transfer of CUDA memory waits for the whole stream.
 
-What it looks like: put() of a CUDA tensor takes as long as all the work before it, without a word of warning.
-Why: torch uses at most 1000 events for memory that was sent and not given back (CUDA_IPC_MAXIMUM_EVENTS_TO_USE); from then on
-it synchronizes the stream at each sending.
-What to do: give back what was received (del in the consumer), or send fewer and larger tensors.
+What it looks like: put() of a CUDA tensor takes as long as all the work before it, without any warning.
+Why: torch uses at most 1000 events for memory that was sent and not released (CUDA_IPC_MAXIMUM_EVENTS_TO_USE); beyond that it
+synchronizes the stream at each transfer.
+What to do: release received tensors (del in the consumer), or send fewer and larger tensors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _remark(case: Case, producer: int, synced: list[ExportView], out: int) -> Re
     site = most_common(view.site for view in synced)
     return Remark(
         topic=TOPIC, pids=(producer,),
-        summary=f"{case.ipc.ground.who(producer)} has {out} sendings of CUDA memory out, and no event left: "
+        summary=f"{case.ipc.ground.who(producer)} has {out} transfers of CUDA memory outstanding, and no event left: "
         "each further one waits for the whole stream",
         evidence=(f"{len(synced)} of them were sent with a full synchronization" + (f", most at {site}" if site else ""),),
         advice=("Let consumers del what they received, or send fewer, larger tensors: torch has 1000 events for this.",),

@@ -1,10 +1,10 @@
-"""This version of torch has a known fault in sharing CUDA memory, and the job meets it.
+"""This version of torch has a known bug in sharing CUDA memory, and the job is affected.
 
-What it looks like: "received sharable handle from a future version of torch", "pidfd_getfd: Bad file descriptor", sendings that
-never arrive, or a receiver that maps the same memory again and again.
-Why: what names CUDA memory in a message changed from version to version of torch, and some had faults with expandable
+What it looks like: "received sharable handle from a future version of torch", "pidfd_getfd: Bad file descriptor", transfers
+that never arrive, or a receiver that maps the same memory repeatedly.
+Why: the format of CUDA memory handles in messages changed between versions of torch, and some had bugs with expandable
 segments; the evidence names the issue.
-What to do: the same version of torch in all processes that share CUDA memory, and one without the fault; or
+What to do: use the same version of torch in all processes that share CUDA memory, and one without the bug; or set
 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False in the sender.
 """
 
@@ -36,15 +36,15 @@ class Fault(NamedTuple):
 
 FAULTS = (
     Fault((2, 9), (2, 13), False, "receivers read fabric handles as descriptors (pidfd_getfd: Bad file descriptor)",
-          "pytorch issue 179220; mended by pull request 179618"),
-    Fault((2, 13), (2, 14), True, "each sending of one segment gets another handle, and its receiver maps it anew",
+          "pytorch issue 179220; fixed by pull request 179618"),
+    Fault((2, 13), (2, 14), True, "each transfer of one segment gets a new handle, and the receiver maps it again",
           "pytorch issue 198305, a regression of pull request 179618"),
 )  # fmt: skip
 
 FEWEST_RECEIVED = 16
 """Sendings that one receiver got; each of them may cost a mapping."""
 
-HANDLES_CHANGED = ((2, 13), "torch 2.13 writes handles of version 3, which earlier ones refuse")
+HANDLES_CHANGED = ((2, 13), "torch 2.13 writes version 3 handles, which earlier versions refuse")
 
 
 def remarks(case: Case) -> Iterator[Remark]:
@@ -74,7 +74,7 @@ def _met(case: Case, sender: int, fault: Fault) -> int:
 
 
 def _of_fault(case: Case, sender: int, version: str, fault: Fault, count: int) -> Remark:
-    met = f"{count} of its sendings were received" if fault.arrives else f"{count} of its sendings never arrived"
+    met = f"{count} of its transfers were received" if fault.arrives else f"{count} of its transfers never arrived"
     return Remark(
         topic=TOPIC, pids=(sender,),
         summary=f"{case.ipc.ground.who(sender)} shares expandable segments with torch {version}, where {fault.says}; {met}",

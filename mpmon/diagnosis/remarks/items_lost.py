@@ -1,8 +1,9 @@
 """Items were put into a queue and could not be sent.
 
-What it looks like: put() came back, and nobody ever gets the item; the log has a traceback of QueueFeederThread.
-Why: the feeder thread pickles after put() has returned. What cannot be pickled, or finds no descriptor left, is dropped, with
-a traceback on standard error and nothing else; so is CUDA memory that came from another process, which torch does not pass on.
+What it looks like: put() returned, but no process ever gets the item; the log has a traceback of QueueFeederThread.
+Why: the feeder thread pickles after put() has returned. Items that cannot be pickled, or for which no descriptor is left, are
+dropped with only a traceback on standard error; so is CUDA memory that came from another process, which torch does not pass
+on.
 What to do: search standard error for QueueFeederThread; make the item picklable; raise the limit of open files.
 """
 
@@ -32,7 +33,7 @@ def _remark(case: Case, view: QueueView) -> Remark:
     count, them = ("1 item was", "it") if view.lost == 1 else (f"{view.lost} items were", "them")
     return Remark(
         topic=TOPIC, pids=tuple(row.pid for row in losers),
-        summary=f"{count} put into {in_words(view)} and could not be sent: nobody will ever get {them}",
+        summary=f"{count} put into {in_words(view)} but could not be sent: no process will ever get {them}",
         evidence=tuple(_line(case, row.pid, row.lost, row.lost_site) for row in losers[:4]),
         advice=(
             "Search the job's standard error for QueueFeederThread: the traceback names what could not be pickled or sent.",

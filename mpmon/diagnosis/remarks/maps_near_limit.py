@@ -1,8 +1,8 @@
-"""A process has nearly as many memory mappings as it may.
+"""A process has nearly reached its limit of memory mappings.
 
 What it looks like: soon "Cannot allocate memory" (errno 12) although there is enough.
-Why: each shared tensor is a mapping of its own, and vm.max_map_count (65,530 by default) bounds them.
-What to do: keep fewer received tensors (.clone() what is kept), send one large tensor for many small ones, or raise
+Why: each shared tensor is a mapping of its own, and vm.max_map_count (65,530 by default) limits them.
+What to do: keep fewer received tensors (.clone() what is kept), send one large tensor instead of many small ones, or raise
 vm.max_map_count.
 """
 
@@ -35,7 +35,7 @@ def _remark(case: Case, row: Limits) -> Remark:
         + (f", {row.storages} of them tensors in shared memory" if row.storages else ""),
         evidence=(f"/proc/{row.pid}/maps, and vm.max_map_count",),
         advice=(
-            "Keep copies of what is received (.clone()), and send one large tensor for many small ones.",
+            "Keep copies of received tensors (.clone()), and send one large tensor instead of many small ones.",
             "Or raise the limit: sudo sysctl vm.max_map_count=262144",
         ),
     )  # fmt: skip

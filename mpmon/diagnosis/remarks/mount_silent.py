@@ -1,10 +1,10 @@
 """A file system that the job uses does not answer.
 
-What it looks like: whoever reads, opens or lists anything there stops, in a wait that no signal ends; so do `df`, `ls` and
-`lsof`.  Processes that only have a file open there go on until they touch it.
-Why: the server of an NFS, SMB, Lustre or FUSE mount has died, is overloaded, or the network to it is cut.
-What to do: look after the server; `umount -f` or `umount -l` lets NFS waiters go, for FUSE write 1 to the `abort` file of
-its connection below /sys/fs/fuse/connections; mount with `soft` or a time limit where a failed read is better than a hang.
+What it looks like: every process that reads, opens or lists anything there blocks, in a wait that no signal ends; so do `df`,
+`ls` and `lsof`.  Processes that only have a file open there continue until they touch it.
+Why: the server of an NFS, SMB, Lustre or FUSE mount is down or overloaded, or the network to it is cut.
+What to do: check the server; `umount -f` or `umount -l` releases NFS waiters, for FUSE write 1 to the `abort` file of its
+connection below /sys/fs/fuse/connections; mount with `soft` or a timeout where a failed read is better than a hang.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.file_servers import ADVICE
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.needs.file_servers import ADVICE
 from mpmon.diagnosis.words import age, mount_words, several
 from mpmon.model import Mount
 
@@ -24,8 +24,10 @@ def remarks(case: Case) -> Iterator[Remark]:
     """One for each file system."""
     for row in case.snapshot.mounts:
         if row.unanswered_since is not None:
-            words = f"does not answer, for {age(case.now - row.unanswered_since)} now"
-            yield _remark(case, row, f"{mount_words(row)} {words}", "mpmon asked it for its size (statfs) as well")
+            words = f"has not answered for {age(case.now - row.unanswered_since)}"
+            yield _remark(
+                case, row, f"{mount_words(row)} {words}", "mpmon's own request for its size (statfs) got no answer"
+            )
         elif row.problem:
             yield _remark(case, row, f"{mount_words(row)} fails: {row.problem}", "statfs says so")
 

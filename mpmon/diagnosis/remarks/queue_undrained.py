@@ -1,9 +1,9 @@
-"""A process is done but cannot end: what it has put into a queue is not read.
+"""A process is done but cannot end: nobody reads the items it has put into a queue.
 
-What it looks like: a worker stays after its work; its main thread is in an exit function and joins QueueFeederThread, which is
-blocked in write(2).
-Why: at its end a process waits until its feeder threads have sent everything that was put, and a pipe takes 64 KiB; nobody
-calls get() any more.
+What it looks like: a worker stays alive after its work; its main thread is in an exit function and joins QueueFeederThread,
+which is blocked in write(2).
+Why: before it ends, a process waits until its feeder threads have sent everything that was put, and a pipe holds 64 KiB;
+nobody calls get() any more.
 What to do: get() everything that was put; or cancel_join_thread() in the producer if the items may be lost.
 """
 
@@ -69,17 +69,17 @@ def _is_ending(case: Case, pid: int) -> bool:
 def _remark(case: Case, view: QueueView, pid: int, readers: list[int], for_s: float) -> Remark:
     ground = case.ipc.ground
     places = ((reader, case.place((reader, reader))) for reader in readers[:4])
-    who = f"{several([ground.who(reader) for reader in readers])} reads nothing of" if readers else "nobody reads"
+    who = f"{several([ground.who(reader) for reader in readers])} reads nothing from" if readers else "nobody reads"
     return Remark(
         topic=TOPIC, pids=(*readers, pid), since=case.now - for_s,
         summary=f"{ground.who(pid)} cannot end: its feeder has been blocked in write for {age(for_s)}, and {who} "
         f"{in_words(view)}",
         evidence=(
             *((f"{view.bytes_unread} bytes of it are unread",) if view.bytes_unread else ()),
-            *(f"{ground.who(reader)} stands at {place}" for reader, place in places if place),
+            *(f"{ground.who(reader)} is at {place}" for reader, place in places if place),
         ),
         advice=(
-            "Call get() for everything that was put, before the producer is to end.",
+            "Call get() for everything that was put, before the producer ends.",
             "Or queue.cancel_join_thread() in the producer, if the items may be lost.",
         ),
     )  # fmt: skip

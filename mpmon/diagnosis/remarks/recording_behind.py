@@ -1,10 +1,10 @@
-"""What mpmon sees does not get into its recording.
+"""Facts that mpmon reads are not written to its recording.
 
-What it looks like: the watch goes on, and the file of `--record` does not grow.
-Why: the file system that it lies on does not answer: the server of an NFS, SMB, Lustre or FUSE mount has died, is overloaded,
-or the network to it is cut.
-What to do: look after that server. mpmon keeps what it could not write, up to 64 MiB, and writes it when the server answers;
-what it still has when it ends is lost. Record on a disk of this machine where the evidence matters.
+What it looks like: mpmon keeps watching, and the file of `--record` does not grow.
+Why: its file system does not answer: the server of an NFS, SMB, Lustre or FUSE mount is down or overloaded, or the network to
+it is cut.
+What to do: check that server. mpmon keeps up to 64 MiB of unwritten data, and writes it when the server answers; anything
+still unwritten when mpmon ends is lost. Where the evidence matters, record to a local disk.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ def remarks(case: Case) -> Iterator[Remark]:
         if row.name == "recorder" and row.problem:
             yield Remark(
                 topic=TOPIC, summary=f"the recording is not being written: {row.problem}",
-                advice=("Look after that server, or record on a disk of this machine.",),
+                advice=("Check that server, or record to a local disk.",),
             )  # fmt: skip

@@ -1,8 +1,8 @@
-"""The recording ends here, but the job did not: its file was cut.
+"""The recording ends here, but the job did not: its file was truncated.
 
-What it looks like: the last picture of a recording, in which nothing has come to an end.
-Why: mpmon was killed or still writes, the disk was full, the file was copied in part.
-What to do: for what came later, copy the file again or make another recording.
+What it looks like: the last snapshot of a recording, in which nothing has ended.
+Why: mpmon was killed or is still writing, the disk was full, or the file was copied only in part.
+What to do: for later facts, copy the file again or make another recording.
 """
 
 from __future__ import annotations
@@ -21,5 +21,5 @@ def remarks(case: Case) -> Iterator[Remark]:
         if row.name == "recording" and row.problem:
             yield Remark(
                 topic=TOPIC, summary=f"the recording ends here, but {row.problem}",
-                advice=("What came later is not in it: copy the file again, or record again.",),
+                advice=("Later facts are missing: copy the file again, or record again.",),
             )  # fmt: skip

@@ -1,10 +1,10 @@
 """The recordings of the machines of a job were not made at the same time.
 
-What it looks like: recordings that are replayed together, some of which had ended before others began. They are laid beside
-each other, as if all had ended in the same moment.
-Why: somebody went from machine to machine.
-What to do: as long as the job hung all the while, nothing. If it may have gone on in between, record again, on all machines
-at once.
+What it looks like: recordings that are replayed together, some of which had ended before others began. They are aligned as if
+all had ended at the same moment.
+Why: they were made on one machine after another.
+What to do: if the job hung the whole time, nothing. If it may have made progress in between, record again, on all machines at
+once.
 """
 
 from __future__ import annotations
@@ -28,5 +28,5 @@ def remarks(case: Case) -> Iterator[Remark]:
         said = [f"that of {row.host} {age(row.later_s)} before the last one" for row in older]
         yield Remark(
             topic=TOPIC, summary=f"the recordings were not made at the same time: {several(said)}",
-            advice=("If the job may have gone on in between, record again on all machines at once.",),
+            advice=("If the job may have made progress in between, record again on all machines at once.",),
         )  # fmt: skip

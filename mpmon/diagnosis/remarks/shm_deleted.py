@@ -2,10 +2,11 @@
 
 What it looks like: CUDA memory of the producer is never freed, without any error; or get() fails with "No such file or
 directory".
-Why: a cleaner, a script, or systemd at logout (RemoveIPC=yes) emptied /dev/shm.  Consumers cannot open a file of reference
-counts any more, so what they give back is not counted; nor a tensor of the sharing strategy file_system, so they never get it.
-What to do: set RemoveIPC=no in /etc/systemd/logind.conf for users who train, leave /dev/shm/torch_* alone while jobs run,
-and restart the producer.
+Why: a cleaner, a script, or systemd at logout (RemoveIPC=yes) emptied /dev/shm.  Consumers can no longer open a file of
+reference counts, so memory they release is not counted; nor a tensor of the sharing strategy file_system, so they never get
+it.
+What to do: set RemoveIPC=no in /etc/systemd/logind.conf for users who train, leave /dev/shm/torch_* alone while jobs run, and
+restart the producer.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from mpmon.model import SharedFile
 TOPIC = "shm-deleted"
 
 _ADVICE = (
-    "Restart the producer: what it has sent from this file can never be given back.",
-    "Look who empties /dev/shm: RemoveIPC=yes of logind.conf at the user's logout, a clean-up script, tmpreaper.",
+    "Restart the producer: memory it sent through this file can never be released.",
+    "Find out what empties /dev/shm: RemoveIPC=yes in logind.conf at the user's logout, a clean-up script, tmpreaper.",
 )
 
 
@@ -48,7 +49,7 @@ def _remark(case: Case, row: SharedFile, producer: int) -> Remark:
     return Remark(
         topic=TOPIC, pids=(producer,),
         summary=f"the reference counts of {case.ipc.ground.who(producer)} were removed from /dev/shm while they are in use: "
-        f"{row.live_slots or 0} sendings of CUDA memory can never be given back",
+        f"{row.live_slots or 0} transfers of CUDA memory can never be released",
         evidence=(f"/proc/{producer}/maps: {row.path} (deleted)",), advice=_ADVICE,
     )  # fmt: skip
 
@@ -65,7 +66,7 @@ def _tensors(case: Case) -> Iterator[Remark]:
         yield Remark(
             topic=TOPIC, pids=tuple(users),
             summary=f"{count} tensor{'s' if count > 1 else ''} {size(sum(row.size_bytes for row in rows))} made by pid {creator} "
-            f"{'were' if count > 1 else 'was'} removed from /dev/shm while in use: nobody who has not got them yet can open them",
+            f"{'were' if count > 1 else 'was'} removed from /dev/shm while in use: a process that has not opened them yet cannot",
             evidence=(f"/proc/{users[0]}/maps: {rows[0].path} (deleted)",),
-            advice=("Put them again once nobody removes files: what was sent under these names is lost.", _ADVICE[1]),
+            advice=("Put them again once nothing removes files: tensors sent under these names are lost.", _ADVICE[1]),
         )  # fmt: skip

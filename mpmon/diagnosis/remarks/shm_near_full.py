@@ -1,7 +1,7 @@
 """/dev/shm is nearly full.
 
-What it looks like: "bus error" or "unable to allocate shared memory(shm)" in a DataLoader worker, or soon so.
-Why: batches of workers, queues of tensors and shared models lie there; a container has 64 MiB by default.
+What it looks like: "bus error" or "unable to allocate shared memory(shm)" in a DataLoader worker, now or soon.
+Why: workers' batches, queues of tensors and shared models are stored there; a container has 64 MiB by default.
 What to do: docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir of medium Memory at /dev/shm; fewer workers, a
 lower prefetch_factor, smaller batches.
 """

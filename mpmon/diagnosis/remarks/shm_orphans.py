@@ -1,9 +1,9 @@
 """Dead jobs left shared memory behind.
 
 What it looks like: /dev/shm fills although little runs; free memory of the machine shrinks from job to job.
-Why: a process that is killed removes nothing; tensors of the sharing strategy file_system and reference counts of CUDA memory
-have names in /dev/shm and stay until somebody removes them or the machine restarts.
-What to do: remove the files that are named: nobody has them mapped, and their creators are dead.
+Why: a killed process removes nothing; tensors of the sharing strategy file_system and reference counts of CUDA memory have
+names in /dev/shm and stay until they are removed or the machine restarts.
+What to do: remove the files listed: no process has them mapped, and their creators are dead.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ def remarks(case: Case) -> Iterator[Remark]:
         topic=TOPIC,
         summary=f"{len(orphans)} file{'s' if len(orphans) > 1 else ''} {size(held)} in /dev/shm belong to dead processes",
         evidence=tuple(f"{row.path} {size(row.size_bytes)}, made by pid {row.creator}, which is dead" for row in largest),
-        advice=("Nobody has them mapped: rm them (mpmon --json lists them all under shared_memory.orphans).",),
+        advice=("No process has them mapped: rm them (mpmon --json lists them all under shared_memory.orphans).",),
     )  # fmt: skip

@@ -1,10 +1,10 @@
 """Processes that share memory see different /dev/shm.
 
 What it looks like: memory of the producer is never freed, without any error; or a receiver cannot open what it was sent.
-Why: each container has a /dev/shm of its own.  The count of CUDA memory lies in a file there: a consumer that does not find
-it gives nothing back, and does not say so.
-What to do: one /dev/shm for all of them: --ipc=host, --ipc=container:NAME, or in Kubernetes one pod with a shared emptyDir
-of medium Memory at /dev/shm.
+Why: each container has its own /dev/shm.  The reference counts of CUDA memory are in a file there: a consumer that does not
+find the file releases nothing, and reports no error.
+What to do: one /dev/shm for all of them: --ipc=host, --ipc=container:NAME, or in Kubernetes one pod with a shared emptyDir of
+medium Memory at /dev/shm.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def _remark(case: Case, producer: int, receivers: list[int]) -> Remark:
     others = ", ".join(ground.who(pid) for pid in receivers[:4])
     return Remark(
         topic=TOPIC, pids=(producer, *receivers),
-        summary=f"{ground.who(producer)} sends CUDA memory to {others}, and they do not see the same /dev/shm: "
-        "nothing of it is ever given back",
+        summary=f"{ground.who(producer)} sends CUDA memory to {others}, but they do not see the same /dev/shm: "
+        "none of it is ever released",
         evidence=(f"/dev/shm of pid {producer} and of pid {receivers[0]} are different file systems",),
         advice=("Let them share one: --ipc=host or --ipc=container:NAME; in Kubernetes an emptyDir of medium Memory.",),
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""The rules: one file a cause.  Of each recorded hang exactly one claims the knot, in whatever order they are asked
-(`tests/scores`): what two could claim is told apart in `parts`.  Should two claim one nobody has seen, the first in `RULES` does.
+"""The rules: one file per cause.  For each recorded hang exactly one rule claims the stuck set, in whatever order they are tried
+(`tests/scores`): `parts` separates what two rules could claim.  If two claim an unknown stuck set, the first in `RULES` wins.
 
-The graph says *who* must move first; a rule only says *why*, in a sentence, with evidence a person can check by hand and
+The graph says *who* blocks the others; a rule only says *why*, in a sentence, with evidence that can be checked by hand and
 advice that names the fix.  The docstring of a rule is its manual page (`mpmon explain CAUSE`).
 
 To add a rule: a file `rules/<cause>.py` with `CAUSE`, `NEEDS`, `claim` and a docstring (what it looks like, why, what to
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.rules import (
     collective_mismatch,
     collective_missing,
@@ -46,6 +45,7 @@ from mpmon.diagnosis.rules import (
     worker_dead,
     worker_stuck,
 )
+from mpmon.diagnosis.stuck_set import Claim, StuckSet
 
 
 class Rule(Protocol):
@@ -64,8 +64,8 @@ class Rule(Protocol):
         ...
 
     @staticmethod
-    def claim(knot: Knot) -> Claim | None:
-        """What the rule says about a knot, `None` when it is not its case."""
+    def claim(stuck: StuckSet) -> Claim | None:
+        """What the rule says about a stuck set, `None` when it is not its case."""
         ...
 
 

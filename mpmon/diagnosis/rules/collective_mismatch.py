@@ -1,8 +1,8 @@
-"""Ranks are in different collectives, or in the same with different arguments.
+"""Ranks are in different collectives, or in the same one with different arguments.
 
-What it looks like: every rank stands in a collective, but not all in the same one: a broadcast here, a barrier there.
+What it looks like: every rank is in a collective, but not all in the same one: a broadcast here, a barrier there.
 Why: code that only some ranks run calls a collective (evaluation through the DistributedDataParallel wrapper, a barrier
-behind `if rank == 0`), the order of two groups differs, or a rank comes with another group than the others expect.
+behind `if rank == 0`), two groups are used in a different order, or a rank passes a different group than the others expect.
 What to do: call the same collectives in the same order on every rank; evaluate with `model.module`.
 """
 
@@ -13,134 +13,139 @@ from collections.abc import Callable
 from mpmon.diagnosis.collectives import Differs, Split, named_root, names_of, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.knot import Claim, Knot
+from mpmon.diagnosis.stuck_set import Claim, StuckSet
 from mpmon.diagnosis.words import runs, several
 
 CAUSE = "collective-mismatch"
 NEEDS = frozenset({"stacks", "flight_records"})
 
 
-def claim(knot: Knot) -> Claim | None:
+def claim(stuck: StuckSet) -> Claim | None:
     """All ranks are in collectives: of different names, or of the same and not in the same one."""
-    found = split(knot)
+    found = split(stuck)
     tell = _TELLS.get(found.how) if found else None
-    return tell(knot, found) if tell and found else None
+    return tell(stuck, found) if tell and found else None
 
 
-def _other_operation(knot: Knot, found: Split) -> Claim:
-    words = [f"{names_of(knot, keys)} in {name}" for name, keys in found.few_first]
+def _other_operation(stuck: StuckSet, found: Split) -> Claim:
+    words = [f"{names_of(stuck, keys)} in {name}" for name, keys in found.few_first]
     at: dict[str, list[ThreadKey]] = {}
     for name, keys in found.groups.items():
         for key in keys:
-            at.setdefault(f"{name} at {knot.case.place(key)}", []).append(key)
+            at.setdefault(f"{name} at {stuck.case.place(key)}", []).append(key)
     return Claim(
         summary=f"ranks are in different collectives: {'; '.join(words)}",
         evidence=(
             *found.numbers.evidence,
-            *(f"{names_of(knot, keys)}: {where}" for where, keys in sorted(at.items(), key=lambda row: len(row[1]))),
+            *(f"{names_of(stuck, keys)}: {where}" for where, keys in sorted(at.items(), key=lambda row: len(row[1]))),
         ),
         advice=(
             "Call the same collectives in the same order on every rank.",
-            "Evaluate and save with model.module, outside of the DistributedDataParallel wrapper.",
+            "Evaluate and save with model.module, outside the DistributedDataParallel wrapper.",
         ),
         certainty=found.numbers.certainty, tells_of=found.all,
     )  # fmt: skip
 
 
-def _not_the_same(_: Knot, found: Split) -> Claim:
+def _not_the_same(_: StuckSet, found: Split) -> Claim:
     """All ranks in operations of the same name, which their numbers, sizes or types show to be different ones."""
     evidence = found.numbers.evidence
     return Claim(
         summary=f"all ranks are in {_operation(found)}, but not in the same one: {'; '.join(evidence)}",
         evidence=evidence,
-        advice=("Use process groups in the same order on every rank.", "Compare shape and dtype of what is reduced."),
+        advice=(
+            "Use process groups in the same order on every rank.",
+            "Compare the shape and dtype of the reduced tensors.",
+        ),
         certainty=found.numbers.certainty,
     )
 
 
-def _other_line(knot: Knot, found: Split) -> Claim:
+def _other_line(stuck: StuckSet, found: Split) -> Claim:
     """All ranks in an operation of the same name, called from different lines: in another group, or out of step."""
-    words = [f"{names_of(knot, keys)} at {place}" for place, keys in found.few_first]
+    words = [f"{names_of(stuck, keys)} at {place}" for place, keys in found.few_first]
     return Claim(
         summary=f"all ranks are in {found.name}, but called from different lines: {'; '.join(words)}",
         evidence=tuple(words),
         advice=(
             "Use process groups in the same order on every rank.",
-            "Compare how often each rank goes round its loop.",
+            "Compare how many loop iterations each rank does.",
         ),
         certainty=Certainty.LIKELY, tells_of=found.all,
     )  # fmt: skip
 
 
-def _other_root(knot: Knot, found: Split) -> Claim:
+def _other_root(stuck: StuckSet, found: Split) -> Claim:
     """Ranks in an operation with a root, but some of them name another one than the others."""
     said = [
-        f"{knot.case.role(key[0]).name} with {found.name}={named_root(key, knot.case)[found.name]}"
+        f"{stuck.case.role(key[0]).name} with {found.name}={named_root(key, stuck.case)[found.name]}"
         for key in found.others
     ]
-    name = knot.standing(found.odd[0]).words
+    name = stuck.standing(found.odd[0]).words
     return Claim(
-        summary=f"{'all ranks are' if len(found.groups) == 1 else 'ranks are'} in {name}, but not with the same root: "
-        f"{', '.join(said)}{knot.at(found.odd[0])}",
+        summary=f"{'all ranks are' if len(found.groups) == 1 else 'ranks are'} in {name}, but with different roots: "
+        f"{', '.join(said)}{stuck.at(found.odd[0])}",
         evidence=tuple(said),
-        advice=(f"Let every rank name the same `{found.name}`: let one of them choose it and tell the others.",),
+        advice=(f"Pass the same `{found.name}` on every rank: let one rank choose it and broadcast it.",),
         certainty=Certainty.LIKELY,
     )
 
 
-def _other_group(knot: Knot, found: Split) -> Claim:
+def _other_group(stuck: StuckSet, found: Split) -> Claim:
     """Ranks at one line that expect each other in different groups."""
-    names = several([knot.case.role(key[0]).name for key in found.others])
-    astray = several([knot.case.role(key[0]).name for key in found.odd])
+    names = several([stuck.case.role(key[0]).name for key in found.others])
+    astray = several([stuck.case.role(key[0]).name for key in found.odd])
     told = (
-        f"{astray} wait for each other{knot.at(found.odd[0])}, each with another group"
+        f"{astray} wait for each other{stuck.at(found.odd[0])}, each in a different group"
         if set(found.odd) == set(found.others)
-        else f"{names} wait{'s' if len(found.others) == 1 else ''} for {astray}{knot.at(found.others[0])}, and {astray} came "
-        "there with another group"
+        else f"{names} wait{'s' if len(found.others) == 1 else ''} for {astray}{stuck.at(found.others[0])}, and {astray} came "
+        "there with a different group"
     )
     return Claim(
         summary=f"ranks are in {_operation(found)} of different groups: {told}",
         evidence=tuple(
-            _in_group(knot, key) for keys in found.groups.values() for key in keys if knot.case.group_of(key)
+            _in_group(stuck, key) for keys in found.groups.values() for key in keys if stuck.case.group_of(key)
         ),
         advice=("Compare which process group each rank passes at that line.",),
         certainty=Certainty.LIKELY,
     )
 
 
-def _in_group(knot: Knot, key: ThreadKey) -> str:
-    name = knot.case.group_name(key)
+def _in_group(stuck: StuckSet, key: ThreadKey) -> str:
+    name = stuck.case.group_name(key)
     called = f', which torch calls "{name}",' if name else ""
-    return (
-        f"{knot.case.role(key[0]).name} is in the group of ranks {runs(knot.case.group_of(key))}{called}{knot.at(key)}"
-    )
+    return f"{stuck.case.role(key[0]).name} is in the group of ranks {runs(stuck.case.group_of(key))}{called}{stuck.at(key)}"
 
 
-def _other_argument(knot: Knot, found: Split) -> Claim:
+def _other_argument(stuck: StuckSet, found: Split) -> Claim:
     """All ranks in the same operation, but one of them with another value at hand: another group, size or dtype."""
-    names = ", ".join(knot.case.role(key[0]).name for key in found.odd)
-    place = knot.case.place(found.odd[0])
+    names = ", ".join(stuck.case.role(key[0]).name for key in found.odd)
+    place = stuck.case.place(found.odd[0])
     return Claim(
-        summary=f"all ranks are in {_operation(found)}, but {names} with another `{found.name}` than most{knot.at(found.odd[0])}",
+        summary=f"all ranks are in {_operation(found)}, but {names} with a different `{found.name}` than most"
+        f"{stuck.at(found.odd[0])}",
         evidence=(
             f"the local variable `{found.name}` of {place.function if place else 'the caller'} differs on {names}",
         ),
-        advice=("Use process groups in the same order on every rank.", "Compare shape and dtype of what is reduced."),
+        advice=(
+            "Use process groups in the same order on every rank.",
+            "Compare the shape and dtype of the reduced tensors.",
+        ),
         certainty=Certainty.LIKELY,
     )
 
 
-def _two_threads(knot: Knot, found: Split) -> Claim:
+def _two_threads(stuck: StuckSet, found: Split) -> Claim:
     """Ranks use the group from two threads, and the turns differ."""
     keys = {key for row in found.groups.values() for key in row}
     said = [
-        f"{knot.case.role(key[0]).name}: thread {knot.case.thread_name(key)} in {knot.standing(key).words}{knot.at(key)}"
+        f"{stuck.case.role(key[0]).name}: thread {stuck.case.thread_name(key)} in {stuck.standing(key).words}{stuck.at(key)}"
         for key in sorted(keys.union(found.others))
     ]
     pids = dict.fromkeys(key[0] for key in found.odd)
-    names = several([knot.case.role(pid).name for pid in pids])
-    turns = "are in collectives with two threads each, and their turns differ"
-    turn = "is in collectives with two threads at once, which the others are not"
+    names = several([stuck.case.role(pid).name for pid in pids])
+    turns = "are in collectives with two threads each, in different orders"
+    turn = "is in collectives with two threads at once; the others are not"
     return Claim(
         summary=f"{names} {turns if len(pids) > 1 else turn}: {several(said)}",
         evidence=tuple(said),
@@ -153,7 +158,7 @@ def _operation(found: Split) -> str:
     return next(iter(found.groups))
 
 
-_TELLS: dict[Differs, Callable[[Knot, Split], Claim]] = {
+_TELLS: dict[Differs, Callable[[StuckSet, Split], Claim]] = {
     Differs.OPERATION: _other_operation,
     Differs.NUMBER: _not_the_same,
     Differs.ROOT: _other_root,

@@ -1,9 +1,8 @@
 """Some ranks never enter the collective that the others wait in.
 
-What it looks like: most ranks stand in the gradient reduction of a backward pass (or in another collective), the rest has
-left the loop and stands in the next barrier, or its script has ended and a thread that is no daemon, such as a heartbeat,
-keeps the process; or processes stand in a `multiprocessing.Barrier`, and the one
-that is missing waits for their end.
+What it looks like: most ranks are in the gradient reduction of a backward pass (or in another collective). The rest have left
+the loop and are in the next barrier, or their script has ended and a non-daemon thread, such as a heartbeat, keeps the
+process alive. Or processes are in a `multiprocessing.Barrier`, and the missing one is waiting for them to end.
 Why: a branch on the rank, an uneven number of batches, an early exit or `continue` on one rank.
 What to do: give every rank the same number of batches (`drop_last`, `DistributedSampler`), use `model.join()`, and move
 collectives out of branches on the rank.
@@ -17,8 +16,8 @@ from mpmon.diagnosis.collectives import Differs, Split, names_of, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, Nobody
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.responsibility import absent_party
+from mpmon.diagnosis.stuck_set import Claim, StuckSet
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -26,61 +25,60 @@ CAUSE = "collective-missing"
 NEEDS = frozenset({"stacks", "flight_records"})
 
 
-def claim(knot: Knot) -> Claim | None:
+def claim(stuck: StuckSet) -> Claim | None:
     """Some ranks reduce gradients, others are in a collective of their own; or some are in no collective any more."""
-    if absent := absent_party(knot):
-        return _never_came(knot, absent)
-    if knot.nobody and knot.nobody.reason is Absent.RANK_EXITS:
-        return _ended_early(knot, knot.nobody)
-    found = split(knot)
+    if absent := absent_party(stuck):
+        return _never_came(stuck, absent)
+    if stuck.nobody and stuck.nobody.reason is Absent.RANK_EXITS:
+        return _ended_early(stuck, stuck.nobody)
+    found = split(stuck)
     tell = _TELLS.get(found.how) if found else None
-    return tell(knot, found) if tell and found else None
+    return tell(stuck, found) if tell and found else None
 
 
-def _never_came(knot: Knot, absent: list[ThreadKey]) -> Claim:
+def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Claim:
     """Processes in a barrier of multiprocessing, and those who should come wait for the end of these."""
-    inside = [key for key in knot.closed.core if key not in absent]
-    does = several([f"{_names(knot, [key])} waits for {knot.waits_for(key)}{knot.at(key)}" for key in absent])
+    inside = [key for key in stuck.closed.core if key not in absent]
+    does = several([f"{_names(stuck, [key])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in absent])
     return Claim(
-        summary=f"{_names(knot, inside)} {'waits' if len(inside) == 1 else 'wait'} in a barrier{knot.at(inside[0])} for "
-        f"{_names(knot, absent)}, which {'does' if len(absent) == 1 else 'do'} not come: {does}",
-        evidence=knot.edge_evidence(),
-        advice=(
-            "Let every party come to the barrier as often as the others, or call Barrier.abort() where one leaves.",
-        ),
+        summary=f"{_names(stuck, inside)} {'waits' if len(inside) == 1 else 'wait'} in a barrier{stuck.at(inside[0])} for "
+        f"{_names(stuck, absent)}, which never {'arrives' if len(absent) == 1 else 'arrive'}: {does}",
+        evidence=stuck.edge_evidence(),
+        advice=("Let all parties enter the barrier equally often, or call Barrier.abort() when one leaves.",),
         certainty=Certainty.LIKELY,
     )
 
 
-def _ended_early(knot: Knot, nobody: Nobody) -> Claim:
+def _ended_early(stuck: StuckSet, nobody: Nobody) -> Claim:
     """The script of a rank is over, by an error or by its end, and a thread that is no daemon keeps its process."""
-    names = several([knot.case.role(pid).name for pid in nobody.blame])
-    waiting = [key for key in knot.closed.members if knot.standing(key).kind is Wait.COLLECTIVE]
+    names = several([stuck.case.role(pid).name for pid in nobody.blame])
+    waiting = [key for key in stuck.closed.members if stuck.standing(key).kind is Wait.COLLECTIVE]
     return Claim(
-        summary=f"the script of {names} has ended, and {_names(knot, waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it "
-        f"in {knot.standing(waiting[0]).words if waiting else 'a collective'}",
+        summary=f"the script of {names} has ended, "
+        f"and {_names(stuck, waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it "
+        f"in {stuck.standing(waiting[0]).words if waiting else 'a collective'}",
         evidence=(nobody.why,),
         advice=(
             f"Search the standard error of {names} for a traceback.",
-            "Start its threads with daemon=True: others keep a process whose script has failed, and its launcher learns nothing.",
+            "Start its threads with daemon=True: non-daemon threads keep a failed process alive, unnoticed by its launcher.",
         ),
         certainty=Certainty.LIKELY,
     )
 
 
-def _names(knot: Knot, keys: Iterable[ThreadKey]) -> str:
-    return several([knot.case.role(key[0]).name for key in keys])
+def _names(stuck: StuckSet, keys: Iterable[ThreadKey]) -> str:
+    return several([stuck.case.role(key[0]).name for key in keys])
 
 
-def _left_backward(knot: Knot, found: Split) -> Claim:
-    place = knot.case.place(found.odd[0])
-    words = [f"{names_of(knot, keys)} in {name}" for name, keys in reversed(found.few_first)]
+def _left_backward(stuck: StuckSet, found: Split) -> Claim:
+    place = stuck.case.place(found.odd[0])
+    words = [f"{names_of(stuck, keys)} in {name}" for name, keys in reversed(found.few_first)]
     return Claim(
-        summary=f"{', '.join(knot.case.role(key[0]).name for key in found.odd)} never enters the gradient reduction the others "
-        f"wait in: {'; '.join(words)}{f'; it stands at {place}' if place else ''}",
+        summary=f"{', '.join(stuck.case.role(key[0]).name for key in found.odd)} never enters the gradient reduction the others "
+        f"wait in: {'; '.join(words)}{f'; it is at {place}' if place else ''}",
         evidence=(
             *found.numbers.evidence,
-            *(f"{knot.case.role(key[0]).name}: {name} at {knot.case.place(key)}"
+            *(f"{stuck.case.role(key[0]).name}: {name} at {stuck.case.place(key)}"
               for name, keys in found.few_first for key in keys),
         ),
         advice=(
@@ -91,34 +89,34 @@ def _left_backward(knot: Knot, found: Split) -> Claim:
     )  # fmt: skip
 
 
-def _left(knot: Knot, found: Split) -> Claim:
+def _left(stuck: StuckSet, found: Split) -> Claim:
     """Ranks that wait for something else, which only those in the collective could bring."""
     does = several([
-        f"{knot.case.role(key[0]).name} waits for {knot.waits_for(key)} at {knot.case.place(key)}" for key in found.odd
+        f"{stuck.case.role(key[0]).name} waits for {stuck.waits_for(key)} at {stuck.case.place(key)}" for key in found.odd
     ])  # fmt: skip
     return Claim(
-        summary=f"{_names(knot, found.odd)} never enters {several(list(found.groups))}, in which "
-        f"{_names(knot, found.others)} wait: {does}",
-        evidence=knot.edge_evidence(),
-        advice=("Let all ranks leave the loop in the same step: agree on it by a collective before the others go on.",),
+        summary=f"{_names(stuck, found.odd)} never enters {several(list(found.groups))}, in which "
+        f"{_names(stuck, found.others)} wait: {does}",
+        evidence=stuck.edge_evidence(),
+        advice=("Let all ranks leave the loop in the same step: use a collective to agree on it first.",),
         certainty=Certainty.LIKELY,
     )
 
 
-def _left_without_key(knot: Knot, found: Split) -> Claim:
+def _left_without_key(stuck: StuckSet, found: Split) -> Claim:
     """Those in a collective have gone past the place at which they were to set a key for most others."""
     there = found.odd[0]
     return Claim(
-        summary=f"{_names(knot, found.others)} wait for a key of the store{knot.at(found.others[0])}, and "
-        f"{_names(knot, found.odd)}, which alone could set it, {'has' if len(found.odd) == 1 else 'have'} gone on to "
-        f"{knot.standing(there).words}{knot.at(there)}",
-        evidence=knot.edge_evidence(),
-        advice=("Set the key on every path of the rank that the others wait for, also after an error.",),
+        summary=f"{_names(stuck, found.others)} wait for a key of the store{stuck.at(found.others[0])}, and "
+        f"{_names(stuck, found.odd)}, which alone could set it, {'has' if len(found.odd) == 1 else 'have'} gone on to "
+        f"{stuck.standing(there).words}{stuck.at(there)}",
+        evidence=stuck.edge_evidence(),
+        advice=("Set the key on every code path of that rank, also after an error.",),
         certainty=Certainty.LIKELY,
     )
 
 
-_TELLS: dict[Differs, Callable[[Knot, Split], Claim]] = {
+_TELLS: dict[Differs, Callable[[StuckSet, Split], Claim]] = {
     Differs.LEFT_BACKWARD: _left_backward,
     Differs.ELSEWHERE: _left,
     Differs.KEY: _left_without_key,

@@ -1,6 +1,6 @@
-"""A lock that some other thread held at the moment of fork is locked for ever in the child.
+"""A lock that another thread held at the moment of the fork stays locked forever in the child.
 
-What it looks like: a forked worker waits for a lock of its own process that no thread of its process holds.
+What it looks like: a forked worker waits for a lock of its own process that no thread in that process holds.
 Why: fork copies locked locks but not the threads that would unlock them (a thread that logs, reads HDF5, imports …).
 What to do: start workers before threads, or with `multiprocessing_context="spawn"` or `"forkserver"`.
 """
@@ -9,27 +9,27 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.native_waits import Sort
+from mpmon.diagnosis.stuck_set import Claim, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "fork-lock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 
-def claim(knot: Knot) -> Claim | None:
+def claim(stuck: StuckSet) -> Claim | None:
     """A child of a fork waits for a lock, and nobody in its process can hold it."""
-    if knot.nobody is None or knot.nobody.reason is not Absent.LOCKED_AT_FORK:
+    if stuck.nobody is None or stuck.nobody.reason is not Absent.LOCKED_AT_FORK:
         return None
-    fact = knot.native_fact()
+    fact = stuck.native_fact()
     in_lock = fact is not None and fact.is_surely(Sort.LOCK)
     return Claim(
-        summary=f"{knot.role()} waits for a lock{knot.at()} that was taken before the fork: "
+        summary=f"{stuck.role()} waits for a lock{stuck.at()} that was taken before the fork: "
         "its holder does not exist in this process",
-        evidence=(f"{knot.role()}: {knot.nobody.why}",),
+        evidence=(f"{stuck.role()}: {stuck.nobody.why}",),
         advice=(
             'Start workers with multiprocessing_context="forkserver" or "spawn".',
             "Or start them before any thread takes that lock.",
         ),
-        certainty=Certainty.PROVED if knot.standing().kind is Wait.THREAD_LOCK or in_lock else Certainty.LIKELY,
+        certainty=Certainty.PROVED if stuck.standing().kind is Wait.THREAD_LOCK or in_lock else Certainty.LIKELY,
     )

@@ -1,7 +1,7 @@
-"""The child of a fork blocks in an OpenMP, MKL or BLAS thread pool that does not exist there.
+"""A forked child blocks in an OpenMP, MKL or BLAS thread pool whose threads exist only in the parent.
 
-What it looks like: a forked process stands in a tensor or array operation; the kernel shows a futex that is neither a
-pthread mutex nor a semaphore (the barrier of libgomp); the pool's threads are missing.
+What it looks like: a forked process is in a tensor or array operation; the kernel shows a futex that is neither a pthread
+mutex nor a semaphore (the barrier of libgomp); the pool's threads are missing.
 Why: fork copies the pool's bookkeeping but not its threads.
 What to do: start processes with `spawn` or `forkserver`, or call `torch.set_num_threads(1)` before any work in the parent.
 """
@@ -10,31 +10,37 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.native_waits import Sort
+from mpmon.diagnosis.stuck_set import Claim, StuckSet
 
 CAUSE = "fork-openmp"
 NEEDS = frozenset({"stacks", "blocked"})
 
 
-def claim(knot: Knot) -> Claim | None:
+def claim(stuck: StuckSet) -> Claim | None:
     """A forked child waits in a barrier of native threads."""
-    blocked = knot.blocked()
-    if knot.nobody is None or knot.nobody.reason is not Absent.NATIVE_AT_FORK or knot.root is None or blocked is None:
+    blocked = stuck.blocked()
+    if (
+        stuck.nobody is None
+        or stuck.nobody.reason is not Absent.NATIVE_AT_FORK
+        or stuck.root is None
+        or blocked is None
+    ):
         return None
     if len(blocked.args) < 3:
         return None
     _, operation, value, *_ = blocked.args
-    fact = knot.native_fact()
+    fact = stuck.native_fact()
     team = fact.wait if fact and fact.wait and fact.is_surely(Sort.TEAM) else None
     return Claim(
-        summary=f"{knot.role()}, the child of a fork, waits{knot.at()} for native threads ({team.library if team else 'OpenMP'}) "
-        "that exist in its parent only",
+        summary=f"{stuck.role()}, the child of a fork, waits{stuck.at()} "
+        f"for native threads ({team.library if team else 'OpenMP'}) "
+        "that exist only in its parent",
         evidence=(
             ""
             if team
-            else f"futex operation {operation:#x} expecting {value}: neither a mutex nor a semaphore, as libgomp's barriers",
-            f"{len(knot.case.threads(knot.root[0]))} Python thread(s) in the child, none of them can wake it",
+            else f"futex operation {operation:#x} expecting {value}: neither a mutex nor a semaphore, like libgomp's barriers",
+            f"{len(stuck.case.threads(stuck.root[0]))} Python thread(s) in the child, none of them can wake it",
         ),
         advice=(
             'Start the process with multiprocessing.get_context("spawn") or "forkserver".',

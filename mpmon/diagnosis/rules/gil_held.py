@@ -1,45 +1,46 @@
 """A thread holds the GIL in native code, and the other threads of the process starve.
 
-What it looks like: one thread owns the GIL and does not move, the others ask for it; other ranks wait for this process.
+What it looks like: one thread holds the GIL and makes no progress, the other threads request it; other ranks wait for this
+process.
 Why: a C extension that does not release the GIL (a regular expression, a driver call, `ctypes.PyDLL`).
 What to do: release the GIL in the extension, or run that call in another process.
 """
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.knot import Claim, Knot, stands_since
-from mpmon.diagnosis.needs.threads import starves_others
 from mpmon.diagnosis.parts import keeps_gil
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.stuck_set import Claim, StuckSet, stands_since
 from mpmon.diagnosis.words import age
 
 CAUSE = "gil-held"
 NEEDS = frozenset({"stacks", "blocked"})
 
 
-def claim(knot: Knot) -> Claim | None:
+def claim(stuck: StuckSet) -> Claim | None:
     """The root is the owner of a GIL that others wait for: it computes in native code, or waits there for something that
     perhaps only those could bring.
     """
-    owner = keeps_gil(knot) or _waits_with_gil(knot)
+    owner = keeps_gil(stuck) or _waits_with_gil(stuck)
     if owner is None:
         return None
     return Claim(
-        summary=f"thread {knot.case.thread_name(owner)} of {knot.case.role(owner[0]).name} has held the GIL for "
-        f"{age(knot.case.now - stands_since(knot.case, owner))} in native code{knot.at(owner)}; the other threads of the "
+        summary=f"thread {stuck.case.thread_name(owner)} of {stuck.case.role(owner[0]).name} has held the GIL for "
+        f"{age(stuck.case.now - stands_since(stuck.case, owner))} in native code{stuck.at(owner)}; the other threads of the "
         "process starve",
-        evidence=knot.edge_evidence(),
+        evidence=stuck.edge_evidence(),
         advice=(
-            "Call it in a process of its own (ProcessPoolExecutor).",
-            "Or release the GIL around it: Py_BEGIN_ALLOW_THREADS in C, py::gil_scoped_release, ctypes.CDLL, not PyDLL.",
+            "Call it in a separate process (ProcessPoolExecutor).",
+            "Or release the GIL around it: Py_BEGIN_ALLOW_THREADS in C, py::gil_scoped_release, ctypes.CDLL instead of PyDLL.",
         ),
         certainty=Certainty.LIKELY,
     )
 
 
-def _waits_with_gil(knot: Knot) -> ThreadKey | None:
+def _waits_with_gil(stuck: StuckSet) -> ThreadKey | None:
     """Code that waits gives the GIL away; one that stands still with it keeps all others from running."""
-    rests = (key for key in knot.roots if knot.motion(key) is Motion.FROZEN)
-    return next((key for key in rests if starves_others(knot.case, key)), None)
+    rests = (key for key in stuck.roots if stuck.motion(key) is Motion.FROZEN)
+    return next((key for key in rests if starves_others(stuck.case, key)), None)

@@ -1,9 +1,9 @@
-"""A library waits in its own native code for something that never comes, and nobody in the job is known to bring it.
+"""A library waits in its own native code for something that never comes, and nothing in the job is known to provide it.
 
-What it looks like: a thread stands in a call of a C or C++ library, in a futex that is no lock of Python's; no thread of
+What it looks like: a thread is in a call of a C or C++ library, in a futex that is not one of Python's locks; no thread of
 the process, native ones included, does any work.
-Why: a library joins or waits for a thread of its own that waits itself: a decoder, a driver, a thread pool.
-What to do: look at its C and C++ frames, which the report shows; close such objects before the end of their input.
+Why: a library joins or waits for one of its own threads that is waiting itself: a decoder, a driver, a thread pool.
+What to do: look at its C and C++ frames in the report; close such objects before their input ends.
 """
 
 from __future__ import annotations
@@ -11,56 +11,57 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.parts import is_at_exit
+from mpmon.diagnosis.stuck_set import Claim, StuckSet
 
 CAUSE = "native-hang"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 
-def claim(knot: Knot) -> Claim | None:
+def claim(stuck: StuckSet) -> Claim | None:
     """The root waits in native code, and nobody is left who works in its process."""
-    if knot.nobody is None or knot.nobody.reason is not Absent.NATIVE or knot.root is None:
+    if stuck.nobody is None or stuck.nobody.reason is not Absent.NATIVE or stuck.root is None:
         return None
-    if is_at_exit(knot):
+    if is_at_exit(stuck):
         return None
-    joined, fact = _joined(knot), knot.native_fact()
+    joined, fact = _joined(stuck), stuck.native_fact()
     what = f"the end of the native thread {joined}" if joined else _awaited(fact)
     called = f" in {fact.called}" if fact and fact.called else ""
-    pid = knot.root[0]
+    pid = stuck.root[0]
     return Claim(
-        summary=f"{knot.role()}{_called_by(knot, knot.root)} has waited{called} for {what} for {knot.for_how_long()}{knot.at()}, "
-        "and nothing in its process works",
+        summary=f"{stuck.role()}{_called_by(stuck, stuck.root)} has waited{called} for {what} "
+        f"for {stuck.for_how_long()}{stuck.at()}, "
+        "and no thread of its process does any work",
         evidence=(
-            "it sleeps in a futex that is no lock of Python's, and all native threads of the process stand still",
-            *((f"the futex has the number of thread {joined}, as in pthread_join",) if joined else ()),
-            *knot.edge_evidence(),
+            "it sleeps in a futex that is not one of Python's locks, and no native thread of the process runs",
+            *((f"the futex holds the id of thread {joined}, as in pthread_join",) if joined else ()),
+            *stuck.edge_evidence(),
         ),
         advice=(
-            f"Ask the makers of {fact.library} what {fact.function} waits for."
+            f"Ask the developers of {fact.library} what {fact.function} waits for."
             if fact and fact.function and fact.wait is None
             else f"Look at all native stacks: mpmon --stacks native {pid}, or, which stops the process, gdb -p {pid}.",
-            "Call that library in a process of its own, which can be given up after a while.",
+            "Call that library in a separate process, which can be killed after a timeout.",
         ),
         certainty=Certainty.LIKELY,
     )
 
 
-def _called_by(knot: Knot, root: ThreadKey) -> str:
+def _called_by(stuck: StuckSet, root: ThreadKey) -> str:
     """For a native thread: in which call of its library somebody waits for it."""
-    caller = knot.caller(root)
-    fact = knot.case.native_facts.get(caller) if caller else None
+    caller = stuck.caller(root)
+    fact = stuck.case.native_facts.get(caller) if caller else None
     if caller is None or fact is None or not fact.called:
         return ""
-    return f", for which {knot.case.role(caller[0]).name} waits in {fact.called}{knot.at(caller)},"
+    return f", for which {stuck.case.role(caller[0]).name} waits in {fact.called}{stuck.at(caller)},"
 
 
 def _awaited(fact: NativeFact | None) -> str:
     return fact.wait.waits_for if fact and fact.wait and fact.certain else "something in native code"
 
 
-def _joined(knot: Knot) -> int | None:
+def _joined(stuck: StuckSet) -> int | None:
     """The thread whose end it waits for."""
-    found = knot.case.joined_thread(knot.root) if knot.root else None
+    found = stuck.case.joined_thread(stuck.root) if stuck.root else None
     return found[1] if found else None

@@ -1,7 +1,7 @@
 """A process is joined before the queue it writes to is drained.
 
-What it looks like: the parent stands in `Process.join`; the child has returned from its target and waits for the feeder
-thread of its queue, which is blocked writing to a full pipe that only the parent reads.
+What it looks like: the parent is in `Process.join`; the child has returned from its target and waits for the feeder thread of
+its queue, which is blocked writing to a full pipe that only the parent reads.
 Why: a process with items in a `multiprocessing.Queue` does not end before they are written.
 What to do: `get` everything first, then `join`; or `queue.cancel_join_thread()` if the items may be lost.
 """
@@ -9,29 +9,29 @@ What to do: `get` everything first, then `join`; or `queue.cancel_join_thread()`
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.knot import Claim, Knot
 from mpmon.diagnosis.parts import undrained
+from mpmon.diagnosis.stuck_set import Claim, StuckSet
 
 CAUSE = "queue-join"
 NEEDS = frozenset({"stacks", "blocked", "handles"})
 
 
-def claim(knot: Knot) -> Claim | None:
+def claim(stuck: StuckSet) -> Claim | None:
     """Somebody joins a process whose feeder thread cannot write."""
-    found = undrained(knot)
+    found = undrained(stuck)
     if found is None:
         return None
     feeder, joiner = found
-    names = knot.case.role(joiner[0]).name, knot.case.role(feeder[0]).name
-    need = knot.graph.node(feeder).need
+    names = stuck.case.role(joiner[0]).name, stuck.case.role(feeder[0]).name
+    edge = stuck.graph.node(feeder).edge
     return Claim(
-        summary=f"{names[0]} waits{knot.at(joiner)} for the end of {names[1]} before it has emptied the queue that "
+        summary=f"{names[0]} waits{stuck.at(joiner)} for {names[1]} to end before draining the queue that "
         f"{names[1]} still writes to",
-        evidence=(f"the feeder thread of {names[1]} is blocked: {need.evidence if need else 'its pipe is full'}",),
+        evidence=(f"the feeder thread of {names[1]} is blocked: {edge.evidence if edge else 'its pipe is full'}",),
         advice=(
             "Call queue.get() for everything that was put before Process.join().",
             "Or queue.cancel_join_thread() in the producer, if the items may be lost.",
-            "SimpleQueue has no feeder thread: there put() itself blocks, at a line that one can see.",
+            "SimpleQueue has no feeder thread: put() itself blocks there, at a visible line.",
         ),
         certainty=Certainty.PROVED,
     )

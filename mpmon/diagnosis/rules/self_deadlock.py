@@ -1,21 +1,21 @@
 """A thread waits for itself: a lock that is not reentrant, or a result its own pool would have to compute.
 
-What it looks like: one thread takes a lock it holds already; or it opens a file again and waits for the flock it has by the
-first open; or a task of an executor waits for tasks of the same executor, whose workers are all busy waiting; or a server
-that serves one connection at a time asks itself; or a reader of a pipe has its only writing end itself; or a consumer joins
-a `JoinableQueue` before it has called `task_done` for the item it is at; or all tasks of an event loop wait for each other,
-or for a queue that none of them serves, while a heartbeat goes on beside them.
-What to do: use `RLock`, or do not call back under the lock; never wait for a pool's results inside of its tasks; leave
-`join` to those who put.
+What it looks like: one thread takes a lock it already holds. Or it opens a file again and waits for the flock it took through
+the first open. Or a task of an executor waits for tasks of the same executor, whose workers are all busy waiting. Or a server
+that handles one connection at a time sends itself a request. Or the reader of a pipe holds the only writing end itself. Or a
+consumer joins a `JoinableQueue` before calling `task_done` for the item it is processing. Or all tasks of an event loop wait
+for each other, or for a queue that none of them serves, while a heartbeat task continues.
+What to do: use `RLock`, or do not call back under the lock; never wait for a pool's results inside its tasks; leave `join` to
+the producers.
 """
 
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.loops import does, first
 from mpmon.diagnosis.parts import keeps_own_loop, waiter_for_lock
+from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import Context, Wait
 
@@ -28,129 +28,137 @@ _LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK, Wait.LOCK})
 
 _OWN = {
     Absent.OWN_LOCK: (
-        "a lock that only it can hold itself",
+        "a lock that only it can be holding",
         "Use RLock, or do not call code that takes the lock while holding it.",
     ),
     Absent.OWN_END: (
-        "{words} of a pipe whose only writing end is its own: neither that nor an end of file can come",
-        "Close the writing end in the process that reads, before it reads, and in all others that do not write.",
+        "data of a pipe whose only writing end is its own: neither data nor end of file can arrive",
+        "Close the writing end in the reading process before it reads, and in all others that do not write.",
     ),
     Absent.OWN_ROOM: (
-        "room in a queue from which only it itself takes anything out",
-        "Let what takes out of a queue never put into it: a handler of a log's listener must not log there.",
+        "room in a queue that only it takes from",
+        "A queue's consumer must never put into it: a handler of a log listener must not log there.",
     ),
 }
 """What only the one who waits could bring: what it is, and what to do."""
 
 
-def claim(knot: Knot) -> Claim | None:
+def claim(stuck: StuckSet) -> Claim | None:
     """The root's wait ends in itself."""
-    if knot.root is None:
+    if stuck.root is None:
         return None
-    if found := _joins_own_tasks(knot) or _awaits_itself(knot):
+    if found := _joins_own_tasks(stuck) or _awaits_itself(stuck):
         return found
-    kind = knot.standing().kind
-    at = knot.at()
-    left = knot.nobody is not None and knot.nobody.reason is Absent.LEFT_IN_PARENT
-    if kind in _RESULTS and knot.context() in _POOLS and not left:
+    kind = stuck.standing().kind
+    at = stuck.at()
+    left = stuck.nobody is not None and stuck.nobody.reason is Absent.LEFT_IN_PARENT
+    if kind in _RESULTS and stuck.context() in _POOLS and not left:
         return Claim(
-            summary=f"{knot.role()}: a task waits{at} for tasks of its own pool, whose workers all wait like it",
-            evidence=(f"thread {knot.case.thread_name(knot.root)} runs a task and waits for a result",),
-            advice=("Do not wait for a pool's results inside of its tasks; give the inner tasks a pool of their own.",),
+            summary=f"{stuck.role()}: a task waits{at} for tasks of its own pool, all of whose workers wait like it",
+            evidence=(f"thread {stuck.case.thread_name(stuck.root)} runs a task and waits for a result",),
+            advice=("Do not wait for a pool's results inside its tasks; give the inner tasks a separate pool.",),
         )
-    alone = knot.ending is Ending.CYCLE and len(set(knot.closed.roots)) == 1
-    need = knot.graph.node(knot.root).need
-    if alone and need and need.polled:
+    alone = stuck.ending is Ending.CYCLE and len(set(stuck.closed.roots)) == 1
+    edge = stuck.graph.node(stuck.root).edge
+    if alone and edge and edge.polled:
         return Claim(
-            summary=f"{knot.role()} waits{at} for {need.words}",
-            evidence=knot.edge_evidence(),
-            advice=("Do not wait for a task inside of a task: return what it would give, or have more workers.",),
+            summary=f"{stuck.role()} waits{at} for {edge.words}",
+            evidence=stuck.edge_evidence(),
+            advice=("Do not wait for a task inside a task: return its result instead, or have more workers.",),
         )
-    if keeps_own_loop(knot):
+    if keeps_own_loop(stuck):
         return Claim(
-            summary=f"{knot.role()} waits{at} inside of its event loop for a result that only this loop could bring",
-            evidence=(f"thread {knot.case.thread_name(knot.root)} waits in a callback of BaseEventLoop._run_once",),
-            advice=("Use await instead of result() inside of the loop, or wait in another thread.",),
+            summary=f"{stuck.role()} waits{at} inside its event loop for a result that only this loop could produce",
+            evidence=(f"thread {stuck.case.thread_name(stuck.root)} waits in a callback of BaseEventLoop._run_once",),
+            advice=("Use await instead of result() inside the loop, or wait in another thread.",),
         )
     if kind in _RESULTS and alone:
         return Claim(
-            summary=f"{knot.role()}: a callback waits{at} for a result that only its own thread could hand over",
+            summary=f"{stuck.role()}: a callback waits{at} for a result that only its own thread could deliver",
             evidence=(
-                f"thread {knot.case.thread_name(knot.root)} runs the callbacks of the pool, one after the other",
+                f"thread {stuck.case.thread_name(stuck.root)} runs the callbacks of the pool, one after the other",
             ),
-            advice=("Never wait for a pool in a callback of it: submit there, and wait in another thread.",),
+            advice=("Never wait for a pool in its own callback: submit there, and wait in another thread.",),
         )
-    if kind is Wait.EVENT_LOOP and knot.ending is Ending.OUTSIDE and not _sockets(knot):
+    if kind is Wait.EVENT_LOOP and stuck.ending is Ending.EXTERNAL and not _sockets(stuck):
         return Claim(
-            summary=f"the event loop of {knot.role()} waits{at} for a future that nobody completes: it watches no descriptor "
-            "but its own, and no thread or child of the process runs",
+            summary=f"the event loop of {stuck.role()} waits{at} for a future that nothing can complete: it watches no "
+            "descriptor but its own, and no thread or child of the process runs",
             evidence=("epoll without a time limit, on the loop's own wake-up socket only",),
             advice=("Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",),
         )
     if kind is Wait.FILE_LOCK and alone:
         return Claim(
-            summary=f"{knot.role()} waits{at} for {knot.waits_for(knot.root)}, which it has itself by another open file",
-            evidence=knot.edge_evidence(),
-            advice=("Lock the file once, and hand the open file on: flock(2) keeps two opens of one process apart.",),
+            summary=f"{stuck.role()} waits{at} for {stuck.waits_for(stuck.root)}, which it already holds "
+            "through another open file",
+            evidence=stuck.edge_evidence(),
+            advice=("Lock the file once, and pass the open file on: flock(2) keeps two opens of one process apart.",),
             certainty=Certainty.PROVED,
         )
     if kind is Wait.SOCKET and alone:
-        return Claim(
-            summary=f"{knot.role()} waits{at} for an answer of the server that it is itself, one connection after the other",
-            evidence=knot.edge_evidence(),
-            advice=(
-                "Let the server have a thread for each connection (ThreadingMixIn), or call the function directly.",
-            ),
-            certainty=Certainty.LIKELY,
-        )
-    own = knot.nobody.reason if knot.nobody else Absent.OWN_LOCK if alone else None
-    if own not in _OWN or (own is Absent.OWN_LOCK and kind not in _LOCKS) or waiter_for_lock(knot):
+        return _asks_itself(stuck)
+    own = stuck.nobody.reason if stuck.nobody else Absent.OWN_LOCK if alone else None
+    if own not in _OWN or (own is Absent.OWN_LOCK and kind not in _LOCKS) or waiter_for_lock(stuck):
         return None
     what, advice = _OWN[own]
     return Claim(
-        summary=f"{knot.role()} waits{at} for {what.format(words=knot.standing().words)}",
-        evidence=knot.edge_evidence() or (knot.nobody.why if knot.nobody else "",),
+        summary=f"{stuck.role()} waits{at} for {what}",
+        evidence=stuck.edge_evidence() or (stuck.nobody.why if stuck.nobody else "",),
         advice=(advice,),
         certainty=Certainty.PROVED if alone else Certainty.LIKELY,
     )
 
 
-def _joins_own_tasks(knot: Knot) -> Claim | None:
+def _asks_itself(stuck: StuckSet) -> Claim:
+    """Both ends of the connection are its own."""
+    pair = all(item.path in (None, "unix") for item in stuck.case.waits_on(stuck.root or stuck.goal))
+    server = "an answer from itself: it is a server that handles one connection at a time"
+    advice = "Let the server have a thread for each connection (ThreadingMixIn), or call the function directly."
+    if pair:
+        server = "data over a socket whose other end it holds itself"
+        advice = "Close the other process's end after the fork, or pass it on before waiting."
+    return Claim(
+        summary=f"{stuck.role()} waits{stuck.at()} for {server}", evidence=stuck.edge_evidence(), advice=(advice,),
+        certainty=Certainty.LIKELY,
+    )  # fmt: skip
+
+
+def _joins_own_tasks(stuck: StuckSet) -> Claim | None:
     """A consumer waits until its own task is done."""
-    found = own_tasks(knot)
+    found = own_tasks(stuck)
     if found is None:
         return None
     key, which = found.key, "the task" if found.count == 1 else f"the {found.count} tasks"
     return Claim(
-        summary=f"{knot.case.role(key[0]).name} waits{knot.at(key)} until all tasks of a queue are done, and what is not done "
-        f"is {which} that it took itself",
-        evidence=(found.evidence, *knot.edge_evidence()),
+        summary=f"{stuck.case.role(key[0]).name} waits{stuck.at(key)} until all tasks of a queue are done, but it has not "
+        f"finished {which} that it took itself",
+        evidence=(found.evidence, *stuck.edge_evidence()),
         advice=(
-            "Call task_done() before join(), or leave join() to those who put.",
-            "An item that asks for a flush is a task too, until task_done() was called for it.",
+            "Call task_done() before join(), or leave join() to the producers.",
+            "An item that requests a flush is a task too, until task_done() is called for it.",
         ),
     )
 
 
-def _awaits_itself(knot: Knot) -> Claim | None:
+def _awaits_itself(stuck: StuckSet) -> Claim | None:
     """All tasks of an event loop wait for each other, or for what none of them can do."""
-    tasks = knot.case.stuck_tasks(knot.root) if knot.root and knot.ending is Ending.CYCLE else ()
+    tasks = stuck.case.stuck_tasks(stuck.root) if stuck.root and stuck.ending is Ending.CYCLE else ()
     task = first(tasks)
-    if task is None or len(set(knot.closed.roots)) != 1:
+    if task is None or len(set(stuck.closed.roots)) != 1:
         return None
     return Claim(
-        summary=f"{knot.role()}: {task.name or 'a task'} {does(task, tasks)}{knot.at()}, and no other task of "
-        "its event loop could bring that: those that are left wait like it, or only sleep",
-        evidence=knot.edge_evidence(),
+        summary=f"{stuck.role()}: {task.name or 'a task'} {does(task, tasks)}{stuck.at()}, and no other task of "
+        "its event loop could provide that: the others wait like it, or only sleep",
+        evidence=stuck.edge_evidence(),
         advice=(
-            "Take locks of asyncio in one order everywhere, and call task_done() for every item.",
-            "Let nobody wait for a queue whose consumers, or producers, have returned: await those too.",
+            "Take asyncio locks in the same order everywhere, and call task_done() for every item.",
+            "Do not wait for a queue whose consumers, or producers, have returned: await those too.",
         ),
         certainty=Certainty.LIKELY,
     )
 
 
-def _sockets(knot: Knot) -> bool:
+def _sockets(stuck: StuckSet) -> bool:
     """Whether the loop watches more than its own wake-up socket (asyncio/selector_events.py)."""
-    blocked = knot.blocked()
+    blocked = stuck.blocked()
     return blocked is not None and len(blocked.waits_on) > 1

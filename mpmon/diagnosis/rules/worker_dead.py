@@ -1,95 +1,95 @@
-"""A worker died and somebody waits for it for ever.
+"""A worker died, and somebody waits for it forever.
 
-What it looks like: the waiter stands in a queue, a pool or a pipe; the process that had to answer has ended (killed,
-out of memory, a crash), and nobody told the waiter.
+What it looks like: the waiter is in a queue, a pool or a pipe; the process that should answer has ended (killed, out of
+memory, a crash) without the waiter noticing.
 Why: a plain multiprocessing queue does not notice that its producer is gone.
-What to do: look for the out-of-memory killer (`dmesg`), lower `num_workers` or the batch, watch `Process.sentinel` beside
-the queue, use `ProcessPoolExecutor`, which raises BrokenProcessPool.
+What to do: look for the out-of-memory killer (`dmesg`); lower `num_workers` or the batch size; watch `Process.sentinel` as
+well as the queue; use `ProcessPoolExecutor`, which raises BrokenProcessPool.
 """
 
 from __future__ import annotations
 
+from mpmon.diagnosis.edges.dead import advice_on, death, did, evidence_of, replaced
+from mpmon.diagnosis.edges.servants import pool_workers
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.knot import Claim, Ending, Knot
 from mpmon.diagnosis.mates import crashed_mates
-from mpmon.diagnosis.needs.dead import advice_on, death, did, evidence_of, replaced
-from mpmon.diagnosis.needs.servants import pool_workers
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.responsibility import polled_for
+from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.words import several
 
 CAUSE = "worker-dead"
 NEEDS = frozenset({"stacks"})
 
 _NOTICE = (
-    "To notice such a death: ProcessPoolExecutor raises BrokenProcessPool; for processes of your own wait for "
+    "To detect such a death: ProcessPoolExecutor raises BrokenProcessPool; for your own processes, wait for "
     "Process.sentinel too (multiprocessing.connection.wait)."
 )
 
 
-def claim(knot: Knot) -> Claim | None:
+def claim(stuck: StuckSet) -> Claim | None:
     """The chain ends in a process that ended."""
-    if knot.ending is Ending.NOBODY:
-        return _replaced(knot)
-    if knot.ending is Ending.LEAF:
-        return _polled_for(knot)
-    if knot.ending is Ending.CYCLE:
-        return _beside_others(knot)
-    if loss(knot) is not Loss.WORK:
+    if stuck.ending is Ending.NOBODY:
+        return _replaced(stuck)
+    if stuck.ending is Ending.LEAF:
+        return _polled_for(stuck)
+    if stuck.ending is Ending.CYCLE:
+        return _beside_others(stuck)
+    if loss(stuck) is not Loss.WORK:
         return None
-    pids = [gone.pid for gone in knot.gone]
-    names = several([f"{knot.case.role(gone.pid).name} (pid {gone.pid}) {did(gone.how)}" for gone in knot.gone])
+    pids = [gone.pid for gone in stuck.gone]
+    names = several([f"{stuck.case.role(gone.pid).name} (pid {gone.pid}) {did(gone.how)}" for gone in stuck.gone])
     return Claim(
-        summary=f"{names}, and {knot.who_waits() or f'{knot.role()} is {knot.doing()}'}",
-        evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
-        advice=(*advice_on(knot.case, pids), _NOTICE),
+        summary=f"{names}, and {stuck.who_waits() or f'{stuck.role()} is {stuck.doing()}'}",
+        evidence=(*evidence_of(stuck.case, pids), *stuck.edge_evidence()),
+        advice=(*advice_on(stuck.case, pids), _NOTICE),
     )
 
 
-def _beside_others(knot: Knot) -> Claim | None:
+def _beside_others(stuck: StuckSet) -> Claim | None:
     """A master and one of its workers wait for each other's messages, and another worker has crashed at its work."""
-    pids = crashed_mates(knot)
+    pids = crashed_mates(stuck)
     if not pids:
         return None
-    names = several([f"{knot.case.role(pid).name} (pid {pid}) {did(death(knot.case, pid).how)}" for pid in pids])
-    steps = [f"{knot.case.role(key[0]).name} for {knot.waits_for(key)}{knot.at(key)}" for key in knot.roots]
+    names = several([f"{stuck.case.role(pid).name} (pid {pid}) {did(death(stuck.case, pid).how)}" for pid in pids])
+    steps = [f"{stuck.case.role(key[0]).name} for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.roots]
     return Claim(
-        summary=f"{names}, and what it had to do was probably lost with it: those that are left wait for each other, "
+        summary=f"{names}, and its work was probably lost with it: the remaining processes wait for each other, "
         f"{several(steps)}",
-        evidence=(*evidence_of(knot.case, pids), *knot.edge_evidence()),
+        evidence=(*evidence_of(stuck.case, pids), *stuck.edge_evidence()),
         advice=(
-            *advice_on(knot.case, pids),
-            "Whoever notices that a worker is gone must give the work it had to another one.",
+            *advice_on(stuck.case, pids),
+            "Code that detects the death of a worker must give its work to another one.",
         ),
     )
 
 
-def _polled_for(knot: Knot) -> Claim | None:
+def _polled_for(stuck: StuckSet) -> Claim | None:
     """Somebody looks again and again for a file, a flag, a counter in shared memory, and one that may have brought it crashed."""
-    pids = polled_for(knot)
+    pids = polled_for(stuck)
     if not pids:
         return None
-    names = several([f"{knot.case.role(pid).name} (pid {pid}) {did(death(knot.case, pid).how)}" for pid in pids])
+    names = several([f"{stuck.case.role(pid).name} (pid {pid}) {did(death(stuck.case, pid).how)}" for pid in pids])
     return Claim(
-        summary=f"{names}, and {knot.role()} has been {knot.has_been()}, probably for something that it did not bring",
-        evidence=evidence_of(knot.case, pids),
-        advice=(*advice_on(knot.case, pids), _NOTICE),
+        summary=f"{names}, and {stuck.role()} has been {stuck.has_been()}, probably for something that it did not deliver",
+        evidence=evidence_of(stuck.case, pids),
+        advice=(*advice_on(stuck.case, pids), _NOTICE),
         certainty=Certainty.POSSIBLE,
     )
 
 
-def _replaced(knot: Knot) -> Claim | None:
+def _replaced(stuck: StuckSet) -> Claim | None:
     """A pool starts a new worker for one that died; the task of the dead one is lost, and its pid forgotten."""
-    if knot.nobody is None or knot.nobody.reason is not Absent.WORKER_REPLACED:
+    if stuck.nobody is None or stuck.nobody.reason is not Absent.WORKER_REPLACED:
         return None
-    found = replaced(knot.case, pool_workers(knot.case, knot.root[0])) if knot.root else None
+    found = replaced(stuck.case, pool_workers(stuck.case, stuck.root[0])) if stuck.root else None
     if found is None:
         return None
-    by_number = f"by the number in its name there was one more before pid {found.successor}"
+    by_number = f"the number in its name shows that there was one more before pid {found.successor}"
     by_start = f"pid {found.successor} was started {found.apart_s or 0.0:.1f} s after pid {found.first}"
     return Claim(
-        summary=f"{knot.role()} waits for {knot.standing().words}, but a worker of its pool died: pid {found.successor} was "
+        summary=f"{stuck.role()} waits for {stuck.standing().words}, but a worker of its pool died: pid {found.successor} was "
         "started in its place, and the task is lost",
         evidence=(
             f"{by_number if found.apart_s is None else by_start}, and all pool workers wait for work",

@@ -1,12 +1,12 @@
-"""Which of what mpmon takes for granted about GPUs is true on this machine: `mpmon doctor --gpu`.
+"""Which of mpmon's assumptions about GPUs hold on this machine: `mpmon doctor --gpu`.
 
-Nobody's processes are touched: each case starts small ones of its own, has a deadline for whatever it waits for, and ends
+No other processes are touched: each case starts small ones of its own, has a deadline for every wait, and ends
 them.  mpmon itself never loads CUDA or torch; `programs/` do, in processes of their own.
 
-Rooms: `case` is one thing to confirm, what came of it, and the world it is tried in; `driver`, `memory`, `load`, `sharing`
-and `bare` are the cases by what they need; `talking` starts programs, `watching` has mpmon itself look at them;
+Modules: `case` is one assumption, its result, and its test environment; `driver`, `memory`, `load`, `sharing`
+and `bare` are the cases by what they need; `talking` starts programs, `watching` lets mpmon itself watch them;
 `report` is the table.
-`tests/gpu` runs the same cases, some more, and all that can be without a GPU on stand-ins.
+`tests/gpu` runs the same cases and some more, on stand-ins where that is possible without a GPU.
 """
 
 from __future__ import annotations

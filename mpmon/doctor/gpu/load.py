@@ -10,7 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from mpmon.diagnosis.remarks import gpu_spinning, gpu_starved
+from mpmon.diagnosis.remarks import gpu_starved
+from mpmon.diagnosis.thresholds import (
+    GPU_BUSY_PERCENT,
+    GPU_LEVEL_SHARE,
+    GPU_LIMIT_SHARE,
+    GPU_SPIN_MEMORY_PERCENT,
+    GPU_WORKS_PERCENT,
+)
 from mpmon.doctor.gpu.case import Case, NotHere, Seen, World, Wrong
 from mpmon.doctor.gpu.driver import asked
 from mpmon.doctor.gpu.memory import Measured
@@ -66,14 +73,14 @@ def levels(world: World) -> Seen:
 
 def _judge(rest: Level, work: Level, spin: Level, limit: float) -> None:
     """Raises: Wrong."""
-    low = min(gpu_spinning.SHARE_OF_LEVEL * work.watts, gpu_spinning.SHARE_OF_LIMIT * limit)
+    low = min(GPU_LEVEL_SHARE * work.watts, GPU_LIMIT_SHARE * limit)
     bounds: Sequence[tuple[str, Callable[[], bool], Level]] = (
         (f"less than {gpu_starved.LOW_PERCENT:g} % at rest", lambda: rest.utilization < gpu_starved.LOW_PERCENT, rest),
-        (f"{gpu_spinning.WORKS_PERCENT:g} % or more at work", lambda: work.utilization >= gpu_spinning.WORKS_PERCENT, work),
-        (f"{gpu_spinning.BUSY_PERCENT:g} % or more in a spin", lambda: spin.utilization >= gpu_spinning.BUSY_PERCENT, spin),
+        (f"{GPU_WORKS_PERCENT:g} % or more at work", lambda: work.utilization >= GPU_WORKS_PERCENT, work),
+        (f"{GPU_BUSY_PERCENT:g} % or more in a spin", lambda: spin.utilization >= GPU_BUSY_PERCENT, spin),
         (f"at most {low:.0f} W in a spin", lambda: spin.watts <= low, spin),
-        (f"memory at most {gpu_spinning.SPINNING_MEMORY_PERCENT:g} % busy in a spin",
-         lambda: spin.memory <= gpu_spinning.SPINNING_MEMORY_PERCENT, spin),
+        (f"memory at most {GPU_SPIN_MEMORY_PERCENT:g} % busy in a spin",
+         lambda: spin.memory <= GPU_SPIN_MEMORY_PERCENT, spin),
     )  # fmt: skip
     for expected, holds, seen in bounds:
         if not holds():

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from mpmon import start
@@ -44,6 +44,8 @@ class Trouble(NamedTuple):
     """It will not come back."""
     awaited: bool = False
     """It may be up later: nobody has refused anything."""
+    jobless: bool = False
+    """Its agent answers, and there is no part of the job."""
 
 
 class Transport(Protocol):
@@ -59,6 +61,14 @@ class Transport(Protocol):
 
         Raises:
             MpmonError: there is no such job, or nobody here knows of it.
+        """
+        ...
+
+    def added(self, known: Collection[str]) -> list[Carrier]:
+        """The programs for nodes that the job has got since, besides the known ones.
+
+        Raises:
+            MpmonError: nobody knows at the moment.
         """
         ...
 

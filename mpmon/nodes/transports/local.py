@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from mpmon import start
 from mpmon.nodes.transports import Carrier, Trouble, common_trouble
@@ -19,10 +19,14 @@ class Local:
 
     def carriers(self) -> list[Carrier]:
         """One a tree."""
+        return self.added(())
+
+    def added(self, known: Collection[str]) -> list[Carrier]:
+        """One for each other tree."""
         return [
             Carrier(tuple(start.command("mpmon", "agent", "--stdio", str(pid))), (name,))
-            for name, pid in self._roots.items()
-        ]
+            for name, pid in self._roots.items() if name not in known
+        ]  # fmt: skip
 
     def trouble(self, node: str, said: str) -> Trouble | None:
         """Nothing of its own."""

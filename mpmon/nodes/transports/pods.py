@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Collection
 from typing import Annotated
 
 import msgspec
@@ -68,12 +69,21 @@ class Pods:
             UsageError: there is no kubectl here, or too many pods.
             CannotTell: nothing is selected, or the cluster does not tell.
         """
+        return self.added(())
+
+    def added(self, known: Collection[str]) -> list[Carrier]:
+        """One a pod that is not known.
+
+        Raises:
+            UsageError: as `carriers`.
+            CannotTell: as `carriers`.
+        """
         kubectl = must_have("kubectl", "Install it, and have it know your cluster.")
         agent = agent_words(self._program)
         return [
             Carrier((kubectl, "exec", "--stdin", *self._namespace, name, *self._container, "--", *agent), (name,))
-            for name in self._names(kubectl)
-        ]
+            for name in self._names(kubectl) if name not in known
+        ]  # fmt: skip
 
     def _names(self, kubectl: str) -> list[str]:
         told = asked([kubectl, "get", "pods", *self._namespace, f"--selector={self._selector}", "--output=json"])

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 
 from mpmon.errors import CannotTell, UsageError
 from mpmon.nodes.transports import Carrier, Trouble, agent_words, asked, common_trouble, last_line, must_have
@@ -61,12 +62,25 @@ class Slurm:
             UsageError: Slurm's programs are not here.
             CannotTell: the job is not known, or does not run.
         """
+        return self.added(())
+
+    def added(self, known: Collection[str]) -> list[Carrier]:
+        """One srun for all nodes that are not known: a job may grow (scontrol(1), "update job").
+
+        Raises:
+            UsageError: as `carriers`.
+            CannotTell: as `carriers`.
+        """
         srun = must_have("srun", _ELSEWHERE)
-        number, nodes = self._nodes()
+        number, everywhere = self._nodes()
+        nodes = tuple(name for name in everywhere if name not in known)
+        if not nodes:
+            return []
         agent = agent_words(self._program, "--slurm", f"{number}.{self._step}" if self._step else number)
         count = len(nodes)
+        where = (f"--nodelist={','.join(nodes)}",) if len(nodes) < len(everywhere) else ()
         words = (
-            srun, f"--jobid={number}", "--overlap", "--mem=0", "--gres=none", f"--nodes={count}", f"--ntasks={count}",
+            srun, f"--jobid={number}", *where, "--overlap", "--mem=0", "--gres=none", f"--nodes={count}", f"--ntasks={count}",
             "--ntasks-per-node=1", "--cpus-per-task=1", "--kill-on-bad-exit=0", "--no-kill", "--wait=0", "--label",
             "--chdir=/", "--export=ALL", "--job-name=mpmon", *agent,
         )  # fmt: skip

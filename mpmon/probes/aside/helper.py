@@ -12,6 +12,7 @@ import threading
 import time
 from typing import Any
 
+from mpmon import heap
 from mpmon.probes.aside.wire import Answer, Place, Question, Unpacker, packed
 from mpmon.start import end_with
 
@@ -95,6 +96,7 @@ def _frame(number: int, result: Any, raised: BaseException | None, cpu_s: float)
 def main(parent: int) -> None:
     """Serve the process that started this one, and end with it."""
     end_with(parent, b"mpmon-aside")
+    heap.give_back()
     answers = os.dup(1)
     # Whatever a library may print goes nowhere.
     nowhere = os.open(os.devnull, os.O_WRONLY)

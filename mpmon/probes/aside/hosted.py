@@ -84,6 +84,8 @@ class HostedProbe:
         self._asked_at = 0.0
         self._spent: list[bytes] = []
         self._told: dict[int, Process] = {}
+        self._helper: int | None = None
+        """The pid of the one that was told that."""
         self._tables: dict[str, tuple[Any, ...]] = {}
         self._lives = 0
 
@@ -113,6 +115,9 @@ class HostedProbe:
         """It ends with the helper."""
 
     def _ask(self, snapshot: Snapshot) -> None:
+        # One that another call has started again knows nothing.
+        if self._aside.start() and self._aside.pid != self._helper:
+            self._told, self._helper = {}, self._aside.pid
         now = {process.pid: process for process in snapshot.processes}
         told, self._told = self._told, now
         moved = [process for pid, process in now.items() if told.get(pid) is not process]

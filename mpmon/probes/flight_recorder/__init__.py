@@ -18,7 +18,7 @@ Sources are read in a thread of its own, at the start, when ranks have come to r
 for how many collectives a second they begin; never twice in a time twenty times as long as the reading took, and the
 screen never waits.
 
-Rooms: `dump` turns one rank's JSON into rows, `files` and `servers` get it, the latter by `asking`, `reader` is the thread,
+Modules: `dump` turns one rank's JSON into rows, `files` and `servers` get it, the latter by `asking`, `reader` is the thread,
 `source` is what they share.
 """
 

@@ -19,7 +19,7 @@ the functions of asyncio tell that await it.
 
 Of a loop that may go round in circles, digests of what its variables lead to tell whether anything changes there.
 
-Rooms: `runtime` finds the interpreter in a process, `layouts` holds where its fields lie (tables for 3.10 to 3.12; what
+Modules: `runtime` finds the interpreter in a process, `layouts` holds where its fields lie (tables for 3.10 to 3.12; what
 the interpreter publishes from 3.13 on, checked, with the rest from a table), `walk` goes along threads and frames, `codes`
 decodes code objects and `lines` their tables of lines; `objects` reads Python objects, `modules` finds those of a module.
 `reader` makes the rows of stacks, with `names` of threads, and `values` of variables, which `printing` puts into py-spy's words.

@@ -50,7 +50,7 @@ OUTER = {EVENT: QUEUE_JOIN, CONDITION: BARRIER}
 """What is made of what: to wait in the one is to wait in the other, where that is further out."""
 
 OUTSIDE = frozenset({"selector_events.py", "unix_events.py", "base_events.py", "streams.py", "sslproto.py"})
-"""Rooms of asyncio where connections and pipes are served."""
+"""Modules of asyncio where connections and pipes are served."""
 
 LIMITS = frozenset({b"Timeout", b"CancelScope"})
 """Classes of which an `async with` or `with` block ends what it encloses after some time: asyncio, async_timeout, anyio."""

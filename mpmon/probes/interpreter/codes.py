@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
+from weakref import WeakValueDictionary
 
 from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.interpreter.lines import line_of, line_of_3_10
@@ -102,6 +103,10 @@ class _Known:
         self.texts = texts
 
 
+_twins: WeakValueDictionary[tuple[object, ...], _Known] = WeakValueDictionary()
+"""By all that they were decoded from. Forks have those of their parent, at the same addresses, and there are many forks."""
+
+
 class Codes:
     """The code objects of one process."""
 
@@ -155,6 +160,7 @@ class Codes:
         pointers = [_word(head, at)[0] for head in heads.values() for at in self._pointers]
         pieces = self._sized(memory, pointers)
         texts = memory.pieces(pieces)
+        decoded: dict[int, _Known] = {}
         tuples: list[tuple[Code, bytes]] = []
         for place, (address, head) in enumerate(heads.items()):
             own = slice(len(self._pointers) * place, len(self._pointers) * (place + 1))
@@ -163,9 +169,14 @@ class Codes:
                 continue
             code = Code(self._layout, address, head)
             code.fill(self._text(function), self._text(file), table[BYTES - TYPE :])
-            self._known[address] = _Known(code, head, pieces[own], texts[own])
+            decoded[address] = _Known(code, head, pieces[own], texts[own])
             tuples.append((code, names[self._layout.tuple_items - TYPE :]))
         self._name_locals(memory, tuples)
+        self._known.update((address, self._twin(address, known)) for address, known in decoded.items())
+
+    def _twin(self, address: int, known: _Known) -> _Known:
+        """The one that was decoded from the same bytes, if there is one."""
+        return _twins.setdefault((self._layout, address, known.head, *known.texts, known.code.locals), known)
 
     def _sized(self, memory: Memory, pointers: Sequence[int]) -> list[Piece]:
         """Where the content of these objects lies, from their type on; a file, a name, bytes and a tuple in turn."""

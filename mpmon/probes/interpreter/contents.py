@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+from mpmon.model import CLOCK
 from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.objects import BASIC_SIZE, HEAP_TYPE, TAGS, TYPE, TYPE_FLAGS, Objects, Torn
 from mpmon.probes.interpreter.things import ATTEMPTS, LOOKS, PARTS, POSITION_AT, VALUES, Hidden, array, tensor
@@ -21,7 +22,7 @@ NOT_KNOWN = -1
 """Instead of a digest: something in there may change, and it cannot be seen."""
 
 NO_VARIABLE = -1
-"""Number of what a call goes by that is none of its variables."""
+"""Number of all variables of a call together."""
 
 FIRST_NAME = 1000
 """Number of the first name of the module that a call looks up."""
@@ -39,7 +40,7 @@ SLOTS_AT, MOST_SLOTS = 16, 32
 """Where `__slots__` lie in an instance, and how many."""
 
 CLOCKS = frozenset({"monotonic", "perf_counter", "monotonic_ns", "perf_counter_ns", "process_time"})
-"""Who looks at one of these may go on until a certain time, which no variable shows."""
+"""Functions of `time` that tell it."""
 
 NATIVE = b"pybind11_type"
 """Class of the classes that pybind11 makes (pybind11/detail/class.h)."""
@@ -68,8 +69,10 @@ class Contents:
                         yield place, number, digest
 
     def _of_call(self, frame: FrameInMemory) -> Iterator[tuple[int, int | None]]:
-        if self._left <= 0 or _has_clock(frame):
+        if self._left <= 0:
             yield NO_VARIABLE, NOT_KNOWN
+        if _has_clock(frame):
+            yield CLOCK, NOT_KNOWN
         if frame.code.name == "<module>":
             # Its names are many, and seldom bound anew.
             yield from ((number, self._of(value)) for number, value in enumerate(_read(frame.variables)))

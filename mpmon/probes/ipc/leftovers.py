@@ -4,6 +4,9 @@ Either their creator lives: then they are on their way to a receiver, or came to
 Or it is dead: then they are left behind, unless somebody else still has them mapped, which only a look at every process of
 the machine can tell, or a manager of torch's `file_system` strategy that was there before them will remove them
 (torch_shm_manager removes what its clients leave two seconds after the last of them).
+Such a look takes many rounds, in which processes begin and end: a child has what its parent had mapped, who may be gone before
+anybody asks it.  And whoever knows a name may map the file later.  So those that began meanwhile are asked at the end, at one
+go, and all are asked again from time to time.  One that cannot be asked may have any file of its user.
 """
 
 from __future__ import annotations
@@ -81,10 +84,9 @@ class Leftovers:
         if self._search is None and now - self._looked_at >= self._again_s:
             self._looked_at = now
             self._list(memories, mapped, processes)
-            # Nobody has to be asked twice about files that were found to be left behind.
-            unsettled = self._dead.keys() - self._orphans
-            if unsettled - self._asked or (unsettled and now - self._asked_at >= self._cost_s / self._share):
-                self._asked, self._asked_at, self._cost_s = unsettled, now, 0.0
+            dead = set(self._dead)
+            if dead - self._asked or (dead and now - self._asked_at >= self._cost_s / self._share):
+                self._asked, self._asked_at, self._cost_s = dead, now, 0.0
                 self._search = self._ask_everybody()
         started = time.monotonic()
         while self._search is not None and time.monotonic() < started + self._slice_s:
@@ -132,25 +134,30 @@ class Leftovers:
 
     def _ask_everybody(self) -> Iterator[None]:
         """One process a step, also those of the job: at the end it is known which files nobody has mapped."""
-        left = dict(self._dead)
-        for pid in sorted(self._proc.pids(), reverse=True):
-            if left:
-                self._strike(pid, left)
-                yield
+        left, asked = dict(self._dead), set[tuple[int, int]]()
+        for _ in self._strike_all(left, asked):
+            yield
+        for _ in self._strike_all(left, asked):
+            pass
         self._orphans = frozenset(left)
 
-    def _strike(self, pid: int, left: dict[str, _Found]) -> None:
+    def _strike_all(self, left: dict[str, _Found], asked: set[tuple[int, int]]) -> Iterator[None]:
+        """The same of every process that there is now, but those that were asked: pid, and when it began."""
+        for pid in sorted(self._proc.pids(), reverse=True):
+            stat = Stat.read(self._proc, pid) if left else None
+            if stat is not None and (pid, stat.start_ticks) not in asked:
+                asked.add((pid, stat.start_ticks))
+                self._strike(pid, stat, left)
+                yield
+
+    def _strike(self, pid: int, stat: Stat, left: dict[str, _Found]) -> None:
         """Take out what this process has mapped, may have mapped, or will remove."""
-        stat = Stat.read(self._proc, pid)
-        if stat is None or stat.state in "ZX":
+        if stat.state in "ZX" and stat.threads <= 1:
             return
-        try:
-            text = self._proc.read(pid, "maps", limit=MAPS_LIMIT)
-        except PermissionError:
-            owner = None if _is_init(pid, stat) else self._owner(pid)
-            _drop(left, lambda found: found.owner == owner)
-            return
-        except OSError:
+        text = self._mappings(pid, stat)
+        if text is None:
+            owner = self._owner(pid)
+            _drop(left, lambda found: owner in (None, found.owner))
             return
         if b"/torch_" in text:
             _drop(left, lambda found: found.mark in text)
@@ -158,8 +165,20 @@ class Leftovers:
             began, seen = stat.started_at(self._boot), shm_device(self._proc, pid)
             _drop(left, lambda found: began <= found.made_at + SLACK_S and seen in (None, found.device))
 
+    def _mappings(self, pid: int, stat: Stat) -> bytes | None:
+        """Its maps; empty of one that is gone, `None` of one of which they cannot be read, or not to the end."""
+        try:
+            # The main thread may end before the others, who then have the memory: proc_pid_task(5).
+            other = ("task", self._proc.tids(pid)[-1]) if stat.state == "Z" else ()
+            text = self._proc.read(pid, *other, "maps", limit=MAPS_LIMIT)
+        except (FileNotFoundError, ProcessLookupError, IndexError):
+            return b""
+        except OSError:
+            return b"" if _is_init(pid, stat) else None
+        return text if len(text) < MAPS_LIMIT else None
+
     def _owner(self, pid: int) -> int | None:
-        """The user of a process that may not be read."""
+        """The user of a process whose mappings are not known; `None`: not known either."""
         try:
             found = _UID.search(self._proc.read(pid, "status"))
         except OSError:

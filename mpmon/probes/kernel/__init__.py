@@ -10,7 +10,7 @@ Rights: `stat` and `sched` anyone; `wchan`, `fd` and `maps` the same user (PTRAC
 right to attach (PTRACE_MODE_ATTACH), which Yama 1 grants only to ancestors.
 What may not be read is an `Unknown`; the rest still counts.
 
-Rooms: `threads` makes the rows, `call` reads one system call with its arguments, `holdings` what a process has open and mapped,
+Modules: `threads` makes the rows, `call` reads one system call with its arguments, `holdings` what a process has open and mapped,
 `waited` names the objects a call waits on, `clocks` turns the kernel's times into ours.
 """
 

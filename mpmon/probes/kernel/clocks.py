@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 import time
 
 from mpmon.probes.files import Proc
@@ -21,11 +19,11 @@ class Clocks:
     def __init__(self, proc: Proc, now: float) -> None:
         self._proc = proc
         self._now = now
-        self._own = self._exec_start(os.getpid(), threading.get_native_id())
+        self._own = self._exec_start("thread-self")
 
     def ran_at(self, pid: int, tid: int) -> float | None:
         """When the thread last ran: its `se.exec_start` against our own, which is now (error up to 0.2 s)."""
-        last = self._exec_start(pid, tid)
+        last = self._exec_start(pid, "task", tid)
         if last is None or self._own is None:
             return None
         return self._now - max(0.0, self._own - last) / 1e3
@@ -40,9 +38,9 @@ class Clocks:
         pause = call.pause()
         return None if pause is None else (ran_at or self._now) + pause
 
-    def _exec_start(self, pid: int, tid: int) -> float | None:
+    def _exec_start(self, *thread: str | int) -> float | None:
         try:
-            match = _EXEC_START.search(self._proc.read(pid, "task", tid, "sched"))
+            match = _EXEC_START.search(self._proc.read(*thread, "sched"))
         except OSError:
             return None
         # The scheduler sets it to 0 where it moves a task that sleeps to another CPU: when it ran is not known then.

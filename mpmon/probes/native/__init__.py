@@ -16,7 +16,7 @@ of one moment.  One that ran is read once more, and then refused.
 Of a thread that runs the kernel copies all registers and the lowest piece of the stack where it allows perf (`samples`), and the
 climb begins with those.  That is one moment of many: it shows what the thread does, but is no fact that lasts.
 
-Rooms: `standing` and `samples` ask the kernel; `space` knows which file lies where in the process, `image` what is in a file,
+Modules: `standing` and `samples` ask the kernel; `space` knows which file lies where in the process, `image` what is in a file,
 `cfi` and `dwarf` read frame information; `unwind` goes from a frame to its caller, `lost` finds one to which nothing leads, by
 what `calls` says of the code; `climb` goes all the way; `names` makes symbols readable; `look` does all of it for one process
 and makes the rows, with the values of `outcomes`; `effort` bounds it; `machines` holds what differs from one processor to the

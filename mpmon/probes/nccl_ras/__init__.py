@@ -7,13 +7,13 @@ In some versions such a question has crashed the job, so it is no source that is
 Its counts are of operations that a rank has issued, not of finished ones: a rank that has issued fewer than its peers has
 not come to what they wait in; equal counts prove nothing.
 
-Rooms: `dialogue` asks within one deadline and so many bytes, `answer` makes rows of what it said.
+Modules: `dialogue` asks within one deadline and so many bytes, `answer` makes rows of what it said.
 Words and fields: src/ras/client_support.cc of NCCL and its "RAS" page; JSON is known since 2.28.7.
 """
 
 from __future__ import annotations
 
-from mpmon.probes.nccl_ras.answer import Communicator, Peer, communicators
-from mpmon.probes.nccl_ras.dialogue import Address, NoAnswer, ask
+from mpmon.probes.nccl_ras.answer import Communicator, NotUnderstood, Peer, communicators
+from mpmon.probes.nccl_ras.dialogue import Address, NoAnswer, NotReached, ask
 
-__all__ = ["Address", "Communicator", "NoAnswer", "Peer", "ask", "communicators"]
+__all__ = ["Address", "Communicator", "NoAnswer", "NotReached", "NotUnderstood", "Peer", "ask", "communicators"]

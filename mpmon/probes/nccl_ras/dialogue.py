@@ -37,15 +37,22 @@ class NoAnswer(Exception):
     """Why there is none, as the rest of a sentence about the address."""
 
 
+class NotReached(NoAnswer):
+    """There is no connection, so nobody was asked anything."""
+
+
 def ask(address: Address) -> bytes:
     """The answer to VERBOSE STATUS, in JSON as far as it keeps its word.
 
     Raises:
-        NoAnswer: no connection, not NCCL's RAS, an older one, or it did not come in time.
+        NotReached: no connection.
+        NoAnswer: not NCCL's RAS, an older one, or it did not come in time.
     """
     ends_at = time.monotonic() + WITHIN_S
+    is_connected = False
     try:
         with contextlib.closing(connected(*address, ends_at)) as line, line.makefile("rb") as reader:
+            is_connected = True
             line.may_bring(MOST_BYTES, f"sends more than {MOST_BYTES >> 20} MiB")
             return _status(line, reader)
     except TimeoutError as problem:
@@ -53,7 +60,8 @@ def ask(address: Address) -> bytes:
     except Endless as problem:
         raise NoAnswer(str(problem)) from problem
     except (OSError, UnicodeError) as problem:
-        raise NoAnswer(f"is not reached: {getattr(problem, 'strerror', None) or problem}") from problem
+        kind = NoAnswer if is_connected else NotReached
+        raise kind(f"is not reached: {getattr(problem, 'strerror', None) or problem}") from problem
 
 
 class _Reader(Protocol):

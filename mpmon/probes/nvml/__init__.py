@@ -5,8 +5,8 @@ it is started when GPUs are first asked for, answers one line of JSON a round, a
 In it one thread walks the devices; a call that does not come back leaves that thread and that device behind, and another
 thread goes on with the others.
 
-Rooms of the loop: `client` is the probe, `child` the helper as seen from outside, `pids` tells whose pids the driver names.
-Rooms of the helper: `helper` answers, `tasks` leaves stuck calls behind, `device` makes the rows, of `fields`, `processes`
+Modules of the loop: `client` is the probe, `child` the helper as seen from outside, `pids` tells whose pids the driver names.
+Modules of the helper: `helper` answers, `tasks` leaves stuck calls behind, `device` makes the rows, of `fields`, `processes`
 and `instances`; `events` waits for Xids, `calls` makes the calls, `suspended` looks whether GPUs sleep.
 Both know `wire`, what they say to each other, and `words`, return codes as sentences.
 

@@ -11,7 +11,7 @@ that have run since the last round are read again, as their clocks tell.  So a r
 that ran one `stat` and one `schedstat` a thread (measured: 0.8 µs, 4.5 µs and 0.9 µs).
 Everything that does not change during a process's life is read once.
 
-Rooms: `table` knows who belongs to the job, `member` reads one process from round to round, `threads` one thread, `traits` what
+Modules: `table` knows who belongs to the job, `member` reads one process from round to round, `threads` one thread, `traits` what
 seldom changes.
 """
 

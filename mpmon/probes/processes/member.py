@@ -14,6 +14,7 @@ from mpmon.probes.processes.threads import Threads
 from mpmon.probes.processes.traits import Traits
 from mpmon.probes.standstill import Standstill, silent
 from mpmon.probes.stat import Stat, same_facts
+from mpmon.probes.status import first_int, status_fields
 
 
 class Member:
@@ -171,14 +172,13 @@ class Member:
 
 
 @may_hang
-def proportional_size(_proc: Proc, pid: int) -> int | None:
+def proportional_size(proc: Proc, pid: int) -> int | None:
     """PSS of a live process, bytes; `None` where it may not be read or the process is gone."""
-    import psutil
-
     try:
-        return int(psutil.Process(pid).memory_full_info().pss)
-    except (psutil.Error, OSError, AttributeError):
+        kib = first_int(status_fields(proc.text(pid, "smaps_rollup")).get("Pss"))
+    except OSError:
         return None
+    return None if kib is None else kib << 10
 
 
 def _io_counters(text: bytes) -> tuple[int | None, int | None]:

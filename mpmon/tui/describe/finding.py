@@ -196,6 +196,7 @@ def _one_in_full(scene: Scene, finding: Finding, number: int, width: int) -> lis
     lines += _listed("also wait" if drawn else "wait", _waiting(scene, finding, drawn), width)
     lines += _listed("before", throughput_before(scene, FLOWS) if finding is scene.finding else [], width)
     lines += _listed("evidence", finding.evidence, width)
+    lines += _listed("not proved", finding.doubts, width)
     return lines + _listed("what to do", finding.advice, width)
 
 

@@ -53,7 +53,8 @@ def job_size(scene: Scene) -> str:
     processes = fmt.plural(own, "process", "processes")
     if scene.hosts:
         asked = " asked" if scene.snapshot.elsewhere else ""
-        processes = f"{processes} on {fmt.plural(len(scene.snapshot.nodes), 'host')}{asked}"
+        hosts = sum(1 for node in scene.snapshot.nodes if node.taken_at is not None or node.problem)
+        processes = f"{processes} on {fmt.plural(hosts, 'host')}{asked}"
     ranks = {v.rank for v in scene.diagnosis.processes if v.rank is not None}
     if not ranks:
         return processes

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from mpmon.tui.keys import APP_KEYS, BUILT_IN, ENVIRONMENT_KEYS, MAIN_KEYS, PAGE_KEYS, SIGNAL_KEYS, SIGNALS, offered
+from mpmon.tui.keys import (
+    APP_KEYS,
+    BUILT_IN,
+    ENVIRONMENT_KEYS,
+    HOST_KEYS,
+    MAIN_KEYS,
+    PAGE_KEYS,
+    SIGNAL_KEYS,
+    SIGNALS,
+    offered,
+)
 from mpmon.tui.line import BLANK, Line, fit, plain, wrap
 
 KEYS_WIDTH = 26
@@ -16,6 +26,7 @@ def help_lines(width: int, withheld: Collection[str] = ()) -> list[Line]:
         ("everywhere", APP_KEYS),
         ("main screen", MAIN_KEYS),
         ("pages", PAGE_KEYS),
+        ("hosts", HOST_KEYS),
         ("environment", ENVIRONMENT_KEYS),
         ("signals", () if SIGNALS in withheld else SIGNAL_KEYS),
     )

@@ -1,8 +1,8 @@
 """The panels of the main screen.
 
 To add one: a file here with a `Panel` subclass, a line in `PANELS`, and its room in `screens/heights` and `screens/layout`;
-its place among the panels that are there and can have the keys is the key that goes to it.
-A panel is given `scene` and `selected` from above and posts messages; panels do not know each other.
+its position among the visible focusable panels is the key that selects it.
+A panel receives `scene` and `selected` from its screen and posts messages; panels do not know each other.
 """
 
 from __future__ import annotations

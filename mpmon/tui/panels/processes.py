@@ -10,6 +10,7 @@ from textual.reactive import var
 from mpmon.tui import format as fmt
 from mpmon.tui.line import Line
 from mpmon.tui.tables import process_columns as columns
+from mpmon.tui.tables.host_rows import first_of
 from mpmon.tui.tables.process_columns import HISTORY
 from mpmon.tui.tables.process_list import ProcessList, hides
 from mpmon.tui.tables.process_rows import Row
@@ -71,7 +72,7 @@ class ProcessesPanel(Table[Row]):
             self.size.width,
             wanted,
             gpus=bool(scene.snapshot.gpus),
-            hosts=bool(scene.hosts),
+            hosts=bool(scene.hosts) and not self.host,
             history=self.app.size.width >= VAST,
             ranges=any(row.members or row.gpu_sm_least != row.gpu_sm for row in rows),
         )
@@ -128,6 +129,27 @@ class ProcessesPanel(Table[Row]):
     def is_on_class(self) -> bool:
         """The cursor is on ranks of which none is at hand."""
         return self.cursor < len(self.rows) and is_class(self.rows[self.cursor])
+
+    def hosts_of_class(self) -> list[str]:
+        """Where the ranks under the cursor run; where there are none to be seen of the machine that was entered, that one."""
+        if self.scene is None or not self.is_on_class:
+            return []
+        rows = self.scene.snapshot.elsewhere
+        at = -self.rows[self.cursor].pid - 1
+        return [self.host] if self.host or at >= len(rows) else first_of(self.scene, rows[at])
+
+    # Machines
+
+    @property
+    def host(self) -> str:
+        """The machine whose processes are listed; empty for all."""
+        return self._list.host
+
+    def enter(self, host: str) -> None:
+        """Lists the processes of that machine alone, or of all again."""
+        self._list.host = host
+        self.move_cursor(0)
+        self.repaint()
 
     # Order
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.binding import Binding
 
 from mpmon.tui.keys import APP_KEYS, MAIN_KEYS, bindings, labels, offered
-from mpmon.tui.messages import Attend, OpenEnvironment, OpenPage, OpenSignals, Selected
+from mpmon.tui.messages import Attend, EnterHost, OpenEnvironment, OpenHosts, OpenPage, OpenSignals, Selected
 from mpmon.tui.panels import PANELS
 from mpmon.tui.panels.finding import FindingPanel
 from mpmon.tui.panels.processes import ProcessesPanel
@@ -16,7 +16,7 @@ from mpmon.tui.screens.framed import Framed
 from mpmon.tui.screens.layout import Panels
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -78,6 +78,9 @@ class MainScreen(Framed):
 
     def _whom(self, scene: Scene) -> int | None:
         """The first suspect while following, else whom the user chose, else who has that role now, else the root."""
+        if host := self.processes.host:
+            there = [pid for pid in scene.views if scene.hosts.name(pid) == host]
+            return self.selected if self.selected in there or not there else there[0]
         if self._following and scene.first_suspect is not None:
             return scene.first_suspect
         if self.selected in scene.views:
@@ -196,6 +199,8 @@ class MainScreen(Framed):
             self.processes.focus()
         elif self.has_class("-large"):
             self._enlarge(None)
+        elif self.processes.host:
+            self.post_message(EnterHost(""))
 
     def action_match(self, step: int) -> None:
         """The next process that matches, or the one before."""
@@ -208,8 +213,28 @@ class MainScreen(Framed):
         there are no details but their hosts.
         """
         if name == "details" and self.processes.has_focus and self.processes.is_on_class:
-            name = "hosts"
-        self.post_message(OpenPage(name, self.selected))
+            self._go_to_class(self.processes.hosts_of_class())
+        else:
+            self.post_message(OpenPage(name, self.selected))
+
+    # Machines
+
+    def _go_to_class(self, hosts: Sequence[str]) -> None:
+        """Into the machine of ranks that are not at hand; of several the user chooses one."""
+        if len(hosts) == 1 and hosts[0] != self.processes.host:
+            self.post_message(EnterHost(hosts[0]))
+        else:
+            self.post_message(OpenHosts(next(iter(hosts), "")))
+
+    def action_hosts(self) -> None:
+        """The page of machines, at that of the selected process."""
+        name = self.scene.hosts.name(self.selected or 0) if self.scene else ""
+        self.post_message(OpenHosts(self.processes.host or name))
+
+    def enter(self, host: str) -> None:
+        """Lists the processes of one machine, or of all again."""
+        self.processes.enter(host)
+        self.show_scene()
 
     def action_environment(self) -> None:
         """All its variables."""

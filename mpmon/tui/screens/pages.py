@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from mpmon.tui.describe import details, events, finding, groups, hosts, ipc, stack
+from mpmon.tui.describe import details, events, finding, groups, ipc, stack
 from mpmon.tui.describe.help import help_lines
 from mpmon.tui.keys import APP_KEYS, PAGE_KEYS, Key, bindings, labels, offered
 from mpmon.tui.line import Line, plain, text_of_lines
@@ -41,7 +41,6 @@ PAGES: dict[str, Subject] = {
     "stacks": Subject("stacks", lambda scene, pid, width: stack.all_threads(scene, pid or 0, width), of_process=True),
     "groups": Subject("equal stacks", lambda scene, _, width: groups.groups(scene, width)),
     "why": Subject("why", lambda scene, _, width: finding.in_full(scene, width)),
-    "hosts": Subject("hosts", lambda scene, _, width: hosts.hosts(scene, width)),
     "ipc": Subject("queues and IPC", lambda scene, _, width: ipc.everything(scene, width)),
     "events": Subject("events", lambda scene, _, width: events.events(scene, width), follows=True),
 }

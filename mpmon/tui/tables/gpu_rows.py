@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mpmon.diagnosis.gpus import device_of
 from mpmon.diagnosis.gpus.shares import is_named
 from mpmon.diagnosis.remarks import gpu_lost, gpu_spinning, gpu_throttled
+from mpmon.model import SLOWDOWNS
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.gpu_troubles import LIST, troubles
 from mpmon.tui.line import Line, Span, joined
@@ -184,7 +185,7 @@ def _topics(scene: Scene, gpu: Gpu) -> dict[str, None]:
 def _clocks(gpu: Gpu) -> Iterator[Span]:
     """What holds the clocks down: to save the device, or as is normal for one that works."""
     for reason in gpu.clock_event_reasons or ():
-        if any(word in reason for word in gpu_throttled.SLOWDOWNS):
+        if any(word in reason for word in SLOWDOWNS):
             yield (reason, "warn")
         elif reason not in HARMLESS_CLOCKS:
             yield (reason, "dim")

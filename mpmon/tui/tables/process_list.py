@@ -8,13 +8,14 @@ from mpmon.tui import format as fmt
 from mpmon.tui.tables.folds import Folds
 from mpmon.tui.tables.process_columns import Sort, sorts
 from mpmon.tui.tables.process_rows import Row, Rows
-from mpmon.tui.tables.rank_classes import elsewhere, with_classes
+from mpmon.tui.tables.rank_classes import elsewhere, nothing_of, with_classes
 from mpmon.tui.tables.tags import Tags
 from mpmon.tui.tables.tree import Branch, Folding, Layout, with_ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mpmon.diagnosis.findings import ProcessView
     from mpmon.tui.scene import Scene
 
 
@@ -26,6 +27,8 @@ class ProcessList:
         self.tags = Tags()
         self.filter = ""
         """What a process must have in its role, pid, state, action or command to be listed; empty lists all."""
+        self.host = ""
+        """The machine whose processes are listed, of a job on several; empty lists those of all."""
         self._layout = Layout()
         self._rows = Rows()
         self._as_list = False
@@ -35,20 +38,29 @@ class ProcessList:
 
     def rows(self, scene: Scene, lines: int) -> list[Row]:
         """The rows of a scene; a tree without a filter is folded to so many lines, 0 if that is not known."""
+        if self.host:
+            return self._at_hand(scene, lines) or [nothing_of(scene, self.host)]
         return with_classes(scene, self._at_hand(scene, lines), self.filter)
+
+    def _views(self, scene: Scene) -> dict[int, ProcessView]:
+        """The processes that may be listed."""
+        if not self.host:
+            return scene.views
+        return {pid: view for pid, view in scene.views.items() if scene.hosts.name(pid) == self.host}
 
     def _at_hand(self, scene: Scene, lines: int) -> list[Row]:
         if self._as_list:
             return self._sorted(scene)
         if not self.filter:
-            branches = self._layout.branches(scene.views, self.folds.folding(scene, lines))
+            branches = self._layout.branches(self._views(scene), self.folds.folding(scene, lines))
             return self._rows.of(scene, branches, self.tags.pids(scene))
-        kept = with_ancestors(self.matches(scene), scene.views)
-        unfolded = self._layout.branches(scene.views, Folding())
+        views = self._views(scene)
+        kept = with_ancestors(self.matches(scene), views)
+        unfolded = self._layout.branches(views, Folding())
         return self._rows.of(scene, (b for b in unfolded if b.pid in kept), self.tags.pids(scene))
 
     def _sorted(self, scene: Scene) -> list[Row]:
-        pids = self.matches(scene) if self.filter else list(scene.views)
+        pids = self.matches(scene) if self.filter else list(self._views(scene))
         order = self._order_of(scene)
         key = cast("Callable[[Row], float]", order.key)
         rows = self._rows.of(scene, (Branch(pid, "") for pid in pids), self.tags.pids(scene))
@@ -61,13 +73,16 @@ class ProcessList:
     def matches(self, scene: Scene) -> list[int]:
         """Processes that match the filter."""
         wanted = self.filter.casefold()
-        return [pid for pid in scene.views if wanted in _searched(scene, pid)]
+        return [pid for pid in self._views(scene) if wanted in _searched(scene, pid)]
 
     def note(self, scene: Scene, rows: Sequence[Row]) -> str:
         """How many there are, and what the user asked for: "41 in 9 lines (*) · 2 tagged · filter rank"."""
-        count = f"{len(scene.views)} in {fmt.plural(len(rows), 'line')} (*)" if hides(rows) else str(len(rows))
+        shown = len(self._views(scene))
+        count = f"{shown} in {fmt.plural(len(rows), 'line')} (*)" if hides(rows) else str(len(rows))
         parts = [count]
-        if others := elsewhere(scene):
+        if self.host:
+            parts = [f"{shown if rows and rows[0].pid < 0 else count} on {self.host} (Esc: all hosts)"]
+        elif others := elsewhere(scene):
             parts.append(f"{others} more ranks as they say")
         if tagged := len(self.tags.pids(scene)):
             parts.append(f"{tagged} tagged")

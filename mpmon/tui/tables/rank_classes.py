@@ -34,6 +34,22 @@ def with_classes(scene: Scene, rows: list[Row], wanted: str = "") -> list[Row]:
     return found + alone
 
 
+def nothing_of(scene: Scene, host: str) -> Row:
+    """In place of the processes of a machine of which none is at hand."""
+    node = next((node for node in scene.snapshot.nodes if node.host == host), None)
+    if node is None:
+        does = "is not known any more"
+    elif node.problem:
+        does = node.problem
+    elif node.taken_at is None:
+        does = "asked for its processes: they come with one of the next looks"
+    else:
+        does = "no process of the job runs there"
+    return Row(
+        pid=-1, role=host, prefix="", hidden=0, suspect=False, mood="", does=does, cpu=None, rss=None, still_s=None
+    )
+
+
 def elsewhere(scene: Scene) -> int:
     """How many ranks of the job are not at hand, as far as is known."""
     return count(union(*(row.ranks for row in scene.snapshot.elsewhere)))

@@ -1,0 +1,261 @@
+"""Connections: from a socket's other end to the threads that could act there.
+
+The kernel names the socket at the other end and the processes that have it open, but not which of their threads serves
+it, unless one of them is blocked in it.  Otherwise frames tell: a thread below a server's per-connection function serves
+some connection; a thread in `accept` serves none yet; the main thread does what no other thread was made for.
+A thread that waits for what comes over one connection may pass it on over another: a barrier's "go", a published message.
+A process that only serves others (a manager) acts in such a thread or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.dead import lost_relatives
+from mpmon.diagnosis.frames import in_call
+from mpmon.diagnosis.graph import Nobody, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.libraries import SERVES_IN_TURN, SERVES_ONE, TURNS
+from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.waits import ENDS, Wait
+from mpmon.diagnosis.words import age
+from mpmon.model import KernelObject
+
+LOOPBACK = ("127.", "[::1]")
+"""How addresses begin that mean another machine on each."""
+
+
+def awaited(case: Case, key: ThreadKey) -> list[KernelObject]:
+    """What a thread waits for; of one that waits for nothing but events of its own process, what the threads of a library wait
+    for, which pass it on: connections to others, else whoever comes.
+    """
+    objects, own = list(case.waits_on(key)), case.held_by.get(key[0], frozenset())
+    outer = [item for item in objects if item.peer not in own]
+    if not outer or any(item.kind != "eventfd" for item in outer):
+        return objects
+    watched = [item for other in case.natives(key[0]) for item in case.waits_on(other) if item.kind == "socket"]
+    connected = [item for item in watched if item.peer and item.peer not in own]
+    return connected or [item for item in watched if takes_all(item)] or objects
+
+
+def takes_all(item: KernelObject) -> bool:
+    """It takes connections, what anybody sends it (connected with nobody), changes of files, or signals."""
+    return (
+        item.listens
+        or item.kind in ("inotify", "signalfd")
+        or (item.path or "").endswith((" to 0.0.0.0:0", " to [::]:0"))
+    )
+
+
+def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
+    """The threads that could act at the other end of a connection, or accept it."""
+    far = item.peer or item.listener or ""
+    pids = [pid for pid in dict.fromkeys(handle.pid for handle in case.holders.get(far, ())) if case.is_alive(pid)]
+    if item.listener and (busy := _busy_with_others(case, pids, item.listener)):
+        yield from busy
+        return
+    if not far:
+        yield from _perhaps_on_other_machines(case, item, asks)
+        return
+    # A process that forgot to close the other end of its own pair is not the one that answers; and where several have an end,
+    # whoever stands in it is the one it was made for.
+    pids = [pid for pid in pids if pid != asks[0]] or pids
+    if pids == [asks[0]] and not case.others_at_work(asks) and not case.natives_at_work(asks[0]):
+        yield asks
+        return
+    for pid in [pid for pid in pids if any(far in _waits_in(case, key) for key in case.threads(pid))] or pids:
+        yield from _servers_in(case, pid, item, asks)
+
+
+def _perhaps_on_other_machines(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
+    """Of a job on several machines, whoever on another one has a socket of which no more is known than that: both ends of a
+    connection are found by their addresses, which are read of those sockets only that somebody waits at.
+    """
+    here = case.processes[asks[0]].host
+    far = (item.path or "").partition(" to ")[2]
+    if item.listens or not far or far.startswith(LOOPBACK):
+        return
+    for process in case.snapshot.processes:
+        names = case.held_by.get(process.pid, frozenset()) if process.host != here else ()
+        unknown = any(name.startswith("socket:") and name not in case.objects for name in names)
+        if unknown and case.is_alive(process.pid) and case.role(process.pid).kind not in HELPERS:
+            yield process.pid, process.pid
+
+
+def _servers_in(case: Case, pid: int, item: KernelObject, asks: ThreadKey) -> list[ThreadKey]:
+    main = (pid, pid)
+    if case.standing(main).kind is Wait.STOPPED:
+        return [main]
+    if _waits_in(case, main) == (item.peer,) and main != asks:
+        return [main]
+    threads = [key for key in case.threads(pid) if key != asks]
+    there = [key for key in threads if item.peer in _waits_in(case, key)]
+    busy = [key for key in threads if _is_at_work(case, key, item)]
+    others = [] if _writes(case, asks) else [key for key in threads if _serves_another(case, key, item)]
+    if serving := [key for key in busy if serves_one(case, key)]:
+        named = [key for key in serving if client_of(case, key) == asks[0]] or serving
+        return [*named, *others] if set(named) <= set(there) else named
+    if case.role(pid).kind in HELPERS:
+        return there
+    if there:
+        # One that listens to several connections may have given the work to another thread.
+        return list(dict.fromkeys((*there, *busy, *others)))
+    unnamed = _unnamed(case, threads, busy, main)
+    accepting = set(unnamed) <= {main} and any(_accepts(case, key) for key in threads)
+    return [*unnamed, *others] if accepting else unnamed
+
+
+def _unnamed(case: Case, threads: list[ThreadKey], busy: list[ThreadKey], main: ThreadKey) -> list[ThreadKey]:
+    """Where nothing tells who serves: what a background server started, else the main thread, else any that works."""
+    # One in a collective has no connection in hand.
+    in_background = case.standing(main).kind is Wait.COLLECTIVE or any(
+        _accepts(case, key) for key in threads if key != main
+    )
+    if in_background and (others := [key for key in busy if key != main]):
+        return others
+    if main in busy or not busy:
+        return [main] if main in threads else []
+    return busy
+
+
+def _is_at_work(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+    return not case.standing(key).idle and not _accepts(case, key) and not _serves_another(case, key, item)
+
+
+def serves_one(case: Case, key: ThreadKey) -> bool:
+    """It serves one connection, by its frames."""
+    return in_call(case.stacks.get(key), SERVES_ONE)
+
+
+def _busy_with_others(case: Case, pids: list[int], listener: str) -> list[ThreadKey]:
+    """Those who would accept the next connection, but have not done with the one before; nobody where one waits for it.
+
+    The child of a server that forks shows the same frames, but there the server itself waits.
+    """
+    threads = [key for pid in pids for key in case.threads(pid)]
+    if any(listener in _waits_in(case, key) for key in threads):
+        return []
+    one_by_one = [key for key in threads if serves_one(case, key) and _serves_in_turn(case, key)]
+    return one_by_one or [key for key in threads if _keeps_loop(case, key)]
+
+
+def _keeps_loop(case: Case, key: ThreadKey) -> bool:
+    """It is in a callback of its event loop, which accepts nothing before that returns."""
+    return in_call(case.stacks.get(key), TURNS) and case.standing(key).kind is not Wait.EVENT_LOOP
+
+
+def _serves_in_turn(case: Case, key: ThreadKey) -> bool:
+    return in_call(case.stacks.get(key), SERVES_IN_TURN)
+
+
+def _waits_in(case: Case, key: ThreadKey) -> tuple[str, ...]:
+    row = case.blocked.get(key)
+    return row.waits_on if row else ()
+
+
+def _writes(case: Case, key: ThreadKey) -> bool:
+    row = case.blocked.get(key)
+    return row is not None and row.writes
+
+
+def _accepts(case: Case, key: ThreadKey) -> bool:
+    """It waits for connections, and perhaps for what comes over some."""
+    return any(item.listens for item in case.waits_on(key))
+
+
+def _serves_another(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+    """It is blocked in another connection of the same server: one with the same near end."""
+    near = (item.path or "").partition(" to ")[2]
+    rows = list(case.waits_on(key))
+    return bool(near) and any(row.id != item.peer and (row.path or "").startswith(f"tcp {near} to ") for row in rows)
+
+
+def unserved(case: Case, asks: ThreadKey) -> tuple[ThreadKey, list[ThreadKey]] | None:
+    """The thread of a server that accepts connections, and those that each serve another one than that over which a thread
+    waits for an answer, where nobody in the server serves that one.
+    """
+    if _writes(case, asks):
+        return None
+    for item in case.waits_on(asks):
+        pids = {handle.pid for handle in case.holders.get(item.peer or "", ())} - {asks[0]}
+        threads = [key for pid in sorted(pids) for key in case.threads(pid)]
+        accepting = [key for key in threads if _accepts(case, key)]
+        others = [key for key in threads if _serves_another(case, key, item)]
+        if accepting and others and not any(_may_serve(case, key, item) for key in threads):
+            return accepting[0], others
+    return None
+
+
+def _may_serve(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+    """It reads this connection, or does something else than waiting for the end of others."""
+    waits_for_end = case.standing(key).kind in ENDS
+    return item.peer in _waits_in(case, key) or (_is_at_work(case, key, item) and not waits_for_end)
+
+
+def client_of(case: Case, key: ThreadKey) -> int | None:
+    """Whom a thread of a manager serves: it is named after the client's `Process` (managers.py, `accept_connection`)."""
+    name = case.thread_name(key).partition("|")[0]
+    if name == "MainProcess":
+        return case.processes[key[0]].ppid
+    named = [row.child for row in case.snapshot.remembered if row.name == name and case.is_alive(row.child)]
+    return named[0] if len(named) == 1 else None
+
+
+def clients(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """A manager's object that blocks the call of one client waits for what other clients do to it.
+
+    Each other client has a thread of the manager that waits for its next request.  A process that was given the object
+    and has not used it yet has none, so those of the manager's family count too, unless they are connected.
+    """
+    words = case.standing(key).words
+    others = [other for other in case.threads(key[0]) if other != key]
+    items = [item for other in others if case.standing(other).idle for item in case.waits_on(other) if item.peer]
+    named = {other: client_of(case, other) for other in others}
+    busy = [other for other in others if not case.standing(other).idle and named[other] is None]
+    asking = [client for item in items for client in servers(case, item, key) if client[0] != key[0]]
+    asking += [(pid, pid) for pid in named.values() if pid is not None and pid != client_of(case, key)]
+    connected = _connected(case, key[0])
+    strangers = [(pid, pid) for pid in _family(case, key[0]) if pid not in connected and pid != client_of(case, key)]
+    targets = tuple(dict.fromkeys((*asking, *busy, *strangers)))
+    if not targets:
+        # Whoever has ended may have taken a lock of the manager with it, or owes an item.
+        asks = client_of(case, key)
+        lonely = Nobody("the manager has no other client", (key[0] if asks is None else asks,))
+        return WaitEdge(tuple(lost_relatives(case, key[0], certain=True)) or (lonely,), words=words)
+    pids = ", ".join(str(pid) for pid in dict.fromkeys(pid for pid, _ in asking))
+    evidence = f"other clients of the manager (pid {key[0]}): pid {pids}" if pids else ""
+    return WaitEdge(targets, words=words, evidence=evidence)
+
+
+def _connected(case: Case, manager: int) -> set[int]:
+    """Processes at the other ends of the manager's sockets."""
+    held = case.held_by.get(manager, frozenset())
+    asked = {item.peer for other in case.threads(manager) for item in case.waits_on(other) if item.peer}
+    waiting = {item.id for item in case.objects.values() if item.kind == "socket" and item.peer in held}
+    return {handle.pid for name in asked | waiting for handle in case.holders.get(name, ())}
+
+
+def _family(case: Case, manager: int) -> list[int]:
+    """The manager's parent and everyone below it who could have been given the object."""
+    parent = case.processes[manager].ppid
+    found = [parent] if parent in case.processes else []
+    for pid in found:
+        found += [child for child in case.children.get(pid, ()) if child not in found]
+    living = [pid for pid in found if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
+    return [pid for pid in living if not case.is_foreign(pid)]
+
+
+def connection_words(case: Case, item: KernelObject, *, writes: bool) -> str:
+    """Who is at the other end, and since when nothing went over it."""
+    if item.kind != "socket" or item.listens or item.path is None:
+        return ""
+    pids = ", ".join(str(pid) for pid in dict.fromkeys(row.pid for row in case.holders.get(item.peer or "", ())))
+    path = "a unix socket" if item.path == "unix" else item.path
+    words = f"{path}: at the other end pid {pids}" if pids else path
+    if item.listener:
+        words = f"{path}: nobody has accepted it, it waits in the queue of {item.listener}"
+    last = item.sent_at if writes else item.received_at
+    if last is None:
+        return words if pids or item.listener else ""
+    return f"{words}; nothing {'went' if writes else 'came'} over it for {age(case.now - last)}"

@@ -1,0 +1,397 @@
+"""The dead: processes that ended and whose part nobody does; who, how, and what is known of why.
+
+How one ended is wait(2)'s status, which the kernel keeps while nobody has collected the process (a zombie).
+That a SIGKILL came from the kernel for memory is not part of it; the counters of the control group tell.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Collection, Iterable
+from itertools import pairwise
+
+import msgspec
+
+from mpmon.diagnosis import libraries
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.graph import Exited, External, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.roles import HELPERS, given_name
+from mpmon.diagnosis.thresholds import KILLED_TOGETHER_S, NEXT_ROUND_S, STARTED_TOGETHER_S
+from mpmon.model import Cgroup, Process, Remembered
+
+
+class Death(msgspec.Struct, frozen=True, gc=False):
+    """How one process ended, as far as it can be known."""
+
+    how: str
+    """`killed by SIGKILL (9)`; `ended` where no more is known. `did` makes a verb of it."""
+    evidence: tuple[str, ...]
+    advice: tuple[str, ...]
+
+
+def exit_words(code: int | None) -> str:
+    """wait(2)'s status in words."""
+    if code is None:
+        return "ended"
+    if number := code & 0x7F:
+        core = ", which left a core dump" if code & 0x80 else ""
+        return f"killed by {signal_name(number)}{core}"
+    return f"ended with exit status {code >> 8 & 0xFF}"
+
+
+def did(how: str) -> str:
+    """As the verb of a sentence: `was killed by SIGKILL (9)`, `ended with exit status 1`."""
+    return f"was {how}" if how.startswith("killed") else how
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL (9)`; the bare number for one without a name."""
+    try:
+        return f"{signal.Signals(number).name} ({number})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def death(case: Case, pid: int) -> Death:
+    """What is known of the end of a process: a zombie, or one that ended while mpmon watched."""
+    process = case.processes.get(pid)
+    exit_row = next((row for row in reversed(case.snapshot.exits) if row.pid == pid), None)
+    if process is None and exit_row:
+        return _vanished(case, exit_row.process, exit_row.seen_at)
+    code = process.exit_code if process else None
+    row = case.remembered.get(pid) if process is None else None
+    if row and row.returncode is not None:
+        how = returncode_words(row.returncode)
+        whose = f"{given_name(row) or 'a child'}, which had pid {row.child}"
+        known = f"the program of pid {row.pid} still has the object of {whose}: {how}"
+        return Death(how, (known,), (_ADVICE.get(-row.returncode, _LOG) if row.returncode else _EARLY,))
+    if process is None or code is None:
+        hidden = f"pid {pid} is a zombie; its exit status may not be read (another user's, or not dumpable)"
+        return Death("ended", (hidden,) if process else (f"pid {pid} ended",), (_LOG,))
+    how = exit_words(code)
+    seen = f"pid {pid} is a zombie: {how} (/proc/{pid}/stat, field 52)"
+    if code & 0x7F != signal.SIGKILL:
+        return Death(how, (seen,), (_ADVICE.get(code & 0x7F, _LOG) if code else _EARLY,))
+    memory = _killed_for_memory(case, process, watched=_was_alive(case, process))
+    return Death(how + memory.how, (seen, *memory.evidence), memory.advice)
+
+
+def evidence_of(case: Case, pids: Iterable[int]) -> tuple[str, ...]:
+    """What shows that these ended, and how."""
+    return tuple(dict.fromkeys(line for pid in pids for line in death(case, pid).evidence))
+
+
+def advice_on(case: Case, pids: Iterable[int]) -> tuple[str, ...]:
+    """What to do about their ends."""
+    return tuple(dict.fromkeys(line for pid in pids for line in death(case, pid).advice))
+
+
+def dead_relatives(case: Case, pid: int, *, certain: bool) -> list[Exited]:
+    """Children and siblings that ended and were not collected: they may have been the other end."""
+    parent = case.processes[pid].ppid
+    return [
+        Exited(other, death(case, other).how, certain, case.processes[other].exit_code)
+        for other in case.zombies
+        if case.processes[other].ppid in (pid, parent) and other != pid
+    ]
+
+
+_TOLD = (signal.SIGTERM, signal.SIGINT)
+"""Signals that ask a process to end."""
+
+
+def crashed_relatives(case: Case, pid: int) -> list[int]:
+    """Children and siblings that crashed, those that were collected if there are no others; not those that were told to end."""
+    codes = {gone.pid: case.processes[gone.pid].exit_code for gone in dead_relatives(case, pid, certain=False)}
+    crashed = [other for other, code in codes.items() if code and code & 0x7F not in _TOLD]
+    return crashed or [row.child for row in _remembered(case, pid) if row.returncode and -row.returncode not in _TOLD]
+
+
+def with_crashed(case: Case, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
+    """The same edge, with relatives that crashed: where others only may help, one that died early may have had to."""
+    if edge.every or edge.held or (edge.exact and len(edge.targets) == 1):
+        return edge
+    if not case.zombies and not case.remembered_ends:
+        return edge
+    if edge.targets and all(isinstance(target, External) for target in edge.targets):
+        return edge
+    crashed = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
+    crashed = crashed or [gone for gone in remembered_dead(case, key[0]) if gone.status]
+    if not crashed or any(isinstance(target, Exited) for target in edge.targets):
+        return edge
+    return msgspec.structs.replace(edge, targets=(*edge.targets, *crashed))
+
+
+def lost_relatives(case: Case, pid: int, *, certain: bool) -> list[Exited]:
+    """The same, and where there is none, those that were collected but are remembered by their parent's program."""
+    if not case.zombies and not case.remembered_ends:
+        return []
+    found = dead_relatives(case, pid, certain=certain)
+    return found or [msgspec.structs.replace(gone, certain=certain) for gone in remembered_dead(case, pid)]
+
+
+def remembered_dead(case: Case, pid: int) -> list[Exited]:
+    """Children and siblings that ended and were collected, but whose objects their parent's program still has.
+
+    Where some of them crashed, these.
+    """
+    rows = _remembered(case, pid)
+    crashed = [row for row in rows if row.returncode]
+    return [_as_gone(row) for row in crashed or rows]
+
+
+def _as_gone(row: Remembered) -> Exited:
+    code = row.returncode or 0
+    return Exited(row.child, returncode_words(code), certain=False, status=-code if code < 0 else code << 8)
+
+
+def _remembered(case: Case, pid: int) -> list[Remembered]:
+    """Children and siblings that were collected."""
+    parent = case.processes[pid].ppid
+    known = (*case.remembered_ends.get(pid, ()), *case.remembered_ends.get(parent, ()))
+    return [row for row in known if row.child not in case.processes]
+
+
+def returncode_words(code: int) -> str:
+    """`Popen.returncode` in words."""
+    return f"killed by {signal_name(-code)}" if code < 0 else f"ended with exit status {code}"
+
+
+def gone_children(case: Case, parent: int, kinds: Collection[str]) -> list[Exited]:
+    """Children of these kinds that ended: zombies, and those mpmon saw end, as far as their library gives them a name."""
+    found = [
+        Exited(pid, death(case, pid).how, status=case.processes[pid].exit_code)
+        for pid in case.children.get(parent, ())
+        if not case.is_alive(pid) and case.role(pid).kind in (*kinds, "process", "subprocess")
+    ]
+    names = {row.process_name for row in libraries.WORKERS if row.kind in kinds and row.process_name}
+    if found or not names:
+        return found
+    working = [case.processes[pid].start_time for pid in case.clients.get(parent, ()) if case.role(pid).kind in kinds]
+    seen = [row for row in case.snapshot.exits if row.process.ppid == parent and row.process.name in names]
+    # Those of an earlier epoch ended before these began.
+    return [
+        Exited(row.pid, death(case, row.pid).how, status=row.process.exit_code) for row in seen
+        if not working or row.seen_at > min(working) + NEXT_ROUND_S
+    ]  # fmt: skip
+
+
+class Replaced(msgspec.Struct, frozen=True, gc=False):
+    """A worker of a pool that died, as its successor gives away."""
+
+    successor: int
+    first: int
+    """Pid of the oldest of its siblings."""
+    apart_s: float | None
+    """Between their starts, seconds; `None` where the numbers in their names say that one is missing."""
+    dead: tuple[int, ...]
+    """Pids that are missing between the siblings', empty where that does not tell."""
+
+
+def replaced(case: Case, pids: Iterable[int]) -> Replaced | None:
+    """Pools start a new worker for one that died: the numbers in their names say that there was one more, or it is much younger
+    than the others and a pid is missing among them.
+    """
+    workers = sorted((case.processes[pid].start_time, pid) for pid in pids if pid in case.processes)
+    late = _latecomer([at for at, _ in workers])
+    youngest = len(workers) - 1 if late is None else late
+    told = bool(workers) and _missing_number(case, workers[youngest][1], _POOL_NUMBERED) is not None
+    if late is None and not told:
+        return None
+    (begin, first), (at, successor) = workers[0], workers[youngest]
+    gone = forgotten_child(case, successor, _POOL_NUMBERED)
+    if late is None or gone is not None:
+        return Replaced(successor, first, None if told else at - begin, () if gone is None else (gone,))
+    together = [pid for _, pid in workers[:late]]
+    # Processes forked one after the other get pids in a row.
+    gaps = sorted(set(range(min(together), max(together))) - set(together))
+    count = len(workers) - late
+    after = max(together) + 1
+    if not gaps and count == 1 and after not in case.processes and after < successor:
+        # The last one to be started.
+        gaps = [after]
+    return Replaced(successor, first, at - begin, tuple(gaps if len(gaps) == count else ()))
+
+
+def _latecomer(starts: list[float]) -> int | None:
+    """Place of the first one that started long after the others, measured by the gaps between those."""
+    gaps = [after - before for before, after in pairwise(starts)]
+    if not gaps or max(gaps) < STARTED_TOGETHER_S:
+        return None
+    place = gaps.index(max(gaps))
+    rest = gaps[:place] + gaps[place + 1 :]
+    return place + 1 if not rest or max(gaps) > 4 * max(rest) else None
+
+
+_NUMBERED = re.compile(r"\w*Process-(?:[0-9]+:)*([0-9]{1,18})")
+"""How multiprocessing names what it was given no name for: `ForkProcess-2` is the second of its parent (process.py)."""
+
+
+_POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:[0-9]+:)*([0-9]{1,18})")
+"""The same of the workers of a Pool (pool.py)."""
+
+
+def forgotten_child(case: Case, pid: int, numbered: re.Pattern[str] = _NUMBERED) -> int | None:
+    """The pid of a sibling that has ended and left no trace: the numbers in their names say that there was one more, and
+    between the pids of those before and after it only one is nobody's.
+    """
+    number = _missing_number(case, pid, numbered)
+    if number is None:
+        return None
+    parent = case.processes[pid].ppid
+    numbers = _numbers((row for row in case.snapshot.remembered if row.pid == parent), numbered)
+    taken = {*case.processes, *(thread.tid for thread in case.snapshot.threads)}
+    between = range(numbers.get(number - 1, parent) + 1, numbers[number + 1])
+    free = [candidate for candidate in between[-MOST_BETWEEN:] if candidate not in taken]
+    return free[0] if len(free) == 1 else None
+
+
+def _missing_number(case: Case, pid: int, numbered: re.Pattern[str]) -> int | None:
+    """The number of a sibling of which nothing but its number is left."""
+    family = [row for row in case.snapshot.remembered if row.pid == case.processes[pid].ppid]
+    numbers = _numbers(family, numbered)
+    highest = max(numbers, default=0)
+    # A name may have any number in it, and more than one is missing below a high one.
+    missing = set(range(1, highest)) - set(numbers) if highest <= len(numbers) + 1 else set[int]()
+    known = len(missing) == 1 and len(numbers) == len(family) and pid in numbers.values()
+    # All children of one parent are counted together, those of which the name is not known as well.
+    return missing.pop() if known and not _unnamed(case, case.processes[pid].ppid, family) else None
+
+
+def _numbers(family: Iterable[Remembered], numbered: re.Pattern[str] = _NUMBERED) -> dict[int, int]:
+    """Pids by the numbers in the names of children of one parent."""
+    return {int(found[1]): row.child for row in family if (found := numbered.fullmatch(row.name))}
+
+
+def ended_relatives(case: Case, pid: int) -> list[int]:
+    """Children and siblings that ended, collected or not, but for programs that were only called; empty where the numbers in
+    their names say that there was another one, of which nothing is left.
+    """
+    if any(_has_forgotten_one(case, parent) for parent in (pid, case.processes[pid].ppid)):
+        return []
+    zombies = [gone.pid for gone in dead_relatives(case, pid, certain=False)]
+    return list(dict.fromkeys((*zombies, *(row.child for row in _remembered(case, pid) if row.name))))
+
+
+def _has_forgotten_one(case: Case, parent: int) -> bool:
+    """Its children have higher numbers than there are names and children of unknown names."""
+    family = [row for row in case.snapshot.remembered if row.pid == parent]
+    numbers = _numbers(family)
+    return max(numbers, default=0) - len(numbers) > len(_unnamed(case, parent, family))
+
+
+def _unnamed(case: Case, parent: int, family: Iterable[Remembered]) -> list[int]:
+    """Children that multiprocessing has made and of which the name is not known."""
+    named = {row.child for row in family}
+    children = (child for child in case.children.get(parent, ()) if child not in named)
+    return [child for child in children if case.role(child).kind not in (*HELPERS, "subprocess")]
+
+
+MOST_BETWEEN = 1000
+"""Pids that are looked at between two siblings'."""
+
+
+# Why
+
+
+def _vanished(case: Case, process: Process, seen_at: float) -> Death:
+    """Its parent has collected it, and its status with it, unless mpmon saw it as a zombie first or holds a pidfd of it."""
+    row = _group(case, process)
+    killed_at = row.oom_kill_seen_at if row else None
+    for_memory = killed_at is not None and abs(killed_at - seen_at) <= KILLED_TOGETHER_S
+    code = process.exit_code
+    if code is not None:
+        by = "seen while it was a zombie" if process.ended else "says the kernel of its pidfd"
+        how = exit_words(code)
+        evidence = (f"pid {process.pid}: {how}, {by}",)
+        if row and for_memory and code & 0x7F == signal.SIGKILL:
+            return Death(f"{how}, by the kernel for memory", (*evidence, _grew(row)), (_LESS_MEMORY,))
+        return Death(how, evidence, (_LOG,))
+    if row and for_memory:
+        evidence = (f"pid {process.pid} ended while mpmon watched, and at that time {_grew(row)}",)
+        return Death("ended while mpmon watched, probably killed for memory", evidence, (_LESS_MEMORY,))
+    return Death("ended while mpmon watched", (f"pid {process.pid} ended while mpmon watched",), (_LOG,))
+
+
+def _was_alive(case: Case, process: Process) -> bool:
+    """Mpmon saw it alive, so that it ended while mpmon watched."""
+    life = case.history.life(process)
+    return life is not None and not life.first.ended
+
+
+def _killed_for_memory(case: Case, process: Process, *, watched: bool) -> Death:
+    """Of one that got SIGKILL: whether the kernel killed it for memory, by the counter of its control group."""
+    row = _group(case, process)
+    if row is None or row.oom_kills is None:
+        why = row.reasons.get("oom_kills", "unknown") if row else "its control group is not known"
+        return Death("", (f"whether for memory is not known: {why}",), (_SEARCH_KERNEL_LOG, _LESS_MEMORY))
+    if watched and row.oom_kill_seen_at is not None:
+        return Death(", by the kernel for memory", (_grew(row),), (_LESS_MEMORY,))
+    if watched or not row.oom_kills:
+        count = f"{row.oom_kills} as before" if row.oom_kills else "0"
+        evidence = f"the oom_kill counter of control group {row.path} is {count}: it was not killed for memory"
+        return Death("", (evidence,), (_WHO_SENT,))
+    evidence = (
+        f"the oom_kill counter of control group {row.path} is {row.oom_kills} since the group exists{_limit(row)}: "
+        "it may have been one of them"
+    )
+    return Death("", (evidence,), (_SEARCH_KERNEL_LOG, _LESS_MEMORY))
+
+
+def _group(case: Case, process: Process) -> Cgroup | None:
+    """Its control group; of one that ended before mpmon came its parent's, which children inherit."""
+    parent = case.processes.get(process.ppid)
+    path = process.cgroup if process.cgroup is not None else parent.cgroup if parent else None
+    return next((row for row in case.snapshot.cgroups if row.path == path), None)
+
+
+def _grew(row: Cgroup) -> str:
+    return (
+        f"the oom_kill counter of control group {row.path} grew to {row.oom_kills} while mpmon watched{_limit(row)}: "
+        "the kernel killed for memory"
+    )
+
+
+def _limit(row: Cgroup) -> str:
+    numbers = [
+        f"{name} {_size(value)}" for name, value in (("limit", row.limit_bytes), ("most used", row.peak_bytes)) if value
+    ]
+    return f" ({', '.join(numbers)})" if numbers else ""
+
+
+def _size(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):.0f} MiB"
+
+
+# What to do
+
+_LOG = "Search the job's standard error for its traceback."
+_EARLY = "It ended without an error before its part was done: look for an early return, sys.exit() or os._exit()."
+_LESS_MEMORY = (
+    "Use less memory: lower num_workers, prefetch_factor or the batch size (files in /dev/shm count too), "
+    "or raise the limit (docker run --memory=…, sbatch --mem=…)."
+)
+_SEARCH_KERNEL_LOG = "See whether the kernel killed it for memory: dmesg -T | grep -i 'killed process'."
+_WHO_SENT = (
+    "Find who sent SIGKILL: Process.kill() in the program, a scheduler's limit, a memory guard in user space, a person."
+)
+_FAULTHANDLER = (
+    "Set PYTHONFAULTHANDLER=1, so that it prints its Python stack when it crashes; then look at that extension."
+)
+_ENDED_BY = "Find who ended it: Process.terminate() or pool.terminate() in the program, the launcher, the scheduler."
+
+_ADVICE: dict[int, str] = {
+    signal.SIGSEGV: _FAULTHANDLER,
+    signal.SIGABRT: _FAULTHANDLER,
+    signal.SIGILL: _FAULTHANDLER,
+    signal.SIGFPE: _FAULTHANDLER,
+    signal.SIGBUS: "See whether /dev/shm is full: df -h /dev/shm; docker run --shm-size=8g, or lower num_workers.",
+    signal.SIGTERM: _ENDED_BY,
+    signal.SIGINT: _ENDED_BY,
+    signal.SIGHUP: "Its terminal was closed: start the job with nohup, setsid or in tmux.",
+    signal.SIGPIPE: "It wrote to a pipe or socket whose reader had ended: look for that one first.",
+    signal.SIGXCPU: "It used up its CPU time: ulimit -t.",
+}
+"""By the signal that ended it: signal(7)."""

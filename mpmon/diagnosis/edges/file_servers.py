@@ -1,0 +1,24 @@
+"""Threads that wait for a file on a server that does not answer: NFS, SMB, Lustre, FUSE."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.graph import Basis, External, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.words import age, mount_words
+from mpmon.model import Mount
+
+ADVICE = (
+    "Check its server: until it answers, every process that touches a file there blocks.",
+    "NFS: umount -f PATH lets the waiting threads go. FUSE: write 1 to /sys/fs/fuse/connections/N/abort.",
+)
+
+
+def file_server(case: Case, key: ThreadKey, mount: Mount) -> WaitEdge:
+    """The server alone can end the wait: the kernel named the file system, and asked by mpmon it does not answer either."""
+    asked_for = age(case.now - (mount.unanswered_since or case.now))
+    return WaitEdge(
+        (External(f"{mount_words(mount)}, which does not answer"),),
+        basis=Basis.KERNEL.when(case.names_mount(key)), words=f"a file on {mount.path}",
+        evidence=f"{mount_words(mount)} was asked for its size by mpmon as well, and has not answered for {asked_for}",
+    )  # fmt: skip

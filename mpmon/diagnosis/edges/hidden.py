@@ -1,0 +1,49 @@
+"""What may not be read: waits of which only states and ages are known, and processes that may hold any object."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.gaps import hides_call
+from mpmon.diagnosis.graph import Basis, Exited, Nobody, Target, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.waits import Wait
+
+_BY_HOLDERS = frozenset({Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.POLL, Wait.SOCKET,
+                         Wait.LOCK, Wait.PROCESS_EVENT})  # fmt: skip
+"""Waits that end when anybody acts who has the object open or mapped."""
+
+
+def hidden_wait(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Where a process of the job is stopped: any of the others may be waited for, so all of them have to stand still before
+    the stopped one is blamed.  `None` where nothing is stopped: a wait of which nothing is known may be anything.
+    """
+    others = [pid for pid in case.processes if pid != key[0] and case.is_alive(pid)]
+    stopped = [pid for pid in others if case.processes[pid].stopped]
+    if key in case.stacks or not hides_call(case, key) or case.motion(key) is not Motion.FROZEN or not stopped:
+        return None
+    targets = tuple((pid, pid) for pid in others if case.role(pid).kind not in HELPERS)
+    evidence = f"what pid {key[0]} waits for may not be read; pid {stopped[0]} is stopped"
+    return WaitEdge(targets, words="something that may not be read", evidence=evidence)
+
+
+def with_unread(case: Case, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
+    """The same need, with those whose open files are not known: they may hold the other end, so that nobody is not nobody
+    before all could be asked, and the dead may have nothing to do with it.
+    """
+    if not case.without_handles or edge.every or case.standing(key).kind not in _BY_HOLDERS:
+        return edge
+    unread = sorted(case.without_handles - {key[0]})
+    others = [pid for pid in unread if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
+    if not others:
+        return edge
+    known = (_unsure(target) for target in edge.targets if not isinstance(target, Nobody))
+    targets = tuple(dict.fromkeys((*known, *((pid, pid) for pid in others))))
+    return msgspec.structs.replace(edge, targets=targets, basis=Basis.ASSUMED)
+
+
+def _unsure(target: Target) -> Target:
+    return msgspec.structs.replace(target, certain=False) if isinstance(target, Exited) else target

@@ -1,0 +1,135 @@
+"""Why no thread is left that could end a wait within a process: a fork copied none, it died, or it is native code."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.dead import replaced
+from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.native_waits import Sort
+from mpmon.diagnosis.roles import POOL_WORKERS
+from mpmon.diagnosis.waits import Context, Wait, context
+
+FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION, Wait.FUTURE_RESULT, Wait.JOIN_THREAD})
+"""Waits for what another thread of the process has to do."""
+
+_RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
+_TASKS = frozenset({Context.POOL_WORKER, Context.EXECUTOR_THREAD})
+
+_FUTEX_WAIT_PRIVATE = 0x80
+"""What libgomp and libomp call directly; glibc's semaphores and conditions use FUTEX_WAIT_BITSET (linux/futex.h)."""
+
+_CONTENDED_MUTEX = 2
+"""The value a pthread mutex is expected to have while one waits for it (glibc's lowlevellock.h)."""
+
+DELIVERS = (("multiprocessing/pool.py", ("_handle_results",)), ("concurrent/futures/process.py", ("run",)))
+"""Threads through whose hands every result of a pool goes, callbacks included."""
+
+
+def why_no_thread(case: Case, key: ThreadKey) -> Absent:
+    """Of a wait for threads of the same process, none of which can end it."""
+    kind = case.standing(key).kind
+    if kind in (Wait.FUTEX, Wait.THREAD_LOCK):
+        return _why_no_native(case, key)
+    return Absent.LEFT_IN_PARENT if kind in FROM_THREADS and left_in_parent(case, key) else Absent.THREAD_ENDED
+
+
+def why_no_result(case: Case, key: ThreadKey, workers: list[int]) -> Absent:
+    """Of a wait for a result of a pool or an executor, all of whose workers, if it has any, wait for work."""
+    if replaced(case, workers) is not None and case.standing(key).kind is Wait.POOL_RESULT:
+        return Absent.WORKER_REPLACED
+    hands_over = deliverer_in_parent(case, key) or case.standing(key).kind in FROM_THREADS
+    if hands_over and left_in_parent(case, key):
+        return Absent.LEFT_IN_PARENT
+    return Absent.ITEM_LOST if workers else Absent.THREAD_ENDED
+
+
+def _why_no_native(case: Case, key: ThreadKey) -> Absent:
+    if case.is_forked(key[0]):
+        return _told_at_fork(case, key) or (
+            Absent.NATIVE_AT_FORK if _in_native_barrier(case, key) else Absent.LOCKED_AT_FORK
+        )
+    if _siblings_in_copy(case, key):
+        return Absent.LOCKED_AT_FORK
+    return Absent.NATIVE if case.is_native(key) else Absent.OWN_LOCK
+
+
+_AT_FORK = {
+    Sort.TEAM: Absent.NATIVE_AT_FORK, Sort.LOCK: Absent.LOCKED_AT_FORK, Sort.PYTHON_LOCK: Absent.LOCKED_AT_FORK,
+    Sort.SEMAPHORE: Absent.NATIVE, Sort.CONDITION: Absent.NATIVE, Sort.END: Absent.NATIVE,
+}  # fmt: skip
+
+
+def _told_at_fork(case: Case, key: ThreadKey) -> Absent | None:
+    """What the child of a fork lacks, by its frames of C; `None` where they do not tell."""
+    fact = case.native_facts.get(key)
+    return _AT_FORK.get(fact.wait.sort) if fact and fact.certain and fact.wait else None
+
+
+def _siblings_in_copy(case: Case, key: ThreadKey) -> bool:
+    """Other forks of the same process, such as a fork server, wait at the same address: each has a copy of one lock."""
+    lock, process = case.wanted_lock(key), case.processes[key[0]]
+    if lock is None or not process.forked:
+        return False
+    siblings = (
+        row.pid for row in case.processes.values() if row.ppid == process.ppid and row.forked and row.pid != key[0]
+    )
+    wanted = (case.wanted_lock((pid, pid)) for pid in siblings)
+    return any(other is not None and other.rpartition(":")[2] == lock.rpartition(":")[2] for other in wanted)
+
+
+def _in_native_barrier(case: Case, key: ThreadKey) -> bool:
+    """A futex that is neither a mutex nor a semaphore of glibc's."""
+    blocked = case.blocked.get(key)
+    if blocked is None or blocked.syscall != "futex" or len(blocked.args) < 3:
+        return False
+    _, operation, value, *_ = blocked.args
+    return operation & 0xFF == _FUTEX_WAIT_PRIVATE and value != _CONTENDED_MUTEX
+
+
+def left_in_parent(case: Case, key: ThreadKey) -> bool:
+    """The child of a fork has one thread, and its parent one that does more than to wait for requests, or that hands over what
+    is waited for.
+    """
+    if not case.is_forked(key[0]) or len(case.threads(key[0])) > 1:
+        return False
+    if deliverer_in_parent(case, key):
+        return True
+    parent = case.role(key[0]).parent
+    others = [other for other in case.threads(parent or 0) if other[0] != other[1]]
+    return not all(case.standing(other).kind is Wait.SERVICE or _is_of_pool(case, other) for other in others)
+
+
+def _is_of_pool(case: Case, key: ThreadKey) -> bool:
+    """It hands tasks out, also while it takes them from the program, and answers nobody."""
+    stack = case.stacks.get(key)
+    return stack is not None and has(stack, "multiprocessing/pool.py", ("_handle_tasks", "_handle_workers"))
+
+
+def deliverer_in_parent(case: Case, key: ThreadKey) -> ThreadKey | None:
+    """For a result of a pool or an executor: the thread of the program it was forked from, or of that one's, through which all
+    results go. One that has workers of its own has a pool of its own, and a task of a pool waits for its own pool.
+    """
+    pid = key[0]
+    task = context(case.stacks.get(key))
+    own = any(case.role(child).kind in POOL_WORKERS for child in case.clients.get(pid, ()))
+    if case.standing(key).kind not in _RESULTS or (task and task[0] in _TASKS) or own:
+        return None
+    found = (other for parent in _forked_from(case, pid) for other in case.threads(parent) if is_deliverer(case, other))
+    return next(found, None)
+
+
+def is_deliverer(case: Case, key: ThreadKey) -> bool:
+    """All results of a pool go through its hands."""
+    stack = case.stacks.get(key)
+    return stack is not None and any(has(stack, *row) for row in DELIVERS)
+
+
+def _forked_from(case: Case, pid: int) -> list[int]:
+    """Its parent, and so on, as long as each is a fork of the next."""
+    above: list[int] = []
+    while case.is_forked(pid):
+        pid = case.processes[pid].ppid
+        above.append(pid)
+    return above

@@ -1,0 +1,119 @@
+"""Waits in C and C++ for native threads of the same process, by the frames of both sides.
+
+A library names in its frames whom it waits for: the end of one thread, the others of its team, whoever computes its gradients.
+Its threads are known by the function with which they begin.  Where a frame had to be searched for, the edge is inferred, and
+where the other side was not read there is none: then nobody knows what it does.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.native_waits import Sort
+from mpmon.diagnosis.natives import NativeFact
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.words import several
+
+
+def native_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """The native threads that a thread waits for; `None` where frames do not tell who they are."""
+    if joined := case.joined_thread(key):
+        return _end(case, key, joined)
+    fact = case.native_facts.get(key)
+    return _team(case, key, fact) if fact and fact.wait and fact.wait.sort is Sort.TEAM else None
+
+
+def _end(case: Case, key: ThreadKey, joined: ThreadKey) -> WaitEdge | None:
+    if not _is_known(case, joined):
+        return None
+    words = f"the end of the native {case.thread_words(joined)}"
+    evidence = f"the futex of thread {key[1]} has the number of thread {joined[1]}, as in pthread_join"
+    return WaitEdge((joined,), every=True, basis=Basis.KERNEL, words=words, evidence=evidence)
+
+
+def _team(case: Case, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
+    """Those of its library that have not come to where it waits for each other, or for work."""
+    library = fact.wait.library if fact.wait else ""
+    facts = [(other, case.native_facts.get(other)) for other in case.all_threads(key[0]) if other != key]
+    team = [
+        (other, found.helps) for other, found in facts
+        if found and found.helps and found.helps.library == library and not found.is_at_rest
+    ]  # fmt: skip
+    if not team:
+        return None
+    # Of several that wait for teams of one library nobody knows which is whose.
+    masters = [
+        other for other, found in facts
+        if found and not found.helps and found.wait and found.wait.sort is Sort.TEAM and found.wait.library == library
+    ]  # fmt: skip
+    targets = tuple(other for other, _ in team)
+    names = several([case.thread_words(other) for other in targets])
+    return WaitEdge(
+        targets, every=len(targets) == 1,
+        basis=Basis.FRAMES.when(fact.certain and not masters and all(row.certain for _, row in team)),
+        words=f"{names} of {library}",
+        evidence=f"by their frames of C, of the threads of {library} in pid {key[0]} all others wait, and {names} "
+        f"{'does' if len(targets) == 1 else 'do'} not",
+    )  # fmt: skip
+
+
+def mutex_owner(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Who has a pthread mutex, by its owner word; `None` where it has none."""
+    owner = next((item.owner_tid for item in case.waits_on(key) if item.owner_tid), None)
+    if owner is None:
+        return None
+    fact = case.native_facts.get(key)
+    words = fact.lock_words if fact else "a native mutex"
+    if case.past((key[0], owner)):
+        evidence = f"its owner is thread {owner}"
+        return WaitEdge(((key[0], owner),), every=True, basis=Basis.MEMORY, words=words, evidence=evidence)
+    why = f"the native mutex is owned by thread {owner}, which is no thread of this process: taken before the fork"
+    reason = Absent.LOCKED_AT_FORK if case.is_forked(key[0]) else Absent.HOLDER_ENDED
+    return WaitEdge((Nobody(why, (key[0],), reason),), basis=Basis.MEMORY, words=words)
+
+
+def native_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Whom a thread that is not Python's waits for, in a futex, by its frames: those that its frames or the lock name, else any
+    thread of Python that does not wait for such threads itself. `None` where they were not read, or others of them are at work.
+    """
+    fact = case.native_facts.get(key)
+    if fact is None or not fact.certain or case.natives_at_work(key[0]):
+        return None
+    if edge := native_threads(case, key) or mutex_owner(case, key):
+        return edge
+    others = tuple(other for other in case.working_threads(key[0]) if not _waits_for_natives(case, other))
+    words = fact.wait.waits_for if fact.wait else "something in native code"
+    if others:
+        return WaitEdge(others, words=words)
+    why = f"no other thread of pid {key[0]} is left that could end the wait of its native {case.thread_words(key)}"
+    return WaitEdge((Nobody(why, (key[0],), Absent.NATIVE),), words=words)
+
+
+def waits_for(case: Case, key: ThreadKey, other: ThreadKey) -> bool:
+    """It stands still until that very thread has done something in C, so it does nothing for it."""
+    edge = _told(case, key)
+    return edge is not None and edge.targets == (other,) and case.motion(key) is Motion.FROZEN
+
+
+def _waits_for_natives(case: Case, key: ThreadKey) -> bool:
+    """The same of any native threads."""
+    return _told(case, key) is not None and case.motion(key) is Motion.FROZEN
+
+
+def _told(case: Case, key: ThreadKey) -> WaitEdge | None:
+    edge = native_threads(case, key) or mutex_owner(case, key)
+    return edge if edge and edge.exact else None
+
+
+def _is_known(case: Case, key: ThreadKey) -> bool:
+    """Its frames were read, of Python or of C."""
+    return key in case.stacks or key in case.native_facts
+
+
+def name_server(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Somebody outside, where frames of C show that the resolver waits for its answer."""
+    fact = case.native_facts.get(key)
+    if fact is None or not fact.is_surely(Sort.NAME_SERVER) or fact.wait is None:
+        return None
+    return WaitEdge((External("a server that knows the names of machines"),), words=fact.wait.waits_for)

@@ -1,0 +1,412 @@
+"""Waits for what somebody holds or sends: pipes, queues, sockets, locks between processes, file locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.connections import awaited, connection_words, servers
+from mpmon.diagnosis.edges.dead import lost_relatives
+from mpmon.diagnosis.edges.ends import exits
+from mpmon.diagnosis.edges.threads import other_threads
+from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, Target, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.roles import HELPERS
+from mpmon.diagnosis.thresholds import IN_VAIN_S
+from mpmon.diagnosis.waits import Wait, in_barrier
+from mpmon.diagnosis.words import several
+from mpmon.model import KernelObject, SemaphoreUse
+from mpmon.numerals import numeral
+
+QUEUES_FILE = "multiprocessing/queues.py"
+
+
+def message(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Somebody who holds the other end of the pipe or socket, or the lock in front of it."""
+    if has_mail(case, key):
+        return None
+    objects = awaited(case, key)
+    if any(item.kind == "inotify" for item in objects):
+        return WaitEdge((External("whoever changes the files it watches", moves=True),), words="changes of files")
+    writes = bool((row := case.blocked.get(key)) and row.writes)
+    ends = dict.fromkeys(target for item in objects for target in other_ends(case, key, item, writes=writes))
+    words, evidence = case.standing(key).words, _object_words(case, objects, writes=writes)
+    pipe = next((item for item in objects if item.kind == "pipe"), None)
+    mute = pipe or (objects and all(_is_left_alone(case, key, item) for item in objects))
+    strangers = _strangers(case, objects, writes=writes)
+    # What only strangers can bring was never for a relative to bring.
+    dead = lost_relatives(case, key[0], certain=not ends) if mute and (ends or not strangers) else []
+    if ends and not writes and _was_read_by_ended(case, objects):
+        dead = [gone for gone in dead if gone.status]
+    if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(case, key, pipe):
+        why = f"the only other end of {pipe.id} is its own, so neither data nor their end can come"
+        edge = Nobody(why, (key[0],), Absent.OWN_END)
+        return WaitEdge((edge,), basis=Basis.KERNEL.when(not dead), words=words, evidence=evidence)
+    if case.standing(key).kind is Wait.SOCKET and ends and not writes:
+        words = f"an answer from {several(list(dict.fromkeys(case.role(pid).name for pid, _ in _threads(ends))))}"
+    if ends or dead or strangers:
+        basis = Basis.KERNEL.when(not strangers and _is_named(case, key, objects, list(ends)))
+        return WaitEdge((*ends, *dead, *strangers), basis=basis, words=words, evidence=evidence)
+    if pipe:
+        why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
+        return WaitEdge((Nobody(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
+    return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
+
+
+def _was_read_by_ended(case: Case, objects: list[KernelObject]) -> bool:
+    """The pipe of a queue from which those who ended took more than they put, as the ledgers of the living tell: they were its
+    readers, and what is missing was not theirs to bring.
+    """
+    names = {item.id for item in objects}
+    return any(
+        queue.object in names and queue.by_ended is not None and queue.by_ended < 0 for queue in case.snapshot.queues
+    )
+
+
+def _keeps_other_end(case: Case, key: ThreadKey, pipe: KernelObject) -> bool:
+    """It reads, and has the writing end itself, which no other thread of it uses. Of a queue everybody has both ends."""
+    row, stack = case.blocked.get(key), case.stacks.get(key)
+    of_queue = stack is None or has(stack, QUEUES_FILE, ("get", "_recv_bytes"))
+    own = any(handle.pid == key[0] and handle.writes for handle in case.holders.get(pipe.id, ()))
+    return own and not of_queue and not case.others_at_work(key) and not (row and row.writes)
+
+
+def _strangers(case: Case, objects: Iterable[KernelObject], *, writes: bool) -> list[External]:
+    """Processes outside of the job that have the other end."""
+    rows = [row for item in objects for row in case.outsiders.get(item.id, ()) if (row.reads if writes else row.writes)]
+    return [External(f"pid {pid}, which is not of this job") for pid in dict.fromkeys(row.pid for row in rows)]
+
+
+def _is_named(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[Target]) -> bool:
+    """The kernel names the processes, and in each of them there is but one thread that could act."""
+    named = _threads(ends)
+    alone = all(_acts_alone(case, key, end) for end in named) and not _others_have(case, key, objects, named)
+    known = all(item.kind == "pipe" or (item.kind == "socket" and (item.peer or item.listener)) for item in objects)
+    return bool(ends) and alone and known
+
+
+def _others_have(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[ThreadKey]) -> bool:
+    """Living processes that have the other end of a socket as well, say by a fork, and might use it."""
+    pids = {handle.pid for item in objects for handle in case.holders.get(item.peer or "", ())}
+    return any(case.is_alive(pid) for pid in pids - {key[0]} - {pid for pid, _ in ends})
+
+
+def _acts_alone(case: Case, key: ThreadKey, end: ThreadKey) -> bool:
+    """No other thread of its process could do the same; where it is not Python, no other thread at all."""
+    if end[0] == key[0]:
+        return not [other for other in case.others_at_work(end) if other != key]
+    if case.is_foreign(end[0]):
+        return case.processes[end[0]].threads == 1
+    return not case.others_at_work(end)
+
+
+def _threads(ends: Iterable[Target]) -> list[ThreadKey]:
+    return [target for target in ends if isinstance(target, tuple)]
+
+
+def _is_left_alone(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+    """The other end of a socket is open in this process only: whoever was given it is gone."""
+    pids = {handle.pid for handle in case.holders.get(item.peer or "", ())}
+    return item.kind == "socket" and pids == {key[0]}
+
+
+def other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
+    """Who could end a wait for one object."""
+    if item.kind == "process":
+        number = numeral(item.id.partition(":")[2])
+        yield from exits(case, [] if number is None else [number])
+        return
+    if item.kind == "socket":
+        yield from servers(case, item, key)
+        return
+    far = item.peer if item.kind == "pty" and item.peer else item.id
+    for handle in case.holders.get(far, ()):
+        helps = handle.reads if writes else handle.writes
+        if handle.pid != key[0] and helps and case.is_alive(handle.pid) and case.role(handle.pid).kind not in HELPERS:
+            yield from _hands(case, key, handle.pid)
+        elif helps and case.role(handle.pid).kind == "forkserver":
+            # It writes down how one of its children ended, and holds that pipe for nothing else (forkserver.py).
+            yield from exits(case, case.children.get(handle.pid, ()))
+
+
+def _hands(case: Case, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
+    """The threads of a process that may act on a pipe: those that are at work, but for one that has run in vain."""
+    first = _hand(case, pid)
+    yield first
+    waiter = case.past(key)
+    for other in case.others_at_work(first) if first[1] == pid else ():
+        past = case.past(other)
+        in_vain = (
+            past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and case.motion(other) is not Motion.MOVING
+        )
+        if not in_vain and case.motion(other) is not Motion.NAPPING:
+            yield other
+
+
+def _hand(case: Case, pid: int) -> ThreadKey:
+    """The thread of a process that would act: a feeder thread that is held up while it sends, else the main thread."""
+    for other in case.threads(pid):
+        stack = case.stacks.get(other)
+        if stack and case.standing(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and has(stack, QUEUES_FILE, ("_feed",)):
+            return other
+    return pid, pid
+
+
+def has_mail(case: Case, key: ThreadKey) -> bool:
+    """Bytes to read are there already, or a connection to accept, so it is about to go on."""
+    row = case.blocked.get(key)
+    if row is None or row.writes:
+        return False
+    return any(item.kind in ("pipe", "socket") and item.fill for item in case.waits_on(key))
+
+
+def semaphore(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """A lock or semaphore between processes: its holder by the ledger, else whoever maps it."""
+    items = [item for item in case.waits_on(key) if item.kind == "semaphore"]
+    if not items:
+        return other_threads(case, key)
+    if any(item.value for item in items):
+        return None
+    item = items[0]
+    if not any(handle.pid == key[0] for handle in case.holders.get(item.id, ())):
+        # Not even the waiter is known to map it, so nothing is known of the others.
+        return WaitEdge((External("whoever else has the semaphore"),), words=case.standing(key).words)
+    users = [handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)]
+    uses = [use for use in case.uses.get(item.id, ()) if case.is_alive(use.pid)]
+    complete = bool(uses) and not (set(users) & case.without_ledger)
+    if strangers := case.outsiders.get(item.id):
+        outside = tuple(
+            External(f"pid {pid}, which is not of this job") for pid in dict.fromkeys(row.pid for row in strangers)
+        )
+        edge = _counted(case, key, item, [pid for pid in users if pid != key[0]], [])
+        known = [target for target in edge.targets if not isinstance(target, Nobody)]
+        return WaitEdge((*known, *outside), words=edge.words, evidence=edge.evidence)
+    if _is_lock(uses) and complete and case.standing(key).kind is not Wait.PROCESS_EVENT:
+        return _lock(case, key, item, uses, _busy(case, item, users))
+    return _counted(case, key, item, [pid for pid in users if pid != key[0]], uses if complete else [])
+
+
+def _is_lock(uses: list[SemaphoreUse]) -> bool:
+    """One permit, that was given back by those who took it: the counts of all add up to the one who has it, or to nobody.
+
+    A lock that one process takes and another one releases is a signal, and a bare `os.fork` copies the count.
+    """
+    counts = [use.count for use in uses]
+    return all(use.max_value == 1 for use in uses) and min(counts, default=0) >= 0 and _owners(uses) <= 1
+
+
+def _owners(uses: list[SemaphoreUse]) -> int:
+    return sum(1 for use in uses if use.count > 0)
+
+
+def _busy(case: Case, item: KernelObject, users: list[int]) -> tuple[ThreadKey, ...]:
+    """Threads of those who have a semaphore that are at work, and may release it when they come to it: also what they never
+    acquired, for a semaphore may begin without permits, and a lock may be used as a sign.
+    """
+    threads = (key for pid in users for key in dict.fromkeys(((pid, pid), *case.threads(pid))))
+    return tuple(key for key in threads if not case.standing(key).idle and _works(case, item, key))
+
+
+def _works(case: Case, item: KernelObject, key: ThreadKey) -> bool:
+    row, kind = case.blocked.get(key), case.standing(key).kind
+    if row is not None and item.id in row.waits_on:
+        return False
+    if kind in (Wait.SLEEP, Wait.RUNNING, Wait.FILE):
+        return True
+    ended = {f"process:{handle.pid}" for handle in case.holders.get(item.id, ())}
+    if kind in (Wait.CHILD, Wait.JOIN_PROCESS):
+        # A program that it has called does not have the semaphore.
+        return (
+            row is not None
+            and bool(row.waits_on)
+            and not any(
+                name in ended or not name.startswith("process:") or name == "process:any" for name in row.waits_on
+            )
+        )
+    return case.motion(key) in (Motion.MOVING, Motion.SPINNING)
+
+
+def _lock(
+    case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse], busy: tuple[ThreadKey, ...]
+) -> WaitEdge:
+    """One permit: the process whose count is positive has it."""
+    owners = [case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0]
+    lost = lost_relatives(case, key[0], certain=True)
+    if busy and (key in owners or not (owners or any(gone.status for gone in lost))):
+        return WaitEdge(tuple(dict.fromkeys((*owners, *busy))), words="a lock that others may release")
+    if owners:
+        names = several([case.role(pid).name for pid, _ in owners])
+        evidence = (
+            f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
+        )
+        # A lock between processes may be given back by any that has it: one that waits for itself may wait for a signal.
+        alone = not any(case.others_at_work(owner) for owner in owners)
+        users = {handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)}
+        exact = alone and not (key in owners and users - {key[0]})
+        return WaitEdge(
+            tuple(owners),
+            every=True,
+            basis=Basis.LEDGER.when(exact),
+            held=True,
+            words=f"a lock held by {names}",
+            evidence=evidence,
+        )
+    why = f"the lock {item.id} is taken, but no living process holds it: its holder ended without releasing it"
+    dead = tuple(gone.pid for gone in lost)
+    # Any process may give back a lock that another one took, but for a recursive one: only a crash leaves no doubt.
+    exact = any(gone.status for gone in lost) or all(use.recursive for use in uses)
+    return WaitEdge(
+        (Nobody(why, dead, Absent.HOLDER_ENDED),),
+        basis=Basis.LEDGER.when(exact),
+        words="a lock that nobody alive holds",
+        evidence=why,
+    )
+
+
+def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], uses: list[SemaphoreUse]) -> WaitEdge:
+    """Many permits, or an event: whoever has some, consumed some, or at least maps it."""
+    kind, words = case.standing(key).kind, case.standing(key).words
+    evidence = f"{item.id} has value 0"
+    dead = lost_relatives(case, key[0], certain=False)
+    if kind is Wait.QUEUE_PUT:
+        consumers = [use.pid for use in uses if use.count < 0]
+        rest = [pid for pid in users if not any(use.pid == pid and use.count > 0 for use in uses)] if uses else users
+        users = consumers or rest
+        # What one that lives takes out is enough; the dead matter where nobody is left.
+        dead = [] if consumers else dead
+    elif kind is Wait.PROCESS_EVENT:
+        # Those who are in the barrier have come: it is for others to come.
+        users = (
+            [pid for pid in users if not _is_in_barrier(case, pid, item)] if in_barrier(case.stacks.get(key)) else users
+        )
+    elif kind is Wait.LOCK and uses:
+        return _permits(case, item, uses, tuple(gone.pid for gone in dead), _busy(case, item, [key[0], *users]))
+    targets = tuple(dict.fromkeys(_taker(case, pid, item) or _hand(case, pid) for pid in users if pid != key[0]))
+    if not targets and not dead:
+        full = kind is Wait.QUEUE_PUT and any(use.max_value > 1 for use in uses)
+        reason = Absent.NO_CONSUMER if full else Absent.HOLDER_ENDED
+        if full and any(use.pid == key[0] and use.count < 0 for use in uses):
+            reason = Absent.OWN_ROOM
+        return WaitEdge((Nobody("no living process could release it", (key[0],), reason),), words=words)
+    certain = [msgspec.structs.replace(gone, certain=True) for gone in dead] if not targets else dead
+    return WaitEdge((*targets, *certain), words=words, evidence=evidence)
+
+
+def _is_in_barrier(case: Case, pid: int, item: KernelObject) -> bool:
+    row = case.blocked.get((pid, pid))
+    return row is not None and item.id in row.waits_on and in_barrier(case.stacks.get((pid, pid)))
+
+
+def _taker(case: Case, pid: int, item: KernelObject) -> ThreadKey | None:
+    """Another thread than the main one that waits for the semaphore itself: it is the one of its process that uses the queue."""
+    main = (pid, pid)
+    waiting = [key for key in case.threads(pid) if (row := case.blocked.get(key)) and item.id in row.waits_on]
+    return waiting[0] if waiting and main not in waiting else None
+
+
+def _permits(
+    case: Case, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...], busy: tuple[ThreadKey, ...]
+) -> WaitEdge:
+    """A semaphore of several permits, or one that anybody may release: those who only release, else those who took one, and
+    whoever is at work.
+    """
+    givers = [use for use in uses if use.count < 0]
+    owners = tuple(case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0)
+    if givers:
+        return WaitEdge(tuple((use.pid, use.pid) for use in givers), words="a semaphore that others release")
+    if not owners and busy:
+        return WaitEdge(busy, words="a semaphore that others release", evidence=f"{item.id} has value 0")
+    if not owners:
+        why = f"no living process has a permit of {item.id}, and none that has the semaphore is at work"
+        return WaitEdge((Nobody(why, dead, Absent.HOLDER_ENDED),), words="a semaphore without permits", evidence=why)
+    names = several([case.role(pid).name for pid, _ in owners])
+    evidence = f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} took of it"
+    targets = tuple(dict.fromkeys((*owners, *busy)))
+    return WaitEdge(targets, held=not busy, words=f"a semaphore, of which {names} took a permit", evidence=evidence)
+
+
+def _may_release(case: Case, pid: int) -> bool:
+    return case.is_alive(pid) and case.role(pid).kind not in HELPERS
+
+
+def queue_item(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """A multiprocessing queue blocks in its lock or semaphore, or in its pipe."""
+    locked = any(item.kind == "semaphore" for item in case.waits_on(key))
+    return semaphore(case, key) if locked else message(case, key)
+
+
+def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """flock(2) and fcntl(2): those whose open files have the lock."""
+    asked = list(case.waits_on(key))
+    items = asked or case.polled_locks(key) or case.locks_of_others(key[0])
+    pids = list(dict.fromkeys(pid for item in items for pid in item.kept_by(key[0])))
+    inside = [(pid, pid) for pid in pids if case.is_alive(pid)]
+    path = next((item.path for item in items if item.path), "a file")
+    words = f"the lock on {path}"
+    if inside:
+        evidence = f"{path} is locked by pid {', '.join(map(str, pids))}: /proc/locks, and `lock:` in /proc/PID/fdinfo"
+        # An open file shared since a fork is one lock, which each process that has it may give back.
+        others = {handle.pid for item in items for handle in case.holders.get(item.id, ())} - {key[0], *pids}
+        exact = bool(asked) and not others and not any(case.others_at_work(owner) for owner in inside)
+        return WaitEdge(
+            tuple(inside), every=bool(asked), basis=Basis.KERNEL.when(exact), held=True, words=words, evidence=evidence
+        )
+    if pids:
+        return WaitEdge(
+            (External(f"pid {pids[0]}, which is not of this job, holds {words}"),), basis=Basis.KERNEL, words=words
+        )
+    if not asked:
+        return _unknown_file_lock(case, key)
+    own = next((item for item in asked if key[0] in item.holders), None)
+    return _own_file_lock(case, key, own) if own and case.blocked[key].syscall == "flock" else None
+
+
+def _own_file_lock(case: Case, key: ThreadKey, item: KernelObject) -> WaitEdge:
+    """flock(2): two open files of one process keep each other out.  Another thread may close the other one, or whoever got it
+    by a fork may unlock it; else the thread waits for itself.
+    """
+    waiting = {pid for (pid, _), row in case.blocked.items() if item.id in row.waits_on}
+    heirs = {handle.pid for handle in case.holders.get(item.id, ())} - waiting
+    others = [(pid, pid) for pid in sorted(heirs) if _may_release(case, pid) and not case.standing((pid, pid)).idle]
+    targets = (*case.others_at_work(key), *others)
+    path = item.path or "a file"
+    evidence = (
+        f"{path} is locked by pid {key[0]} itself, by another open file than the one it waits with: /proc/locks, and "
+        "`lock:` in /proc/PID/fdinfo"
+    )
+    return WaitEdge(
+        targets or (key,),
+        basis=Basis.KERNEL.when(not targets),
+        held=True,
+        words=f"the lock on {path}",
+        evidence=evidence,
+    )
+
+
+def _unknown_file_lock(case: Case, key: ThreadKey) -> WaitEdge:
+    """Between two attempts no call of the kernel names the file, and some locks are no more than a file that is there."""
+    others = [pid for pid in case.processes if pid != key[0] and _may_release(case, pid)]
+    working = tuple((pid, pid) for pid in others if not case.standing((pid, pid)).idle)
+    return WaitEdge((*case.others_at_work(key), *working, External("whoever has the lock")), words="the lock of a file")
+
+
+def _object_words(case: Case, items: list[KernelObject], *, writes: bool) -> str:
+    for item in items:
+        if item.kind == "pipe" and item.fill is not None:
+            return f"{item.id} holds {item.fill} of {item.capacity} bytes"
+        if words := connection_words(case, item, writes=writes):
+            return words
+    return ""
+
+
+def _outside_words(items: list[KernelObject]) -> str:
+    for item in items:
+        if item.kind == "socket" and item.path:
+            return item.path
+        if item.kind == "terminal":
+            return "a person at the terminal"
+    return "something outside the job"

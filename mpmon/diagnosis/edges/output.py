@@ -1,0 +1,69 @@
+"""The output of a subprocess: whoever still has the pipe into which it printed keeps its reader waiting after its end.
+
+`subprocess.run(…, capture_output=True)` reads until the last one has closed the pipe.  What a shell left running in the
+background has it open too, unless its own output was sent elsewhere.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.ends import end_of_process
+from mpmon.diagnosis.edges.objects import has_mail
+from mpmon.diagnosis.graph import External, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.thresholds import RESTS_AFTER_S, SOON_S
+from mpmon.diagnosis.words import several
+
+
+def end_or_output(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """The end of a child; of one that has ended, the end of those in the background that keep its output open."""
+    # A child that lives may be the one it waits for, with its own output elsewhere.
+    left = [] if case.helpmates(key[0]) else _left_with_output(case, key)
+    if not left:
+        return end_of_process(case, key)
+    # Whoever has the pipe may only pass on what another one makes, or wait for the end of that.
+    if has_mail(case, key) or not all(_rests(case, pid) for pid in case.processes if _is_left(case, pid)):
+        return None
+    names = several([f"{case.processes[pid].name} (pid {pid})" for pid in left])
+    evidence = (
+        f"the subprocess has ended, but {names} runs on in the background and keeps the pipe open into which it printed"
+    )
+    return WaitEdge(
+        (External(f"{names} to close a pipe"),), words="the end of what a subprocess prints", evidence=evidence
+    )
+
+
+def _left_with_output(case: Case, key: ThreadKey) -> list[int]:
+    """Those that could write to the pipes it reads, when their own parents have ended; none where anybody else could."""
+    blocked = case.blocked.get(key)
+    pipes = [item.id for item in case.waits_on(key) if item.kind == "pipe"]
+    if blocked is None or blocked.writes or any(case.outsiders.get(name) for name in pipes):
+        return []
+    rows = [row for name in pipes for row in case.holders.get(name, ()) if row.writes and row.pid != key[0]]
+    pids = list(dict.fromkeys(row.pid for row in rows if case.is_alive(row.pid)))
+    return pids if all(_is_left(case, pid) for pid in pids) else []
+
+
+def _is_left(case: Case, pid: int) -> bool:
+    """Who started it has ended: its parent is none of the job, or that of one above it."""
+    while pid in case.processes and pid != case.snapshot.root_pid:
+        pid = case.processes[pid].ppid
+    return pid != case.snapshot.root_pid
+
+
+def _rests(case: Case, pid: int) -> bool:
+    """None of its threads has run for a while, or will soon by itself."""
+    if not case.is_alive(pid):
+        return True
+    rows = (*case.threads(pid), *case.natives(pid))
+    pasts = [past for key in rows if (past := case.past(key))]
+    still = all(case.now - past.ran_at >= RESTS_AFTER_S for past in pasts)
+    return bool(pasts) and still and not any(_wakes_soon(case, key) for key in rows)
+
+
+def _wakes_soon(case: Case, key: ThreadKey) -> bool:
+    blocked = case.blocked.get(key)
+    if blocked is None:
+        return True
+    waits_s = blocked.wakes_at - case.now if blocked.wakes_at is not None else blocked.timeout_s
+    return waits_s is not None and waits_s < SOON_S

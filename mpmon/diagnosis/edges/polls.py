@@ -1,0 +1,49 @@
+"""Waits of those who sleep and look again: what their loop tests tells for whom they wait, see `waits.polled`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.servants import busy_threads, executor_threads, pool_workers
+from mpmon.diagnosis.graph import WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.progress.ticking import only_beats
+from mpmon.diagnosis.waits import Wait, polled
+
+
+def polled_work(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Children or threads that it asks whether they have ended, tasks whether they are done, an event whether anybody has set
+    it: any of them may be the one. `None` where it tests something else, or there is nobody.
+    """
+    row = polled(case.stacks.get(key))
+    if row is None or case.standing(key).kind is Wait.SIGNAL:
+        return None
+    targets = _WHOSE.get(row.kind, _whose_result)(case, key)
+    others = tuple(target for target in dict.fromkeys(targets) if target != key and not only_beats(case, target))
+    return WaitEdge(others, words=row.words, evidence=_evidence(case, key)) if others else None
+
+
+def _whose_end(case: Case, key: ThreadKey) -> list[ThreadKey]:
+    children = [(pid, pid) for pid in case.helpmates(key[0])]
+    return children or [other for other in case.others_at_work(key) if other[1] != other[0]]
+
+
+def _whose_sign(case: Case, key: ThreadKey) -> list[ThreadKey]:
+    """Threads and children; a sign of a process above it would come by a handler."""
+    return [*case.others_at_work(key), *((pid, pid) for pid in case.helpmates(key[0]))]
+
+
+def _whose_result(case: Case, key: ThreadKey) -> list[ThreadKey]:
+    return [*busy_threads(case, pool_workers(case, key[0])), *executor_threads(case, key)]
+
+
+_WHOSE: dict[Wait, Callable[[Case, ThreadKey], list[ThreadKey]]] = {
+    Wait.JOIN_PROCESS: _whose_end, Wait.CONDITION: _whose_sign,
+}  # fmt: skip
+
+
+def _evidence(case: Case, key: ThreadKey) -> str:
+    tests = case.stacks[key].tests or ()
+    asked = ", ".join(name if name.startswith(".") else f"{name}()" for name in tests)
+    return f"pid {key[0]} sleeps and looks again at {case.place(key)}: its loop is left by what {asked} says, and by nothing else"

@@ -1,0 +1,311 @@
+"""Waits of ranks for ranks: collectives and the rendezvous."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.dead import dead_relatives, forgotten_child
+from mpmon.diagnosis.edges.threads import native_mutex
+from mpmon.diagnosis.frames import bare, own_frames
+from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, Target, WaitEdge
+from mpmon.diagnosis.history import Look, ThreadKey
+from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.roles import HELPERS, target_of
+from mpmon.diagnosis.thresholds import GREETING_BYTES, LEAST_TICKS
+from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait
+from mpmon.diagnosis.words import several
+from mpmon.diagnosis.world import LOOPBACK
+from mpmon.numerals import numeral
+from mpmon.spans import has
+
+
+def collective(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Every rank of its group that is in no collective of that group must come; when all are, they may be in different ones."""
+    words = case.standing(key).words
+    ranks = _mates(case, key)
+    if case.is_of_earlier_start(key[0]):
+        return WaitEdge((External("ranks of a start of the job that has ended", of_job=True),), every=True, words=words)
+    if key[0] not in case.ranks:
+        # A backward pass without a process group: a native wait like any other.
+        return native_mutex(case, key)
+    dead = dead_relatives(case, key[0], certain=True)
+    if dead:
+        return WaitEdge(tuple(dead), every=True, words=f"{words} with a rank that ended")
+    if edge := _by_numbers(case, key[0], words):
+        return edge
+    if edge := _with_peer(case, key, words) or _with_only_contact(case, key, words):
+        return edge
+    mates = [pid for pid in ranks if pid != key[0]]
+    there = {pid: thread for pid in mates if (thread := _thread_there(case, key, pid))}
+    absent = [(pid, pid) for pid in mates if pid not in there]
+    if absent:
+        if exiting := [pid for pid, _ in absent if _only_exits(case, pid)]:
+            return _with_exiting(case, exiting, words)
+        names = several([case.role(pid).name for pid, _ in absent])
+        return WaitEdge(tuple(absent), every=True, words=f"{words} with {names}")
+    if edge := _with_rank_that_ended(case, key, words):
+        return edge
+    if outside := case.world.awaited(case.group_of(key), words):
+        return WaitEdge(outside, every=True, words=f"{words} with {several([end.who for end in outside])}")
+    size = len(case.group_of(key)) or case.role(key[0]).world_size
+    if size is not None and not case.snapshot.elsewhere and len(ranks) < size:
+        who = f"{size - len(ranks)} of {size} ranks, which do not run here"
+        return WaitEdge((External(who, of_job=True),), every=True, words=words)
+    if there:
+        names = several([case.role(pid).name for pid in there])
+        return WaitEdge(tuple(there.values()), every=True, words=f"{words} with {names}")
+    return WaitEdge((External("ranks on other machines", of_job=True),), words=words)
+
+
+def _by_numbers(case: Case, pid: int, words: str) -> WaitEdge | None:
+    """Those that the Flight Recorders show to be behind, or to have called something else; `None` where they do not."""
+    if lag := case.numbers.lag(pid):
+        names = [case.role(target[0]).name if isinstance(target, tuple) else _outside(target) for target in lag.targets]
+        return WaitEdge(
+            lag.targets,
+            every=True,
+            basis=Basis.LEDGER.when(lag.exact),
+            words=f"{words} with {several(names)}",
+            evidence=lag.words,
+        )
+    if clash := case.numbers.clash(pid):
+        others = clash.others(pid)
+        names = several([case.role(other).name for other in others])
+        return WaitEdge(
+            tuple((other, other) for other in others), every=True, basis=Basis.LEDGER.when(clash.exact),
+            words=f"{words} with {names}", evidence="; ".join(clash.words),
+        )  # fmt: skip
+    return None
+
+
+_PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
+"""The argument that names the other rank, by the function of torch/distributed/distributed_c10d.py."""
+
+
+def _with_peer(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
+    """In an operation between two ranks: the other one, which its call names by its rank in the job."""
+    frame = case.standing(key).frame
+    name = _PEERS.get(bare(frame.function)) if frame else None
+    number = (frame.known or {}).get(name) if frame and name else None
+    peers = [pid for pid in case.ranks if str(case.role(pid).rank) == number and pid != key[0]]
+    rank = numeral(number or "")
+    if rank is not None and has(case.world.missing(), rank):
+        return WaitEdge(case.world.outside(((rank, rank),)), every=True, words=f"{words} with rank {rank}")
+    if len(peers) != 1:
+        return None
+    return WaitEdge(((peers[0], peers[0]),), every=True, words=f"{words} with {case.role(peers[0]).name}")
+
+
+def _with_only_contact(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
+    """In an operation whose other side nobody names: the only rank it has ever sent anything over gloo's connections.
+
+    Whoever sends or receives tells the other side at once that it is ready to.
+    """
+    if words != ASYNCHRONOUS and words not in POINT_TO_POINT:
+        return None
+    sent = _sent_to_ranks(case, key[0])
+    asked = [pid for pid, count in sent.items() if count > GREETING_BYTES]
+    if len(asked) != 1 or set(sent) != set(case.ranks) - {key[0]}:
+        return None
+    name = case.role(asked[0]).name
+    evidence = f"{case.role(key[0]).name} has never sent anything to another rank than {name}" if len(sent) > 1 else ""
+    return WaitEdge(((asked[0], asked[0]),), every=True, words=f"{words} with {name}", evidence=evidence)
+
+
+def _sent_to_ranks(case: Case, pid: int) -> dict[int, int]:
+    """Bytes by the rank at the other end of connections that native threads of both wait on; empty where not all is known."""
+    sent: dict[int, int] = {}
+    for key in case.natives(pid):
+        for item in case.waits_on(key):
+            if item.kind != "socket" or item.listens or (item.peer and item.peer not in case.objects):
+                # Nobody waits at the other end: it belongs to a client of torch's store.
+                continue
+            far = [row.pid for row in case.holders.get(item.peer or "", ()) if row.pid in case.ranks and row.pid != pid]
+            if len(far) != 1 or item.sent_bytes is None:
+                return {}
+            sent[far[0]] = max(sent.get(far[0], 0), item.sent_bytes)
+    return sent
+
+
+def _outside(target: Target) -> str:
+    return target.who if isinstance(target, External) else "a rank"
+
+
+def _mates(case: Case, key: ThreadKey) -> list[int]:
+    """The ranks of the group that a collective is about, as far as they run here; all ranks where the group is not known."""
+    numbers = case.group_of(key)
+    known = bool(numbers) and all(case.role(pid).rank is not None for pid in case.ranks)
+    return [pid for pid in case.ranks if case.role(pid).rank in numbers] if known else case.ranks
+
+
+def _thread_there(case: Case, key: ThreadKey, pid: int) -> ThreadKey | None:
+    """The thread of a rank that is in a collective, as far as is known of the same group: rather in the same operation, rather
+    the main one.
+
+    One that has come to the end of rpc serves the others; it is not known to be of their group.
+    """
+    threads = [(pid, pid), *(one for one in case.threads(pid) if one != (pid, pid))]
+    there = [one for one in threads if case.standing(one).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)]
+    there = [one for one in there if case.is_of_group(key, one) is not False]
+    # One that has run on since it was found there has left it.
+    there = [one for one in there if case.motion(one) is not Motion.MOVING]
+    words = case.standing(key).words
+    return next((one for one in there if case.standing(one).words == words), next(iter(there), None))
+
+
+def _only_exits(case: Case, pid: int) -> bool:
+    """The script of a rank has ended, and its process lives on for threads that sleep and wake, or wait for requests.
+
+    One that trains may sleep as well, but not at every look for no longer than a moment.
+    """
+    main = (pid, pid)
+    if case.standing(main).kind is not Wait.EXIT:
+        return False
+    others = [key for key in case.threads(pid) if key != main and key in case.stacks]
+    return bool(others) and all(case.standing(key).idle or _ticks(case, key) for key in others)
+
+
+def _ticks(case: Case, key: ThreadKey) -> bool:
+    """It was found in a sleep, or in a wait for a sign with a time limit, by all looks, and came back to it again and again."""
+    past = case.past(key)
+    if past is None or past.changes < LEAST_TICKS:
+        return False
+    return all(_naps(look) for look in past.looks if look.stack)
+
+
+def _naps(look: Look) -> bool:
+    row, kind = look.blocked, look.standing.kind
+    limited = row is not None and (row.wakes_at is not None or row.timeout_s is not None)
+    return kind is Wait.SLEEP or (kind is Wait.CONDITION and limited)
+
+
+def _with_exiting(case: Case, pids: list[int], words: str) -> WaitEdge:
+    names = several([case.role(pid).name for pid in pids])
+    threads = several([
+        case.thread_words(key) for pid in pids for key in case.threads(pid) if key != (pid, pid) and key in case.stacks
+    ])  # fmt: skip
+    why = f"the script of {names} has ended: MainThread is in threading._shutdown, and only {threads} keeps the process alive"
+    nobody = Nobody(why, tuple(pids), Absent.RANK_EXITS)
+    return WaitEdge((nobody,), every=True, words=f"{words} with {names}", evidence=why)
+
+
+def rendezvous(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Ranks that run here and are not in the rendezvous; else those that were never started.
+
+    A launcher that waits for those of other machines gives up by itself (`join_timeout`, ten minutes where nobody set it).
+    """
+    if case.role(key[0]).kind == "launcher":
+        return WaitEdge((External("the launchers of other machines", moves=True),), words="the other nodes to join")
+    ranks = case.ranks
+    dead = dead_relatives(case, key[0], certain=True)
+    if dead:
+        return WaitEdge(tuple(dead), every=True, words="init_process_group with a rank that ended")
+    absent = [
+        (pid, pid) for pid in ranks
+        if pid != key[0] and case.standing((pid, pid)).kind not in (Wait.RENDEZVOUS, Wait.COLLECTIVE)
+    ]  # fmt: skip
+    if absent:
+        names = several([case.role(pid).name for pid, _ in absent])
+        return WaitEdge(tuple(absent), every=True, words=f"init_process_group with {names}")
+    if edge := _numbered_twice(case, key):
+        return edge
+    if away := case.world.elsewhere:
+        outside = case.world.outside(away)
+        return WaitEdge((*outside, *_on_their_way(case, key)), words=f"{several([end.who for end in outside])} to come")
+    size = case.world.size
+    if len(ranks) < size:
+        here = {case.role(pid).rank for pid in ranks}
+        missing = several([f"rank {number}" for number in range(size) if number not in here])
+        parent = case.role(key[0]).parent
+        why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never came"
+        nobody = Nobody(why, (parent,) if parent else (), Absent.RANK_NEVER_CAME)
+        return WaitEdge((nobody, *_on_their_way(case, key)), words=f"{missing} to come", evidence=why)
+    return WaitEdge((External("the store, or ranks on other machines"),), words="the other ranks to come")
+
+
+def _numbered_twice(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Two of those that meet at one place have the same number, so that another number is nobody's."""
+    place = _meets_at(case, key[0])
+    met = [pid for pid in case.ranks if _meets_at(case, pid) == place] if place else []
+    numbers = {pid: _number_in_group(case, pid) for pid in met}
+    twice = [pid for pid in met if numbers[pid] is not None and list(numbers.values()).count(numbers[pid]) > 1]
+    if not twice:
+        return None
+    size = case.role(key[0]).world_size or 0
+    missing = several([f"rank {number}" for number in range(size) if number not in numbers.values()])
+    same = several([f"pid {pid}" for pid in twice if numbers[pid] == numbers[twice[0]]])
+    why = f"{same} have the same number, rank {numbers[twice[0]]}" + (f", and nobody is {missing}" if missing else "")
+    nobody = Nobody(why, tuple(twice), Absent.RANK_NEVER_CAME)
+    return WaitEdge((nobody, *_on_their_way(case, key)), words=f"{missing or 'the others'} to come", evidence=why)
+
+
+def _meets_at(case: Case, pid: int) -> tuple[str, ...]:
+    """Where a rank in the rendezvous looks for the others by its environment; empty where that does not tell."""
+    kept = case.processes[pid].environment or {}
+    complete = all(name in kept for name in _MEETING) and case.standing((pid, pid)).kind is Wait.RENDEZVOUS
+    method = _known_in_init(case, pid).get("init_method", "env://")
+    return tuple(kept[name] for name in _MEETING) if complete and method in ("env://", "None") else ()
+
+
+_MEETING = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+
+
+def _number_in_group(case: Case, pid: int) -> int | None:
+    """Its own number as `init_process_group` has it by now, which the environment may not have given."""
+    number = numeral(_known_in_init(case, pid).get("rank", ""))
+    return case.role(pid).rank if number is None else number
+
+
+def _known_in_init(case: Case, pid: int) -> dict[str, str]:
+    stack = case.stacks.get((pid, pid))
+    frames = stack.frames if stack else ()
+    return next((row.known for row in frames if row.known and bare(row.function) == "init_process_group"), {})
+
+
+def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:
+    """Who may yet become a rank: those that were started like this one, and who started them, while it runs on."""
+    parent = case.processes[key[0]].ppid
+    stack = case.stacks.get(key)
+    alike = target_of(own_frames(stack)) if stack else None
+    children = [pid for pid in case.children.get(parent, ()) if case.is_alive(pid)]
+    found = [(pid, pid) for pid in children if _may_become_rank(case, pid, alike)]
+    starts = parent in case.processes and case.standing((parent, parent)).kind is Wait.RUNNING
+    return [*found, *([(parent, parent)] if starts else [])]
+
+
+def _may_become_rank(case: Case, pid: int, target: str | None) -> bool:
+    role = case.role(pid)
+    return not role.target_known or (target is not None and role.target == target)
+
+
+def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
+    """Past the rendezvous every rank was there; one of this machine that runs no more has ended, and was collected."""
+    here = {case.role(pid).rank for pid in case.ranks}
+    size = case.role(key[0]).world_size or 0
+    address = (case.processes[key[0]].environment or {}).get("MASTER_ADDR", "")
+    gone = [number for number in range(size) if number not in here]
+    if not gone or not address.startswith(LOOPBACK) or None in here:
+        return None
+    names = several([f"rank {number}" for number in gone])
+    why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, and it does not run here"
+    forgotten = forgotten_child(case, key[0]) if len(gone) == 1 else None
+    return WaitEdge(
+        (Nobody(why, (forgotten,) if forgotten else (), Absent.RANK_ENDED),),
+        words=f"{words} with {names}, which ended",
+        evidence=why,
+    )
+
+
+def store_key(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Any other client of the store may set the key: the ranks, whoever serves it, the one that started them."""
+    if edge := _with_rank_that_ended(case, key, "a key of the store"):
+        return edge
+    dead = dead_relatives(case, key[0], certain=False)
+    clients = {*case.ranks, *case.store_servers, case.processes[key[0]].ppid} - {key[0]}
+    alive = tuple((pid, pid) for pid in sorted(clients) if case.is_alive(pid) and case.role(pid).kind not in HELPERS)
+    outside = case.world.outside(case.world.elsewhere)
+    if not alive and not dead and not outside:
+        return WaitEdge(
+            (External("a client of the store on another machine", of_job=True),), words="a key of the store"
+        )
+    return WaitEdge((*alive, *dead, *outside), words="a key of the store that another process sets")

@@ -1,0 +1,52 @@
+"""Waits of torch.distributed.rpc: for the answer to a call, and for the others to come to the end.
+
+Messages are moved, calls are served and answers are handed over by native threads, which have Python frames only while
+they run a function of the user (`_run_function` of torch/distributed/rpc/internal.py).  So that no other Python thread is
+there means nothing: a process that waits in `rpc.shutdown` serves all the while.
+"""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.dead import dead_relatives
+from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.graph import WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import several
+
+_SERVES = ("torch/distributed/rpc/internal.py", ("_run_function",))
+
+
+def remote_call(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """The threads of other processes that run somebody's call. Where there are none, the crashed; else it is on its way."""
+    words = case.standing(key).words
+    serving = [thread for pid in _others(case, key) for thread in case.threads(pid) if _serves(case, thread)]
+    dead = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
+    if not serving and not dead:
+        return None
+    names = several([f"pid {pid}" for pid in dict.fromkeys(pid for pid, _ in serving)])
+    evidence = f"torch.distributed.rpc: of the other processes {names} runs a call of somebody" if serving else ""
+    return WaitEdge((*serving, *dead), words=words, evidence=evidence)
+
+
+def remote_end(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """All other processes have to come to it too."""
+    absent = [pid for pid in _others(case, key) if case.standing((pid, pid)).kind is not Wait.REMOTE_END]
+    if dead := dead_relatives(case, key[0], certain=True):
+        return WaitEdge(tuple(dead), every=True, words="the end of rpc with one that ended")
+    if not absent and (outside := case.world.outside(case.world.elsewhere)):
+        return WaitEdge(outside, every=True, words=f"the end of rpc with {several([end.who for end in outside])}")
+    if not absent:
+        return None
+    names = several([case.role(pid).name for pid in absent])
+    return WaitEdge(tuple((pid, pid) for pid in absent), every=True, words=f"the end of rpc with {names}")
+
+
+def _others(case: Case, key: ThreadKey) -> list[int]:
+    return [pid for pid in sorted(case.in_rpc) if pid != key[0] and case.is_alive(pid)]
+
+
+def _serves(case: Case, key: ThreadKey) -> bool:
+    stack = case.stacks.get(key)
+    return stack is not None and has(stack, *_SERVES)

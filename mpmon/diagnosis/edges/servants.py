@@ -1,0 +1,208 @@
+"""Waits for somebody who serves: DataLoader workers, pools, executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.dead import gone_children, replaced
+from mpmon.diagnosis.edges.missing import is_deliverer, why_no_result
+from mpmon.diagnosis.edges.objects import has_mail, other_ends
+from mpmon.diagnosis.edges.output import end_or_output
+from mpmon.diagnosis.edges.threads import other_threads
+from mpmon.diagnosis.frames import bare, calls, has, in_call
+from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.libraries import TURNS
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.ticking import only_beats
+from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
+from mpmon.diagnosis.waits import Context, Wait, context
+from mpmon.diagnosis.words import several
+
+_LOADER = "dataloader worker"
+
+
+def loader_batch(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """The worker whose batch is next in order; else all that have something to do: the others are idle by right."""
+    if has_mail(case, key):
+        return None
+    workers = _loader_workers(case, key)
+    awaited = _awaited_worker(case, key, workers)
+    busy = list(busy_threads(case, workers))
+    next_busy = [other for other in busy if other[0] == awaited]
+    if next_busy:
+        words = f"batch from {case.role(next_busy[0][0]).name}"
+        return WaitEdge(tuple(next_busy), basis=Basis.MEMORY, words=words, evidence=_idle_words(case, workers))
+    if busy:
+        names = several([case.role(pid).name for pid in dict.fromkeys(pid for pid, _ in busy)])
+        return WaitEdge(tuple(busy), words=f"batch from {names}", evidence=_idle_words(case, workers))
+    gone = gone_children(case, key[0], {_LOADER})
+    if gone:
+        return WaitEdge(tuple(gone), words="batch from a DataLoader worker that ended")
+    if not workers and (started := [(pid, pid) for pid in case.helpmates(key[0])]):
+        # A worker that still imports what it needs does not show yet that it is one.
+        return WaitEdge(tuple(started), words="next batch")
+    if not workers:
+        return WaitEdge((Nobody("it has no DataLoader workers", reason=Absent.NO_WORKERS),), words="next batch")
+    return _lost_batch(case, workers, awaited)
+
+
+def _lost_batch(case: Case, workers: list[int], awaited: int | None) -> WaitEdge:
+    why = "all its DataLoader workers wait for work and nothing is in the queue: a batch was lost"
+    if awaited is None:
+        return WaitEdge((Nobody(why, tuple(workers), Absent.ITEM_LOST),), words="a batch that never comes")
+    why = f"{case.role(awaited).name}, whose batch is next, waits for work and nothing is in the queue: the batch was lost"
+    return WaitEdge((Nobody(why, (awaited,), Absent.ITEM_LOST),), basis=Basis.MEMORY, words="a batch that never comes")
+
+
+def _loader_workers(case: Case, key: ThreadKey) -> list[int]:
+    """The workers of the loader this thread reads from: with several loaders, those that hold its queue."""
+    workers = [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind == _LOADER]
+    pipes = {item.id for item in case.waits_on(key) if item.kind == "pipe"}
+    return [pid for pid in workers if pipes & case.held_by.get(pid, frozenset())] or workers
+
+
+def _awaited_worker(case: Case, key: ThreadKey, workers: list[int]) -> int | None:
+    """Who has the batch that is next in order: `worker_id` in torch's `_next_data` (torch/utils/data/dataloader.py)."""
+    stack = case.stacks.get(key)
+    frame = next((row for row in stack.frames if bare(row.function) == "_next_data"), None) if stack else None
+    number = (frame.known or {}).get("worker_id") if frame else None
+    named = [pid for pid in workers if case.role(pid).name == f"dataloader worker {number}"]
+    return named[-1] if named else None
+
+
+def end_or_callback(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """The end of a process; of a pool, first of all the callback that keeps its results from being handed over."""
+    frame = case.standing(key).frame
+    of_pool = frame is not None and calls(frame, "multiprocessing/pool.py", ("join",))
+    busy = [other for other in case.threads(key[0]) if is_deliverer(case, other) and not case.standing(other).idle]
+    return _delivered(case, key) if of_pool and busy else end_or_output(case, key)
+
+
+def future_result(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """The thread that runs the future's task; else whoever serves an executor; else another thread or its event loop."""
+    if runner := case.awaited(key):
+        return WaitEdge(
+            (runner,), basis=Basis.MEMORY, words=f"the result of a task that thread {case.thread_name(runner)} runs"
+        )
+    stack = case.stacks.get(key)
+    task = context(stack)
+    in_pool = task is not None and task[0] in (Context.POOL_WORKER, Context.EXECUTOR_THREAD)
+    if pool_workers(case, key[0]) or executor_threads(case, key) or in_pool:
+        return pool_result(case, key)
+    if in_call(stack, TURNS):
+        return WaitEdge((key,), every=True, words="a result that only its own event loop could bring")
+    return other_threads(case, key)
+
+
+def pool_workers(case: Case, pid: int) -> list[int]:
+    """Workers of its pools by their frames; where none is known, any child may be one."""
+    children = case.clients.get(pid, ())
+    workers = [child for child in children if case.role(child).kind in POOL_WORKERS]
+    return workers or [child for child in children if case.role(child).kind == "process"]
+
+
+def executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
+    """Other threads of its process that run tasks of an executor."""
+    return [
+        other for other in case.threads(key[0])
+        if other != key and (found := context(case.stacks.get(other))) and found[0] is Context.EXECUTOR_THREAD
+    ]  # fmt: skip
+
+
+def _loops(case: Case, key: ThreadKey) -> list[ThreadKey]:
+    """For a future, which need not be one of a pool: other threads with an event loop, whose coroutines bring results too."""
+    if case.standing(key).kind is not Wait.FUTURE_RESULT:
+        return []
+    return [other for other in case.threads(key[0]) if other != key and case.standing(other).kind is Wait.EVENT_LOOP]
+
+
+_PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks"))
+
+
+def _delivered(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """The thread that hands results over, where it is busy with a callback or is no more; `None` where it waits for them."""
+    if is_deliverer(case, key):
+        return WaitEdge((key,), every=True, words="a result that only this thread could hand over")
+    threads = case.threads(key[0])
+    deliverers = [other for other in threads if is_deliverer(case, other)]
+    if busy := [other for other in deliverers if not case.standing(other).idle]:
+        names = several([case.thread_name(other) for other in busy])
+        return WaitEdge(tuple(busy), every=True, words=f"results that thread {names} hands over")
+    others = [other for other in threads if (stack := case.stacks.get(other)) and has(stack, *_PART_OF_POOL)]
+    if others and not deliverers:
+        why = "the pool's thread that hands results over (Pool._handle_results) has died"
+        return WaitEdge((Nobody(why, reason=Absent.THREAD_ENDED),), words="the pool's results", evidence=why)
+    return None
+
+
+def _feeding(case: Case, key: ThreadKey) -> tuple[ThreadKey, ...]:
+    """The pool's thread that hands tasks out, held up in the iterable that the program gave it."""
+    threads = (other for other in case.threads(key[0]) if other != key and not case.standing(other).idle)
+    return tuple(other for other in threads if (stack := case.stacks.get(other)) and has(stack, *_HANDS_OUT))
+
+
+_HANDS_OUT = ("multiprocessing/pool.py", ("_handle_tasks",))
+
+
+def pool_result(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Busy workers of the pool, or busy threads of an executor in this process."""
+    if edge := _delivered(case, key):
+        return edge
+    workers = pool_workers(case, key[0])
+    busy = [*busy_threads(case, workers), *executor_threads(case, key), *_loops(case, key)]
+    if not busy and (feeding := _feeding(case, key)):
+        return WaitEdge(
+            feeding, words="tasks that the pool takes from the program", evidence=_idle_words(case, workers)
+        )
+    if busy:
+        return WaitEdge(tuple(busy), words="result of a pool task", evidence=_idle_words(case, workers))
+    if gone := gone_children(case, key[0], POOL_WORKERS):
+        return WaitEdge(tuple(gone), words="result from a pool worker that ended")
+    if _service_busy(case, key[0]):
+        return None
+    why, reason = "all pool workers wait for work: the task's result was lost", why_no_result(case, key, workers)
+    died = replaced(case, workers) if reason is Absent.WORKER_REPLACED else None
+    return WaitEdge((Nobody(why, died.dead if died else tuple(workers), reason),), words="pool result")
+
+
+def event_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """Whoever may complete one of its futures: another thread, a busy worker, a child, else the world outside."""
+    others = (other for other in case.threads(key[0]) if other != key and not case.standing(other).idle)
+    threads = [other for other in others if not only_beats(case, other)]
+    workers = list(
+        busy_threads(case, [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind not in HELPERS])
+    )
+    words = case.standing(key).words
+    # Of its own sockets one is there only to wake it up.
+    items = [item for item in case.waits_on(key) if item.peer not in case.held_by.get(key[0], frozenset())]
+    ends = [target for item in items for target in other_ends(case, key, item, writes=False)]
+    if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
+        return WaitEdge(targets, words=words)
+    return WaitEdge((External("the outside world, or a future that nobody completes"),), words=words)
+
+
+def busy_threads(case: Case, pids: Iterable[int]) -> Iterator[ThreadKey]:
+    """Threads of these processes that are not idle: the main thread, else a helper that is held up."""
+    for pid in pids:
+        if not case.is_alive(pid):
+            continue
+        if not case.standing((pid, pid)).idle:
+            yield pid, pid
+            continue
+        for other in case.threads(pid):
+            if other[1] != pid and case.standing(other).kind in (Wait.PIPE_WRITE, Wait.LOCK):
+                yield other
+
+
+def _idle_words(case: Case, pids: Iterable[int]) -> str:
+    idle = [case.role(pid).name for pid in pids if case.standing((pid, pid)).idle]
+    if not idle:
+        return ""
+    return f"{', '.join(idle[:4])}{' …' if len(idle) > 4 else ''} idle: waits for work"
+
+
+def _service_busy(case: Case, pid: int) -> bool:
+    """The thread that hands results over runs, so that it may be about to bring this one."""
+    return any(case.motion(key) is Motion.MOVING for key in case.threads(pid) if is_deliverer(case, key))

@@ -1,0 +1,241 @@
+"""Waits inside of one process: locks, conditions, native mutexes, the GIL."""
+
+from __future__ import annotations
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.missing import why_no_thread
+from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
+from mpmon.diagnosis.frames import calls
+from mpmon.diagnosis.graph import FEW, Absent, Basis, External, Nobody, WaitEdge
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.native_waits import Sort
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.progress.ticking import only_beats
+from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S
+from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.words import several
+from mpmon.model import Frame, LockUse
+
+
+def gil_owner(case: Case, key: ThreadKey) -> ThreadKey | None:
+    """Who keeps the GIL from a thread that asks for it."""
+    return case.gil_owner(key) if _asks_for_gil(case, key) else None
+
+
+def starves_others(case: Case, key: ThreadKey) -> bool:
+    """A thread that owns the GIL in every look, while others of its process ask for it in vain."""
+    stack = case.stacks.get(key)
+    if stack is None or not stack.owns_gil:
+        return False
+    return any(_asks_for_gil(case, other) for other in case.threads(key[0]) if other != key)
+
+
+def _asks_for_gil(case: Case, key: ThreadKey) -> bool:
+    """In a lock of its own with a deadline of milliseconds, `take_gil` of CPython's ceval_gil.c; or its frames of C say so, for
+    the kernel may have found it between two such waits.
+    """
+    blocked, fact = case.blocked.get(key), case.native_facts.get(key)
+    wakes_at = blocked.wakes_at if blocked is not None and blocked.syscall == "futex" else None
+    asks = wakes_at is not None and wakes_at - case.now < GIL_INTERVAL_S
+    return (asks or (fact is not None and fact.is_surely(Sort.GIL))) and case.motion(key) is not Motion.MOVING
+
+
+def gil_edge(case: Case, owner: ThreadKey) -> WaitEdge:
+    """The owner of the GIL must let it go."""
+    name = case.thread_name(owner)
+    evidence = f"py-spy: thread {name} of pid {owner[0]} owns the GIL"
+    words = f"the GIL, which thread {name} holds"
+    return WaitEdge((owner,), every=True, basis=Basis.MEMORY, held=True, words=words, evidence=evidence)
+
+
+def kept_by_gil(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """A thread that waits with the GIL for the lock of a file that its own process has by another open file: whichever of the
+    other threads took it needs the GIL to give it back.
+    """
+    if case.standing(key).kind is not Wait.FILE_LOCK or case.motion(key) is not Motion.FROZEN:
+        return None
+    if not starves_others(case, key) or {pid for item in case.waits_on(key) for pid in item.holders} != {key[0]}:
+        return None
+    starved = tuple(other for other in case.threads(key[0]) if other != key and _asks_for_gil(case, other))
+    evidence = f"pid {key[0]} itself has the lock that its thread {case.thread_name(key)} waits for: /proc/locks"
+    return WaitEdge(starved, words="a file lock of its own process", evidence=evidence)
+
+
+_IMPORTS, _ACQUIRES = "importlib._bootstrap>", frozenset({"_find_and_load", "_lock_unlock_module"})
+
+
+def import_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """The lock of a module, which whoever imports it holds until its code has run: Lib/importlib/_bootstrap.py."""
+    stack = case.stacks.get(key)
+    if stack is None or not stack.frames or not calls(stack.frames[0], _IMPORTS, ("acquire",)):
+        return None
+    name = next((found for frame in stack.frames if (found := _imports(frame, _ACQUIRES))), None)
+    holders = [other for other in case.threads(key[0]) if other != key and name and _runs_module(case, other, name)]
+    if len(holders) != 1:
+        return None
+    evidence = f"thread {case.thread_name(holders[0])} of pid {key[0]} imports {name}: a frame of _find_and_load()"
+    return WaitEdge(tuple(holders), basis=Basis.FRAMES, held=True, words=f"the import of {name}", evidence=evidence)
+
+
+def _imports(frame: Frame, functions: frozenset[str]) -> str | None:
+    """The module that is imported by a call, by its argument `name`."""
+    return (frame.known or {}).get("name") if calls(frame, _IMPORTS, functions) else None
+
+
+def _runs_module(case: Case, key: ThreadKey, name: str) -> bool:
+    """It has the lock of a module, and has come to its code."""
+    stack = case.stacks.get(key)
+    if stack is None:
+        return False
+    begun = [frame for at, frame in enumerate(stack.frames) if at and calls(stack.frames[at - 1], _IMPORTS, _LOADS)]
+    return any(_imports(frame, frozenset({"_find_and_load"})) == name for frame in begun)
+
+
+_LOADS = frozenset({"_find_and_load_unlocked"})
+
+
+def thread_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """A `threading` lock by its holder: the thread with the `with` block around it, or the one an RLock names."""
+    if edge := import_lock(case, key):
+        return edge
+    lock = case.wanted_lock(key)
+    holders = case.lock_holders(lock)
+    targets = tuple(dict.fromkeys((use.pid, use.tid) for use in holders))
+    if not targets:
+        return _taken_before_fork(case, key, lock) if lock else None
+    names = several([f"thread {case.thread_name(target)}" for target in targets])
+    # Of several holders but one can be the true one: the others gave it back inside of their blocks.
+    exact = len(targets) == 1 and all(use.exact for use in (*holders, *case.lock_waiters(lock)))
+    # After a fork a new thread may get the ident of one that did not come along.
+    exact = exact and not (case.is_forked(key[0]) and holders[0].function is None)
+    exact = exact and not _may_be_released(case, key, holders[0])
+    return WaitEdge(
+        targets, basis=Basis.MEMORY.when(exact), held=True, words=f"a lock held by {names}", evidence=_holding(case, holders[0]),
+    )  # fmt: skip
+
+
+def _may_be_released(case: Case, key: ThreadKey, use: LockUse) -> bool:
+    """Any thread may release a `Lock` that another one took, an `RLock` only its owner: one that is at work, or sleeps until a
+    moment of its own, may do it yet.
+    """
+    others = [other for other in case.others_at_work(key) if other != (use.pid, use.tid)]
+    return use.kind != "RLock" and any(
+        case.motion(other) in (Motion.MOVING, Motion.SPINNING)
+        or case.standing(other).kind in (Wait.SLEEP, Wait.RUNNING)
+        for other in others
+    )
+
+
+def _holding(case: Case, use: LockUse) -> str:
+    """Where the fact comes from, in words a person can check."""
+    name = case.thread_name((use.pid, use.tid))
+    lock = f"{use.kind} {use.object.rpartition(':')[2]} of pid {use.pid}"
+    return f"{lock} is held by thread {name}" + (
+        f", in a with block of {use.function}()" if use.function else ", its owner"
+    )
+
+
+def _taken_before_fork(case: Case, key: ThreadKey, lock: str) -> WaitEdge | None:
+    """A lock that was copied locked: whoever locked it is no thread of this process."""
+    holders = case.holders_before_fork(key[0], lock)
+    if not holders:
+        return None
+    missing = holders[0].owner_missing
+    address = lock.rpartition(":")[2]
+    why = (
+        f"the {holders[0].kind} {address} names an owner that is no thread of pid {key[0]}"
+        if missing
+        else f"{_holding(case, holders[0])}; pid {key[0]} has a copy of it, locked since the fork"
+    )
+    reason = Absent.LOCKED_AT_FORK if case.is_forked(key[0]) else Absent.HOLDER_ENDED
+    exact = _held_at_fork(case, key[0], lock) and (missing or len(case.threads(key[0])) == 1)
+    return WaitEdge(
+        (Nobody(why, (key[0],), reason),),
+        basis=Basis.MEMORY.when(exact),
+        words="a lock taken before the fork",
+        evidence=why,
+    )
+
+
+def _held_at_fork(case: Case, pid: int, lock: str) -> bool:
+    """The parent's thread that has the parent's lock has not run since before the child was made.
+
+    Otherwise it may have taken it later, and in the child a thread of its own, its copy.
+    """
+    process = case.processes[pid]
+    holders = case.lock_holders(lock.replace(f":{pid}:", f":{process.ppid}:"))
+    pasts = [case.past((use.pid, use.tid)) for use in holders if use.exact]
+    return len(holders) == 1 and any(past and past.ran_at < process.start_time + CLOCKS_S for past in pasts)
+
+
+def native_mutex(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """A pthread mutex by its owner word; any other private futex by the threads of the process."""
+    if edge := import_lock(case, key):
+        return edge
+    if edge := native_threads(case, key):
+        return edge
+    if edge := mutex_owner(case, key):
+        return edge
+    if case.is_native(key) and case.natives_at_work(key[0]):
+        # A library's own threads do its work, and no Python frame shows it.
+        return None
+    return other_threads(case, key)
+
+
+def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """A lock, condition or queue between threads: any other Python thread of the process that is not idle itself."""
+    words = case.standing(key).words
+    working = _but_heartbeats(case, key, case.working_threads(key[0]))
+    # That it is among them itself makes no difference where there are many, and lets all share one tuple.
+    others = working if len(working) > FEW else tuple(other for other in working if other != key)
+    if case.standing(key).kind in _MAY_BE_ASKED and _listens(case, key[0]):
+        return WaitEdge((*others, External("whoever asks the server that the process is", moves=True)), words=words)
+    if others and not (case.is_native(key) and all(waits_for(case, other, key) for other in others)):
+        return WaitEdge(others, words=words)
+    if _gives_up(case, key) and (children := case.helpmates(key[0])):
+        # Between two such waits it may look after those it has started.
+        busy = tuple((pid, pid) for pid in children if not case.standing((pid, pid)).idle)
+        return WaitEdge(busy, words=words) if busy else None
+    why = "no other Python thread of this process is left that could end the wait"
+    basis = Basis.KERNEL.when(_is_left_alone(case, key))
+    return WaitEdge((Nobody(why, (key[0],), why_no_thread(case, key)),), basis=basis, words=words)
+
+
+def _gives_up(case: Case, key: ThreadKey) -> bool:
+    """Its wait has a short time limit, so that its loop goes on by itself."""
+    seconds = pause_s(case.blocked.get(key))
+    return seconds is not None and seconds <= RETRY_S
+
+
+_MAY_BE_ASKED = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
+"""Waits that the thread which takes up the next request may end: for an item, or for a sign."""
+
+
+def _listens(case: Case, pid: int) -> bool:
+    """A thread of it is idle by right, and takes connections."""
+    idle = (other for other in case.threads(pid) if case.standing(other).idle)
+    return any(item.listens for other in idle for item in case.waits_on(other))
+
+
+def _but_heartbeats(case: Case, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
+    """Without those that only say from time to time that they live; of many the same tuple. An event may be one that is never
+    set, so that a main thread has a place to stay while such threads do all there is to do.
+    """
+    if case.in_event(key) or not any(only_beats(case, other) for other in threads):
+        return threads
+    return tuple(other for other in threads if not only_beats(case, other))
+
+
+_PRIVATE = 0x80
+"""FUTEX_PRIVATE_FLAG, linux/futex.h: only threads of the process can wake it."""
+
+
+def _is_left_alone(case: Case, key: ThreadKey) -> bool:
+    """The only thread of its process waits, without a time limit, in a lock or a barrier of native threads."""
+    fact, blocked = case.native_facts.get(key), case.blocked.get(key)
+    if fact is None or blocked is None or blocked.syscall != "futex" or len(blocked.args) < 2:
+        return False
+    timed = blocked.wakes_at is not None or blocked.timeout_s is not None
+    alone = case.processes[key[0]].threads == 1 and bool(blocked.args[1] & _PRIVATE)
+    return alone and not timed and fact.is_surely(Sort.LOCK, Sort.TEAM)

@@ -1,0 +1,15 @@
+"""Waits with a time limit that a loop takes up again and again: how long each is."""
+
+from __future__ import annotations
+
+from mpmon.model import Blocked
+
+
+def pause_s(blocked: Blocked | None) -> float | None:
+    """How long it pauses each time, seconds; `None` without a time limit, or where it is not known."""
+    if blocked is None:
+        return None
+    if blocked.timeout_s is not None:
+        return blocked.timeout_s
+    known = blocked.wakes_at is not None and blocked.ran_at is not None
+    return blocked.wakes_at - blocked.ran_at if known and blocked.wakes_at and blocked.ran_at else None

@@ -1,0 +1,58 @@
+"""How sure a finding is, and what keeps it from being proved.
+
+Proved is what cannot be otherwise: every edge of the argument has a basis that leaves nobody else, those who must move first
+did not run at all and cannot give up by themselves, and nothing that could not be read might say otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.gaps import rests_on_facts
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.words import several
+
+MOST_NAMED = 3
+"""Threads that one doubt names."""
+
+
+def judged(stuck: StuckSet, claim: Claim) -> tuple[Certainty, tuple[str, ...]]:
+    """How sure it is, and why it is not proved; nothing where it is."""
+    doubts = tuple(_doubts(stuck))
+    best = max(Certainty.LIKELY if doubts else Certainty.PROVED, claim.certainty, key=lambda row: row.rank)
+    if best is not Certainty.PROVED and not doubts:
+        return best, ("the cause is inferred from what the threads are doing",)
+    return best, doubts
+
+
+def _doubts(stuck: StuckSet) -> Iterator[str]:
+    case, closed = stuck.case, stuck.closed
+    if closed.assumed:
+        yield f"that nobody else could end the wait of {_names(case, closed.assumed)} is assumed"
+    if moving := [key for key in stuck.roots if case.motion(key) is not Motion.FROZEN]:
+        yield f"{_names(case, moving)} still {'run' if len(moving) > 1 else 'runs'} from time to time"
+    timed = stuck.roots if stuck.ending is Ending.CYCLE else ()
+    if timed := [key for key in timed if _may_give_up(case, key)]:
+        yield f"the wait of {_names(case, timed)} may end by itself: it has a time limit, or a signal handler may end it"
+    if not rests_on_facts(case, {pid for pid, _ in (*closed.members, *stuck.roots)}):
+        yield "not all of what the processes have open or wait in could be read"
+
+
+def _names(case: Case, keys: tuple[ThreadKey, ...] | list[ThreadKey]) -> str:
+    return several([_name(case, key) for key in keys], most=MOST_NAMED)
+
+
+def _name(case: Case, key: ThreadKey) -> str:
+    role = f"{case.role(key[0]).name} (pid {key[0]})"
+    return role if key[0] == key[1] else f"thread {case.thread_name(key)} of {role}"
+
+
+def _may_give_up(case: Case, key: ThreadKey) -> bool:
+    """Its wait has a time limit, or a handler of SIGALRM may end it: then the cycle comes apart by itself."""
+    blocked, process = case.blocked.get(key), case.processes[key[0]]
+    timed = blocked is not None and (blocked.wakes_at is not None or blocked.timeout_s is not None)
+    return timed or (key[0] == key[1] and process.catches_alarm)

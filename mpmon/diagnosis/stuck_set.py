@@ -1,0 +1,344 @@
+"""A closed set made ready for the rules: who must move first, in what, seen from whom."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cached_property
+
+import msgspec
+
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.dead import exit_words
+from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
+from mpmon.diagnosis.frames import interrupted
+from mpmon.diagnosis.gaps import hides_call
+from mpmon.diagnosis.graph import Closed, Exited, External, Graph, Nobody, Status, Target
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.natives import NativeFact
+from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.waits import Context, Standing, Wait, context
+from mpmon.diagnosis.words import age, amount
+from mpmon.model import Blocked, Frame
+
+
+class Ending(Enum):
+    """What the chain of waiters ends in."""
+
+    LEAF = "leaf"
+    """A thread that stands still by itself."""
+    GONE = "gone"
+    """A process that ended."""
+    NOBODY = "nobody"
+    """Something nobody alive can do."""
+    EXTERNAL = "outside"
+    """Somebody who is not of this job."""
+    CYCLE = "cycle"
+    """Threads that wait for each other."""
+    OPEN = "open"
+    """A set of which no member can move; more is not known."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule says about a stuck set."""
+
+    summary: str
+    evidence: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    certainty: Certainty = Certainty.LIKELY
+    """At most this; the engine lowers it when edges are inferred."""
+    threads: tuple[Suspect, ...] = ()
+    """Each thread of which the sentences tell several together."""
+    tells_of: frozenset[ThreadKey] = frozenset()
+    """Those of which the summary tells what they wait for, by whatever name."""
+
+
+class StuckSet:
+    """One closed set, with words for it."""
+
+    def __init__(self, case: Case, graph: Graph, closed: Closed) -> None:
+        self.case = case
+        self.graph = graph
+        self.closed = closed
+        first = closed.roots[0] if closed.roots else None
+        self.nobody = first if isinstance(first, Nobody) else None
+        gone = tuple(root for root in closed.roots if isinstance(root, Exited))
+        # Of several that ended the one that crashed left something undone; the others may just have finished.
+        self.gone = tuple(root for root in gone if crashed(root)) or gone
+        self.outside = first if isinstance(first, External) else None
+
+    @property
+    def ending(self) -> Ending:
+        """What the chain ends in."""
+        if self.nobody:
+            return Ending.NOBODY
+        if self.gone:
+            return Ending.GONE
+        if self.outside:
+            return Ending.EXTERNAL
+        if self.closed.cycle:
+            return Ending.CYCLE
+        first = self.closed.roots[0] if self.closed.roots else None
+        leaf = isinstance(first, tuple) and self.graph.node(first).status in (Status.LEAF, Status.IDLE)
+        return Ending.LEAF if leaf else Ending.OPEN
+
+    @cached_property
+    def roots(self) -> tuple[ThreadKey, ...]:
+        """The threads that must move first; for the dead, nobody and the outside those who wait for them directly."""
+        threads = tuple(root for root in self.closed.roots if isinstance(root, tuple))
+        if threads:
+            # A manager's thread waits for its client.
+            own = [key for key in threads if self.case.standing(key).kind is not Wait.OTHER_CLIENTS]
+            return tuple(dict.fromkeys(map(self._answerable, own or threads)))
+        return tuple(
+            key
+            for key in self.closed.members
+            if (edge := self.graph.node(key).edge) and any(root in edge.targets for root in self.closed.roots)
+        )
+
+    def _answerable(self, key: ThreadKey) -> ThreadKey:
+        """For a program that is not Python: the Python code that started it and waits for it, which has a line to look at."""
+        waits = self.closed.path[self.closed.path.index(key) - 1] if key in self.closed.path[1:] else key
+        started = self.case.processes[key[0]].ppid == waits[0] if key[0] in self.case.processes else False
+        foreign = key not in self.case.stacks and self.case.role(key[0]).kind == "subprocess"
+        # One that is stopped, or that a file system keeps waiting, has to be let go on itself, and one that may not be read
+        # may be Python after all.
+        foreign = (
+            foreign and self.standing(key).kind not in (Wait.STOPPED, Wait.FILE) and not hides_call(self.case, key)
+        )
+        return waits if foreign and started and waits in self.case.stacks else key
+
+    @property
+    def root(self) -> ThreadKey | None:
+        """The first of them."""
+        return self.roots[0] if self.roots else None
+
+    @property
+    def goal(self) -> ThreadKey:
+        """The thread whose progress counts."""
+        return self.closed.goal
+
+    def standing(self, key: ThreadKey | None = None) -> Standing:
+        """What the root, or another thread, stands in."""
+        return self.case.standing(key or self.root or self.goal)
+
+    @cached_property
+    def _waits(self) -> frozenset[Wait]:
+        """What all members stand in."""
+        return frozenset(self.case.standing(key).kind for key in self.closed.members)
+
+    def members_in(self, *kinds: Wait) -> list[ThreadKey]:
+        """The members that stand in one of these, in the order of the chain."""
+        if self._waits.isdisjoint(kinds):
+            return []
+        return [key for key in self.closed.members if self.case.standing(key).kind in kinds]
+
+    @cached_property
+    def in_handler(self) -> tuple[ThreadKey, Frame] | None:
+        """A trainer's or the main program's main thread, the only one that runs handlers of signals, that waits in one for those
+        who wait for it, with the wait which that interrupted.
+        """
+        if self.ending not in (Ending.CYCLE, Ending.OPEN):
+            return None
+        among = self.roots if self.ending is Ending.CYCLE else self.closed.members
+        mains = (key for key in among if key[0] == key[1] and self.case.role(key[0]).kind in ("main", "rank"))
+        stacks = ((key, stack) for key in mains if (stack := self.case.stacks.get(key)))
+        return next(((key, wait) for key, stack in stacks if (wait := interrupted(stack))), None)
+
+    def could_be_served(self, key: ThreadKey, by: ThreadKey) -> bool:
+        """Somebody else than `by` could do what a thread waits for: one outside of the job, or one that stands by itself."""
+        edge = self.graph.node(key).edge
+        leaves = set(self.closed.roots) - {by} if self.ending is Ending.LEAF else set[Target]()
+        return edge is not None and any(isinstance(target, External) or target in leaves for target in edge.targets)
+
+    def motion(self, key: ThreadKey | None = None) -> Motion:
+        """How the root, or another thread, moves."""
+        return self.case.motion(key or self.root or self.goal)
+
+    def blocked(self) -> Blocked | None:
+        """What the kernel says of the root."""
+        return self.case.blocked.get(self.root or self.goal)
+
+    def native_fact(self) -> NativeFact | None:
+        """What the C and C++ frames of the root tell."""
+        return self.case.native_facts.get(self.root or self.goal)
+
+    def context(self) -> Context | None:
+        """The library call that waits for the root's code."""
+        found = context(self.case.stacks.get(self.root or self.goal))
+        return found[0] if found else None
+
+    def role(self) -> str:
+        """The root's role, and its thread when that is not the main one: `thread writer of rank 1`."""
+        key = self.root or self.goal
+        name = self.case.role(key[0]).name
+        return name if key[0] == key[1] else f"{self.case.thread_words(key)} of {name}"
+
+    def kind(self) -> str:
+        """The root's role without its number."""
+        return self.case.role((self.root or self.goal)[0]).kind
+
+    def place(self) -> Place | None:
+        """The root's line."""
+        return self.case.place(self.root or self.goal)
+
+    @cached_property
+    def is_frozen(self) -> bool:
+        """None of the roots runs."""
+        return all(self.case.motion(key) is Motion.FROZEN for key in self.roots)
+
+    @cached_property
+    def stood_s(self) -> float:
+        """For how long all roots have stood, seconds."""
+        return min(map(self._stood_s, self.roots), default=0.0)
+
+    def _stood_s(self, key: ThreadKey) -> float:
+        edge = self.graph.node(key).edge
+        if edge and edge.idle_s is not None:
+            return edge.idle_s
+        moves = self.case.motion(key) is Motion.MOVING
+        return 0.0 if moves else self.case.now - stands_since(self.case, key)
+
+    @property
+    def is_goal(self) -> bool:
+        """The one whose progress counts is itself the root."""
+        return self.root == self.goal
+
+    def since(self) -> float:
+        """Since when the first root stands, seconds since the epoch."""
+        return stands_since(self.case, self.root or self.goal)
+
+    def for_how_long(self) -> str:
+        """In words: `4 min 12 s`."""
+        return age(self.case.now - self.since())
+
+    def doing(self) -> str:
+        """What the root does, in words: `asleep in download() at job.py:23`."""
+        return doing(self.case, self.root or self.goal)
+
+    def has_been(self) -> str:
+        """The same with its age: `asleep for 10 s in download() at job.py:23`."""
+        return doing(self.case, self.root or self.goal, self.for_how_long())
+
+    def burning(self) -> str:
+        """How the root computes and gets nowhere: what every look found."""
+        if self.context():
+            return f"{self.role()} is busy-looping in one call: every sample finds the same arguments"
+        return (
+            f"{self.role()} is busy-looping in one call: no loop variable or counter in it changes, and it has read and "
+            "written nothing meanwhile"
+        )
+
+    def who_waits(self) -> str:
+        """The goal's part of the sentence: `main waits for its batch`."""
+        if self.is_goal:
+            return ""
+        edge = self.graph.node(self.goal).edge
+        return f"{self.case.role(self.goal[0]).name} waits for {edge.words if edge else 'it'}"
+
+    def at(self, key: ThreadKey | None = None) -> str:
+        """The line of the root, or of another thread, for the middle of a sentence: ` at job.py:12 in load`; may be empty."""
+        place = self.case.place(key or self.root or self.goal)
+        return f" at {place}" if place else ""
+
+    def caller(self, key: ThreadKey) -> ThreadKey | None:
+        """For a native thread: the Python thread of its process that waits for it, which has a line to look at."""
+        path = self.closed.path
+        if key in self.case.stacks or key not in path:
+            return None
+        above = (other for other in reversed(path[: path.index(key)]) if other in self.case.stacks)
+        return next((other for other in above if other[0] == key[0]), None)
+
+    def targets(self, key: ThreadKey) -> tuple[Target, ...]:
+        """Whom a thread waits for."""
+        edge = self.graph.node(key).edge
+        return edge.targets if edge else ()
+
+    def waits_for(self, key: ThreadKey) -> str:
+        """What a thread waits for, in words: `a lock held by thread writer`."""
+        edge = self.graph.node(key).edge
+        return edge.words if edge and edge.words else self.standing(key).words
+
+    def waiters(self) -> tuple[Waiter, ...]:
+        """Every process that waits for another, in the order of the chain; suspects among them are left out later."""
+        found: dict[int, Waiter] = {}
+        for key in self.closed.members:
+            node = self.graph.node(key)
+            if node.edge and key[0] not in found:
+                found[key[0]] = Waiter(pid=key[0], role=self.case.role(key[0]).name, waits_for=node.edge.words)
+        return tuple(found.values())
+
+    def chain(self) -> tuple[Link, ...]:
+        """From the goal to the first root, and around the cycle where it ends in one."""
+        around = self.roots if self.ending is Ending.CYCLE else ()
+        links = [self._link(key) for key in dict.fromkeys((*self.closed.path, *around))]
+        if self.gone:
+            links.append(Link(pid=self.gone[0].pid, role=self.case.role(self.gone[0].pid).name, does=self.gone[0].how))
+        if self.nobody:
+            links.append(Link(pid=0, role="nobody", does=self.nobody.why))
+        if self.outside:
+            links.append(Link(pid=0, role="outside", does=self.outside.who))
+        return tuple(links)
+
+    def edge_evidence(self) -> tuple[str, ...]:
+        """What the edges of the chain rest on."""
+        needs = [self.graph.node(key).edge for key in self.closed.path]
+        return tuple(dict.fromkeys(edge.evidence for edge in needs if edge and edge.evidence))
+
+    def _link(self, key: ThreadKey) -> Link:
+        standing = self.case.standing(key)
+        motion = self.case.motion(key)
+        edge = self.graph.node(key).edge
+        words = "spins" if motion is Motion.SPINNING else edge.words if edge and edge.held else standing.words
+        thread = None if key[0] == key[1] else self.case.thread_name(key)
+        return Link(
+            pid=key[0], role=self.case.role(key[0]).name, does=words, place=self.case.place(key), thread=thread,
+            basis=edge.basis.value if edge else None,
+        )  # fmt: skip
+
+
+def crashed(gone: Exited) -> bool:
+    """Killed, or ended with an exit status that says that something went wrong."""
+    return bool(gone.status)
+
+
+def stands_since(case: Case, key: ThreadKey) -> float:
+    """Since when a thread stands, seconds since the epoch."""
+    return case.stands_since(key)
+
+
+def doing(case: Case, key: ThreadKey, since: str = "") -> str:
+    """What a thread does, in words: `asleep in download() at job.py:23`; with an age, `asleep for 10 s in …`."""
+    standing, motion, where = case.standing(key), case.motion(key), case.place(key)
+    process = case.processes.get(key[0])
+    lasting = f" for {since}" if since else ""
+    at = lasting + (_at(where) if where else "")
+    if process and process.ended:
+        return exit_words(process.exit_code)
+    if standing.kind is Wait.STOPPED:
+        return standing.words + at
+    if motion is Motion.SPINNING:
+        return f"busy-looping{at}"
+    if standing.kind is Wait.SLEEP:
+        return ("asleep" if motion is not Motion.NAPPING else "polling with short sleeps") + at + until(case, key)
+    if standing.kind is Wait.RUNNING:
+        return f"running{at}"
+    if standing.kind is Wait.FILE:
+        return standing.words + at
+    if standing.kind is Wait.UNKNOWN:
+        hidden = key in case.blocked and case.blocked[key].syscall is None
+        return "unreadable" if hidden else f"in {standing.words}{at}" if key in case.blocked else "not looked at yet"
+    return f"waiting for {standing.words}{at}"
+
+
+def _at(where: Place) -> str:
+    inside = "" if where.function.startswith("<") else f" in {where.function}()"
+    return f"{inside} at {where.file.rpartition('/')[2]}:{where.line}"
+
+
+def until(case: Case, key: ThreadKey) -> str:
+    """How much of a sleep is left, to be appended: `, 5 min to go`; empty where it has no end, or naps anyway."""
+    blocked = case.blocked.get(key)
+    if blocked is None or blocked.wakes_at is None or case.motion(key) is Motion.NAPPING:
+        return ""
+    left = blocked.wakes_at - case.now
+    return f", {amount(left)} to go" if left > 1 else ""

@@ -1,0 +1,88 @@
+"""A client of a library whose workers all wait for work: nobody has begun what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mpmon.diagnosis.findings import Diagnosis, Verdict
+from mpmon.model import KernelObject, Row
+from tests.builders import ROOT, START, blocked, diagnosed, frame, process, snapshot, stack, thread
+
+WORKER, ANOTHER, NATIVE = 4121, 4122, 4190
+RAY = "/usr/lib/python3/site-packages/ray/_private/worker.py"
+IDLE = (f"{RAY}:1069 Worker.main_loop",)
+RUNS = ("job.py:30 load", f"{RAY}:1069 Worker.main_loop")
+
+Rows = tuple[Row, ...]
+
+
+def asks(at: int) -> Rows:
+    """The main program in `ray.get`, which tries again five times a second; threads of the library are at work for it."""
+    return (
+        process(), thread(slices=5 * at), stack("main", f"{RAY}:3009 get", "job.py:11 main"),
+        blocked("futex", "futex:4100:0x70", wakes_at=START + at + 0.2),
+        thread(ROOT, NATIVE, slices=at, name="worker.io"), blocked("futex", tid=NATIVE, ran_at=START + at),
+    )  # fmt: skip
+
+
+def worker(pid: int, at: int, *frames: str, cpu_s: float = 0.0) -> Rows:
+    """Its main thread ticks, as Ray's workers do."""
+    return (
+        process(pid, parent=ROOT, cmdline=("ray::IDLE",), cpu_s=cpu_s), thread(pid, slices=90 * at),
+        stack("main", *frames, pid=pid, at=at), blocked("epoll_wait", pid=pid),
+    )  # fmt: skip
+
+
+def seen(*frames: str, seconds: int = 15, cpu: float = 0.0, more: Rows = ()) -> Diagnosis:
+    """What is said after so many seconds of a job with one idle worker, and one in these frames."""
+    return diagnosed([
+        snapshot(
+            *asks(at), *worker(WORKER, at, *IDLE),
+            *worker(ANOTHER, at, *frames, cpu_s=cpu * at), *more, at=float(at),
+        )
+        for at in range(seconds)
+    ])  # fmt: skip
+
+
+def test_a_task_that_no_worker_begins() -> None:
+    found = seen(*IDLE)
+    assert [(row.cause, [suspect.pid for suspect in row.suspects]) for row in found.findings] == [("item-lost", [ROOT])]
+    assert "a task of ray, but none of the workers of ray has a task" in found.because
+
+
+CELERY = "/usr/lib/python3/site-packages/celery"
+BILLIARD = "/usr/lib/python3/site-packages/billiard"
+POOL = (f"{BILLIARD}/connection.py:425 Connection._recv", f"{BILLIARD}/pool.py:506 Worker._make_recv_method.<locals>._recv",
+        f"{BILLIARD}/pool.py:357 Worker.workloop", f"{BILLIARD}/process.py:356 BaseProcess._bootstrap")  # fmt: skip
+
+
+def test_the_workers_of_a_pool_that_serves_the_library() -> None:
+    """The client counts how long it has waited, so that it seems to move."""
+    found = diagnosed([
+        snapshot(
+            process(), thread(slices=2 * at), blocked("clock_nanosleep", wakes_at=START + at + 0.5),
+            stack("main", frame(f"{CELERY}/backends/base.py:1152 wait_for", others=at), "job.py:16 main"),
+            process(WORKER, parent=ROOT), thread(WORKER, slices=at), stack("main", f"{CELERY}/worker.py:9 loop", pid=WORKER),
+            blocked("clock_nanosleep", pid=WORKER, wakes_at=START + at + 0.5),
+            process(ANOTHER, parent=WORKER), thread(ANOTHER), stack("main", *POOL, pid=ANOTHER),
+            blocked("read", "pipe:7", pid=ANOTHER, ran_at=0.0), at=float(at),
+        )
+        for at in range(15)
+    ])  # fmt: skip
+    assert [(row.cause, [suspect.pid for suspect in row.suspects]) for row in found.findings] == [("item-lost", [ROOT])]
+
+
+FAR = KernelObject(id="socket:7", kind="socket", path="tcp 10.0.0.1:4000 to 10.0.0.2:6379")
+WAYS = {
+    "one has a task": lambda: seen(*RUNS),
+    "one computes in native code": lambda: seen(*IDLE, cpu=0.5),
+    "a worker is being started": lambda: seen(*IDLE, seconds=9),
+    "others may be on another machine": lambda: seen(*IDLE, more=(FAR,)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_somebody_may_be_at_it(way: Callable[[], Diagnosis]) -> None:
+    assert way().verdict is not Verdict.HUNG
