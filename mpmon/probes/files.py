@@ -122,8 +122,8 @@ class Proc:
     def clocks(self, pids: Collection[int]) -> list[int | None]:
         """How long all threads of each process together have run, nanoseconds; `None` where nobody can be asked.
 
-        It is one cheap system call each (clock_getcpuclockid(3), which needs no rights), and as long as it tells the same
-        none of the threads has run.
+        It is one cheap system call each (clock_getcpuclockid(3), which needs no rights). As long as it tells the same, none of
+        the threads has left a CPU; what one has run that is still on it counts from the next tick of the kernel's clock on.
         """
         if not self._has_clocks:
             return [None] * len(pids)
@@ -153,6 +153,16 @@ class Proc:
     def pids(self) -> list[int]:
         """Every pid there is now."""
         return [int(name) for name in self.names() if name.isdigit()]
+
+    def own_pid(self) -> int | None:
+        """The pid of this very process in this tree; `None` where it is not in it.
+
+        The tree may be that of another pid namespace (proc(5)), where os.getpid() is the pid of somebody else.
+        """
+        try:
+            return int(os.readlink(self.path("self")))
+        except (OSError, ValueError):
+            return None
 
     def tids(self, pid: int) -> list[int]:
         """The threads of a process, ascending.

@@ -11,7 +11,7 @@ import random
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -233,6 +233,21 @@ def test_only_the_thread_that_ran_is_read_again(standing: Job, monkeypatch: pyte
     assert len(rows) > len(MARKS)
 
 
+def test_one_on_a_cpu_runs_between_two_ticks_too() -> None:
+    """What it has run since the last tick of the kernel's clock is in no number yet."""
+
+    class BetweenTicks(Proc):
+        def clocks(self, pids: Collection[int]) -> list[int | None]:
+            return [1] * len(pids)
+
+    program = "import sys\ndef turns():\n    while True: pass\nprint('ready', flush=True)\nturns()"
+    with sleeper(program) as child:
+        reader = StackReader(BetweenTicks(), child.pid)
+        for _ in range(50):
+            (row,) = reader.read(1.0).stacks
+            assert (row.exact, row.active) == (False, True)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_threads_that_run(version: str) -> None:
     """What is told of one that runs is a stack it can be in, at lines its functions have."""
@@ -391,6 +406,7 @@ def test_what_lies_where_a_name_or_a_table_lay_is_read_anew() -> None:
         first = read()
         assert (first.function, first.locals) == ("a_name_of_its_own", ())
         assert read() is first
+        assert Codes(layout).read(memory, [address])[address] is first
         changed.at, changed.text = id(code.co_name) + layout.text, b"b"
         assert read().function == "b_name_of_its_own"
         changed.at, changed.text = id(code.co_linetable) + 32, b"\xff" * len(code.co_linetable)

@@ -57,7 +57,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     stack_pointer: int | None = None
     """3.14: top of the value stack of a frame that called something."""
     blocks: int | None = None
-    """3.10: `f_blockstack`, after the number of its blocks `f_iblock` and padding."""
+    """3.10: `f_blockstack`, after the number of its blocks `f_iblock`, the byte `f_state` and padding."""
     value_stack: int | None = None
     """3.10: `f_valuestack`."""
     variables: int

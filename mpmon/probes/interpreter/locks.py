@@ -95,14 +95,14 @@ def look_inside(
             inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
             turns, contents, turning = inside.turns(runners), inside.contents(circlers), inside.turning(circlers)
-        moved = tids.moved()
+        ran = tids.ran()
     except NoInterpreter as reason:
         return Findings(unknown=Unknown(table="locks", pid=pid, reason=str(reason)))
     except OSError as problem:
         reason = f"memory may not be read ({(problem.strerror or 'failed').lower()})"
         return Findings(unknown=Unknown(table="locks", pid=pid, reason=reason))
     return Findings(
-        tuple(msgspec.structs.replace(row, exact=False) if row.tid in moved else row for row in inside.locks),
+        tuple(msgspec.structs.replace(row, exact=False) if row.tid in ran else row for row in inside.locks),
         tuple(inside.awaited),
         tuple(_seen_from_here(inside.remembered, Namespace(proc, pid))),
         Unknown(table="locks", pid=pid, reason=inside.problem) if inside.problem else None,

@@ -2,8 +2,8 @@
 they are and at which lines.
 
 The rows are those that py-spy's dumps become, for a tenth of the cost, as most is known from the reading before: a thread that
-has not run since is where it was.  Whether it ran is told by the kernel: the CPU time of the process, which a running thread
-moves at every moment, and where that moved, the counters and states of each thread.
+has not run since is where it was.  Whether it ran is told by the kernel: by the state of a thread, by the CPU time of the
+process, which every thread that leaves a CPU has moved, and where that moved, by the counters of each thread.
 
 A thread that may have run while it was read is read again until two readings in a row find it in the very same calls; one of
 which that is not so has no row.  Nothing is stopped or written.
@@ -120,11 +120,8 @@ class StackReader:
         fresh = {tid: states for tid, states in found.items() if tid not in kept}
         walk.follow([state for states in fresh.values() for state in states])
         self._place = self._read_place() if self._pid in fresh else None
-        ran = self._ran(tids, clock)
+        ran = self._ran(tids, clock, fresh)
         living = {tid: _in_calls(states) for tid, states in fresh.items() if tid not in tids.ended}
-        if not all(thread.is_whole for tid, thread in living.items() if tid not in ran):
-            # One that is ready to run was stopped anywhere, also between two words of a change.
-            ran |= tids.running()
         self._numbers.turn(kept)
         made = self._made(memory, runtime, _settled(walk, living, ran), ran, taken_at)
         self._rows = {tid: self._rows[tid] if tid in kept else made[tid] for tid in found if tid in kept or tid in made}
@@ -143,13 +140,11 @@ class StackReader:
         except OSError:
             return None
 
-    def _ran(self, tids: Tids, clock: int | None) -> set[int]:
-        """Threads that may have run since their counters were read."""
-        if clock is not None and clock == self._cpu_time():
-            return set()
-        # In this order: one that stops to run in between has other counters afterwards.
-        running = tids.running()
-        return running | tids.moved()
+    def _ran(self, tids: Tids, clock: int | None, fresh: Collection[int]) -> set[int]:
+        """Threads that may have run since their counters were read; those that are not `fresh` have not come to a CPU before."""
+        # In this order: one that stops to run in between moves the clock, and its counters.
+        running = tids.running(fresh)
+        return running if clock is not None and clock == self._cpu_time() else running | tids.moved()
 
     def _made(
         self,

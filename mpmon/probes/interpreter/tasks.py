@@ -102,8 +102,7 @@ def read_tasks(proc: Proc, pid: int, loops: Collection[int]) -> Reading:
             return Reading(unknown=Unknown(table="tasks", pid=pid, reason=words))
         except Torn as reason:
             found, problem = [], str(reason) or LOST
-        # In this order: one that stops to run in between has other counters afterwards.
-        ran = tids.running() | tids.moved()
+        ran = tids.ran()
         if problem != LOST and ran.isdisjoint(loops):
             return Reading(tuple(found), Unknown(table="tasks", pid=pid, reason=problem) if problem else None)
         found = [row for row in found if row.tid not in ran]

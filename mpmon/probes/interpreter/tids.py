@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 
 from mpmon.probes.files import Proc
 from mpmon.probes.memory import word_at
@@ -30,14 +31,25 @@ class Tids:
         return tid if tid in self.counters else None
 
     def moved(self) -> set[int]:
-        """Threads that ran since this object was made."""
+        """Threads that came to a CPU, or left one, since this object was made."""
         after = run_counters(self._proc, self.pid)
         self.ended = self.counters.keys() - after.keys()
         return {tid for tid in self.counters | after if self.counters.get(tid) != after.get(tid)}
 
-    def running(self) -> set[int]:
-        """Threads that are on a CPU now, or wait for one, whose counters do not move meanwhile."""
-        return {tid for tid in self.counters if self._state(tid) not in b"SDTtZXIP"}
+    def running(self, tids: Iterable[int] | None = None) -> set[int]:
+        """Those of `tids`, or of all, that are on a CPU now, or wait for one.
+
+        Meanwhile neither their counters move nor the CPU time of their process, but at the ticks of the clock, milliseconds
+        apart: the kernel adds up what has run when it takes a thread off its CPU (`thread_group_cputime`, kernel/sched).
+        """
+        asked = self.counters if tids is None else tids
+        return {tid for tid in asked if self._state(tid) not in b"SDTtZXIP"}
+
+    def ran(self) -> set[int]:
+        """Threads that may have run since this object was made."""
+        # In this order: one that stops to run in between has other counters afterwards.
+        running = self.running()
+        return running | self.moved()
 
     def _state(self, tid: int) -> bytes:
         try:

@@ -6,7 +6,7 @@ elsewhere is read with what stands before it in its page, where more of them may
 frames are followed: as many at the next look, so that it shows whether the thread has moved.
 
 A frame may be gone or another one a moment later; whoever walks twice and finds the same knows more (`same`).  A generator that
-was just left has lost its way outwards: one that nobody seems to have called is no end.
+was just left has lost its way outwards, in 3.10 any frame: one that nobody seems to have called is no end.
 
 Sources: Include/cpython/pystate.h, Include/internal/pycore_interp.h, pycore_gil.h, pycore_frame.h of CPython 3.10 to 3.14.
 """
@@ -36,7 +36,13 @@ MOST_VARIABLES = 24
 LARGEST_CHUNK = 1 << 16
 """Bytes of a chunk that are read; DATA_STACK_CHUNK_SIZE is 16 KiB (Python/pystate.c)."""
 
+LARGEST_STATE = 1024
+"""Bytes of a PyThreadState, its `root_cframe` with it, in the versions that have one; it has 352 in 3.11 (sizeof)."""
+
 PAGE = 4096
+
+IN_CALL = (0, 2)
+"""FRAME_EXECUTING and FRAME_UNWINDING of 3.10, Include/internal/pycore_frame.h."""
 
 BY_GENERATOR = 1
 """FRAME_OWNED_BY_GENERATOR, pycore_frame.h."""
@@ -243,10 +249,12 @@ class Walk:
             chain.chunk = _Block(start, text)
         if layout.frame_through is not None:
             for chain, text in zip(through, texts[len(through) :], strict=True):
-                if text:
-                    (chain.address,) = _word(text)
-                elif chain.address:
+                through_state = 0 <= chain.address - chain.thread.address < LARGEST_STATE
+                (frame,) = _word(text) if text else (0,)
+                if chain.address and not frame and not through_state:
+                    # That of a call lies on the stack, and leads to a frame until the call is over.
                     chain.break_off()
+                chain.address = frame
 
     def _needs_more(self, chain: _Chain) -> bool:
         """Go outwards as far as the frames are at hand; whether there are others."""
@@ -265,8 +273,8 @@ class Walk:
             chain.seen.add(address)
             self._links += 1
             (chain.address,) = _word(text, layout.previous)
-            if not chain.address and self._is_generators(text):
-                # It was just left: somebody has called it.
+            if not chain.address and (self._is_generators(text) or self._is_left(text)):
+                # Somebody has called it.
                 chain.break_off()
             if layout.owner is None or text[layout.owner] < layout.shim:
                 code = _word(text, layout.code)[0] & ~TAGS
@@ -283,6 +291,10 @@ class Walk:
         if layout.blocks is not None and layout.generator is not None:
             return _word(text, layout.generator)[0] != 0
         return text[layout.owner or layout.generator or 0] == BY_GENERATOR
+
+    def _is_left(self, text: bytes) -> bool:
+        """Its call is over, or has not begun: in 3.10 such a frame leads to no other one, or to one that waits for its next use."""
+        return self._layout.blocks is not None and text[self._layout.blocks - 4] not in IN_CALL
 
     def _at_hand(self, chain: _Chain) -> bytes | None:
         address = chain.address
