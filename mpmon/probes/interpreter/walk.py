@@ -293,7 +293,7 @@ class Walk:
         return text[layout.owner or layout.generator or 0] == BY_GENERATOR
 
     def _is_left(self, text: bytes) -> bool:
-        """Its call is over, or has not begun: in 3.10 such a frame leads to no other one, or to one that waits for its next use."""
+        """Its call is over, or has not begun: in 3.10 it leads to no other frame, or to one that waits for its next use."""
         return self._layout.blocks is not None and text[self._layout.blocks - 4] not in IN_CALL
 
     def _at_hand(self, chain: _Chain) -> bytes | None:
