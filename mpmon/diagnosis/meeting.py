@@ -91,7 +91,8 @@ def _with_other_values(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeti
 def _key(stuck: StuckSet) -> Meeting | None:
     """Everybody who could set a key of the store waits, for the key or for those who wait for it."""
     waiting = tuple(stuck.members_in(Wait.STORE_KEY))
-    if not waiting or stuck.ending not in (Ending.OPEN, Ending.CYCLE):
+    # Where others wait for each other and for nobody else, the key only comes after that.
+    if not set(waiting) & set(stuck.closed.core) or stuck.ending not in (Ending.OPEN, Ending.CYCLE):
         return None
     others = tuple(key for key in stuck.closed.members if key not in waiting)
     if any(stuck.standing(key).kind is Wait.COLLECTIVE for key in others):

@@ -223,7 +223,11 @@ def test_an_object_of_a_native_library(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("body", "turns"),
-    [("while not hashlib.done: pass", True), ("hashlib.pbkdf2_hmac('sha1', b'', b'', (1 << 31) - 1)", False)],
+    [
+        ("while not hashlib.done: pass", True),
+        ("while True: pass", True),
+        ("hashlib.pbkdf2_hmac('sha1', b'', b'', (1 << 31) - 1)", False),
+    ],
 )
 def test_a_loop_turns_and_native_code_stays_where_it_is(tmp_path: Path, body: str, *, turns: bool) -> None:
     script = tmp_path / "job.py"

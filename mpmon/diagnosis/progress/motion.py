@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from mpmon.diagnosis.frames import inner_machinery, is_user
 from mpmon.diagnosis.history import Look, Past
-from mpmon.diagnosis.progress.rounds import round_since
+from mpmon.diagnosis.progress.rounds import round_since, stays_in_native
 from mpmon.diagnosis.thresholds import (
     ASKS_AGAIN_S,
     COMPUTES_SHARE,
@@ -92,13 +92,13 @@ def _steps(looks: list[Look]) -> bool:
 
 
 def _computes(looks: list[Look]) -> bool:
-    """On behalf of others, in what has an end: native code that has given the GIL away, or a loop over a list or a range that
-    advances.  A loop that never ends is one of Python, and goes through nothing.
+    """On behalf of others, in what has an end: native code, or a loop over a list or a range that advances.  A loop that never
+    ends is one of Python, and goes through nothing.
     """
     stacks = list({id(look.stack): look.stack for look in looks if look.stack}.values())
     if context(stacks[-1]) is None:
         return False
-    return not any(stack.owns_gil for stack in stacks) or _advances(stacks)
+    return not any(stack.owns_gil for stack in stacks) or _advances(stacks) or stays_in_native(stacks)
 
 
 def _advances(stacks: list[Stack]) -> bool:

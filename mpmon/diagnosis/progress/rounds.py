@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.frames import is_user
-from mpmon.diagnosis.thresholds import ROUND_MOVES, ROUND_READINGS, ROUND_S, TORN_SHARE
+from mpmon.diagnosis.thresholds import FEWEST_TURNS, ROUND_MOVES, ROUND_READINGS, ROUND_S, TORN_SHARE
 from mpmon.diagnosis.waits import context
 from mpmon.model import Frame, Stack
 
@@ -67,7 +67,7 @@ def _is_read(stack: Stack) -> bool:
 
 def may_go_round(before: Stack, now: Stack) -> bool:
     """Whether two readings, one after the other, show nothing that gets on."""
-    if before.turns is None or now.turns is None or not before.frames or not now.frames or context(now):
+    if before.turns is None or now.turns is None or not before.frames or not now.frames:
         return False
     depth = _loop([before, now])
     return depth is not None and not _goes_through([before, now], depth)
@@ -107,6 +107,15 @@ def _comes_back(stacks: list[Stack]) -> bool:
     jumps = len(moves) >= ROUND_MOVES and any(after < before for before, after in moves)
     read = [stack for stack in stacks if _is_read(stack)]
     return jumps or (_is_idle(read) and 2 * sum(bool(stack.turning) for stack in read) > len(read))
+
+
+def stays_in_native(stacks: Sequence[Stack]) -> bool:
+    """It was found in one call of native code, which holds the GIL: at one line, and not once did an instruction follow one
+    further down in the moments of a reading, as those of every short loop do.
+    """
+    read = [stack for stack in stacks if _is_read(stack)]
+    lines = {tuple(frame.line for frame in stack.frames) for stack in stacks}
+    return len(read) >= FEWEST_TURNS and len(lines) == 1 and not any(stack.turning for stack in read)
 
 
 def _is_idle(stacks: list[Stack]) -> bool:

@@ -19,6 +19,9 @@ from mpmon.probes.memory import Memory
 DEEPEST = 512
 """Slots of one value stack."""
 
+BYTES_AT = 32
+"""A `bytes` object to what it holds."""
+
 MOST_TABLE = 1 << 15
 """Bytes of one exception table."""
 
@@ -134,6 +137,13 @@ class FrameInMemory:
         if self._layout.blocks is not None:
             return self._objects.words("i", self._address + self._layout.instruction)[0]
         return (self._objects.word(self._address + self._layout.instruction) - self.code.first_instruction) // 2
+
+    def jumps_back(self) -> bool:
+        """Whether it is at a jump to an earlier instruction: a loop that is empty has no other. Raises `Torn`."""
+        begin = self.code.first_instruction
+        if self._layout.blocks is not None:
+            begin = self._objects.word(begin) + BYTES_AT
+        return self._objects.read(begin + 2 * self.step(), 1)[0] in self._layout.back_jumps
 
     def _depth_of_blocks(self, blocks: int) -> int:
         """3.10: each block knows the depth to go back to."""

@@ -80,8 +80,10 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     names: int = 32
     """PyCodeObject to the names it looks up: globals, attributes, methods."""
     exceptions: int | None = None
-    instructions: int = 0
-    """PyCodeObject to its first instruction."""
+    instructions: int
+    """PyCodeObject to its first instruction; in 3.10 `co_code`, a pointer to the `bytes` they lie in."""
+    back_jumps: tuple[int, ...] = ()
+    """Numbers of the instructions that go to an earlier one (Include/opcode.h), empty where they are not known."""
     text: int
     """Characters of a compact ASCII string."""
     wide_text: int
@@ -110,7 +112,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             version=(3, 10), interpreters=32, gil=352, threads=8, modules=856, ident=176, native_id=None, frame=24,
             previous=24, code=32, instruction=96, local_variables=352, global_variables=48, generator=88,
             blocks=112, value_stack=64, variables=28, local_count=28, arguments=16, local_names=72, first_line=40, lines=120,
-            stack_size=32, name=112, qualified_name=112, file=104, names=64, text=48, wide_text=72, cached_keys=872,
+            instructions=48, back_jumps=(113,), stack_size=32, name=112, qualified_name=112, file=104, names=64, text=48, wide_text=72, cached_keys=872,
             coroutine_state=108, coroutine_frame=16, stack_depth=80, future_state=88, task_waiter=152,
         ),
         Layout(
@@ -118,6 +120,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             frame_through=8, datastack=296, previous=48, code=32, instruction=56, local_variables=72, global_variables=8,
             entry=68, generator=69, variables=76, local_count=80, arguments=56, local_names=96, first_line=72,
             lines=136, counter=52, stack_size=68, name=120, qualified_name=128, file=112, exceptions=40, instructions=184,
+            back_jumps=(38, 140, 173, 174, 175, 176),
             text=48, wide_text=72, cached_keys=872,
             coroutine_state=75, coroutine_frame=80, stack_depth=64, future_state=88, task_waiter=128,
         ),
@@ -125,7 +128,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             version=(3, 12), interpreters=40, gil=384, threads=72, modules=944, ident=136, native_id=144, frame=56,
             frame_through=0, datastack=232, previous=8, code=0, instruction=56, local_variables=72, global_variables=24,
             owner=70, variables=72, local_count=80, arguments=52, local_names=96, first_line=68, lines=136,
-            stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=192,
+            stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=192, back_jumps=(140,),
             text=40, wide_text=56, cached_keys=880,
             coroutine_state=67, coroutine_frame=72, stack_depth=64, future_state=88, task_waiter=128,
         ),
@@ -133,7 +136,7 @@ TABLE: dict[tuple[int, int], Layout] = {
             version=(3, 13), interpreters=632, next_interpreter=7264, gil=16, threads=7344, ident=152, native_id=160,
             frame=72, datastack=232, previous=8, code=0, instruction=56, local_variables=72, global_variables=24, owner=70,
             variables=72, local_count=80, arguments=52, local_names=96, first_line=68, lines=136,
-            stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=200,
+            stack_size=64, name=120, qualified_name=128, file=112, exceptions=40, instructions=200, back_jumps=(77,),
             text=40, wide_text=56, cached_keys=880,
             coroutine_state=67, coroutine_frame=72, stack_depth=64, future_state=96, task_waiter=112,
         ),

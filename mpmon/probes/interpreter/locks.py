@@ -198,7 +198,8 @@ class _Inside:
             with suppress(Torn):
                 steps = [self._step_now(frame) for _ in range(STEPS)]
                 # What lies further in may have returned: then there is anything in its place.
-                if all(0 <= step < MOST_STEPS for step in steps) and any(b < a for a, b in pairwise(steps)):
+                is_there = all(0 <= step < MOST_STEPS for step in steps)
+                if is_there and (any(b < a for a, b in pairwise(steps)) or frame.jumps_back()):
                     yield place
 
     def _step_now(self, frame: FrameInMemory) -> int:
