@@ -184,13 +184,17 @@ class Case(Tables):
         blocked = self.blocked.get(key)
         if key[0] != key[1] or blocked is None:
             return False
-        if key[0] != self.snapshot.root_pid and self.role(key[0]).kind not in _PROGRAMS:
+        kind = self.role(key[0]).kind
+        own = key[0] == self.snapshot.root_pid or kind in _PROGRAMS
+        if not own and kind != "process":
             return False
         row, tests = polled(self.stacks.get(key)), self.tests(key)
         asks_event = row.kind is Wait.CONDITION if row else found.kind is Wait.CONDITION and self._stays_in_event(key)
         timed = blocked.wakes_at is not None or blocked.timeout_s is not None
         in_call = blocked.syscall in SIGNAL_CALLS and not timed
-        stays = in_call or tests == () or (asks_event and self._may_be_told(key))
+        # A child has its parent's handlers, whether or not they set anything of its own.
+        told = asks_event and self._may_be_told(key) and (own or timed)
+        stays = in_call or tests == () or told
         return stays and (len(self.threads(key[0])) > 1 or bool(self.helpmates(key[0])))
 
     def _stays_in_event(self, key: ThreadKey) -> bool:

@@ -24,12 +24,13 @@ from mpmon.diagnosis.gaps import hides_call, unchecked
 from mpmon.diagnosis.graph import Closed, Exited, Graph, Nobody, Status
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.hosts import told
+from mpmon.diagnosis.knots import knots
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.pace import Progress, progress
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.proof import judged
 from mpmon.diagnosis.remarks import remarks
-from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests, serves
+from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests, serves, stands_by
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.roles import HELPERS, is_python, topmost_python
 from mpmon.diagnosis.rules import RULES
@@ -77,6 +78,7 @@ def _judged(case: Case) -> Diagnosis:
     closed_sets += lost_requests(case, graph, goals)
     closed_sets += own_requests(case, graph, goals)
     closed_sets += lost_work(case, graph, goals)
+    closed_sets += knots(case, graph)
     stuck_sets = [StuckSet(case, graph, closed) for closed in closed_sets]
     ripe = [stuck for stuck in stuck_sets if _is_ripe(stuck)]
     ranked = _ranked(ripe)
@@ -126,11 +128,11 @@ def _only_prompts(case: Case, graph: Graph, closed: Closed) -> bool:
 
 
 def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
-    """Servers that nobody asks, and those who wait for their end, or for a signal, while nobody else of the job is stuck: idle
-    by right.
+    """Servers that nobody asks, those next in line to serve, and those who wait for their end, or for a signal, while nobody else
+    of the job is stuck: idle by right.
     """
     rest = [key for key in closed.members if case.standing(key).kind not in _STAYS]
-    if not rest or not all(serves(case, key) for key in rest):
+    if not any(serves(case, key) for key in rest) or not all(stands_by(case, graph, key) for key in rest):
         return False
     if any(isinstance(root, (Exited, Nobody)) for root in closed.roots):
         return False

@@ -18,7 +18,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility import left_connection, polled_for
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
-from mpmon.diagnosis.waits import ENDS, Context, Wait
+from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait
 
 
 class Part(Enum):
@@ -43,7 +43,6 @@ _FROM_LOOP = frozenset({*_RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
 _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOOP, Wait.FILE})
 """Waits that somebody outside of the job may end."""
 
-_LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
 _SIGNS = frozenset({Wait.PROCESS_EVENT, Wait.CONDITION})
 """Waits for a sign, which whoever only waits for the end of others gives when all is over."""
 
@@ -100,7 +99,7 @@ def kept_until_end(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, ThreadKey] | 
     """
     if stuck.ending is not Ending.CYCLE:
         return None
-    waiters = [key for key in stuck.roots if stuck.standing(key).kind in _LOCKS]
+    waiters = [key for key in stuck.roots if stuck.standing(key).kind in LOCKS]
     holders = [key for key in stuck.roots if stuck.standing(key).kind in _SIGNS]
     enders = [key for key in stuck.roots if stuck.standing(key).kind in ENDS]
     if not enders or len(waiters) != 1 or len(holders) != 1 or len(enders) + 2 != len(stuck.roots):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.connections import awaited, serves_one, takes_all
+from mpmon.diagnosis.frames import calls, inner_machinery, is_user
 from mpmon.diagnosis.graph import Closed, Graph, Nobody, Status
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait, context
-from mpmon.model import KernelObject
+from mpmon.model import Frame, KernelObject
 
 
 def is_server(case: Case, key: ThreadKey) -> bool:
@@ -24,6 +25,36 @@ def serves(case: Case, key: ThreadKey) -> bool:
         return True
     objects = awaited(case, key)
     return any(takes_all(item) for item in objects) or _reads_input(case, key, objects)
+
+
+def stands_by(case: Case, graph: Graph, key: ThreadKey) -> bool:
+    """It serves, or is next in line to serve, or looks whether one of the servers that it has started ends."""
+    return serves(case, key) or _is_next(case, graph, key) or _watches_children(case, graph, key)
+
+
+def _is_next(case: Case, graph: Graph, key: ThreadKey) -> bool:
+    """It waits for the lock of one who serves, in the very function in which that one serves: they do so in turn."""
+    edge, stack = graph.node(key).edge, case.stacks.get(key)
+    own = next((frame for frame in stack.frames if is_user(frame.file)), None) if stack else None
+    if edge is None or own is None or not edge.held:
+        return False
+    return all(isinstance(row, tuple) and serves(case, row) and _is_in(case, row, own) for row in edge.targets)
+
+
+def _is_in(case: Case, key: ThreadKey, call: Frame) -> bool:
+    stack = case.stacks.get(key)
+    return stack is not None and any((row.function, row.file) == (call.function, call.file) for row in stack.frames)
+
+
+def _watches_children(case: Case, graph: Graph, key: ThreadKey) -> bool:
+    """Its own code is in `multiprocessing.connection.wait` for children of its own: what wakes it of those who send nothing is
+    their end.
+    """
+    edge, stack = graph.node(key).edge, case.stacks.get(key)
+    asked = list(inner_machinery(stack))[-1:] if stack else []
+    if edge is None or not any(calls(frame, "multiprocessing/connection.py", ("wait",)) for frame in asked):
+        return False
+    return all(isinstance(row, tuple) and row[0] in case.helpmates(key[0]) for row in edge.targets)
 
 
 def _reads_input(case: Case, key: ThreadKey, objects: list[KernelObject]) -> bool:

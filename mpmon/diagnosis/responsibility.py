@@ -40,10 +40,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet, crashed
 from mpmon.diagnosis.undone import own_tasks
-from mpmon.diagnosis.waits import ENDS, Context, Wait, context, in_barrier, in_own_code
-
-_LOCKS = frozenset({Wait.LOCK, Wait.THREAD_LOCK, Wait.FILE_LOCK})
-
+from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait, context, in_barrier, in_own_code
 
 _ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
 """Waits for an answer over a connection."""
@@ -212,7 +209,7 @@ def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
 
 def _waits_to_write(stuck: StuckSet, key: ThreadKey) -> bool:
     """For room, or for the lock of those who write."""
-    return waits_for_room(stuck.case, key) or stuck.standing(key).kind in _LOCKS
+    return waits_for_room(stuck.case, key) or stuck.standing(key).kind in LOCKS
 
 
 def _starters(stuck: StuckSet) -> list[ThreadKey]:
@@ -270,9 +267,9 @@ def exchanging(stuck: StuckSet) -> list[ThreadKey]:
 
 def _holders_of_locks(stuck: StuckSet) -> list[ThreadKey]:
     """Those who have a lock that members wait for, and wait for something else than a lock."""
-    waiting = [key for key in stuck.closed.core if stuck.standing(key).kind in _LOCKS]
+    waiting = [key for key in stuck.closed.core if stuck.standing(key).kind in LOCKS]
     holders = [target for key in waiting for target in _helpers(stuck, key)]
-    return [key for key in dict.fromkeys(holders) if stuck.standing(key).kind not in _LOCKS]
+    return [key for key in dict.fromkeys(holders) if stuck.standing(key).kind not in LOCKS]
 
 
 def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:

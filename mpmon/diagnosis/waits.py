@@ -25,6 +25,9 @@ from mpmon.model import Blocked, Frame, Stack
 ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
 """Waits for processes to end."""
 
+LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
+"""Waits for what somebody has and may give back."""
+
 READS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
 """Waits for what others send."""
 

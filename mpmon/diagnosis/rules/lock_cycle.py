@@ -16,14 +16,13 @@ from mpmon.diagnosis.parts import kept_until_end
 from mpmon.diagnosis.responsibility import exchanging, in_given_stream, waits_for_room
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.undone import own_tasks
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import LOCKS, Wait
 from mpmon.diagnosis.words import several
 
 CAUSE = "lock-cycle"
 NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})
 
-_LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
-_HELD = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.QUEUE_GET, Wait.QUEUE_PUT,
+_HELD = LOCKS | frozenset({Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.QUEUE_GET, Wait.QUEUE_PUT,
                    Wait.PROCESS_EVENT, Wait.SOCKET, Wait.REMOTE_CALL})  # fmt: skip
 
 
@@ -48,7 +47,7 @@ def claim(stuck: StuckSet) -> Claim | None:
         evidence=tuple(edge.evidence for key in stuck.roots if (edge := stuck.graph.node(key).edge) and edge.evidence),
         advice=(
             "Take the locks in the same order everywhere, or use one lock."
-            if all(stuck.standing(key).kind in _LOCKS for key in stuck.roots)
+            if all(stuck.standing(key).kind in LOCKS for key in stuck.roots)
             else "Let one side read while the other writes: close unused ends, or use threads or communicate().",
         ),
         certainty=Certainty.PROVED,
