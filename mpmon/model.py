@@ -224,6 +224,8 @@ class KernelObject(Row, frozen=True, kw_only=True):
     which names the one who took it, also when only a child that inherited the open file still has it."""
     sharers: tuple[Pid, ...] = ()
     """Of these, those that have it for reading only, next to others who do: in old recordings nobody."""
+    takers: tuple[Pid, ...] = ()
+    """Who took the lock of a file and has closed that open file: `holders` have it from a fork. In old recordings nobody."""
 
     def kept_by(self, pid: Pid) -> tuple[Pid, ...]:
         """Of a file, those who keep its lock from a process: whoever has one; from a process that has a lock too, say on another

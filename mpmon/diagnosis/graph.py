@@ -64,6 +64,9 @@ class Absent(Enum):
     """Why nobody alive can help; told by whoever finds it out, so that nobody has to guess it from what is waited for."""
 
     HOLDER_ENDED = "a lock between processes, or permits of a semaphore, whose holder ended"
+    INHERITED = (
+        "a lock of a file that a child got by a fork and does not know of, while whoever took it has closed the file"
+    )
     LOCKED_AT_FORK = "a lock that was copied locked: its holder is a thread of the parent"
     NATIVE_AT_FORK = "a barrier of native threads that exist in the parent only"
     LEFT_IN_PARENT = "a thread that would answer, and that a fork did not copy"

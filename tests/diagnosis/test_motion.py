@@ -68,7 +68,14 @@ def test_native_code_that_computes_without_the_gil_moves() -> None:
 
 
 def test_one_that_gives_the_gil_away_at_times_spins() -> None:
-    looks = ((float(at), item(28, index=37, at=at, owns_gil=at != 3), running()) for at in range(8))
+    looks = ((float(at), item(28 + at % 2, index=37, at=at, owns_gil=at != 3), running()) for at in range(8))
+    assert of(*looks) is Motion.SPINNING
+
+
+def test_native_code_that_keeps_the_gil_moves_and_a_loop_in_one_line_spins() -> None:
+    looks = [(float(at), item(28, index=37, at=at), running()) for at in range(8)]
+    assert of(*looks) is Motion.MOVING
+    looks[5] = (5.0, msgspec.structs.replace(looks[5][1], turning=(0,)), running())
     assert of(*looks) is Motion.SPINNING
 
 
@@ -161,7 +168,7 @@ def test_one_that_runs_on_since_it_was_seen_in_a_timed_wait_waits_no_more() -> N
 
 
 def test_a_stack_that_mixes_two_moments_does_not_count() -> None:
-    looks = [(float(at), item(30, index=37, at=at), running()) for at in range(8)]
+    looks = [(float(at), item(30 + at % 2, index=37, at=at), running()) for at in range(8)]
     looks[4] = (4.0, item(30, index=99, at=4, exact=False), running())
     assert of(*looks) is Motion.SPINNING
 

@@ -36,7 +36,7 @@ def worker(second: int, *, works: int, spins: bool) -> tuple[Row, ...]:
     return (
         process(WORKER, parent=ROOT, read_bytes=4096 * busy, cpu_s=float(second if spins else busy)),
         thread(WORKER, slices=9 * second),
-        msgspec.structs.replace(found, owns_gil=spins), stands,
+        msgspec.structs.replace(found, owns_gil=spins, turning=(0,) if spins and second > works else ()), stands,
     )  # fmt: skip
 
 

@@ -347,6 +347,14 @@ def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
     inside = [(pid, pid) for pid in pids if case.is_alive(pid)]
     path = next((item.path for item in items if item.path), "a file")
     words = f"the lock on {path}"
+    if heirs := _heirs(case, items):
+        why = (
+            f"{path} was locked by pid {several(list(map(str, items[0].takers)))}, which has closed it since; the open file that "
+            f"pid {several(list(map(str, heirs)))} got by a fork keeps the lock: /proc/locks, and `lock:` in /proc/PID/fdinfo"
+        )
+        return WaitEdge(
+            (Nobody(why, heirs, Absent.INHERITED),), basis=Basis.KERNEL.when(bool(asked)), words=words, evidence=why
+        )
     if inside:
         evidence = f"{path} is locked by pid {', '.join(map(str, pids))}: /proc/locks, and `lock:` in /proc/PID/fdinfo"
         # An open file shared since a fork is one lock, which each process that has it may give back.
@@ -363,6 +371,15 @@ def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
         return _unknown_file_lock(case, key)
     own = next((item for item in asked if key[0] in item.holders), None)
     return _own_file_lock(case, key, own) if own and case.blocked[key].syscall == "flock" else None
+
+
+def _heirs(case: Case, items: list[KernelObject]) -> tuple[int, ...]:
+    """Those that keep a lock only because they were forked while somebody had it who is alive and has closed the file, where no
+    line of theirs ends the loop that they are in.
+    """
+    if len(items) != 1 or not items[0].takers or not all(map(case.is_alive, (*items[0].takers, *items[0].holders))):
+        return ()
+    return items[0].holders if all(case.tests((pid, pid)) == () for pid in items[0].holders) else ()
 
 
 def _own_file_lock(case: Case, key: ThreadKey, item: KernelObject) -> WaitEdge:

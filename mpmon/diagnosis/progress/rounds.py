@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.frames import is_user
-from mpmon.diagnosis.thresholds import FEWEST_TURNS, ROUND_MOVES, ROUND_READINGS, ROUND_S, TORN_SHARE
+from mpmon.diagnosis.thresholds import ROUND_MOVES, ROUND_READINGS, ROUND_S, TORN_SHARE
 from mpmon.diagnosis.waits import context
 from mpmon.model import Frame, Stack
 
@@ -110,12 +110,11 @@ def _comes_back(stacks: list[Stack]) -> bool:
 
 
 def stays_in_native(stacks: Sequence[Stack]) -> bool:
-    """It was found in one call of native code, which holds the GIL: at one line, and not once did an instruction follow one
-    further down in the moments of a reading, as those of every short loop do.
+    """It was found in one call of native code, which holds the GIL: no line and no variable changed, and not once did an
+    instruction follow one further down in the moments of a reading, as those of every short loop do.
     """
-    read = [stack for stack in stacks if _is_read(stack)]
-    lines = {tuple(frame.line for frame in stack.frames) for stack in stacks}
-    return len(read) >= FEWEST_TURNS and len(lines) == 1 and not any(stack.turning for stack in read)
+    pictures = {tuple(map(_picture, stack.frames)) for stack in stacks}
+    return len(pictures) == 1 and not any(stack.turning for stack in stacks)
 
 
 def _is_idle(stacks: list[Stack]) -> bool:

@@ -9,9 +9,11 @@ What to do: move the slow work out of the lock; give the lock a timeout.
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.graph import Absent, Nobody
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.parts import kept_until_end, waiter_for_lock
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.words import several
 
 CAUSE = "lock-held"
 NEEDS = frozenset({"blocked", "semaphores", "locks"})
@@ -21,6 +23,8 @@ def claim(stuck: StuckSet) -> Claim | None:
     """The last edge before the root is a lock with a known holder."""
     if found := kept_until_end(stuck):
         return _until_the_end(stuck, *found)
+    if stuck.nobody and stuck.nobody.reason is Absent.INHERITED:
+        return _inherited(stuck, stuck.nobody)
     waiter = waiter_for_lock(stuck)
     if waiter is None:
         return None
@@ -29,6 +33,20 @@ def claim(stuck: StuckSet) -> Claim | None:
         f"and has been {stuck.has_been()}",
         evidence=stuck.edge_evidence(),
         advice=("Do the slow work outside the lock, or take the lock with a timeout.",),
+    )
+
+
+def _inherited(stuck: StuckSet, nobody: Nobody) -> Claim:
+    """The holder was forked while its parent had the lock."""
+    heirs = several([stuck.case.role(pid).name for pid in nobody.blame])
+    return Claim(
+        summary=f"{heirs} keeps the lock that {stuck.role()} waits for without using it: it was forked while the file was "
+        "locked, and its copy of the open file has the lock until it ends",
+        evidence=(nobody.why, *stuck.edge_evidence()),
+        advice=(
+            "Start children outside of the lock, or close the file in the child.",
+            "Release with flock(LOCK_UN), which counts for all copies: closing the file does not while a child has it open.",
+        ),
     )
 
 
