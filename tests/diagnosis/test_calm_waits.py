@@ -407,3 +407,12 @@ def test_a_wait_with_a_limit_ends_by_itself(caller: str, *, hangs: bool) -> None
 def test_a_process_whose_first_thread_has_ended_goes_on() -> None:
     assert process(state="Z").ended
     assert not process(state="Z", threads=2).ended
+
+
+# Ends
+
+
+def test_the_child_of_one_that_waits_for_it_ended_after_the_processes_were_listed() -> None:
+    """wait(2) does not block without a child, so that no such moment can last."""
+    waits = (process(), thread(), stack("main", "launch.py:996 launch"), blocked("wait4", "process:4200", ran_at=0.0))
+    assert seen(lambda _: waits).verdict is Verdict.HEALTHY

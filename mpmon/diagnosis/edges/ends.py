@@ -13,6 +13,8 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
 from mpmon.numerals import numeral
 
+_WAITS_FOR_CHILD = frozenset({"wait4", "waitid"})
+
 
 def end_of_process(case: Case, key: ThreadKey) -> WaitEdge | None:
     """The children it waits for: by pid, by the pipe only they hold, or all of them."""
@@ -52,8 +54,12 @@ def _sentinels(case: Case, key: ThreadKey, children: list[int]) -> list[int]:
 
 
 def _no_children(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """wait(2) returns at once to one who has no child: the child ended after its parent was looked at."""
     zombies = [pid for pid in case.children.get(key[0], ()) if not case.is_alive(pid)]
-    return None if zombies else WaitEdge((External("a process outside the job"),), words="the end of a child")
+    blocked = case.blocked.get(key)
+    if zombies or (blocked is not None and blocked.syscall in _WAITS_FOR_CHILD):
+        return None
+    return WaitEdge((External("a process outside the job"),), words="the end of a child")
 
 
 def end_of_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
