@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 LOG_TAIL_LINES = 12
-SUPERVISOR_ENDS_WITHIN_S = 10.0
-"""The supervisor gives up on a process after 5 seconds, then only files are left to remove."""
+SUPERVISOR_ENDS_WITHIN, WAIT_S = 200, 0.1
+"""Waits and their length: the supervisor gives up on a process after 5 seconds, then only files are left to remove.  A machine
+that stands still costs one wait, not all.
+"""
 
 Event = dict[str, Any]
 
@@ -150,9 +153,11 @@ def stop_supervisor(supervisor: subprocess.Popen[bytes]) -> None:
     assert supervisor.stdin is not None
     assert supervisor.stdout is not None
     supervisor.stdin.close()
-    try:
-        supervisor.wait(SUPERVISOR_ENDS_WITHIN_S)
-    except subprocess.TimeoutExpired:
+    for _ in range(SUPERVISOR_ENDS_WITHIN):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            supervisor.wait(WAIT_S)
+            break
+    else:
         supervisor.kill()
         supervisor.wait()
     supervisor.stdout.close()

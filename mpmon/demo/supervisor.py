@@ -27,8 +27,10 @@ from mpmon.demo.processes import descendants, kill, mapped_shared_inodes, shared
 PR_SET_CHILD_SUBREAPER = 36
 """<linux/prctl.h>."""
 LOOK_EVERY_MS = 200
-GIVE_UP_AFTER_S = 5.0
-"""A process in uninterruptible sleep does not even take SIGKILL; nobody should wait for it for ever."""
+GIVE_UP_AFTER = 500
+"""Looks, a hundredth of a second apart: a process in uninterruptible sleep does not even take SIGKILL, and nobody should wait
+for it for ever.  Not seconds: a machine that stands still for as long would leave behind what was killed and had no CPU to end.
+"""
 
 LONGEST_TEMPORARY_FOLDER = 107 - len("/mpmon-demo-xxxxxxxx/pymp-xxxxxxxx/listener-xxxxxxxx")
 """unix(7): the name of a socket has 107 bytes."""
@@ -118,8 +120,9 @@ class Supervisor:
 
     def end(self) -> None:
         """Kill, collect and look again until nothing is left, then remove what is left in /dev/shm."""
-        give_up = time.monotonic() + GIVE_UP_AFTER_S
-        while (left := descendants(os.getpid())) and time.monotonic() < give_up:
+        for _ in range(GIVE_UP_AFTER):
+            if not (left := descendants(os.getpid())):
+                break
             self.note_shared_files()
             for process in left:
                 kill(process)

@@ -178,8 +178,9 @@ class Case(Tables):
         return not any(row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns)
 
     def _only_stays(self, key: ThreadKey, found: Standing) -> bool:
-        """The main thread of a program has nothing more to do than to be there, while others work, or serve: it is in
-        `signal.pause()`, in an event that a handler of SIGTERM or a request may set, or in a loop that is never left.
+        """The main thread of a program, or of a process of its own, has nothing more to do than to be there, while others work,
+        or serve: it is in `signal.pause()`, in an event that a handler of SIGTERM or a request may set, or in a loop that is
+        never left.
         """
         blocked = self.blocked.get(key)
         if key[0] != key[1] or blocked is None:

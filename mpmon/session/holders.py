@@ -67,7 +67,9 @@ def _with_holders(item: KernelObject, holders: tuple[int, ...]) -> KernelObject:
     """With those who have the lock, where one that took it once has it no more."""
     stale = holders and item.kind == "file lock" and not set(item.holders) <= set(holders)
     sharers = holders if set(item.holders) <= set(item.sharers) else ()
-    return msgspec.structs.replace(item, holders=holders, sharers=sharers, takers=item.holders) if stale else item
+    # Where one of those who took it still has it, the others may have taken it for themselves as well.
+    takers = () if set(item.holders) & set(holders) else item.holders
+    return msgspec.structs.replace(item, holders=holders, sharers=sharers, takers=takers) if stale else item
 
 
 def search_semaphores(

@@ -348,9 +348,10 @@ def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
     path = next((item.path for item in items if item.path), "a file")
     words = f"the lock on {path}"
     if heirs := _heirs(case, items):
+        taker, keeper = (several([str(pid) for pid in pids]) for pids in (items[0].takers, heirs))
         why = (
-            f"{path} was locked by pid {several(list(map(str, items[0].takers)))}, which has closed it since; the open file that "
-            f"pid {several(list(map(str, heirs)))} got by a fork keeps the lock: /proc/locks, and `lock:` in /proc/PID/fdinfo"
+            f"{path} was locked by pid {taker}, which has closed it since; the open file that pid {keeper} got by a fork keeps "
+            "the lock: /proc/locks, and `lock:` in /proc/PID/fdinfo"
         )
         return WaitEdge(
             (Nobody(why, heirs, Absent.INHERITED),), basis=Basis.KERNEL.when(bool(asked)), words=words, evidence=why
