@@ -106,6 +106,8 @@ class Case(Tables):
                 found = Standing(Wait.FILE_LOCK, "a file lock", found.frame)
             elif found.kind is Wait.DEBUGGER and (self._is_interactive(key[0]) or self._is_console(key)):
                 found = Standing(Wait.SERVICE, "somebody to type", found.frame)
+            elif found.kind is Wait.DEBUGGER and found.frame is None and self._is_typed_to(key):
+                found = Standing(Wait.PIPE_READ, "what is typed to its terminal")
             elif self._only_stays(key, found):
                 found = Standing(Wait.SIGNAL, "a signal", found.frame)
             self._standings[key] = found
@@ -234,6 +236,20 @@ class Case(Tables):
             return False
         commands = any(calls(frame, "/cmd.py", ("cmdloop",)) for frame in stack.frames)
         return commands and not any(frame.file.endswith(("/bdb.py", "/pdb.py")) for frame in stack.frames)
+
+    def _is_typed_to(self, key: ThreadKey) -> bool:
+        """By a program of the job, as by pexpect, and not by a person."""
+        return any(self.typists.get(item.id) for item in self.waits_on(key))
+
+    @cached_property
+    def typists(self) -> dict[str, list[ThreadKey]]:
+        """Python threads that wait for what is printed to a terminal, by that: they have the other side of it, and type."""
+        found: dict[str, list[ThreadKey]] = {}
+        for key in self.stacks:
+            for item in self.waits_on(key):
+                if item.kind == "pty" and item.peer:
+                    found.setdefault(item.peer, []).append(key)
+        return found
 
     def silent_mount(self, key: ThreadKey) -> Mount | None:
         """The file system that a thread waits for and that does not answer.
@@ -403,10 +419,28 @@ class Case(Tables):
         blocked = self.blocked.get(key)
         # One of the descriptors it watches is there only to wake it up.
         connected = blocked is None or len(blocked.waits_on) > 1
+        partners = bool(self.partners(key))
         process = self.processes[key[0]]
         handlers = process.catches_term or process.catches_alarm
-        alone = not (connected or children or handlers or self.others_at_work(key))
-        return stuck(tasks, alone=alone, children=children)
+        alone = not ((connected and not partners) or children or handlers or self.others_at_work(key))
+        return stuck(tasks, alone=alone, children=children, partners=partners)
+
+    def partners(self, key: ThreadKey) -> tuple[KernelObject, ...]:
+        """What an event loop watches besides its own wake-up, if each of that is a connection to, or the end of, a process of the
+        job and of nobody else; else nothing.
+        """
+        blocked, own = self.blocked.get(key), self.held_by.get(key[0], frozenset())
+        items = [item for item in self.waits_on(key) if item.peer not in own]
+        known = blocked is not None and all(name in self.objects for name in blocked.waits_on)
+        return tuple(items) if known and all(self._is_among_us(item, key[0]) for item in items) else ()
+
+    def _is_among_us(self, item: KernelObject, pid: int) -> bool:
+        far = item.peer if item.kind == "socket" else item.id
+        if item.kind == "process":
+            return True
+        if item.kind not in ("pipe", "socket") or far is None or item.listens or self.outsiders.get(far):
+            return False
+        return any(row.pid != pid and self.is_alive(row.pid) for row in self.holders.get(far, ()))
 
     @cached_property
     def loop_tasks(self) -> dict[ThreadKey, tuple[Task, ...]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _FORKNOEXEC = 0x40
 """PF_FORKNOEXEC in the flags of proc_pid_stat(5): linux/sched.h."""
 
-_USED = itemgetter(0, 1, 2, 3, 6, 11, 12, 17, 19, 21)
+_USED = itemgetter(0, 1, 2, 3, 6, 8, 11, 12, 17, 19, 21)
 """Places after the name of the fields that `Stat` has of every process; only one that ends has an exit code too."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -27,7 +27,8 @@ class Stat:
     """The fields of proc_pid_stat(5) that mpmon uses."""
 
     __slots__ = (
-        "cpu_s", "exit_code", "forked", "name", "pgid", "ppid", "rss_bytes", "sid", "start_ticks", "state", "threads",
+        "child_faults", "cpu_s", "exit_code", "forked", "name", "pgid", "ppid", "rss_bytes", "sid", "start_ticks", "state",
+        "threads",
     )  # fmt: skip
 
     def __init__(self, text: bytes) -> None:
@@ -38,6 +39,7 @@ class Stat:
         self.state = fields[0].decode()
         self.ppid, self.pgid, self.sid = int(fields[1]), int(fields[2]), int(fields[3])
         self.forked = bool(int(fields[6]) & _FORKNOEXEC)
+        self.child_faults: int | None = int(fields[8])
         self.cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
         self.threads = int(fields[17])
         self.start_ticks = int(fields[19])
@@ -79,7 +81,7 @@ class Stat:
             stat.rss_bytes, stat.cpu_s = int(pages[1]) * _PAGE, int(spent[0]) / 1e9
         except (OSError, ValueError, KeyError, IndexError):
             return None
-        stat.forked, stat.exit_code = False, None
+        stat.forked, stat.exit_code, stat.child_faults = False, None, None
         known = silent.get(pid)
         stat.start_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS) if known is None else known
         silent[pid] = stat.start_ticks

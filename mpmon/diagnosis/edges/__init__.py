@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.connections import clients
 from mpmon.diagnosis.edges.dead import with_crashed
@@ -64,6 +66,20 @@ _ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
 
 def node(case: Case, key: ThreadKey) -> Node:
     """The node of one thread."""
+    found = _node(case, key)
+    return msgspec.structs.replace(found, bystander=True) if _stands_beside(case, found) else found
+
+
+def _stands_beside(case: Case, found: Node) -> bool:
+    """In a thread of its own it sleeps again and again in a loop that is never left; or it takes connections."""
+    key = found.key
+    if found.status is Status.LEAF:
+        return key[0] != key[1] and case.motion(key) is Motion.NAPPING and case.tests(key) == ()
+    outside = found.edge is not None and all(isinstance(target, External) for target in found.edge.targets)
+    return outside and any(item.listens for item in case.waits_on(key))
+
+
+def _node(case: Case, key: ThreadKey) -> Node:
     standing, motion = case.standing(key), case.motion(key)
     if not case.is_alive(key[0]):
         return Node(key, Status.LEAF)
@@ -153,7 +169,16 @@ def _gives_up_soon(case: Case, key: ThreadKey) -> bool:
     wakes_at = blocked.wakes_at
     if wakes_at is None and blocked.timeout_s is not None:
         wakes_at = blocked.ran_at + blocked.timeout_s
-    return wakes_at is not None and wakes_at - blocked.ran_at > RETRY_S and 0.0 <= wakes_at - case.now < SOON_S
+    if wakes_at is None or not 0.0 <= wakes_at - case.now < SOON_S:
+        return False
+    return wakes_at - blocked.ran_at > RETRY_S or not _takes_up_again(case, key, blocked.ran_at)
+
+
+def _takes_up_again(case: Case, key: ThreadKey, ran_at: float) -> bool:
+    """It was found in the same wait before it last ran."""
+    past, standing = case.past(key), case.standing(key)
+    before = [look.standing for look in past.looks if look.at < ran_at] if past else []
+    return any(row.kind is standing.kind and row.words == standing.words for row in before)
 
 
 def _ends_by_itself(case: Case, key: ThreadKey) -> bool:

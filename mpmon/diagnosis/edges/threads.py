@@ -9,6 +9,7 @@ from mpmon.diagnosis.frames import calls
 from mpmon.diagnosis.graph import FEW, Absent, Basis, External, Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.native_waits import Sort
+from mpmon.diagnosis.progress.life import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_beats
@@ -197,6 +198,9 @@ def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
         # Between two such waits it may look after those it has started.
         busy = tuple((pid, pid) for pid in children if not case.standing((pid, pid)).idle)
         return WaitEdge(busy, words=words) if busy else None
+    if _gives_up(case, key) and signs_of_life(case, key):
+        # Between two such waits it does something.
+        return None
     why = "no other Python thread of this process is left that could end the wait"
     basis = Basis.KERNEL.when(_is_left_alone(case, key))
     return WaitEdge((Nobody(why, (key[0],), why_no_thread(case, key)),), basis=basis, words=words)

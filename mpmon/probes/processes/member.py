@@ -145,7 +145,7 @@ class Member:
         return Process(
             pid=self.pid, start_time=start_time, ppid=stat.ppid, pgid=stat.pgid, sid=stat.sid,
             state=stat.state, name=stat.name, threads=stat.threads, cpu_s=stat.cpu_s, rss_bytes=stat.rss_bytes,
-            read_bytes=read, written_bytes=written, forked=stat.forked,
+            read_bytes=read, written_bytes=written, forked=stat.forked, child_faults=stat.child_faults,
             exit_code=self._exit_code(stat) if stat.ended else None,
             **self._fixed,
         )  # fmt: skip
