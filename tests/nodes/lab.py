@@ -1,6 +1,7 @@
 """Hosts on one machine: each with its own processes, network, host name and mounts, on a bridge that leads nowhere else.
 
-They are made by unshare(1) and ended by killing its process, with which the kernel ends all that runs in them.  With sshd, and
+They are made by unshare(1) and ended by killing its process, with which the kernel ends all that runs in them; they also end with
+the process that made them, however that ends.  With sshd, and
 with Slurm as Debian packs it, there is what mpmon meets on a cluster.  Nothing outside is changed: what Slurm wants of control
 groups, and a file of host names, is mounted for these hosts only.
 """
@@ -28,7 +29,7 @@ _INIT = "trap : CHLD TERM; while :; do sleep 100000 & wait; done"
 """bash as the first process also takes the orphans."""
 
 NEEDED = {
-    "ssh": ("ip", "unshare", "nsenter", "sshd", "ssh", "ssh-keygen"),
+    "ssh": ("ip", "setpriv", "unshare", "nsenter", "sshd", "ssh", "ssh-keygen"),
     "slurm": ("slurmd", "slurmctld", "srun", "munged"),
 }
 """Programs, by what is to run on the hosts."""
@@ -138,7 +139,8 @@ class Lab:
             steps += ["mount -t tmpfs none /sys/fs/cgroup", "mkdir -p /sys/fs/cgroup/systemd",
                       "mount -t cgroup -o none,name=systemd none /sys/fs/cgroup/systemd"]  # fmt: skip
         process = subprocess.Popen(
-            ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c",
+            ["setpriv", "--pdeathsig", "KILL",
+             "unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c",
              f"set -e; {'; '.join(steps)}; set +e; : > {ready}; {_INIT}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._log, start_new_session=True,
         )  # fmt: skip

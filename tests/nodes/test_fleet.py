@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import psutil
 import pytest
 
 from mpmon import __version__
@@ -16,7 +15,7 @@ from mpmon.nodes.transports.local import Local
 from mpmon.nodes.wire import FIGURES, Round, Watch
 from mpmon.session.clock import LiveClock
 from tests.live.running import Program
-from tests.patience import patience
+from tests.nodes.programs import agents, until
 
 pytestmark = pytest.mark.live
 
@@ -34,22 +33,6 @@ def fleet(job: Program) -> Iterator[Fleet]:
         until(started, lambda nodes: all(node.state is State.HERE for node in nodes))
         started.watch(Watch(interval=0.2, stacks="never"))
         yield started
-
-
-def until(fleet: Fleet, enough: Callable[[list[NodeState]], bool]) -> list[NodeState]:
-    assert any(fleet.wait(enough, pause) for pause in patience()), fleet.nodes()
-    return fleet.nodes()
-
-
-def agents() -> dict[int, psutil.Process]:
-    """By the process each looks at."""
-    found: dict[int, psutil.Process] = {}
-    for process in psutil.Process().children():
-        # Another test may have left one that has ended.
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if "--stdio" in (words := process.cmdline()):
-                found[int(words[-2])] = process
-    return found
 
 
 def test_all_answer(fleet: Fleet, job: Program) -> None:
