@@ -23,7 +23,7 @@ _Place = tuple[str, ...]
 """Where ranks meet, and how many."""
 
 
-class _Start(NamedTuple):
+class Start(NamedTuple):
     """By what a process knows which start it is of."""
 
     run: str
@@ -41,7 +41,7 @@ class Starts:
         self._of_place: defaultdict[str, dict[_Place, int]] = defaultdict(dict)
         self._twins: defaultdict[tuple[str, _Place, str], list[Process]] = defaultdict(list)
         for row in ranks:
-            if start := _start(row):
+            if start := start_of(row):
                 counts = self._of_place[start.run]
                 self._of_agent[start.run, row.ppid] = max(start.count, self._of_agent[start.run, row.ppid])
                 counts[start.meets] = max(start.count, counts.get(start.meets, 0))
@@ -49,7 +49,7 @@ class Starts:
 
     def is_earlier(self, row: Process) -> bool:
         """It is of none that is the last one of its run."""
-        start = _start(row)
+        start = start_of(row)
         if start is None:
             return False
         elsewhere = (most for place, most in self._of_place[start.run].items() if place != start.meets)
@@ -63,12 +63,12 @@ def _replaces(other: Process, row: Process) -> bool:
     return other.start_time > row.start_time and (other.host != row.host or other.ppid == row.ppid)
 
 
-def _start(row: Process) -> _Start | None:
+def start_of(row: Process) -> Start | None:
     """`None` of what torchrun did not start."""
     kept = row.environment or {}
     if "TORCHELASTIC_RUN_ID" not in kept:
         return None
-    return _Start(
+    return Start(
         run=kept["TORCHELASTIC_RUN_ID"],
         meets=tuple(kept.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")),
         count=numeral(kept.get("TORCHELASTIC_RESTART_COUNT", "")) or 0,
