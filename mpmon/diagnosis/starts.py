@@ -28,8 +28,8 @@ class Start(NamedTuple):
 
     run: str
     meets: _Place
-    count: int
-    """How often its agent had started its ranks after a failure."""
+    failures: int
+    """How often its agent had started its ranks again because one had failed."""
     rank: str
 
 
@@ -43,8 +43,8 @@ class Starts:
         for row in ranks:
             if start := start_of(row):
                 counts = self._of_place[start.run]
-                self._of_agent[start.run, row.ppid] = max(start.count, self._of_agent[start.run, row.ppid])
-                counts[start.meets] = max(start.count, counts.get(start.meets, 0))
+                self._of_agent[start.run, row.ppid] = max(start.failures, self._of_agent[start.run, row.ppid])
+                counts[start.meets] = max(start.failures, counts.get(start.meets, 0))
                 self._twins[start.run, start.meets, start.rank].append(row)
 
     def is_earlier(self, row: Process) -> bool:
@@ -55,7 +55,7 @@ class Starts:
         elsewhere = (most for place, most in self._of_place[start.run].items() if place != start.meets)
         least = max(self._of_agent[start.run, row.ppid], *elsewhere, 0)
         twins = self._twins[start.run, start.meets, start.rank]
-        return start.count < least or any(_replaces(other, row) for other in twins)
+        return start.failures < least or any(_replaces(other, row) for other in twins)
 
 
 def _replaces(other: Process, row: Process) -> bool:
@@ -71,6 +71,6 @@ def start_of(row: Process) -> Start | None:
     return Start(
         run=kept["TORCHELASTIC_RUN_ID"],
         meets=tuple(kept.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")),
-        count=numeral(kept.get("TORCHELASTIC_RESTART_COUNT", "")) or 0,
+        failures=numeral(kept.get("TORCHELASTIC_RESTART_COUNT", "")) or 0,
         rank=kept.get("RANK", ""),
     )

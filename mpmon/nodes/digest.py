@@ -179,7 +179,7 @@ def _class(case: Case, pid: int, node: int) -> Class | None:
     since = None if case.motion(key) in _MOVES else stands_since(case, key)
     return Class(
         kind=_kind(case, key, stands=since is not None), ranks=((role.rank, role.rank),), nodes=((node, node),),
-        first=(role.rank, node), oldest=since, newest=since, starts=start.count if start else 0,
+        first=(role.rank, node), oldest=since, newest=since, starts=start.failures if start else 0,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.nodes.lab import FABRIC, FRONT, Lab, skip_without
 from tests.nodes.programs import HOUSE
-from tests.nodes.test_lab import MPMON, Front, agents
+from tests.nodes.watching import MPMON, Front, agents
 from tests.patience import becomes
 
 pytestmark = pytest.mark.live
