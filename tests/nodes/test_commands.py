@@ -158,15 +158,12 @@ def test_an_agent_that_talks_without_end_is_left_out(tmp_path: Path, agent: str,
     assert words == b"mpmon: babbler sends more than 1000 messages at once.\n"
 
 
-def test_tasks_of_a_step_with_bad_luck_do_not_keep_the_others(tmp_path: Path, agent: str, job: Program) -> None:
-    """One srun carries all of them, so none can be ended alone."""
-    answer = mpmon(tmp_path, "--slurm", "7", "--once", "--agent", agent, nodes="good,bare,old,garbage")
+def test_one_task_of_a_step_without_mpmon(tmp_path: Path, agent: str, job: Program) -> None:
+    answer = mpmon(tmp_path, "--slurm", "7", "--once", "--agent", agent, nodes="good,bare,old")
 
     assert answer.returncode == 3
     told = said(answer)
     assert "mpmon: bare has no mpmon." in told
-    assert "mpmon: garbage sends more than 1 MiB of something else." in told
-    assert len(told) == 3
     assert any(line.startswith("mpmon: old has mpmon 0.0.1") for line in told)
 
 
