@@ -961,6 +961,9 @@ PIDS_OF_A_HOST = 1 << 23
 """More than any kernel gives: PID_MAX_LIMIT of linux/threads.h is 2**22."""
 
 
+LATE = "late"
+"""The state of an agent that has been silent for some seconds."""
+
 NO_JOB = "no job"
 """The state of an agent where no process of the job runs."""
 
