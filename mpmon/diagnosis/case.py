@@ -26,6 +26,9 @@ from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, S
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
+_GPU_CALLS = frozenset({Wait.POLL, Wait.FUTEX, Wait.FILE, Wait.UNKNOWN})
+"""What the kernel alone tells of a sleep in the driver's library, which may make any of these calls."""
+
 _LOOKS_IN = frozenset({Wait.SLEEP, Wait.LAUNCHER, Wait.COLLECTIVE, Wait.SIGNAL})
 """What one stands in that may run on and on and do nothing for others: a monitor, a launcher, a wait that burns a CPU."""
 
@@ -102,6 +105,8 @@ class Case(Tables):
                 found = Standing(Wait.COLLECTIVE, ASYNCHRONOUS, found.frame)
             elif found.kind is Wait.FUTEX and key[0] in self.in_rpc and self.is_native(key):
                 found = Standing(Wait.REMOTE_CALL, "an answer of another process", found.frame)
+            elif found.kind in _GPU_CALLS and self._waits_for_gpu(key):
+                found = Standing(Wait.GPU, "its GPU", found.frame)
             elif found.kind is Wait.SLEEP and self.polled_locks(key):
                 found = Standing(Wait.FILE_LOCK, "a file lock", found.frame)
             elif found.kind is Wait.DEBUGGER and (self._is_interactive(key[0]) or self._is_console(key)):
@@ -138,17 +143,21 @@ class Case(Tables):
 
     @cached_property
     def _in_collectives(self) -> dict[ThreadKey, Standing]:
-        """Main threads of ranks that have burned their CPU in one line for long, as their GPUs do.  Both would do so in a
-        computation as well, but the Flight Recorders say that these have begun a collective which others have not.
+        """Main threads of ranks that have burned their CPU in one line for long, or slept for their GPUs there, which spin.
+        So they would in a computation, but the Flight Recorders say that these have begun a collective which others have not.
         """
         if not self.snapshot.flight_records:
             return {}
         heads = (pid for spin in self.spins if self.now - spin.since >= GPU_STANDS_LONG_S for pid in spin.heads)
-        spinning = [
-            pid for pid in heads if pid in self.ranks and self._without_numbers((pid, pid)).kind is Wait.RUNNING
-        ]
+        own = (Wait.RUNNING, Wait.GPU)
+        spinning = [pid for pid in heads if pid in self.ranks and self._without_numbers((pid, pid)).kind in own]
         waiting = [pid for pid in spinning if self.numbers.lag(pid) or self.numbers.clash(pid)]
         return {(pid, pid): Standing(Wait.COLLECTIVE, ASYNCHRONOUS, None) for pid in waiting}
+
+    def _waits_for_gpu(self, key: ThreadKey) -> bool:
+        """It sleeps in a call of CUDA, as its frames of C say."""
+        fact = self.native_facts.get(key)
+        return fact is not None and fact.is_surely(Sort.GPU)
 
     def _leaves(self, key: ThreadKey) -> bool:
         """The interpreter is gone, and exit(3) runs what libraries have left to do."""

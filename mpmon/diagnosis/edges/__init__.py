@@ -93,6 +93,9 @@ def _node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.LIVE)
     if mount := case.silent_mount(key):
         return Node(key, Status.WAITS, file_server(case, key, mount))
+    if standing.kind is Wait.GPU:
+        # One that works and one that only spins look alike for minutes: see `gpus.spins`.
+        return Node(key, Status.LIVE)
     if owner := gil_owner(case, key):
         return Node(key, Status.WAITS, gil_edge(case, owner))
     if edge := kept_by_gil(case, key):

@@ -246,7 +246,7 @@ def _works(case: Case, item: KernelObject, key: ThreadKey) -> bool:
     row, kind = case.blocked.get(key), case.standing(key).kind
     if row is not None and item.id in row.waits_on:
         return False
-    if kind in (Wait.SLEEP, Wait.RUNNING, Wait.FILE):
+    if kind in (Wait.SLEEP, Wait.RUNNING, Wait.FILE, Wait.GPU):
         return True
     ended = {f"process:{handle.pid}" for handle in case.holders.get(item.id, ())}
     if kind in (Wait.CHILD, Wait.JOIN_PROCESS):

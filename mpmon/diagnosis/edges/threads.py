@@ -123,7 +123,7 @@ def _may_be_released(case: Case, key: ThreadKey, use: LockUse) -> bool:
     others = [other for other in case.others_at_work(key) if other != (use.pid, use.tid)]
     return use.kind != "RLock" and any(
         case.motion(other) in (Motion.MOVING, Motion.SPINNING)
-        or case.standing(other).kind in (Wait.SLEEP, Wait.RUNNING)
+        or case.standing(other).kind in (Wait.SLEEP, Wait.RUNNING, Wait.GPU)
         for other in others
     )
 

@@ -62,6 +62,8 @@ class Wait(Enum):
     """pdb, breakpoint() or input() waits for somebody to type."""
     OTHER_CLIENTS = auto()
     """A manager's object blocks one client's call until another client does something."""
+    GPU = auto()
+    """Sleeps until its GPU has done what it was given: whether that gets on, only the GPU can tell."""
     # What the kernel alone tells:
     SLEEP = auto()
     FUTEX = auto()
