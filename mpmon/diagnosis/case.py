@@ -113,6 +113,8 @@ class Case(Tables):
                 found = Standing(Wait.SERVICE, "somebody to type", found.frame)
             elif found.kind is Wait.DEBUGGER and found.frame is None and self._is_typed_to(key):
                 found = Standing(Wait.PIPE_READ, "what is typed to its terminal")
+            elif found.kind is Wait.THREAD_QUEUE and self._serves_library(key):
+                found = Standing(Wait.SERVICE, "what its library gives it to do", found.frame)
             elif self._only_stays(key, found):
                 found = Standing(Wait.SIGNAL, "a signal", found.frame)
             self._standings[key] = found
@@ -190,8 +192,8 @@ class Case(Tables):
 
     def _only_stays(self, key: ThreadKey, found: Standing) -> bool:
         """The main thread of a program, or of a process of its own, has nothing more to do than to be there, while others work,
-        or serve: it is in `signal.pause()`, in an event that a handler of SIGTERM or a request may set, or in a loop that is
-        never left.
+        or serve: it is in `signal.pause()`, in an event or a loop that a handler of SIGTERM or a request may end, or in
+        a loop that is never left.
         """
         blocked = self.blocked.get(key)
         if key[0] != key[1] or blocked is None:
@@ -205,7 +207,9 @@ class Case(Tables):
         timed = blocked.wakes_at is not None or blocked.timeout_s is not None
         in_call = blocked.syscall in SIGNAL_CALLS and not timed
         # A child has its parent's handlers, whether or not they set anything of its own.
-        told = asks_event and self._may_be_told(key) and (own or timed)
+        # A flag that is no call, as in `while running: time.sleep(1)`, is for a handler to change.
+        flag = bool(tests) and all(name == "?" or name.startswith(".") for name in tests) and not row
+        told = (asks_event or flag) and self._may_be_told(key) and (own or timed)
         stays = in_call or tests == () or told
         return stays and (len(self.threads(key[0])) > 1 or bool(self.helpmates(key[0])))
 
@@ -216,6 +220,10 @@ class Case(Tables):
         stack = self.stacks.get(key)
         own = stack is not None and (called_by_user(stack) or not any(is_user(row.file) for row in stack.frames))
         return own and self.in_event(key)
+
+    def _serves_library(self, key: ThreadKey) -> bool:
+        """A thread that a library has started, in none of the user's code: it waits for the library's requests."""
+        return key[0] != key[1] and bool(self.shape(key).serves)
 
     def _may_be_told(self, key: ThreadKey) -> bool:
         """A handler of SIGTERM, or a thread that listens, may set an event of the process."""

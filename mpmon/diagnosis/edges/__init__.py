@@ -43,6 +43,7 @@ from mpmon.diagnosis.edges.threads import (
     native_mutex,
     other_threads,
     starves_others,
+    takes_up_again,
     thread_lock,
 )
 from mpmon.diagnosis.frames import called_by_user, is_user
@@ -174,14 +175,7 @@ def _gives_up_soon(case: Case, key: ThreadKey) -> bool:
         wakes_at = blocked.ran_at + blocked.timeout_s
     if wakes_at is None or not 0.0 <= wakes_at - case.now < SOON_S:
         return False
-    return wakes_at - blocked.ran_at > RETRY_S or not _takes_up_again(case, key, blocked.ran_at)
-
-
-def _takes_up_again(case: Case, key: ThreadKey, ran_at: float) -> bool:
-    """It was found in the same wait before it last ran."""
-    past, standing = case.past(key), case.standing(key)
-    before = [look.standing for look in past.looks if look.at < ran_at] if past else []
-    return any(row.kind is standing.kind and row.words == standing.words for row in before)
+    return wakes_at - blocked.ran_at > RETRY_S or not takes_up_again(case, key)
 
 
 def _ends_by_itself(case: Case, key: ThreadKey) -> bool:

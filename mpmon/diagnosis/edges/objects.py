@@ -15,8 +15,9 @@ from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.thresholds import IN_VAIN_S
+from mpmon.diagnosis.thresholds import IN_VAIN_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, in_barrier
 from mpmon.diagnosis.words import several
 from mpmon.model import KernelObject, SemaphoreUse
@@ -54,6 +55,10 @@ def message(case: Case, key: ThreadKey) -> WaitEdge | None:
     if pipe:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return WaitEdge((Nobody(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
+    pause = pause_s(case.blocked.get(key))
+    if pause is not None and pause > RETRY_S:
+        # Whoever waits for a stranger, and not for ever, may do so as long as the program says.
+        return None
     return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
 
 

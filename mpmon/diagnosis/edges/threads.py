@@ -198,12 +198,27 @@ def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
         # Between two such waits it may look after those it has started.
         busy = tuple((pid, pid) for pid in children if not case.standing((pid, pid)).idle)
         return WaitEdge(busy, words=words) if busy else None
-    if _gives_up(case, key) and signs_of_life(case, key):
-        # Between two such waits it does something.
+    if _ends_by_itself(case, key):
         return None
     why = "no other Python thread of this process is left that could end the wait"
     basis = Basis.KERNEL.when(_is_left_alone(case, key))
     return WaitEdge((Nobody(why, (key[0],), why_no_thread(case, key)),), basis=basis, words=words)
+
+
+def _ends_by_itself(case: Case, key: ThreadKey) -> bool:
+    """Nobody need end it: its wait has a time limit, and when that was over it did something else, or nobody has seen yet what it
+    does then.
+    """
+    of_python = case.standing(key).kind in _MAY_BE_ASKED and pause_s(case.blocked.get(key)) is not None
+    return of_python and (not takes_up_again(case, key) or signs_of_life(case, key) is not None)
+
+
+def takes_up_again(case: Case, key: ThreadKey) -> bool:
+    """It was found in the same wait before it last ran."""
+    past, blocked, standing = case.past(key), case.blocked.get(key), case.standing(key)
+    ran_at = blocked.ran_at if blocked else None
+    before = [look.standing for look in past.looks if ran_at is not None and look.at < ran_at] if past else []
+    return any(row.kind is standing.kind and row.words == standing.words for row in before)
 
 
 def _gives_up(case: Case, key: ThreadKey) -> bool:
