@@ -10,6 +10,7 @@ from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.links import stalls
+from mpmon.diagnosis.loops import STREAM
 from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.parts import kept_until_end
@@ -60,7 +61,7 @@ def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
     """
     kind = stuck.standing(key).kind
     if kind is Wait.EVENT_LOOP:
-        return bool(stuck.case.stuck_tasks(key))
+        return any(row.waits == STREAM for row in stuck.case.stuck_tasks(key))
     if kind is Wait.COLLECTIVE:
         found = split(stuck)
         return found is not None and found.how is Differs.STRANGER
