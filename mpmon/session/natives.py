@@ -61,6 +61,8 @@ class NativeLooks:
     def add(self, snapshot: Snapshot, wanted: Mapping[int, Collection[int]]) -> Snapshot:
         """The snapshot with the stacks of these threads, by process, as far as there is time; those of others are forgotten."""
         before = self._rows
+        if not before and not wanted:
+            return snapshot
         threads = {(row.pid, row.tid): row for row in snapshot.threads if row.tid in wanted.get(row.pid, ())}
         self._rows = {key: before[key] for key in threads if key in before}
         missing: dict[int, list[int]] = {}
