@@ -91,9 +91,9 @@ class Case(Tables):
         if key not in self._standings:
             found = self._read(key)
             lock = self.wanted_lock(key)
-            if mount := self.silent_mount(key):
+            if self.silent_mounts and (mount := self.silent_mount(key)):
                 found = Standing(Wait.FILE, f"waiting for a file on {mount.path}", found.frame)
-            elif self.lock_holders(lock) or self.holders_before_fork(key[0], lock):
+            elif lock and (self.lock_holders(lock) or self.holders_before_fork(key[0], lock)):
                 found = Standing(Wait.THREAD_LOCK, "a lock", found.frame)
             elif found.kind in _SOCKET_WAITS and self._asks_store(key):
                 found = Standing(Wait.STORE_KEY, "a key of the store", found.frame)
@@ -115,7 +115,7 @@ class Case(Tables):
                 found = Standing(Wait.PIPE_READ, "what is typed to its terminal")
             elif found.kind is Wait.THREAD_QUEUE and self._serves_library(key):
                 found = Standing(Wait.SERVICE, "what its library gives it to do", found.frame)
-            elif self._only_stays(key, found):
+            elif key[0] == key[1] and self._only_stays(key, found):
                 found = Standing(Wait.SIGNAL, "a signal", found.frame)
             self._standings[key] = found
         return self._standings[key]
@@ -196,7 +196,7 @@ class Case(Tables):
         a loop that is never left.
         """
         blocked = self.blocked.get(key)
-        if key[0] != key[1] or blocked is None:
+        if blocked is None:
             return False
         kind = self.role(key[0]).kind
         own = key[0] == self.snapshot.root_pid or kind in _PROGRAMS
@@ -288,11 +288,8 @@ class Case(Tables):
 
     def wanted_lock(self, key: ThreadKey) -> str | None:
         """The lock of its own process a thread waits for."""
-        if row := self._wanted.get(key):
-            return row.object
-        blocked = self.blocked.get(key)
-        words = (name for name in blocked.waits_on if name.startswith("futex:")) if blocked and blocked.waits_on else ()
-        return next(iter(words), None)
+        row = self._wanted.get(key)
+        return row.object if row else self._futexes.get(key)
 
     def holders_before_fork(self, pid: int, lock: str | None) -> list[LockUse]:
         """For a lock that a child copied at its fork: the threads of the parent that hold the parent's, at the same
@@ -424,13 +421,15 @@ class Case(Tables):
 
     def stuck_tasks(self, key: ThreadKey) -> tuple[Task, ...]:
         """Those of the event loop that a thread rests in, where nothing else is left in it; see `loops`."""
+        if key not in self.loop_tasks:
+            return ()
         if key not in self._stuck_tasks:
             self._stuck_tasks[key] = self._find_stuck(key)
         return self._stuck_tasks[key]
 
     def _find_stuck(self, key: ThreadKey) -> tuple[Task, ...]:
-        tasks = self.loop_tasks.get(key, ())
-        if not tasks or key[0] in self._half_known_loops or self.standing(key).kind is not Wait.EVENT_LOOP:
+        tasks = self.loop_tasks[key]
+        if key[0] in self._half_known_loops or self.standing(key).kind is not Wait.EVENT_LOOP:
             return ()
         children = frozenset(pid for pid in self.clients.get(key[0], ()) if self.is_alive(pid))
         blocked = self.blocked.get(key)

@@ -289,6 +289,11 @@ class Tables:
     def _wanted(self) -> dict[ThreadKey, LockUse]:
         return self.memory.same("wanted", _wanted, self.snapshot.locks)
 
+    @cached_property
+    def _futexes(self) -> dict[ThreadKey, str]:
+        """The first word that a thread waits on in futex(2)."""
+        return self.memory.same("futexes", _futexes, self.snapshot.blocked)
+
     def lock_holders(self, lock: str | None) -> list[LockUse]:
         """The threads that hold a lock of their process, by its frames or by the lock's own word."""
         return [use for use in self._lock_uses.get(lock or "", ()) if use.holds]
@@ -370,6 +375,11 @@ def _held_by(rows: Iterable[Handle]) -> dict[int, frozenset[str]]:
 
 def _wanted(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
     return {(row.pid, row.tid): row for row in reversed(rows) if not row.holds}
+
+
+def _futexes(rows: Iterable[Blocked]) -> dict[ThreadKey, str]:
+    words = (((row.pid, row.tid), name) for row in rows for name in reversed(row.waits_on) if name.startswith("futex:"))
+    return dict(words)
 
 
 def _by_child(rows: Iterable[Remembered]) -> dict[int, Remembered]:

@@ -18,6 +18,7 @@ _FORKNOEXEC = 0x40
 
 _USED = itemgetter(0, 1, 2, 3, 6, 8, 11, 12, 17, 19, 21)
 """Places after the name of the fields that `Stat` has of every process; only one that ends has an exit code too."""
+_LAST_USED = 21
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -88,17 +89,14 @@ class Stat:
         return stat
 
 
-def same_facts(before: bytes, now: bytes) -> bool:
-    """Whether two texts of proc_pid_stat(5) make the same `Stat` of a process that has not ended.
+def facts(text: bytes) -> tuple[bytes, ...]:
+    """What a `Stat` of a process that has not ended is made of, as it is written there; nothing of one that has.
 
     Most fields say what mpmon does not use, and the CPU that it ran on last changes all the time.
     """
-    name, _, fields = now.rpartition(b")")
-    name_before, _, fields_before = before.rpartition(b")")
-    if not before or name != name_before:
-        return False
-    used = _USED(fields.split())
-    return used[0] not in b"ZX" and used == _USED(fields_before.split())
+    name, _, fields = text.rpartition(b")")
+    used = _USED(fields.split(None, _LAST_USED + 1))
+    return () if used[0] in b"ZX" else (name, *used)
 
 
 def boot_time(proc: Proc) -> float:

@@ -15,7 +15,7 @@ import msgspec
 Places = list[int]
 """Three numbers again and again: rows of the other table from the first up to the second, then so many of its own."""
 
-FEW = 4
+FEW = 2
 """Where fewer rows than one of so many are new, tables of one length are compared place by place."""
 
 R = TypeVar("R", bound=msgspec.Struct)

@@ -63,6 +63,8 @@ class NativeLooks:
 
         Those of which the diagnosis asks no more are kept while they are true: it may be because of them that it does not.
         """
+        if not self._rows and not wanted:
+            return snapshot
         threads = {(row.pid, row.tid): row for row in snapshot.threads if row.tid in wanted.get(row.pid, ())}
         missing: dict[int, list[int]] = {}
         for pid, tid in threads.keys() - self._rows.keys():

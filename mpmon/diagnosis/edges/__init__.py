@@ -99,18 +99,18 @@ def _node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.LIVE)
     if owner := gil_owner(case, key):
         return Node(key, Status.WAITS, gil_edge(case, owner))
-    if edge := kept_by_gil(case, key):
+    if standing.kind is Wait.FILE_LOCK and (edge := kept_by_gil(case, key)):
         return Node(key, Status.WAITS, edge)
     if edge := stuck_loop(case, key):
         return Node(key, Status.WAITS, edge)
-    if edge := polled_work(case, key):
+    tested = polled(case.stacks.get(key)) if standing.kind is not Wait.SIGNAL else None
+    if tested and (edge := polled_work(case, key, tested)):
         return Node(key, Status.WAITS, edge)
     if standing.kind is Wait.PROCESS_EVENT and only_beats(case, key):
         # It works once in each pause, until somebody tells it to end: `while not stop.wait(1)`.
         return Node(key, Status.LIVE)
     # A loop that tests what nobody of the job does only sleeps.
-    only_naps = polled(case.stacks.get(key)) and standing.kind is not Wait.SIGNAL
-    edge_of = None if only_naps else EDGES.get(standing.kind)
+    edge_of = None if tested else EDGES.get(standing.kind)
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
         edge = message(case, key) if standing.kind is Wait.POLL and motion is Motion.NAPPING else None
         among_us = edge is not None and not any(isinstance(target, External) for target in edge.targets)

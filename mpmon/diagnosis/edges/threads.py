@@ -54,7 +54,7 @@ def kept_by_gil(case: Case, key: ThreadKey) -> WaitEdge | None:
     """A thread that waits with the GIL for the lock of a file that its own process has by another open file: whichever of the
     other threads took it needs the GIL to give it back.
     """
-    if case.standing(key).kind is not Wait.FILE_LOCK or case.motion(key) is not Motion.FROZEN:
+    if case.motion(key) is not Motion.FROZEN:
         return None
     if not starves_others(case, key) or {pid for item in case.waits_on(key) for pid in item.holders} != {key[0]}:
         return None
