@@ -37,6 +37,10 @@ REFUSALS = {
 """What the machine or a limit refuses, by the number of the error (errno(3)): of fork(2) and clone(2) the last one."""
 
 
+PACKAGES = {"pynvml": "nvidia-ml-py"}
+"""By the module, those of another name."""
+
+
 class UsageError(MpmonError):
     """The command line does not make sense."""
 
@@ -69,7 +73,7 @@ def refusal(problem: Exception) -> MpmonError | None:
 def _package(module: str) -> str:
     """What has to be installed for a module; empty for one that comes with Python or with mpmon itself."""
     top = module.partition(".")[0]
-    return "" if top in sys.stdlib_module_names or top == "mpmon" else top
+    return "" if top in sys.stdlib_module_names or top == "mpmon" else PACKAGES.get(top, top)
 
 
 def in_words(problem: Exception) -> str:

@@ -99,7 +99,7 @@ def test_asking_about_itself_loads_nothing_heavy(option: str) -> None:
     answer = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in answer.stderr.splitlines()}
     assert "mpmon" in loaded
-    assert loaded & {"textual", "rich", "torch", "numpy", "psutil", "msgspec"} == set()
+    assert loaded & {"textual", "rich", "torch", "numpy", "pynvml", "psutil", "msgspec"} == set()
 
 
 def test_explain_lists_every_rule_every_remark_and_every_page() -> None:
@@ -328,7 +328,7 @@ def test_a_package_that_is_missing(tmp_path: Path, sleeper: int) -> None:
 
 def test_a_module_of_our_own_that_is_missing_is_a_defect() -> None:
     assert refusal(ModuleNotFoundError(name="mpmon.none")) is None
-    assert refusal(ModuleNotFoundError(name="psutil.gone")).remedy.endswith("-m pip install psutil")  # type: ignore[union-attr]
+    assert refusal(ModuleNotFoundError(name="pynvml")).remedy.endswith("-m pip install nvidia-ml-py")  # type: ignore[union-attr]
 
 
 WITHOUT_PROC = ("unshare", "--mount", "--propagation", "private", "sh", "-c", 'umount -l /proc && exec "$@"', "sh")

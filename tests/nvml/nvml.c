@@ -1,7 +1,7 @@
 /*
  * A stand-in for NVIDIA's management library, for machines without a GPU: it says what the scenario says.
  *
- * Only what monitors ask is here; what is missing is looked up in vain, and mpmon then reports "function not
+ * Only what monitors ask is here; what is missing is looked up in vain by nvidia-ml-py, which then reports "function not
  * found" as with an old driver.  The layouts are those of nvidia-ml-py's public ctypes structures.
  */
 #include <poll.h>

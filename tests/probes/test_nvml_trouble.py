@@ -310,8 +310,16 @@ def test_a_library_that_cannot_be_loaded(looks: Looks, monkeypatch: pytest.Monke
     assert looks.problem.startswith("the NVIDIA driver's library cannot be loaded")
 
 
+def test_the_deprecated_package_is_told(looks: Looks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pynvml.py").write_text("def nvmlInit(): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    looks.round()
+    assert not looks.report.ok
+    assert looks.problem.startswith("the deprecated package pynvml shadows nvidia-ml-py: pip uninstall")
+
+
 def test_files_beside_the_user_do_not_matter(looks: Looks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("msgspec", "ctypes", "queue", "struct"):
+    for name in ("pynvml", "msgspec", "ctypes", "queue", "struct"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong file')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])

@@ -19,6 +19,7 @@ Traps of the library that are minded here, by nvml.h (API version 13) and by wha
 - Memory: v2 keeps apart what the driver reserves, v1 does not; all ones, or more than the device has, is unknown.
 - Field values may be written one entry past the requested count.
 - A GPU that sleeps is woken by initialising the library: not done while all of them sleep.
+- The package is `nvidia-ml-py`; the deprecated package `pynvml` has the same module and lacks what is needed.
 
 Not confirmed on a GPU, only on a library that behaves as the sources say: everything that the driver does (`mpmon doctor
 --gpu` tries out much of it).  Especially:

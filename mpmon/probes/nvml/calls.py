@@ -1,7 +1,7 @@
-"""Calls of NVML: the functions of libnvidia-ml.so.1 by name, with their return codes.
+"""Calls of NVML: the functions of libnvidia-ml.so.1, which nvidia-ml-py loads, by name and with their return codes.
 
-They are called through ctypes and not through nvidia-ml-py, which makes an object of every entry of every list, leaves out what
-is needed here (buffers larger than asked for), and takes 3 MiB of memory.
+Functions are called through ctypes and not through the wrappers of nvidia-ml-py, which make an object of every entry of
+every list, and leave out what is needed here: buffers larger than asked for.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mpmon.probes.nvml.words import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, SUCCESS, field_words
+from mpmon.probes.nvml.words import FUNCTION_NOT_FOUND, SUCCESS, UNKNOWN, field_words
 
 NAME = "libnvidia-ml.so.1"
+
+FINDER = "_nvmlGetFunctionPointer"
+"""What looks up a function in nvidia-ml-py; the deprecated package `pynvml`, whose module has the same name, lacks it."""
 
 TEXT_BYTES = 96
 """Room for a name or a UUID; nvml.h asks for at most this."""
@@ -38,23 +41,31 @@ class Functions:
     """The functions of the loaded shared object."""
 
     def __init__(self) -> None:
-        self._library: ctypes.CDLL | None = None
         self._found: dict[str, Callable[..., int] | None] = {}
 
     def start(self) -> int:
         """Load and initialise; the return code."""
+        import pynvml
+
         try:
-            self._library = ctypes.CDLL(NAME)
-        except OSError:
-            return LIBRARY_NOT_FOUND
-        initialise = self.named("nvmlInitWithFlags")
-        return initialise(ctypes.c_uint(0)) if initialise else FUNCTION_NOT_FOUND
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as problem:
+            return int(getattr(problem, "value", UNKNOWN))
+        return SUCCESS
 
     def named(self, name: str) -> Callable[..., int] | None:
         """`None` for one that this driver does not have."""
         if name not in self._found:
-            self._found[name] = getattr(self._library, name, None)
+            self._found[name] = self._find(name)
         return self._found[name]
+
+    def _find(self, name: str) -> Callable[..., int] | None:
+        import pynvml
+
+        try:
+            return getattr(pynvml, FINDER)(name)
+        except pynvml.NVMLError:
+            return None
 
 
 class Caller:

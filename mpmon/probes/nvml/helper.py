@@ -15,10 +15,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from mpmon import heap
 from mpmon.model import Gpu, GpuProcess, MigInstance
 from mpmon.probes.nvml import suspended, words
-from mpmon.probes.nvml.calls import NAME, Caller, Functions, NoValue
+from mpmon.probes.nvml.calls import FINDER, NAME, Caller, Functions, NoValue
 from mpmon.probes.nvml.device import Device
 from mpmon.probes.nvml.events import Events
 from mpmon.probes.nvml.tasks import Task, TaskRunner
@@ -74,6 +73,12 @@ class Driver:
             if os.path.exists("/dev/nvidiactl"):
                 return Look(problem=words.NO_LIBRARY_BUT_DEVICES, final=True)
             return Look(problem=words.NO_LIBRARY, harmless=True, final=True)
+        try:
+            import pynvml
+        except ImportError:
+            return Look(problem=words.NOT_INSTALLED, final=True)
+        if not hasattr(pynvml, FINDER):
+            return Look(problem=words.SHADOWED, final=True)
         return None
 
     def _refused(self, code: int) -> Look:
@@ -146,7 +151,6 @@ class Helper:
 def main(arguments: list[str]) -> None:
     """Answer a line of JSON for each line of JSON, until there are no more."""
     end_with(int(arguments[1]), b"mpmon-nvml")
-    heap.give_back()
     answers = _private_output()
     helper = Helper(msgspec.json.decode(arguments[0], type=Settings))
     for line in sys.stdin.buffer:

@@ -43,6 +43,11 @@ NO_LIBRARY_BUT_DEVICES = (
 )
 NOT_LOADED_NO_DEVICES = "no NVIDIA GPU here: the driver is installed and not loaded"
 SLEEP = "every NVIDIA GPU here is suspended, and mpmon wakes none"
+SHADOWED = (
+    "the deprecated package pynvml shadows nvidia-ml-py: "
+    "pip uninstall -y pynvml && pip install --force-reinstall nvidia-ml-py"
+)
+NOT_INSTALLED = "nvidia-ml-py is not installed beside mpmon: pip install nvidia-ml-py"
 
 STARTS: dict[int, str] = {
     NO_PERMISSION: "the NVIDIA driver refuses this user: it needs to read and write /dev/nvidiactl and /dev/nvidia0 (ask "
