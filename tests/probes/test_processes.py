@@ -54,6 +54,7 @@ def test_the_fields_of_stat() -> None:
     found = Stat(LINE.encode())
     assert (found.state, found.pgid, found.sid, found.threads) == ("S", 4100, 77, 2)
     assert found.cpu_s == 257 / TICKS
+    assert found.child_faults is not None
 
 
 @given(st.integers(0, len(LINE) - 1))

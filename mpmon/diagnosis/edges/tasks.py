@@ -11,6 +11,7 @@ from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.thresholds import IDLE_S, LEAST_SIGNS, POLLS_SHARE
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
+from mpmon.model import Stack
 
 _ASKS = frozenset({
     Wait.CONDITION, Wait.FUTEX, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.SLEEP, Wait.THREAD_QUEUE,
@@ -66,11 +67,13 @@ def _never_begun(case: Case, key: ThreadKey, packages: frozenset[str]) -> WaitEd
 
 def _is_beside(case: Case, key: ThreadKey, idle: list[ThreadKey]) -> bool:
     """It does what the idle ones do, as its outermost calls tell: it is one of them."""
-    return any(_outermost(case, key) == _outermost(case, other) for other in idle)
+    return any(_begin_alike(case.stacks[key], case.stacks[other]) for other in idle)
 
 
-def _outermost(case: Case, key: ThreadKey) -> list[tuple[str, str]]:
-    return [(frame.function, frame.file) for frame in case.stacks[key].frames[-_OUTERMOST:]]
+def _begin_alike(one: Stack, other: Stack) -> bool:
+    count = min(_OUTERMOST, len(one.frames), len(other.frames))
+    outermost = ([(row.function, row.file) for row in stack.frames[-count:]] for stack in (one, other))
+    return count > 0 and next(outermost) == next(outermost)
 
 
 _OUTERMOST = 4
