@@ -271,7 +271,11 @@ def test_a_recording_that_is_not_there() -> None:
 def test_a_recording_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("hello")
     os.mkfifo(tmp_path / "fifo")
-    for name, words in (("notes", "is not a recording"), ("fifo", "is no regular file"), ("", "is no regular file")):
+    for name, words in (
+        ("notes", "is not a recording"),
+        ("fifo", "is not a regular file"),
+        ("", "is not a regular file"),
+    ):
         assert words in one_sentence(mpmon("serve", "--replay", str(tmp_path / name)), 2)
 
 

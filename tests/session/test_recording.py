@@ -134,7 +134,7 @@ def test_one_that_ends_in_its_first_round(tmp_path: Path, name: str) -> None:
     whole = recorded(tmp_path / name)
     header = whole.index(b"\n") + 20 if name.endswith("l") else 160
     (tmp_path / "short").write_bytes(whole[:header])
-    with pytest.raises(UsageError, match=r"has no whole round: its file ends in the middle") as caught:
+    with pytest.raises(UsageError, match=r"has no complete round: its file ends in the middle") as caught:
         list(read_recording(tmp_path / "short"))
     assert "Copy it again" in caught.value.remedy
 

@@ -210,7 +210,7 @@ def test_whose_file_it_is_stands_in_the_report(tmp_path: Path) -> None:
         os.chown(job.file, 65534, 65534)
         _, unknowns = StackProbe(Proc(), executable="/bin/false").dump([job.pid], lambda: 7.0)
         assert unknowns[job.pid].reason == (
-            "py-spy: failed without a word; what it would write itself is not believed: "
+            "py-spy: failed without a message; the stacks it would write itself are not trusted: "
             f"{job.file} belongs to {name_of(65534)}, not to {name_of(STRANGER)}"
         )
         assert not job.was_signalled()

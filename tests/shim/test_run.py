@@ -256,7 +256,7 @@ def test_an_output_that_is_there_already_is_not_written_over(tmp_path: Path) -> 
     (tmp_path / "log").write_text("precious", encoding="utf-8")
     with terminal([*MPMON, "run", "--output", "log", "--", "true"], tmp_path) as screen:
         assert screen.end() == 2
-        assert b"log cannot be made: file exists" in screen.shown
+        assert b"log cannot be created: file exists" in screen.shown
     assert (tmp_path / "log").read_text(encoding="utf-8") == "precious"
 
 

@@ -27,4 +27,6 @@ def stuck_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
             return None
         names = several([case.role(pid).name for pid, _ in children])
         return WaitEdge(children, words=f"the end of {names}", evidence=evidence)
-    return WaitEdge((key,), every=True, polled=True, words="what only its own tasks could do", evidence=evidence)
+    return WaitEdge(
+        (key,), every=True, polled=True, words="something only its own tasks could provide", evidence=evidence
+    )

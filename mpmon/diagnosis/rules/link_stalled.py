@@ -1,4 +1,4 @@
-"""What one rank sends to another does not arrive: the link between their machines loses it.
+"""Data that one rank sends to another does not arrive: the link between their machines loses it.
 
 What it looks like: ranks wait in a collective, or a program for an answer, and the kernel of one machine resends the same
 bytes of a TCP connection, each time after a longer wait, while nothing arrives at the other end. In `ss -tio` such a
@@ -33,7 +33,7 @@ def claim(stuck: StuckSet) -> Claim | None:
     first, more = found[0], len(found) - 1
     others = f"; the same on {more} other connection{'s' if more > 1 else ''}" if more else ""
     return Claim(
-        summary=f"what {_end(stuck, first.sender, first.addresses[0])} sends to {_other_end(stuck, first)} does not arrive: "
+        summary=f"data from {_end(stuck, first.sender, first.addresses[0])} to {_other_end(stuck, first)} does not arrive: "
         f"{_again(stuck, first)}{others}",
         evidence=(*(_connection(stuck, row) for row in found[:MOST_CONNECTIONS]), *stuck.edge_evidence()),
         advice=_advice(found),
@@ -61,7 +61,7 @@ def _connection(stuck: StuckSet, row: Stall) -> str:
     near, far = row.addresses
     came = row.far.received_at if row.far else None
     there = "the other end is not visible to mpmon" if row.far is None else "the other end has nothing unread"
-    last = f", and nothing came for {age(stuck.case.now - came)}" if came is not None else ""
+    last = f", and nothing was received for {age(stuck.case.now - came)}" if came is not None else ""
     return (
         f"{near} to {far}: {row.near.unacknowledged_bytes} bytes unacknowledged, resent "
         f"{row.near.resends} times; {there}{last}"
