@@ -281,7 +281,7 @@ def test_a_recording_that_is_none(tmp_path: Path) -> None:
 
 def test_what_no_window_could_use(job: int) -> None:
     assert "theme" in one_sentence(mpmon("serve", str(job), "--theme", "none"), 2)
-    assert "is no address" in one_sentence(mpmon("serve", str(job), "--flight-recorder", "http://x"), 2)
+    assert "is not the address" in one_sentence(mpmon("serve", str(job), "--flight-recorder", "http://x"), 2)
 
 
 def test_a_port_that_is_taken(served: Served, tmp_path: Path) -> None:

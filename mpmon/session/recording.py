@@ -155,7 +155,7 @@ def _with_end(path: Path, snapshots: Iterator[Snapshot]) -> Iterator[Snapshot]:
     except _Cut as cut:
         report = ProbeReport(name="recording", ok=False, seconds=0.0, problem=str(cut))
         if last is None:
-            problem = UsageError(f"{path} has no complete round: {cut}.", "Copy it again, or record again.")
+            problem = UsageError(f"{path} has no whole round: {cut}.", "Copy it again, or record again.")
         else:
             last = msgspec.structs.replace(last, probes=(*last.probes, report))
     except MpmonError as damage:

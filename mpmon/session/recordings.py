@@ -81,5 +81,5 @@ def _timing(path: Path) -> rounds.Timing:
         moments.append(snapshot.taken_at)
         last.append(snapshot)
     if not last:
-        raise UsageError(f"{path} has no complete round.", "Record again.")
+        raise UsageError(f"{path} has no whole round.", "Record again.")
     return rounds.Timing(host=last[0].host, moments=tuple(moments), last=last[0])

@@ -78,7 +78,7 @@ def test_the_counter_of_its_group_did_not_grow() -> None:
     found = of(with_zombie(SIGKILL, group(0)))
     assert found.how == "killed by SIGKILL (9)"
     assert "it was not the out-of-memory killer" in found.evidence[1]
-    assert "who sent SIGKILL" in found.advice[0]
+    assert "what sent SIGKILL" in found.advice[0]
 
 
 def test_why_nothing_is_known_of_its_group() -> None:

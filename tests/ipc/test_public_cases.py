@@ -164,7 +164,7 @@ CASES = (
     Public(
         "pytorch#149187: a handle that is sent and never rebuilt", BLOCKS,
         orders("send 1 1024", "drop", "share", then=later(400.0, "in-flight")),
-        ("1 transfer of CUDA memory (256 B) of main (pid {main}) was never received, the oldest was sent 6 min ago",
+        ("1 transfer of CUDA memory (256 B) of main (pid {main}) was never received, the oldest was sent 6 min",
          "sent at blocks.py:{SHARE} in main", "Drain the queue before its consumer ends"),
     ),
     Public(

@@ -194,8 +194,8 @@ def test_files_that_are_no_source(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text("{}")
     (tmp_path / "dump.json").write_text(DUMPS[0])
     assert "neither a file nor a folder" in refusal(str(tmp_path / "pipe0.json"))
-    assert "not of a Flight Recorder" in refusal(str(tmp_path / "rank0.json"))
-    assert "of which rank" in refusal(str(tmp_path / "dump.json"))
+    assert "not from a Flight Recorder" in refusal(str(tmp_path / "rank0.json"))
+    assert "which rank it belongs to" in refusal(str(tmp_path / "dump.json"))
     assert "No such file" in refusal(str(tmp_path / "none.json"))
     (tmp_path / "empty").mkdir()
     assert "ends in .json" in refusal(str(tmp_path / "empty"))
@@ -504,7 +504,7 @@ def test_nobody_listens() -> None:
     ],
 )
 def test_what_is_no_address(word: str) -> None:
-    assert "is no address of a debug server" in refusal(word)
+    assert "is not the address of a debug server" in refusal(word)
 
 
 # The thread

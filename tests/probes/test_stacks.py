@@ -353,7 +353,7 @@ def test_where_readers_differ_both_read_anew(spy: Callable[..., StackProbe], tmp
     else:
         assert rows == ()
         assert unknown is not None
-        assert "do not read the same" in unknown.reason
+        assert "read different stacks" in unknown.reason
     assert log.read_text() == "x" * min(differ + 1, OPINIONS)
 
 

@@ -134,7 +134,7 @@ def test_one_that_ends_in_its_first_round(tmp_path: Path, name: str) -> None:
     whole = recorded(tmp_path / name)
     header = whole.index(b"\n") + 20 if name.endswith("l") else 160
     (tmp_path / "short").write_bytes(whole[:header])
-    with pytest.raises(UsageError, match=r"has no complete round: its file ends in the middle") as caught:
+    with pytest.raises(UsageError, match=r"has no whole round: its file ends in the middle") as caught:
         list(read_recording(tmp_path / "short"))
     assert "Copy it again" in caught.value.remedy
 
@@ -143,7 +143,7 @@ def test_one_whose_packing_is_damaged(tmp_path: Path) -> None:
     whole = bytearray(recorded(tmp_path / "hang.jsonl.gz"))
     whole[-8:-4] = b"sums"
     (tmp_path / "damaged").write_bytes(whole)
-    with pytest.raises(UsageError, match="packed by gzip, and damaged"):
+    with pytest.raises(UsageError, match="its gzip data is damaged"):
         list(read_recording(tmp_path / "damaged"))
 
 

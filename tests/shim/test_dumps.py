@@ -186,7 +186,7 @@ OTHERS: dict[str, Callable[[Path], object]] = {
     "is a folder, not a regular file": Path.mkdir,
     "is a symbolic link, not a regular file": lambda path: path.symlink_to("/dev/kmsg"),
     "is a device, not a regular file": lambda path: os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5)),
-    "has 2 names": with_two_names,
+    "has 2 hard links": with_two_names,
     f"may be written by others than {name_of(os.geteuid())}: chmod go-w": shared,
     f"belongs to {name_of(STRANGER)}, not to root": given_away,
 }

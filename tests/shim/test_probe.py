@@ -161,7 +161,7 @@ def name_twice(path: Path) -> None:
 
 
 BY_OTHERS = {
-    "it has 2 names": name_twice,
+    "it has 2 hard links": name_twice,
     f"it may be written by others than {name_of(os.geteuid())}: chmod go-w": lend,
     f"it belongs to {name_of(STRANGER)}, not to root": give_away,
 }
@@ -179,9 +179,7 @@ def test_what_others_could_have_written_is_not_believed(why: str, written: bytes
         BY_OTHERS[why](plant(written, tmp_path, job.pid))
         snapshot = looking.round()
     assert (snapshot.queue_records, snapshot.shims) == ((), ())
-    assert [(row.pid, row.reason) for row in snapshot.unknowns] == [
-        (job.pid, f"its shim's file is not believed: {why}")
-    ]
+    assert [(row.pid, row.reason) for row in snapshot.unknowns] == [(job.pid, f"its shim's file is not trusted: {why}")]
     assert [(report.name, report.ok) for report in snapshot.probes] == [("shim", False)]
 
 

@@ -33,7 +33,7 @@ def claim(stuck: StuckSet) -> Claim | None:
     first, more = found[0], len(found) - 1
     others = f"; the same on {more} other connection{'s' if more > 1 else ''}" if more else ""
     return Claim(
-        summary=f"data from {_end(stuck, first.sender, first.addresses[0])} to {_other_end(stuck, first)} does not arrive: "
+        summary=f"what {_end(stuck, first.sender, first.addresses[0])} sends to {_other_end(stuck, first)} does not arrive: "
         f"{_again(stuck, first)}{others}",
         evidence=(*(_connection(stuck, row) for row in found[:MOST_CONNECTIONS]), *stuck.edge_evidence()),
         advice=_advice(found),

@@ -61,7 +61,7 @@ def ask(address: Address) -> bytes:
         raise NoAnswer(str(problem)) from problem
     except (OSError, UnicodeError) as problem:
         kind = NoAnswer if is_connected else NotReached
-        raise kind(f"cannot be reached: {getattr(problem, 'strerror', None) or problem}") from problem
+        raise kind(f"is not reached: {getattr(problem, 'strerror', None) or problem}") from problem
 
 
 class _Reader(Protocol):
