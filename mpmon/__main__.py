@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
         status = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has gone (| head): nothing to say.
+        # The reader has closed the pipe (| head): not an error.
         console.give_up_output()
         return ENDED_BY_SIGPIPE
     except KeyboardInterrupt:
@@ -49,7 +49,7 @@ def _failed(problem: Exception) -> int:
     if isinstance(problem, console.CannotWrite):
         console.give_up_output()
     known = problem if isinstance(problem, MpmonError) else refusal(problem)
-    # A defect of mpmon itself: nobody is helped by a traceback at night, unless it is asked for.
+    # A defect of mpmon itself: the traceback is printed only on request.
     if known is None and os.environ.get("MPMON_DEBUG"):
         raise problem
     remedy = "" if known else " Set MPMON_DEBUG=1 to see where."

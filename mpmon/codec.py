@@ -5,11 +5,10 @@ Fields that hold their default are left out; fields this version does not know a
 default, so old recordings stay readable.
 What does not print is escaped, because people look at reports and recordings in a terminal.
 
-A recording is JSON lines: a header, then one line a round.
-A table whose rows are the very same objects as in the round before is written as `null` (*as before*), because most of a
-hung job does not change.
-A recording may come from anywhere.  What is taken from it keeps to the model: types, moments that a calendar has, numbers of
-64 bits, and processes of which none is its own ancestor; whoever works with rows may rely on that.
+A recording is JSON lines: a header, then one line a round. A table whose rows are the very same objects as in the round
+before is written as `null` (*as before*), because most of a hung job does not change. A recording may come from anywhere.
+Everything read from it conforms to the model: types, times within the calendar, 64-bit numbers, and no process that is its
+own ancestor; all code that uses rows may rely on that.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ _encoder = msgspec.json.Encoder()
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _snapshot = msgspec.json.Decoder(Snapshot)
 _in_64_bits = msgspec.msgpack.Encoder()
-"""Refuses numbers of more bits; JSON and Python have no bound, and what is computed from these need not fit into a float."""
+"""Rejects larger numbers; JSON and Python have no limit, and results computed from them need not fit into a float."""
 
 _AS_BEFORE = msgspec.Raw(b"null")
 
 _DAMAGE: dict[type[Exception], str] = {
     msgspec.MsgspecError: "",
     UnicodeDecodeError: "",
-    RecursionError: "it is nested too deep",
+    RecursionError: "it is nested too deeply",
     OverflowError: "it has a number of more than 64 bits",
     MemoryError: "it takes more memory than there is",
 }
-"""What reading a line may lead to, and how that is told; empty where the message tells it."""
+"""Exceptions that reading a line may raise, and the words for each; empty if the message has them."""
 
 
 class Header(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -96,14 +95,14 @@ def decode_round(text: bytes | str, before: Snapshot | None) -> Snapshot:
     try:
         parts = _parts.decode(text)
         as_before = [table for table in TABLES if parts.get(table) == _AS_BEFORE]
-        # Only fields of a snapshot are ever made objects of: there may be any amount of others.
+        # Only fields of a snapshot are decoded into objects: there may be any number of others.
         given = {name: parts[name] for name in Snapshot.__struct_fields__ if name in parts and name not in as_before}
         snapshot = _snapshot.decode(_encoder.encode(given))
         _in_64_bits.encode(snapshot)
     except tuple(_DAMAGE) as problem:
         raise BadRecording(_words(problem)) from problem
     if not _is_forest(snapshot.processes):
-        raise BadRecording("a process is its own ancestor, or is there twice")
+        raise BadRecording("a process is its own ancestor, or appears twice")
     if before is None:
         return snapshot
     kept = {table: getattr(before, table) for table in as_before}
@@ -112,7 +111,7 @@ def decode_round(text: bytes | str, before: Snapshot | None) -> Snapshot:
 
 
 def _is_forest(processes: Iterable[Process]) -> bool:
-    """Each process is there once, and whoever goes from parent to parent comes to an end."""
+    """Each process appears once, and every chain of parents ends."""
     rows = tuple(processes)
     parents = {row.pid: row.ppid for row in rows}
     ends: set[int] = set()

@@ -1,10 +1,10 @@
 """The standard streams as mpmon needs them, however it was started.
 
-- A glyph that the encoding lacks is written otherwise (`printable.in_ascii`), so that what is told is always told.
-- A closed one of the three descriptors is taken, or the next file that is opened would get its number and be written to.
-  Reading from it finds the end, writing fails.
-- Output that cannot be written is a failure to be told in a sentence.  A complaint that cannot be is given up: nobody would
-  hear of it, and no job is to suffer from it.
+- A character that the encoding lacks is replaced (`printable.in_ascii`), so that output never fails for its characters.
+- If one of the three descriptors is closed, it is occupied; otherwise the next opened file would get its number and be
+  written to. Reading from it returns end of file, writing fails.
+- Output that cannot be written is a failure, reported in a sentence. An error message that cannot be written is dropped,
+  because it must not harm a job.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UTF8 = "utf-8"
 
 
 class CannotWrite(MpmonError):
-    """Standard output takes no more."""
+    """Standard output cannot be written."""
 
     def __init__(self, problem: OSError) -> None:
         reason = "it is closed" if problem.errno == errno.EBADF else (problem.strerror or "unknown reason").lower()
@@ -42,7 +42,7 @@ class CannotWrite(MpmonError):
 
 
 class _Stream(io.FileIO):
-    """One that is waited for when it is full, also where somebody else who has it open has set it not to block."""
+    """A stream that waits when full, even if another process that shares it has made it non-blocking."""
 
     def write(self, data: Buffer) -> int:
         while (count := super().write(data)) is None:  # pyright: ignore[reportUnnecessaryComparison]
@@ -71,7 +71,7 @@ class _Complaints(_Stream):
 
 
 def prepare() -> None:
-    """Make the streams of this process so, where nobody has put others in their place."""
+    """Wrap the standard streams of this process, unless they were replaced."""
     codecs.register_error(GLYPHS, _written_otherwise)
     for number in range(3):
         _take(number)
@@ -95,7 +95,7 @@ def can_draw() -> bool:
 
 
 def give_up_output() -> None:
-    """Nobody reads it any more, and what is left of it is not to be tried again at the end."""
+    """The reader is gone: discard what is left, so that it is not tried again at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except OSError:
@@ -103,7 +103,7 @@ def give_up_output() -> None:
 
 
 def _take(number: int) -> None:
-    """In ascending order, so that the lowest free number is this one."""
+    """In ascending order, so that this is the lowest free number."""
     try:
         os.fstat(number)
     except OSError:

@@ -1,7 +1,7 @@
 """Failures that end the program: one sentence, the remedy, the exit status. `mpmon.__main__` alone prints them.
 
-Paths, names and words of the machine stand in sentences as they are: `tell`, through which goes whatever mpmon says beside
-its output, makes one line of them that does nothing to a terminal.
+Sentences contain paths and names as they are: `tell`, which prints all messages outside mpmon's regular output, makes one
+line of them without terminal control characters.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from mpmon.printable import in_bounds, written_out
 
 LONGEST = 2000
-"""Letters of what is said at once."""
+"""Characters of one message."""
 
 
 class MpmonError(Exception):
@@ -29,16 +29,19 @@ class MpmonError(Exception):
 
 
 REFUSALS = {
-    errno.EMFILE: ("no more files may be opened here.", "Raise the limit: ulimit -n 1024"),
-    errno.ENFILE: ("the machine can open no more files.", "End what has so many open; lsof shows it."),
+    errno.EMFILE: ("mpmon may not open any more files.", "Raise the limit: ulimit -n 1024"),
+    errno.ENFILE: (
+        "this machine cannot open any more files.",
+        "End the process that has so many open; lsof shows which.",
+    ),
     errno.ENOMEM: ("there is not enough memory.", "Free some, or raise the limit: ulimit -v"),
-    errno.EAGAIN: ("no more processes and threads may be started here.", "Raise the limit: ulimit -u"),
+    errno.EAGAIN: ("mpmon may not start any more processes or threads.", "Raise the limit: ulimit -u"),
 }
-"""What the machine or a limit refuses, by the number of the error (errno(3)): of fork(2) and clone(2) the last one."""
+"""Refusals of the machine or of a limit, by error number (errno(3)); the last one is of fork(2) and clone(2)."""
 
 
 PACKAGES = {"pynvml": "nvidia-ml-py"}
-"""By the module, those of another name."""
+"""Package names that differ from their module's name, by module."""
 
 
 class UsageError(MpmonError):
@@ -48,14 +51,14 @@ class UsageError(MpmonError):
 
 
 class CannotTell(MpmonError):
-    """Nothing can be said: the process is gone, or not ours to read; or there is no GPU."""
+    """No statement is possible: the process is gone or unreadable, or there is no GPU."""
 
     exit_status = 4
 
 
 def refusal(problem: Exception) -> MpmonError | None:
-    """The failure that a refusal of the machine is, or a package that is missing, of an exception that nobody expected; `None`
-    for a defect of mpmon.
+    """Translates an unexpected exception into a failure if the machine refused something or a package is missing; `None` for
+    a defect of mpmon.
     """
     if isinstance(problem, ModuleNotFoundError) and (missing := _package(problem.name or "")):
         return MpmonError(
@@ -71,13 +74,13 @@ def refusal(problem: Exception) -> MpmonError | None:
 
 
 def _package(module: str) -> str:
-    """What has to be installed for a module; empty for one that comes with Python or with mpmon itself."""
+    """The package to install for a module; empty if it comes with Python or with mpmon."""
     top = module.partition(".")[0]
     return "" if top in sys.stdlib_module_names or top == "mpmon" else PACKAGES.get(top, top)
 
 
 def in_words(problem: Exception) -> str:
-    """What went wrong, in sentences: a failure with its remedy, or a defect by its name."""
+    """The problem in sentences: a failure with its remedy, or a defect with its name."""
     known = problem if isinstance(problem, MpmonError) else refusal(problem)
     if known is None:
         return f"this is a defect of mpmon ({type(problem).__name__}: {problem})."

@@ -1,7 +1,7 @@
-"""How little memory a program takes that runs for days, and how the C library keeps it.
+"""Keeping the memory of a long-running program small, by settings of the C library.
 
 glibc takes a block from the heap as soon as it has seen one of that size freed (mallopt(3), "dynamic mmap threshold"), and
-each thread gets a heap of its own.  Then pictures that go leave gaps between what stays, and resident memory grows although
+each thread gets a heap of its own.  Then freed pictures leave gaps between live blocks, and resident memory grows although
 nothing is kept (seen with a full history: 0.3 MiB a minute at five looks a second, 0.09 with this).
 """
 
@@ -14,11 +14,11 @@ M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8
 """Parameters of mallopt(3), malloc.h."""
 
 OWN_MAPPING = 1 << 15
-"""Blocks of so many bytes and more are mapped for themselves, and given back when they are freed."""
+"""Blocks of this size or larger get their own mapping, which is returned to the kernel when they are freed."""
 
 
 def give_back() -> None:
-    """From now on large blocks go back to the kernel, and threads share one heap; only glibc knows how to be asked for it."""
+    """From now on large freed blocks go back to the kernel, and threads share one heap; only glibc supports this."""
     from ctypes import CDLL, c_int
 
     ask = getattr(CDLL(None), "mallopt", None)
@@ -28,7 +28,7 @@ def give_back() -> None:
 
 
 def import_asyncio_without_tls() -> None:
-    """As on a Python that was built without `ssl`: OpenSSL takes 4 MiB, and a screen opens no connections."""
+    """Import asyncio as in a Python built without `ssl`: OpenSSL takes 4 MiB, and a screen opens no connections."""
     if sys.modules.keys().isdisjoint(("asyncio", "ssl")):
         sys.modules["ssl"] = None  # type: ignore[assignment]  as the import system has it for what is not to be found
         try:

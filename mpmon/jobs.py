@@ -1,6 +1,6 @@
 """The jobs that run on this machine: process trees that look like PyTorch or multiprocessing.
 
-One pass over every proc_pid_stat(5); maps, descriptors and threads are read of Python processes only.
+One pass over every proc_pid_stat(5); maps, descriptors and threads are read only for Python processes.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Job:
     processes: int
     """The root and everything below it."""
     why: tuple[str, ...]
-    """What it was recognised by."""
+    """The signs by which it was recognised."""
     age_s: float
 
 
 def running_jobs(proc: str = PROC) -> tuple[Job, ...]:
-    """The jobs of this machine, the newest first; never mpmon itself nor what it was started from."""
+    """The jobs of this machine, newest first; never mpmon itself or its ancestors."""
     return persistently(lambda: _running_jobs(Machine(proc)))
 
 
@@ -68,7 +68,7 @@ def _job(machine: Machine, root: Candidate, signs: Iterable[str]) -> Job:
 
 
 def choose(jobs: Sequence[Job], stdin: TextIO, stderr: TextIO) -> Job:
-    """Ask which job to watch; a single one is taken at once."""
+    """Ask which job to watch; if there is only one, it is chosen without asking."""
     if not jobs:
         raise CannotTell("no PyTorch or multiprocessing job runs here", "try `mpmon demo`, or give a pid: mpmon PID")
     if len(jobs) == 1:
@@ -81,7 +81,7 @@ def choose(jobs: Sequence[Job], stdin: TextIO, stderr: TextIO) -> Job:
 
 
 def _ask(highest: int, stdin: TextIO, stderr: TextIO) -> int:
-    """A number from 1 to the highest, asked until one comes or the user leaves."""
+    """Ask for a number from 1 to the highest until a valid one is given or the user quits."""
     while True:
         print(f"which job? [1-{highest}, Enter for 1, q to leave] ", end="", file=stderr, flush=True)
         answer = stdin.readline()
@@ -114,7 +114,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def age(seconds: float) -> str:
-    """Seconds as the largest unit that says enough."""
+    """Seconds in the largest suitable unit."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"

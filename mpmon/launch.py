@@ -1,10 +1,9 @@
-"""Starting a job with the queue shim on, and standing between it and whoever signals mpmon meanwhile.
+"""Starting a job with the queue shim on, and forwarding signals to it.
 
-Who starts a job by way of mpmon knows only mpmon's pid, so what is sent there is meant for the job, as with the init of a
-container.
-A key like Ctrl-C however makes the kernel signal every process of the terminal's foreground group: the job has that already.
-The two differ by the sender alone, which only sigwaitinfo(2) tells, and that needs signals which no thread lets through.  So
-all of mpmon blocks them, and one thread takes each and does what it would have done.
+A program that starts a job through mpmon knows only mpmon's pid, so signals sent there are meant for the job, as with the
+init of a container. But for a key such as Ctrl-C, the kernel signals every process of the terminal's foreground group: the
+job already has that signal. The two differ only in the sender, which only sigwaitinfo(2) reports, and that requires signals
+to be blocked in all threads. So mpmon blocks them everywhere, and one thread takes each signal and carries out its effect.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ LEFT = frozenset({
     signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU,
     signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS,
 })  # fmt: skip
-"""Not taken: what nobody can take, what tells of children, and faults.
+"""Not taken: signals that cannot be blocked, SIGCHLD, and faults.
 
-Who blocks SIGTTIN or SIGTTOU gets errors from the terminal, or draws on it, where it had to stop (termios(3)).
+A process that blocks SIGTTIN or SIGTTOU gets errors from the terminal, or draws on it, instead of being stopped (termios(3)).
 """
 
 KERNELS = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH, signal.SIGXCPU})
@@ -43,7 +42,7 @@ that mpmon itself has used.  Its SIGHUP is not among them: it goes to the leader
 """
 
 MINDED = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH})
-"""The screen has handlers for these, and Ctrl-Z stops mpmon too."""
+"""Signals that mpmon itself also reacts to: the screen has handlers for them, and Ctrl-Z stops mpmon too."""
 
 IGNORED_BY_PYTHON = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 """Whatever they did before its start, which nothing tells any more: `SigIgn` of proc_pid_status(5) has what Python did, and the
@@ -55,11 +54,11 @@ RESTORE = (
     "[signal.signal(number, signal.SIG_DFL) for number in (signal.SIGPIPE, signal.SIGXFSZ)]; "
     "os.execv(sys.argv[2], sys.argv[2:])"
 )
-"""Becomes another program with these signals blocked and no others."""
+"""Executes another program with exactly these signals blocked."""
 
 
 class CannotStart(MpmonError):
-    """The command does not begin; with the status a shell gives for it."""
+    """The command cannot be started; has the exit status that a shell would give."""
 
     def __init__(self, message: str, remedy: str, status: int) -> None:
         super().__init__(message, remedy)
@@ -67,10 +66,10 @@ class CannotStart(MpmonError):
 
 
 class Launched:
-    """A job of the user's that mpmon has started. mpmon may end before it, it goes on."""
+    """A user's job started by mpmon. It continues if mpmon ends first."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> None:
-        """With `output`, all it writes goes there, and it reads nothing.
+        """With `output`, everything it writes goes there, and its standard input is empty.
 
         Raises:
             CannotStart: there is no such program.
@@ -95,7 +94,7 @@ class Launched:
         return self._process.pid
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Its exit status when it has ended, as a shell tells it: 128 and the number of a signal; `None` after the time."""
+        """Its exit status when it has ended, as a shell reports it: 128 and the number of a signal; `None` after the time."""
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -103,7 +102,7 @@ class Launched:
         return 128 - status if status < 0 else status
 
     def with_signals_of_before(self, command: Sequence[str]) -> list[str]:
-        """The words that run a program, named by its path, with the signals blocked that were when mpmon began."""
+        """The command line that runs a program, given by its path, with the signal mask that mpmon was started with."""
         blocked = " ".join(str(int(number)) for number in self._blocked_before)
         return [sys.executable, "-I", "-S", "-c", RESTORE, blocked, *command]
 
@@ -111,7 +110,7 @@ class Launched:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked_before)
 
     def _take(self, taken: set[int]) -> None:
-        """Take signals for ever, one after the other."""
+        """Take signals forever, one after the other."""
         while True:
             came = signal.sigwaitinfo(taken)
             if _is_for_the_job(came):
@@ -120,7 +119,7 @@ class Launched:
                 _mind(came.si_signo)
 
     def _pass_on(self, number: int) -> None:
-        # It has ended, or become another user's.
+        # It has ended, or now belongs to another user.
         with contextlib.suppress(OSError):
             self._process.send_signal(number)
 
@@ -142,7 +141,7 @@ def without_shim(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def shim_folder() -> str:
-    """Where the shim's files of the job lie, which is made when it is missing.
+    """The folder of the shim's files of the job, created if missing.
 
     Raises:
         OSError: it cannot be made, or is somebody else's.
@@ -155,7 +154,7 @@ def shim_folder() -> str:
 
 
 def _wait_for(program: str) -> None:
-    """Have its file system answer, while Ctrl-C still ends mpmon: whoever starts a program waits for it in the kernel.
+    """Wait until its file system answers, while Ctrl-C still ends mpmon: starting a program from it would block in the kernel.
 
     Raises:
         CannotStart: that does not answer.
@@ -180,14 +179,16 @@ def _counts(number: int) -> bool:
 
 
 def _is_for_the_job(came: signal.struct_siginfo) -> bool:
-    """By who sent it: sigaction(2) gives codes above 0 to the kernel, the others to processes that call kill(2) and its like."""
+    """Decided by the sender: codes above 0 are the kernel's, others come from processes that call kill(2) and the like
+    (sigaction(2)).
+    """
     return came.si_signo not in KERNELS if came.si_code > 0 else came.si_pid != os.getpid()
 
 
 def _mind(number: int) -> None:
-    """Have mpmon do what it does at this signal, which this thread has taken."""
+    """Make mpmon react to this signal, which this thread has taken."""
     if number == signal.SIGTSTP and signal.getsignal(number) is signal.SIG_DFL:
-        # Let through here for once; whether it stops a process is the kernel's to say (orphaned groups, signal(7)).
+        # Unblocked here for a moment; whether it stops the process is up to the kernel (orphaned groups, signal(7)).
         signal.pthread_kill(threading.get_ident(), number)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         signal.pthread_sigmask(signal.SIG_BLOCK, {number})

@@ -26,26 +26,26 @@ Moment = Annotated[float, msgspec.Meta(ge=0.0, lt=253_370_764_800.0, extra={"of"
 
 
 AnyMoment = Annotated[float, msgspec.Meta(extra={"of": "a clock"})]
-"""Seconds since the epoch of which a job may choose any: a calendar need not have it."""
+"""Seconds since the epoch, chosen by the job: not necessarily within the calendar."""
 
 
 Amount = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
-"""Of what a machine says of itself."""
+"""A quantity reported by a machine."""
 
 Pid = Annotated[int, msgspec.Meta(extra={"of": "a pid namespace"})]
 """The number of a process or thread."""
 
 
 Name = Annotated[str, msgspec.Meta(extra={"of": "a kernel"})]
-"""What means something else on another machine: a kernel object, a control group, a device."""
+"""A name that is specific to a machine: a kernel object, a control group, a device."""
 
 
 DeviceNumber = Annotated[int, msgspec.Meta(extra={"of": "a kernel"})]
-"""The same as a number."""
+"""The same, as a number."""
 
 
 Turn = Annotated[tuple[int, ...], msgspec.Meta(min_length=2)]
-"""Where an iterator of a loop is: see `Stack.turns`."""
+"""The position of a loop's iterator: see `Stack.turns`."""
 
 
 CallPlace = tuple[str, int, int]
@@ -66,7 +66,7 @@ class Process(Row, frozen=True, kw_only=True):
     start_time: Moment
     ppid: Pid
     host: str = ""
-    """On which machine it runs, in a snapshot that was joined of several (`mpmon.nodes`)."""
+    """Its machine, in a snapshot joined from several (`mpmon.nodes`)."""
     state: str
     """One letter of proc_pid_stat(5): R running, S sleeping, D uninterruptible, T stopped, t traced, Z zombie."""
     name: str
@@ -80,17 +80,17 @@ class Process(Row, frozen=True, kw_only=True):
     cmdline: tuple[str, ...] | None = None
     exe: str | None = None
     cwd: str | None = None
-    """Its working directory, where file names in its stacks and messages begin; `None` when it may not be read."""
+    """Its working directory, where file names in its stacks and messages begin; `None` when it cannot be read."""
     uid: int | None = None
     user: str | None = None
-    """The name of `uid` in passwd(5); `None` for users of a directory service, who are never asked for."""
+    """The name of `uid` in passwd(5); `None` for users of a directory service, which is never queried."""
     pss_bytes: int | None = None
     environment: dict[str, str] | None = None
-    """Only names of `mpmon.probes.processes.traits.KEPT_ENVIRONMENT`; `None` when it may not be read."""
+    """Only names of `mpmon.probes.processes.traits.KEPT_ENVIRONMENT`; `None` when it cannot be read."""
     namespace_pid: Pid | None = None
     """The pid inside the innermost pid namespace, when it differs from `pid`."""
     tracer_pid: Pid | None = None
-    """Who traces it (a debugger), 0 for nobody."""
+    """Pid of its tracer (a debugger), 0 for none."""
     read_bytes: int | None = None
     """Characters read by system calls so far (rchar of proc_pid_io(5)); grows with page cache and pipes too."""
     written_bytes: int | None = None
@@ -102,15 +102,15 @@ class Process(Row, frozen=True, kw_only=True):
     exit_code: int | None = None
     """For a zombie, the status it ended with in the form of wait(2); `None` while alive or when hidden."""
     cgroup: Name | None = None
-    """The path of its memory control group (proc_pid_cgroup(5)); `None` where v1 no longer tells it of one that ended."""
+    """The path of its memory control group (proc_pid_cgroup(5)); `None` where v1 no longer reports it for an ended process."""
     cpus: int | None = None
     """How many CPUs it may run on: `Cpus_allowed` of proc_pid_status(5)."""
     forked: bool | None = None
     """It was made by fork and never ran another program: PF_FORKNOEXEC of linux/sched.h; `None` in old recordings."""
     catches_alarm: bool = False
-    """It has a handler for SIGALRM (`SigCgt` of proc_pid_status(5)), which may run at a time nobody else knows."""
+    """It has a handler for SIGALRM (`SigCgt` of proc_pid_status(5)), which may run at any time."""
     catches_term: bool = False
-    """The same for SIGTERM, with which others ask a process to end."""
+    """The same for SIGTERM, which asks a process to end."""
 
     @property
     def key(self) -> tuple[int, float]:
@@ -119,7 +119,7 @@ class Process(Row, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """A zombie, or about to vanish; not where only its first thread has ended, and others go on."""
+        """A zombie, or about to vanish; false if only its first thread has ended."""
         return self.state in "ZX" and self.threads < 2
 
     @property
@@ -129,7 +129,7 @@ class Process(Row, frozen=True, kw_only=True):
 
 
 class Thread(Row, frozen=True, kw_only=True):
-    """How much one thread ran so far: proc_pid_task(5), `schedstat` of the kernel's sched-stats documentation."""
+    """Scheduler counters of one thread: proc_pid_task(5), `schedstat` of the kernel's sched-stats documentation."""
 
     pid: Pid
     tid: Pid
@@ -137,13 +137,13 @@ class Thread(Row, frozen=True, kw_only=True):
     run_ns: int
     """Time on a CPU, nanoseconds."""
     slices: int
-    """How often it was put on a CPU. Unchanged between two looks: it did not run in between."""
+    """How often it was put on a CPU. If unchanged between two samples, it did not run in between."""
     wait_ns: int = 0
-    """Time it was runnable and waited for a CPU, nanoseconds."""
+    """Time it was runnable but waiting for a CPU, nanoseconds."""
 
 
 NAMELESS_CALLS = frozenset({None, "close", "execve", "exit", "exit_group", "munmap"})
-"""System calls that may wait for a file system and do not name a file any more; `None` is a page fault."""
+"""System calls that may wait for a file system but whose arguments name no file; `None` is a page fault."""
 
 
 class Blocked(Row, frozen=True, kw_only=True):
@@ -153,14 +153,14 @@ class Blocked(Row, frozen=True, kw_only=True):
     tid: Pid
     state: str
     syscall: str | None = None
-    """Name of the system call, "running" for a thread on a CPU, `None` when it may not be read."""
+    """Name of the system call, "running" for a thread on a CPU, `None` when it cannot be read."""
     args: tuple[int, ...] = ()
     """The six arguments as the registers hold them, then stack pointer and program counter."""
     wchan: str | None = None
     ran_at: Moment | None = None
-    """When the thread last ran, seconds since the epoch, from `se.exec_start`; `None` on kernels without it."""
+    """When the thread last ran, from `se.exec_start`, seconds since the epoch; `None` on kernels without it."""
     timeout_s: float | None = None
-    """How long the call waits at most, from its start; `None` for ever or unknown."""
+    """How long the call waits at most, from its start; `None` for no limit or unknown."""
     wakes_at: AnyMoment | None = None
     """For a sleep or a wait with a deadline: when it ends by itself, seconds since the epoch."""
     waits_on: tuple[Name, ...] = ()
@@ -168,7 +168,7 @@ class Blocked(Row, frozen=True, kw_only=True):
     writes: bool = False
     """It waits for room (a write), not for data."""
     joins: Pid | None = None
-    """The thread whose end it waits for in C: pthread_join(3) expects the thread's number in the futex."""
+    """The thread that it joins in C: pthread_join(3) expects the thread's number in the futex."""
 
 
 class Spot(Row, frozen=True, kw_only=True):
@@ -177,7 +177,7 @@ class Spot(Row, frozen=True, kw_only=True):
     pid: Pid
     place: CallPlace
     slices: int
-    """How often it had been put on a CPU by then: with the same number as in the round before it has not run since."""
+    """Its count of CPU slices by then: if equal to that of the previous round, it has not run since."""
 
 
 class KernelObject(Row, frozen=True, kw_only=True):
@@ -194,7 +194,7 @@ class KernelObject(Row, frozen=True, kw_only=True):
     path: str | None = None
     """File name, or for a socket its addresses."""
     fill: int | None = None
-    """Unread bytes; of a listening socket the connections nobody has accepted yet."""
+    """Unread bytes; of a listening socket the connections not accepted yet."""
     capacity: int | None = None
     """Bytes a pipe can hold."""
     value: int | None = None
@@ -206,30 +206,33 @@ class KernelObject(Row, frozen=True, kw_only=True):
     peer: Name | None = None
     """Id of the socket at the other end, when it is on this machine; of a pty's master side the terminal."""
     listens: bool = False
-    """A socket that only takes connections."""
+    """A listening socket."""
     listener: Name | None = None
-    """For a connection that nobody has accepted yet: id of the listening socket in whose queue it waits."""
+    """For a connection not accepted yet: id of the listening socket in whose queue it is."""
     sent_at: Moment | None = None
     """When the last byte went over a TCP connection, or when it was made, seconds since the epoch."""
     received_at: Moment | None = None
     """When the last byte came over a TCP connection, or when it was made, seconds since the epoch."""
     sent_bytes: int | None = None
-    """Bytes that ever went over a TCP connection from this end; `None` before Linux 4.19."""
+    """Total bytes sent over a TCP connection from this end; `None` before Linux 4.19."""
     acknowledged_at: Moment | None = None
     """When the last acknowledgement came over a TCP connection, or when it was made, seconds since the epoch."""
     unacknowledged_bytes: int | None = None
     """Bytes written to a TCP connection, sent or still to be sent, that the other end has not acknowledged."""
     resends: int | None = None
-    """How often in a row the kernel has sent the same bytes of a TCP connection again, each time after a longer wait, because
-    no acknowledgement came; 0 where it does not wait for one, as when the other end has no room (tcp_diag of net/ipv4).
+    """How often in a row the kernel has retransmitted the same bytes of a TCP connection, each time after a longer wait,
+    because no acknowledgement came; 0 if it is not waiting for one, for example when the other end has no room (tcp_diag of
+    net/ipv4).
     """
     holders: tuple[Pid, ...] = ()
     """Pids that hold a lock on the file: whose open files have it, by `lock:` of proc_pid_fdinfo(5); else by proc_locks(5),
     which names the one who took it, also when only a child that inherited the open file still has it."""
     sharers: tuple[Pid, ...] = ()
-    """Of these, those that have it for reading only, next to others who do: in old recordings nobody."""
+    """Those of them that share a read lock; empty in old recordings."""
     takers: tuple[Pid, ...] = ()
-    """Who took the lock of a file and has closed that open file: `holders` have it from a fork. In old recordings nobody."""
+    """Processes that took the lock of a file and have closed that open file: `holders` inherited it through a fork. Empty in
+    old recordings.
+    """
 
     def kept_by(self, pid: Pid) -> tuple[Pid, ...]:
         """Of a file, those who keep its lock from a process: whoever has one; from a process that has a lock too, say on another
@@ -240,7 +243,7 @@ class KernelObject(Row, frozen=True, kw_only=True):
 
 
 class Handle(Row, frozen=True, kw_only=True):
-    """One process holds one object open or mapped, so it could wake those who wait on it."""
+    """One process has one object open or mapped, so it could wake threads that wait on it."""
 
     pid: Pid
     object: Name
@@ -249,7 +252,7 @@ class Handle(Row, frozen=True, kw_only=True):
     reads: bool = True
     writes: bool = True
     path: str | None = None
-    """Name of the file it was opened by; `None` for what has none, such as a pipe."""
+    """Name of the file it was opened by; `None` for an object without a name, such as a pipe."""
 
 
 class SemaphoreUse(Row, frozen=True, kw_only=True):
@@ -281,11 +284,11 @@ class LockUse(Row, frozen=True, kw_only=True):
     kind: str
     """`Lock`, `RLock`, or `Condition` for the lock inside of one."""
     holds: bool
-    """False for one that waits for it."""
+    """False if it waits for it."""
     function: str | None = None
     """The function whose `with` block holds it or waits for it; `None` where the lock itself names its owner."""
     depth: int | None = None
-    """Frames outside of that one."""
+    """The number of frames outside of that one."""
     owner_missing: bool = False
     """It waits, and the lock names an owner that is no thread of this process: it was locked before a fork, or by a thread
     that has ended.
@@ -295,7 +298,7 @@ class LockUse(Row, frozen=True, kw_only=True):
 
 
 class Awaited(Row, frozen=True, kw_only=True):
-    """What a waiting call tells: the thread that is joined, the future whose result is asked for, that torch's work may be."""
+    """What a waiting call refers to: the joined thread, the future whose result is requested, or possibly a torch `Work`."""
 
     pid: Pid
     tid: Pid
@@ -312,12 +315,12 @@ class Awaited(Row, frozen=True, kw_only=True):
 
 
 class Remembered(Row, frozen=True, kw_only=True):
-    """A child whose `Process` or `Popen` object its parent's program still refers to, perhaps long after its end."""
+    """A child whose `Process` or `Popen` object still exists in its parent's program, perhaps long after the child ended."""
 
     pid: Pid
     """The parent."""
     child: Pid
-    """The pid it had: it may be another process's by now."""
+    """The pid it had, which may have been reused."""
     returncode: int | None = None
     """As in `subprocess.Popen.returncode`: negative for a signal; `None` while the program has not asked for it."""
     name: str = ""
@@ -331,27 +334,28 @@ class Frame(Row, frozen=True, kw_only=True):
     file: str
     line: int
     arguments_digest: int | None = None
-    """Differs between two calls with other argument objects; the values themselves are never kept."""
+    """Differs between calls with different argument objects; the values themselves are never kept."""
     locals_digest: int | None = None
     """Changes when a local variable that is not an argument is bound to another object."""
     plain: dict[str, int] | None = None
-    """In the user's code, a digest of each local that is a plain number, string or `None`, by name: where ranks stand at
-    the same line it tells which one is there with another value, without keeping the value."""
+    """In the user's code, a digest of each local that is a plain number, string or `None`, by name: where ranks are at the
+    same line, it shows which one has a different value, without keeping the value.
+    """
     trend: dict[str, int] | None = None
     """Of the plain locals that are numbers and not what they were when this call was read before: 1 for a larger one, -1 for
     a smaller one."""
     known: dict[str, str] | None = None
     """The few locals of library frames mpmon may keep, e.g. `worker_id` of torch's worker loop."""
     is_entry: bool = False
-    """The interpreter's loop in C was entered with it; false for all frames of a stack where nobody told."""
+    """The interpreter's C loop was entered with this frame; false for all frames if unknown."""
 
 
 PY_SPY, MPMON, BOTH = "py-spy", "mpmon", "mpmon and py-spy"
-"""Who reads stacks."""
+"""Readers of stacks."""
 
 
 CLOCK = -2
-"""In `Stack.contents`, instead of the number of a variable: its call looks at a clock, and may go on until a certain time."""
+"""In `Stack.contents`, instead of the number of a variable: its call reads a clock, so its loop may end at a certain time."""
 
 
 class Stack(Row, frozen=True, kw_only=True):
@@ -365,14 +369,14 @@ class Stack(Row, frozen=True, kw_only=True):
     """`threading.get_ident()`, the pthread id."""
     frames: tuple[Frame, ...]
     active: bool = False
-    """It was seen running."""
+    """It was running when read."""
     owns_gil: bool = False
     reader: str = PY_SPY
-    """`BOTH` where two readers have found the same calls and lines."""
+    """`BOTH` if two readers found the same calls and lines."""
     exact: bool = True
     """False when the thread ran while it was read, so that frames of different moments may be mixed."""
     place: CallPlace | None = None
-    """Of a main thread that did not run while its frames were read: where it waited then."""
+    """For a main thread that did not run while its frames were read: where it was waiting."""
     turns: tuple[Turn, ...] | None = None
     """Of one that was found running twice: address and position of the iterators of its `for` loops, and the place of their
     frame, counted from the outermost. The position grows from turn to turn where it is known, as for lists, ranges and
@@ -405,7 +409,7 @@ class Task(Row, frozen=True, kw_only=True):
 
     pid: Pid
     tid: Pid
-    """The thread in which its loop runs."""
+    """The thread that runs its loop."""
     object: Name
     """`task:PID:ADDRESS`."""
     name: str = ""
@@ -420,7 +424,7 @@ class Task(Row, frozen=True, kw_only=True):
     waits_on: Name | None = None
     """`asyncio:PID:ADDRESS` of the lock, queue, event or future."""
     tasks: tuple[Name, ...] = ()
-    """The tasks whose end it waits for: those of `gather`, `wait`, `wait_for` or a `TaskGroup` that are not done."""
+    """The unfinished tasks that it waits for: those of `gather`, `wait`, `wait_for` or a `TaskGroup` that are not done."""
     child: Pid | None = None
     """Of `process`: the child."""
     timed: bool = False
@@ -439,16 +443,16 @@ class NativeFrame(Row, frozen=True, kw_only=True):
     """One call of a function of C or C++."""
 
     library: str | None = None
-    """The file as the process has mapped it; `None` for code that lies in no file."""
+    """The mapped file; `None` for code without a file."""
     build_id: str | None = None
     offset: int
-    """Where it stands, as the file counts (for addr2line(1)); the address itself where there is no file."""
+    """Its offset in the file (for addr2line(1)); the address itself if there is no file."""
     function: str | None = None
-    """The symbol; `None` where the file does not name the function."""
+    """The symbol; `None` if the file has none for it."""
     name: str | None = None
-    """The same for people: demangled, without parameters and template arguments."""
+    """The readable name: demangled, without parameters and template arguments."""
     inside: int | None = None
-    """How many bytes behind the beginning of the function it stands; `None` where that is not known."""
+    """Offset from the beginning of the function in bytes; `None` if unknown."""
     how: str
     """How it was found: `registers` (the innermost one: the kernel tells it), `frame information` (told, nothing was assumed),
     `prologue` (derived: the code of the frame below tells how deep that is), `frame pointer`, or `search` (the nearest word
@@ -462,17 +466,17 @@ class NativeFrame(Row, frozen=True, kw_only=True):
 
     @property
     def is_told(self) -> bool:
-        """It was told, or derived and confirmed by the call: no guess."""
+        """It was reported, or derived and confirmed by the call: not a guess."""
         return self.is_certain or self.how == "sample"
 
     @property
     def is_certain(self) -> bool:
-        """A diagnosis may rest on it: no guess, and no passing moment."""
+        """A diagnosis may use it: it is neither a guess nor a momentary sample."""
         return self.how in ("registers", "frame information", "prologue")
 
 
 class NativeStack(Row, frozen=True, kw_only=True):
-    """Frames of C and C++ of one thread, innermost first, read while it slept, or in one moment as it ran."""
+    """C and C++ frames of one thread, innermost first, read while it slept, or sampled at one moment while it ran."""
 
     pid: Pid
     tid: Pid
@@ -484,9 +488,9 @@ class NativeStack(Row, frozen=True, kw_only=True):
     read, or is of a kind that is not understood).
     """
     why: str | None = None
-    """More of that, in words that go on after it."""
+    """Details of that, as the rest of a sentence."""
     seconds: float = 0.0
-    """What it took of mpmon's time."""
+    """Time mpmon spent on it."""
 
     @property
     def is_complete(self) -> bool:
@@ -495,7 +499,7 @@ class NativeStack(Row, frozen=True, kw_only=True):
 
     @property
     def is_sample(self) -> bool:
-        """It is one moment of a thread that ran: it tells what the thread does, and not what it waits for."""
+        """It is one moment of a running thread: it shows what the thread does, not what it waits for."""
         return bool(self.frames) and self.frames[0].how == "sample"
 
 
@@ -507,21 +511,21 @@ class Exit(Row, frozen=True, kw_only=True):
     seen_at: Moment
     """When mpmon noticed, seconds since the epoch."""
     process: Process
-    """The last row of it; its `exit_code` may be known even when nobody saw it as a zombie."""
+    """The last row of it; its `exit_code` may be known even if it was never observed as a zombie."""
 
 
 class Collective(Row, frozen=True, kw_only=True):
-    """One collective that a rank put on the queue of a process group, as its Flight Recorder wrote it down."""
+    """One collective that a rank enqueued in a process group, as recorded by its Flight Recorder."""
 
     rank: int | None = None
     pid: Pid | None = None
     """Where the kernel tells which process answered."""
     backend: str
-    """`gloo`, `nccl`: each counts by itself."""
+    """`gloo`, `nccl`: each counts separately."""
     group: str
     """Name of the process group, the same on every rank."""
     number: int
-    """Its place in the group's sequence, counted alike on every rank (`collective_seq_id`)."""
+    """Its position in the group's sequence, the same on every rank (`collective_seq_id`)."""
     operation: str
     """`all_reduce`."""
     state: str
@@ -536,7 +540,7 @@ class Collective(Row, frozen=True, kw_only=True):
 
 
 class GroupProgress(Row, frozen=True, kw_only=True):
-    """How far one rank has come in one process group."""
+    """The progress of one rank in one process group."""
 
     backend: str
     name: str
@@ -545,7 +549,7 @@ class GroupProgress(Row, frozen=True, kw_only=True):
     ranks: tuple[int, ...] | None = None
     """Its members; `None` where the backend does not say."""
     enqueued: int
-    """Number of the last collective that was put on the queue."""
+    """Number of the last collective that was enqueued."""
     waits_in: int | None = None
     """Number of the oldest collective that is not finished; `None` when all are."""
     counted: bool = True
@@ -553,16 +557,16 @@ class GroupProgress(Row, frozen=True, kw_only=True):
 
 
 class FlightRecord(Row, frozen=True, kw_only=True):
-    """What the Flight Recorder of one rank said when it was last read."""
+    """The Flight Recorder of one rank, as last read."""
 
     rank: int | None = None
     pid: Pid | None = None
     read_at: Moment
-    """When it was asked, or its file was written, seconds since the epoch."""
+    """When it was queried, or its file was written, seconds since the epoch."""
     groups: tuple[GroupProgress, ...] = ()
     """Groups it has used; one that is missing was never used."""
     unnamed: int = 0
-    """Groups of which it told no name, so that they may be any."""
+    """Groups without a name, which may be any group."""
 
 
 class Xid(Row, frozen=True, kw_only=True):
@@ -577,7 +581,7 @@ class Gpu(Row, frozen=True, kw_only=True, omit_defaults=False):
 
     uuid: str
     index: int
-    """NVML's number, in PCI order; CUDA may count otherwise."""
+    """NVML's number, in PCI order; CUDA may number devices differently."""
     host: str = ""
     """As in `Process`."""
     name: str
@@ -603,19 +607,19 @@ class Gpu(Row, frozen=True, kw_only=True, omit_defaults=False):
     ecc_uncorrected: int | None = None
     """Uncorrected memory errors since the driver was loaded."""
     recovery_action: str | None = None
-    """What the driver asks for after an error: `none`, `reset`, `reboot`, `drain` …"""
+    """What the driver requests after an error: `none`, `reset`, `reboot`, `drain` …"""
     xids: tuple[Xid, ...] = ()
-    """Errors since mpmon came; earlier ones cannot be asked for."""
+    """Errors since mpmon started; earlier ones cannot be queried."""
     mig: bool | None = None
     compute_mode: str | None = None
     persistence: bool | None = None
     pcie_rx_bytes_per_s: int | None = None
-    """Only while a view asks for it: the driver counts for 20 ms a direction."""
+    """Only while a view needs it: the driver measures for 20 ms per direction."""
     pcie_tx_bytes_per_s: int | None = None
     problem: str | None = None
     """Why the device as a whole cannot be read: `the GPU is lost`, `driver call nvmlDeviceGetPowerUsage blocks`."""
     blocked_since: Moment | None = None
-    """Since when a driver call on it has not come back, seconds since the epoch."""
+    """Since when a driver call on it has not returned, seconds since the epoch."""
     reasons: dict[str, str] = {}
     """Why a field is `None`."""
 
@@ -627,7 +631,7 @@ ThermalSlowdown, HwSlowdown, PowerBrake.  That clocks stay within the power limi
 
 
 class MigInstance(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """A part of a device that CUDA sees as a device of its own."""
+    """A part of a device that CUDA sees as a separate device."""
 
     uuid: str
     gpu_uuid: str
@@ -673,13 +677,13 @@ class SharedFile(Row, frozen=True, kw_only=True):
     """`storage`, or `refcounter`: 64 bytes and 10000 counts of 8 bytes."""
     path: str
     deleted: bool = False
-    """It has no name any more: with the strategy `file_descriptor` from the start, else somebody removed it."""
+    """It no longer has a name: with the strategy `file_descriptor` from the start, otherwise it was removed."""
     size_bytes: int
     creator: Pid | None = None
     """The pid in its name: of its creator, in the pid namespace of its creator."""
     creator_alive: bool | None = None
     count: int | None = None
-    """References of a storage of the strategy `file_system`, from its header. With `deleted`: somebody removed its name."""
+    """References of a storage of the strategy `file_system`, from its header. With `deleted`: its name was removed."""
     mappings: int | None = None
     """Of a refcounter: how many have it mapped, from its header."""
     slots: tuple[tuple[int, int], ...] = ()
@@ -749,55 +753,55 @@ class QueueState(Row, frozen=True, kw_only=True, omit_defaults=False):
     capacity: int | None = None
     """Items it can hold; `None` when it has no bound."""
     items: int | None = None
-    """Put and not taken yet, those that still wait for the feeder thread included."""
+    """Items put and not taken yet, including those that still wait for the feeder thread."""
     unread_bytes: int | None = None
     """In its pipe."""
     read_lock: Name | None = None
-    """Id of the lock that whoever gets an item takes."""
+    """Id of the lock that consumers take."""
     write_lock: Name | None = None
     room: Name | None = None
-    """Id of the semaphore that counts the room left."""
+    """Id of the semaphore that counts the free space."""
     tasks: Name | None = None
-    """Of a `JoinableQueue`, id of the semaphore that counts the items not yet said to be done."""
+    """Of a `JoinableQueue`, id of the semaphore that counts the items without `task_done()`."""
     joined: Name | None = None
     """Of a `JoinableQueue`, id of the semaphore on which `join()` sleeps."""
     read_locked: bool | None = None
     write_locked: bool | None = None
     putters: tuple[Pid, ...] = ()
-    """Processes that were seen to have put more than they got; of those that have ended the youngest."""
+    """Processes observed to have put more than they got; of ended ones, the youngest."""
     getters: tuple[Pid, ...] = ()
-    """Processes that were seen to have got more than they put; of those that have ended the youngest."""
+    """Processes observed to have got more than they put; of ended ones, the youngest."""
     taken: int | None = None
-    """Items the getters have taken so far, less what they have put; `None` while not all of them are known to say."""
+    """Items the getters have taken so far, minus what they have put; `None` until known for all of them."""
     ledgers: tuple[tuple[Pid, int], ...] = ()
     """Pid, and what it has put less what it has got, of those who were seen to do either; where they are too many
     only of those who get, or of nobody."""
     by_ended: int | None = None
-    """Items that processes which have ended put, less what they got; `None` while not all who have the queue say."""
+    """Items put by ended processes, minus what they got; `None` until known for all users of the queue."""
     unfinished: int | None = None
-    """Of a `JoinableQueue`, items that were put and not said to be done by `task_done()`."""
+    """Of a `JoinableQueue`, items that were put and for which `task_done()` was not called."""
     undone: tuple[tuple[Pid, int], ...] = ()
-    """Pid, and how many items it has taken more than it said to be done, of those in `ledgers`."""
+    """Pairs of a pid in `ledgers` and how many more items it has taken than it has called `task_done()` for."""
     reasons: dict[str, str] = {}
     """Why a field is `None`."""
 
 
 class ShimProcess(Row, frozen=True, kw_only=True):
-    """A process that has the queue shim, by its file; it may be dead."""
+    """A process with the queue shim, according to its file; it may be dead."""
 
     pid: Pid
     start_time: AnyMoment
     alive: bool
     dropped: int = 0
-    """Records there was no room for."""
+    """Number of records dropped for lack of room."""
     collected_at: Moment | None = None
     """When it last called `torch.cuda.ipc_collect()`."""
     received: int = 0
-    """Sendings of CUDA memory it ever received, those included that it had already."""
+    """Transfers of CUDA memory it ever received, including repeated ones."""
 
 
 class QueueRecord(Row, frozen=True, kw_only=True):
-    """What one process did with one queue, as the shim wrote it down. Moments are seconds since the epoch."""
+    """What one process did with one queue, as recorded by the shim. Moments are seconds since the epoch."""
 
     pid: Pid
     object: Name
@@ -815,7 +819,7 @@ class QueueRecord(Row, frozen=True, kw_only=True):
     sent_bytes: int = 0
     received_bytes: int = 0
     lost: int = 0
-    """Objects the feeder could not send: put returned, nobody gets them."""
+    """Objects the feeder could not send: put returned, but no process gets them."""
     lost_site: str | None = None
     """Where the last one of these was put."""
     descriptors: int = 0
@@ -824,7 +828,7 @@ class QueueRecord(Row, frozen=True, kw_only=True):
     """When its last put began."""
     get_at: Moment | None = None
     putting: bool = False
-    """That put has not come back."""
+    """That put has not returned."""
     getting: bool = False
     put_site: str | None = None
     """Where the last put was called, `job.py:16 in train_step`."""
@@ -832,7 +836,7 @@ class QueueRecord(Row, frozen=True, kw_only=True):
 
 
 class ExportRecord(Row, frozen=True, kw_only=True):
-    """One sending of CUDA memory, as the shim of the producer wrote it down."""
+    """One sent transfer of CUDA memory, as recorded by the producer's shim."""
 
     pid: Pid
     """The producer."""
@@ -841,19 +845,19 @@ class ExportRecord(Row, frozen=True, kw_only=True):
     slot: int
     size_bytes: int
     device: int
-    """As the producer counts devices."""
+    """The producer's device number."""
     sent_at: Moment
     object: Name | None = None
     """`pipe:INODE` of the queue it went through; `None` when it went another way."""
     site: str | None = None
     dropped_at: Moment | None = None
-    """When the producer was seen to have no more use for it: with a count above 0 its memory is in limbo."""
+    """When the producer was seen to have dropped it: with a count above 0 its memory is in limbo."""
     synced: bool = False
-    """It was sent with a full synchronization of the stream, for want of events."""
+    """It was sent with a full synchronization of the stream, because no events were left."""
 
 
 class ImportRecord(Row, frozen=True, kw_only=True):
-    """One receiving of CUDA memory, as the shim of the consumer wrote it down."""
+    """One received transfer of CUDA memory, as recorded by the consumer's shim."""
 
     pid: Pid
     """The consumer."""
@@ -861,19 +865,19 @@ class ImportRecord(Row, frozen=True, kw_only=True):
     slot: int
     received_at: Moment
     again: bool = False
-    """It had that storage already, and gave the count back at once."""
+    """It had that storage already, and released the count at once."""
     object: Name | None = None
 
 
 class Cgroup(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """A control group with processes of the job, and how often the kernel killed in it for memory: cgroups(7), the kernel's
-    admin-guide/cgroup-v2 and cgroup-v1/memory.
+    """A control group with processes of the job, and its out-of-memory kills: cgroups(7), the kernel's admin-guide/cgroup-v2
+    and cgroup-v1/memory.
     """
 
     path: Name
     """As in `Process.cgroup`."""
     oom_kills: int | None = None
-    """Processes killed for memory since the group exists: `oom_kill` of memory.events, in v1 of memory.oom_control."""
+    """Out-of-memory kills since the group was created: `oom_kill` of memory.events, in v1 of memory.oom_control."""
     oom_kill_seen_at: Moment | None = None
     """When mpmon last saw that number grow, seconds since the epoch; `None` if it did not while mpmon watched."""
     limit_bytes: int | None = None
@@ -903,11 +907,11 @@ class Unknown(Row, frozen=True, kw_only=True):
     pid: Pid
     reason: str
     gone: bool = False
-    """The process ended while it was read: nothing a right or a flag would change."""
+    """The process ended while it was read: no right or option would change that."""
 
 
 class Mount(Row, frozen=True, kw_only=True):
-    """A file system that somebody else serves (NFS, SMB, Lustre, FUSE ...) and of which processes of the job use files."""
+    """A file system with an external server (NFS, SMB, Lustre, FUSE ...) whose files processes of the job use."""
 
     device: Name
     """Hexadecimal `MAJOR:MINOR`, as in the ids of its files."""
@@ -916,11 +920,11 @@ class Mount(Row, frozen=True, kw_only=True):
     source: str
     """`server:/export`, as proc_pid_mountinfo(5) names it."""
     path: str
-    """Where the processes see it."""
+    """Its path as the processes see it."""
     pids: tuple[Pid, ...] = ()
-    """Who uses it: open files, what a thread is blocked in, mappings of one that waits for a page."""
+    """Pids that use it: open files, what a thread is blocked in, mappings of one that waits for a page."""
     asked_at: AnyMoment | None = None
-    """When its server was last asked whether it answers, seconds since the epoch; `None` while that is not known."""
+    """When its server was last asked, seconds since the epoch; `None` if unknown."""
     unanswered_since: AnyMoment | None = None
     """When it was asked and has not answered since; `None` for one that answers."""
     problem: str | None = None
@@ -928,7 +932,7 @@ class Mount(Row, frozen=True, kw_only=True):
 
 
 class Node(Row, frozen=True, kw_only=True):
-    """One machine of a job on several, in a snapshot that was joined of them (`mpmon.nodes`)."""
+    """One machine of a multi-machine job, in a snapshot joined from several (`mpmon.nodes`)."""
 
     host: str
     """As in `Process`: its name, with a number where several have the same."""
@@ -939,26 +943,26 @@ class Node(Row, frozen=True, kw_only=True):
     offset_s: float = 0.0
     """How far its clock is ahead of that of the snapshot, as far as is known."""
     later_s: float = 0.0
-    """By how much later than they were its moments are told, so that they lie beside those of the others."""
+    """Shift added to its times so that they align with the other machines."""
     cpu_count: int = 1
     problem: str | None = None
     """Why nothing is known of it at the moment: `does not answer`."""
     state: str | None = None
     """Of the agent there: `fresh`, `late`, `unreachable`, `ended`, `no job`; `None` where recordings were made by hand."""
     heard_at: Moment | None = None
-    """When it last said anything, of one that has been silent for longer than one that is well."""
+    """When it was last heard from, if it has been silent for unusually long."""
     version: str | None = None
-    """Of the mpmon there; `None` where it has not said that."""
+    """Version of the mpmon there; `None` if unknown."""
     ranks: tuple[tuple[int, int], ...] = ()
-    """Those that run there by the words of its agent, as ranges; empty where it has said none."""
+    """Ranks that run there according to its agent, as ranges; empty if it reported none."""
     rights: str | None = None
     """What mpmon may not read there, and the remedy; empty where it may read the job, `None` where that is not known."""
     commands: tuple[str, ...] = ()
-    """What a person may type to go there, or to have it left out; mpmon never runs them."""
+    """Commands for a person to log in there or to drain it; mpmon never runs them."""
 
 
 PIDS_OF_A_HOST = 1 << 23
-"""More than any kernel gives: PID_MAX_LIMIT of linux/threads.h is 2**22."""
+"""Larger than any pid of a kernel: PID_MAX_LIMIT of linux/threads.h is 2**22."""
 
 
 LATE = "late"
@@ -969,14 +973,16 @@ NO_JOB = "no job"
 
 
 class Figures(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """How a machine of the job is as a whole, over the last seconds; a figure that is `None` has its reason in `reasons`."""
+    """Health figures of a machine of the job, over the last seconds; a figure that is `None` has its reason in `reasons`."""
 
     host: str = ""
     """As in `Process`."""
     over_s: Amount = 0.0
-    """The figures are of so many seconds."""
+    """The figures cover this many seconds."""
     load_per_cpu: Amount | None = None
-    """Load average of a minute for each CPU: threads that run or would, and those in uninterruptible sleep (proc_loadavg(5))."""
+    """One-minute load average per CPU: threads that run or are runnable, and those in uninterruptible sleep
+    (proc_loadavg(5)).
+    """
     steal_percent: Amount | None = None
     """CPU time that the hypervisor gave to others while something here wanted to run, of all CPU time (proc_stat(5))."""
     throttled_percent: Amount | None = None
@@ -998,13 +1004,13 @@ class Figures(Row, frozen=True, kw_only=True, omit_defaults=False):
     nic_drops_per_s: Amount | None = None
     """The same of packets that were dropped."""
     retransmit_percent: Amount | None = None
-    """TCP segments that were sent once more, of all that were sent, in the network namespace of the job's root (RFC 4022)."""
+    """Share of TCP segments that were retransmitted, in the network namespace of the job's root (RFC 4022)."""
     reasons: dict[str, str] = {}
     """Why a field is `None`."""
 
 
 class Elsewhere(Row, frozen=True, kw_only=True):
-    """Ranks of the job of which no process is in the snapshot, and what is known of them all the same (`mpmon.nodes`)."""
+    """Ranks of the job without a process in the snapshot, and what is known of them (`mpmon.nodes`)."""
 
     ranks: tuple[tuple[int, int], ...]
     """Their numbers, as ranges: first and last."""
@@ -1015,13 +1021,13 @@ class Elsewhere(Row, frozen=True, kw_only=True):
     members: tuple[tuple[int, int], ...] = ()
     """The ranks of the process group of that, as ranges; empty where that is not known."""
     since: Moment | None = None
-    """Since when the last of them stands; `None` where they move."""
+    """Since when the last of them makes no progress; `None` if they make progress."""
     like: int | None = None
-    """The number of a rank at hand that stands in the same way and so may stand for them; `None` where there is none."""
+    """The number of a visible rank in the same state, which represents them; `None` if there is none."""
     hosts: str | None = None
     """The machines where they run, folded: `n[0-3,8-7999]`."""
     machines: int | None = None
-    """How many these are."""
+    """The number of these machines."""
 
 
 class Snapshot(Row, frozen=True, kw_only=True, eq=False):
@@ -1041,14 +1047,14 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     objects: tuple[KernelObject, ...] = ()
     handles: tuple[Handle, ...] = ()
     outsiders: tuple[Handle, ...] = ()
-    """Who else on this machine, not of the job, has what threads of the job wait on."""
+    """Processes outside the job that have objects which threads of the job wait on."""
     semaphores: tuple[SemaphoreUse, ...] = ()
     locks: tuple[LockUse, ...] = ()
     awaited: tuple[Awaited, ...] = ()
     remembered: tuple[Remembered, ...] = ()
     stacks: tuple[Stack, ...] = ()
     native_stacks: tuple[NativeStack, ...] = ()
-    """Of the threads that a finding is about, or of all where that was asked for."""
+    """For the threads of findings, or for all threads if requested."""
     tasks: tuple[Task, ...] = ()
     collectives: tuple[Collective, ...] = ()
     flight_records: tuple[FlightRecord, ...] = ()
@@ -1069,9 +1075,9 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     cgroups: tuple[Cgroup, ...] = ()
     mounts: tuple[Mount, ...] = ()
     nodes: tuple[Node, ...] = ()
-    """The machines it was joined of; none in a snapshot of one."""
+    """The machines it was joined from; empty for a single machine."""
     figures: tuple[Figures, ...] = ()
-    """Of each machine, also of those whose processes are not at hand."""
+    """One per machine, including machines whose processes are not in the snapshot."""
     elsewhere: tuple[Elsewhere, ...] = ()
     unknowns: tuple[Unknown, ...] = ()
     probes: tuple[ProbeReport, ...] = ()

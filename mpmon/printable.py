@@ -1,8 +1,8 @@
 r"""Text of the watched job on its way to a terminal.
 
-A process may call itself, its threads and its files anything: escape codes, line breaks, marks that turn the direction of
-writing, bytes that are no text.  None of it may act on the terminal of whoever looks, and one line must stay one.
-The terminal may not know all glyphs either: those that mpmon draws with have one in ASCII that stands for them.
+Names of processes, threads and files are arbitrary: escape codes, line breaks, bidirectional marks, bytes that are not text.
+None of it may affect the user's terminal, and one line must stay one line. The terminal may also lack some characters: those
+that mpmon draws with have ASCII replacements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _NOT_PLAIN = re.compile("[^ -~]+")
 
 ASCII = dict(zip("→←↑↓▶›–·…─│├└┌┐┘┤┬┴┼━╸┃▔▏▕▁▂▃▄▅▆▇█×°µ", "><^v>>--~-|+`++'++++==|-||_.:-=+*#xou", strict=True))
-"""What mpmon draws with, and what stands for it, of the same width."""
+"""Characters that mpmon draws with, and their ASCII replacements of the same width."""
 
 
 def written_out(text: str) -> str:
@@ -27,7 +27,7 @@ def written_out(text: str) -> str:
 
 
 def in_bounds(text: str, most: int) -> str:
-    """So many letters of it, of a longer one its beginning and its end."""
+    """At most this many characters; a longer text keeps its beginning and its end."""
     half = (most - 1) // 2
     return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 

@@ -1,7 +1,7 @@
-"""New files for what mpmon saw of a job: its command lines, files and hosts, its user's code.
+"""New files for data about a job: command lines, files, hosts, names in the user's code.
 
-They are for the eyes of whoever runs mpmon, whatever the umask says: root may watch another user's job and write to a folder
-that everybody can read.  The owner may hand them on (chmod(1)).
+Only mpmon's user can read them, whatever the umask: root may watch another user's job and write to a folder that everybody
+can read. The owner may share them (chmod(1)).
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 
 _MODE = 0o600
-"""The owner reads and writes, nobody else does either."""
+"""Only the owner can read and write."""
 
 
 def make(path: str | os.PathLike[str]) -> int:
-    """A descriptor of a file that was not there, to write to; a link in its place counts as being there.
+    """A descriptor of a new file, open for writing; an existing link in its place counts as an existing file.
 
     Raises:
         OSError: as open(2); FileExistsError where something is there already.

@@ -1,4 +1,4 @@
-"""Scripts with which a shell completes calls of mpmon: the same calls written for bash, zsh and fish.
+"""Shell completion scripts: the same calls for bash, zsh and fish.
 
 The scripts ask for the running jobs with `mpmon completion pids`, which answers a line a job: PID, tab, command.
 """
@@ -30,7 +30,7 @@ class Call(NamedTuple):
 
 
 JOBS = "pids"
-"""What a script says in place of a shell's name to be told the running jobs; not for people."""
+"""The argument with which a script requests the running jobs; internal."""
 
 PIDS = f"mpmon completion {JOBS} 2>/dev/null"
 

@@ -1,9 +1,9 @@
-"""Sending signals to exactly the processes that were named, and telling what became of them.
+"""Sending signals to exactly the chosen processes, and reporting the outcome.
 
-A pid alone names nobody for long: the process may end, and its pid be given to another one, between the look at the screen
-and the signal.  So a process is opened first (pidfd_open(2)), then its start time is compared with that of the row the user
-saw, and the signal goes to what was opened: if the start time fits, the pid was this process's at both moments.
-All are opened before the first gets its signal, so that the end of one cannot shift another's pid under the list.
+A pid alone is not safe: the process may end and its pid be reused between the user's choice and the signal.  So a process is
+opened first (pidfd_open(2)), then its start time is compared with that of the row the user saw, and the signal goes to what
+was opened: if the start time fits, the pid was this process's at both moments. All are opened before the first gets its
+signal, so that the end of one cannot shift another's pid under the list.
 
 The order is that of the list; `mpmon.tui.describe.signals.in_order` proposes it.
 """
@@ -23,18 +23,18 @@ from mpmon.probes.identity import Identity
 from mpmon.probes.libc import PIDFD_OPEN, PIDFD_SEND_SIGNAL, call
 
 PATIENCE_S = 2.0
-"""How long to wait for what a signal does, at most."""
+"""How long to wait at most for the effect of a signal."""
 
 TICK_S = 0.05
-"""Between two looks at processes that were signalled, while somebody waits for the answer."""
+"""Interval between two checks of signalled processes, while the user waits for the outcome."""
 
 
 class Outcome(NamedTuple):
-    """What became of one process that was to get a signal."""
+    """The outcome for one process."""
 
     process: Process
     problem: str = ""
-    """Why it got none; empty when it got it."""
+    """Why the signal was not sent; empty if it was."""
     ended: bool = False
     state: str = ""
     """One letter of proc_pid_stat(5), of one that is still there."""
@@ -47,7 +47,7 @@ class SignalSender:
         self._identity = identity
 
     def __call__(self, number: int, processes: Sequence[Process]) -> tuple[Outcome, ...]:
-        """Send a signal to these processes, one after the other, then wait up to `PATIENCE_S` for what it does.
+        """Send a signal to these processes, one after the other, then wait up to `PATIENCE_S` for its effect.
 
         Blocks for that time; never raises for what may go wrong with a process, which is an `Outcome.problem`.
         """
@@ -100,7 +100,7 @@ class _Target:
         return bool(poll.poll(0))
 
     def shows(self, number: int) -> bool:
-        """What the signal is for has come to pass."""
+        """Whether the signal has had its effect."""
         if self.has_ended():
             return True
         if number not in (signal.SIGSTOP, signal.SIGCONT):

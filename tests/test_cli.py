@@ -311,7 +311,7 @@ def test_a_thread_of_the_kernel(command: tuple[str, ...]) -> None:
         pytest.skip("no thread of the kernel is seen here")
     answer = mpmon(*(word.format(pid=thread.pid) for word in command))
     assert answer.returncode == (1 if command[0] == "doctor" else 2)
-    assert "a thread of the kernel" in answer.stdout + answer.stderr
+    assert "a kernel thread" in answer.stdout + answer.stderr
 
 
 def test_a_program_without_a_name() -> None:
@@ -344,7 +344,7 @@ def test_without_proc(arguments: tuple[str, ...]) -> None:
         [*WITHOUT_PROC, sys.executable, "-m", "mpmon", *arguments], check=False, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, env=ENVIRONMENT,
     )  # fmt: skip
-    assert "/proc is not mounted here" in one_sentence(answer, 4)
+    assert "/proc is not mounted" in one_sentence(answer, 4)
 
 
 def test_a_recording_that_is_not_there(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_a_pid_that_cannot_exist() -> None:
 def test_its_own_pid() -> None:
     shell = ["/bin/sh", "-c", 'exec "$0" -m mpmon $$ --once', sys.executable]
     answer = subprocess.run(shell, capture_output=True, text=True, check=False, env=ENVIRONMENT)
-    assert "is mpmon itself: it is no part of a job." in one_sentence(answer, 2)
+    assert "is mpmon itself: it is not part of a job." in one_sentence(answer, 2)
 
 
 def test_the_pid_of_a_program_that_mpmon_starts(tmp_path: Path) -> None:
@@ -465,7 +465,7 @@ def test_a_look_that_is_too_short_to_tell_a_hang(program: str, status: int, verd
     assert (
         ("has stood still for" in answer.stdout)
         == ("only a longer observation can tell" in answer.stdout)
-        == answer.stdout.endswith(" (--for SECONDS looks longer)\n")
+        == answer.stdout.endswith(" (--for SECONDS observes longer)\n")
         == (status == 4)
     )
 

@@ -113,7 +113,7 @@ def test_no_more_open_files() -> None:
     with sleeper() as process:
         command = f"ulimit -n 5; exec {sys.executable} -m mpmon {process.pid} --once"
         answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENVIRONMENT, check=False)
-    assert "no more files may be opened here. Raise the limit: ulimit -n 1024." in one_sentence(answer, 1)
+    assert "mpmon may not open any more files. Raise the limit: ulimit -n 1024." in one_sentence(answer, 1)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_no_more_open_files() -> None:
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "ulimit -v"),
         (MemoryError(), "there is not enough memory"),
         (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "ulimit -u"),
-        (RuntimeError("can't start new thread"), "no more processes and threads"),
+        (RuntimeError("can't start new thread"), "may not start any more processes or threads"),
     ],
     ids=repr,
 )

@@ -94,7 +94,7 @@ def test_gone(fake: FakeProc) -> None:
 
 def test_zombie(fake: FakeProc) -> None:
     fake.status(42, state="Z")
-    assert fake.why(42) == "pid 42 is a zombie: it has ended and its parent, pid 7, has not collected it"
+    assert fake.why(42) == "pid 42 is a zombie: it has ended and its parent, pid 7, has not reaped it"
 
 
 def test_another_users(fake: FakeProc) -> None:

@@ -83,8 +83,8 @@ def test_memory_is_not_taken_where_nobody_can_be_asked(machine: World, capsys: p
     assert said.startswith("driver 580.95.05, 2 × Stand-in H200, torch ")
     assert "confirmed            driver-answers: all asked figures, of 2 GPU(s)\n" in said
     assert " more checks take up to 1536 MiB of the first GPU for some 3 minutes" in said
-    assert "Nobody can be asked here: left out without --yes." in said
-    left_out = "not applicable here  context-is-listed: left out: it takes memory of the GPU, which was not allowed\n"
+    assert "There is no terminal to ask on: skipped without --yes." in said
+    left_out = "not applicable here  context-is-listed: skipped: it allocates GPU memory, which was not allowed\n"
     assert left_out in said
     assert said.endswith("not applicable here\n")
 
@@ -110,7 +110,7 @@ def test_a_user_is_asked(
     monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or answer)
     assert cli.run(["doctor", "--gpu"]) == 0
     (question,) = asked
-    assert question.endswith("(4.0 of 140.0 GiB are in use). Go on? [y/N] ")
+    assert question.endswith("(4.0 of 140.0 GiB are in use). Continue? [y/N] ")
     assert ("1 confirmed" in capsys.readouterr().out) is taken
 
 

@@ -193,7 +193,7 @@ WITHOUT_THE_DOOR = {
     "shim/rights.py": "it runs inside the job, with its rights: the kernel's /proc",
     "shim/transfers.py": "it runs inside the job, with its rights: what torch has made in /dev/shm",
     "shim/writer.py": "it runs inside the job, with its rights: files of its own",
-    "tui/app.py": "the present folder of the user, by its name",
+    "tui/app.py": "the current folder of the user, by its name",
     "tui/export.py": "new files of mpmon's own",
 }
 """Files below `mpmon` that ask for others by path, and which."""

@@ -77,7 +77,7 @@ def test_a_recording_as_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ["--once", "--json"])
 def test_two_ways_at_once(other: str) -> None:
-    assert "--plain goes with neither" in one_sentence(mpmon(str(os.getpid()), "--plain", other), 2)
+    assert "--plain cannot be combined with" in one_sentence(mpmon(str(os.getpid()), "--plain", other), 2)
 
 
 def test_a_live_job_that_ends() -> None:

@@ -271,13 +271,17 @@ def test_a_recording_that_is_not_there() -> None:
 def test_a_recording_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("hello")
     os.mkfifo(tmp_path / "fifo")
-    for name, words in (("notes", "is not a recording"), ("fifo", "is no regular file"), ("", "is no regular file")):
+    for name, words in (
+        ("notes", "is not a recording"),
+        ("fifo", "is not a regular file"),
+        ("", "is not a regular file"),
+    ):
         assert words in one_sentence(mpmon("serve", "--replay", str(tmp_path / name)), 2)
 
 
 def test_what_no_window_could_use(job: int) -> None:
     assert "theme" in one_sentence(mpmon("serve", str(job), "--theme", "none"), 2)
-    assert "is no address" in one_sentence(mpmon("serve", str(job), "--flight-recorder", "http://x"), 2)
+    assert "is not the address" in one_sentence(mpmon("serve", str(job), "--flight-recorder", "http://x"), 2)
 
 
 def test_a_port_that_is_taken(served: Served, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ HOSTILE = (
 
 @pytest.fixture
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What modules write to that lie in the present folder and on PYTHONPATH, under names of the standard library's."""
+    """What modules write to that lie in the current folder and on PYTHONPATH, under names of the standard library's."""
     told = tmp_path / "ran"
     hostile = tmp_path / "hostile"
     for name in HOSTILE:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Observation
 
 MOST_WAITING = 2
-"""Calls that wait for the one before to end: the end of a hang, and the next hang."""
+"""Calls that may wait for the previous one to end: the end of a hang, and the next hang."""
 
 SOON_S = 1.0
-"""Who waits longer is told for what."""
+"""After this long, `close` says what it is waiting for."""
 
 
 class _Job(msgspec.Struct):
@@ -60,7 +60,7 @@ class Alarm:
         self._tell = tell
         self._echo = echo
         self._lock = threading.Lock()
-        """Guards the next two."""
+        """Guards the next two attributes."""
         self._hangs = Hangs()
         self._last: Observation | None = None
         self._jobs: queue.Queue[_Job | None] = queue.Queue(MOST_WAITING)
@@ -86,20 +86,20 @@ class Alarm:
             self._answer(self._hangs.add, observation)
 
     def job_ended(self) -> None:
-        """The job has ended, which the watch may not see any more."""
+        """The job has ended; the watch may not have observed that."""
         with self._lock:
             if self._last is not None:
                 self._answer(lambda _: self._hangs.end(), self._last)
 
     def close(self) -> None:
-        """Wait for the calls that were begun; an interrupted wait ends them."""
+        """Wait for the calls that have started; an interrupt ends them."""
         if self._thread is None:
             return
         try:
             self._jobs.put(None)
             self._thread.join(SOON_S)
             if self._thread.is_alive():
-                self._tell("the command of --on-hang is waited for.")
+                self._tell("waiting for the command of --on-hang.")
             self._thread.join()
         except BaseException:
             if running := self._running:
@@ -111,7 +111,7 @@ class Alarm:
     # Inside
 
     def _answer(self, judge: Callable[[Observation], list[Call]], observation: Observation) -> None:
-        """Make the calls that are due; whatever goes wrong is no trouble of the watch."""
+        """Make the calls that are due; no failure here reaches the watch."""
         try:
             for call in judge(observation):
                 self._call(call, observation)
@@ -125,7 +125,7 @@ class Alarm:
         try:
             self._jobs.put_nowait(_Job(variables(call, observation), self._render(observation)))
         except queue.Full:
-            self._say("the command of --on-hang still runs for an earlier hang: one call is left out.")
+            self._say("the command of --on-hang is still running for an earlier hang: one call was skipped.")
 
     def _work(self) -> None:
         while job := self._jobs.get():

@@ -1,8 +1,8 @@
-"""One run of the user's command: in a session of its own, bounded in time and output, its end collected.
+"""One run of the user's command: in its own session, bounded in time and output, and reaped.
 
-The report is a file in memory, so nobody waits for a command that does not read it.  What the command writes is read to its
-end, and kept only up to a bound, so that it never waits for mpmon either.
-It may leave something behind that goes on: as long as that holds the output, it counts as the command.
+The report is a file in memory, so nobody waits for a command that does not read it.  The command's output is read to the end,
+but kept only up to a bound, so the command never waits for mpmon either. A background process that it leaves behind counts as
+part of the command for as long as it holds the output open.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from typing import IO
 
 LONGEST_S = 60.0
-"""Then all of its process group is killed."""
+"""After this time its whole process group is killed."""
 
 MOST_OUTPUT = 1 << 14
-"""Bytes of its output that are kept, the first ones."""
+"""The first bytes of its output, which are kept."""
 
 MOST_LINES = 50
 
@@ -42,7 +42,7 @@ class Command:
         """What went wrong, in one sentence."""
 
     def run(self, report: str) -> list[str]:
-        """To its end, or to the end of its time; the lines that it wrote."""
+        """Run it until it ends or its time is up; returns the lines that it wrote."""
         try:
             self._process = process = self._started(report)
         except (OSError, ValueError) as problem:
@@ -53,7 +53,7 @@ class Command:
         deadline = time.monotonic() + LONGEST_S
         written, ended = _read(process.stdout, deadline) if process.stdout else (b"", True)
         try:
-            # Its end is not collected before the group is killed, which has its number.
+            # It is reaped only after its group is killed, because the group has its number.
             process.wait(max(0.0, deadline - time.monotonic())) if ended else self._overdue()
         except subprocess.TimeoutExpired:
             self._overdue()
@@ -63,9 +63,9 @@ class Command:
         return lines
 
     def kill(self) -> None:
-        """End it with all of its process group; from any thread."""
+        """Kill its whole process group; may be called from any thread."""
         self._unwanted = True
-        # As long as its end is not collected, nobody else has its number.
+        # Until it is reaped, no other process can have its number.
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -79,7 +79,7 @@ class Command:
     def _started(self, report: str) -> subprocess.Popen[bytes]:
         """
         Raises:
-            OSError: no more processes or files may be had.
+            OSError: the limit of processes or files is reached.
         """
         descriptor = os.memfd_create("mpmon report", os.MFD_CLOEXEC)
         with os.fdopen(descriptor, "w+b") as paper:
@@ -92,7 +92,7 @@ class Command:
 
 
 def _read(output: IO[bytes], deadline: float) -> tuple[bytes, bool]:
-    """What it writes until nobody can write any more, or until the deadline; whether it came to the end."""
+    """Its output until all writers have closed it or the deadline has passed, and whether the end was reached."""
     kept = b""
     with output:
         door = select.poll()
@@ -106,5 +106,5 @@ def _read(output: IO[bytes], deadline: float) -> tuple[bytes, bool]:
 
 
 def _status(returned: int) -> int:
-    """As a shell tells it."""
+    """As a shell reports it."""
     return 128 - returned if returned < 0 else returned

@@ -1,7 +1,7 @@
-"""What a call is told in its environment, beside the report that it reads. Pure.
+"""The environment variables of a call, in addition to the report that it reads. Pure.
 
-All names are there in each call, empty where nothing is known, so that a command never takes what somebody else has set.
-`mpmon explain alerts` documents them.
+Every call sets all names, to an empty string if unknown, so that a command never inherits a value from elsewhere. `mpmon
+explain alerts` documents them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Which rounds are worth a call: a hang is told once when it begins and once when it is over. Pure.
+"""Which rounds call the command: once when a hang begins, and once when it is over. Pure.
 
 A verdict may change for a moment, and a hang may come and go all day.  So a hang is over only when the job has not hung for a
-while, and each call makes that while twice as long; after an hour without a hang all is as in the beginning.
-Whoever is to blame may become clearer while it lasts: that is the same hang, unless another finding has stood in the first
-place for as long a while.
+while, and each call doubles that while; an hour without a hang resets it. The suspect may change while a hang lasts: it is
+still the same hang, unless a different finding has been first for that long.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from mpmon.diagnosis.brief import Brief, brief
 from mpmon.diagnosis.findings import Observation, Verdict
 
 CALM_S, LONGEST_CALM_S = 30.0, 3600.0
-"""For how long a job must not have hung before that counts as an end: at first, at most."""
+"""How long a job must not have hung before the hang counts as over: initially, and at most."""
 
 Key = tuple[str, frozenset[int]]
-"""A cause and its suspects; a finding is the same while they are."""
+"""A cause and its suspects, which identify a finding."""
 
 
 class Call(NamedTuple):
@@ -25,7 +24,7 @@ class Call(NamedTuple):
 
     event: Literal["hang", "end"]
     about: Brief
-    """The finding; at an end, that with which the hang was told."""
+    """The finding; at the end of a hang, the one that was reported when it began."""
     since: float | None
     """When the hang began, seconds since the epoch."""
 
@@ -35,14 +34,14 @@ class Hangs:
 
     def __init__(self) -> None:
         self._told: dict[Key | None, Call] = {}
-        """Calls for the hang that lasts, by its findings; none while there is no hang."""
+        """Calls for the current hang, by finding; empty while there is no hang."""
         self._other: tuple[Key | None, float] | None = None
-        """A finding that was not told yet, and since when it is the first one."""
+        """A finding that was not reported yet, and since when it has been first."""
         self._calm_since: float | None = None
         self._calm_s = CALM_S
 
     def add(self, observation: Observation) -> list[Call]:
-        """The calls that this round is worth."""
+        """The calls that are due after this round."""
         now, verdict = observation.snapshot.taken_at, observation.diagnosis.verdict
         if any(event.kind == "job-ended" and event.at == now for event in observation.events):
             return self.end()
@@ -78,7 +77,7 @@ class Hangs:
         return call
 
     def end(self) -> list[Call]:
-        """The job has ended, or does not hang any more."""
+        """The job has ended or no longer hangs."""
         if not self._told:
             return []
         first, last = next(iter(self._told.values())), list(self._told.values())[-1]

@@ -17,7 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("[options]", "the settings in effect, and where each comes from"),
     "completion": ("SHELL", "a completion script for bash, zsh or fish"),
 }
-"""Name of a command, which is that of its file too: what it takes, and what it does."""
+"""By command name (also the name of its file): its arguments and its help text."""
 
 HIDDEN = ("agent",)
-"""Commands that mpmon gives itself."""
+"""Internal commands, which mpmon runs itself."""

@@ -1,4 +1,4 @@
-"""`mpmon agent --stdio`: what mpmon starts of itself on other machines, see `mpmon.nodes.agent`; not for people."""
+"""`mpmon agent --stdio`: the mpmon process that mpmon starts on other machines (`mpmon.nodes.agent`); not for direct use."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def run(arguments: list[str]) -> int:
-    """Answer questions until nobody asks any more."""
+    """Answer requests until the input ends."""
     given = parser().parse_args(arguments)
     if sys.stdin.isatty():
         raise UsageError("mpmon starts this itself.", "For one job on many nodes: mpmon --help")
     from mpmon.nodes.agent import Agent
 
     reads, writes = os.dup(0), os.dup(1)
-    # Whatever else speaks is not to come between two frames.
+    # No other output may come between two frames.
     os.dup2(2, 1)
     try:
         with live.extras(given) as found:
@@ -60,7 +60,7 @@ def _jobs(given: argparse.Namespace) -> tuple[JobHere, ...]:
 
 
 def _wanted(given: argparse.Namespace, wish: Watch) -> argparse.Namespace:
-    """The options of a watch, as the front end has them."""
+    """The options of a watch, as given to the front end."""
     stacks = wish.stacks if wish.stacks in options.STACKS else options.STACKS[0]
     return argparse.Namespace(
         **vars(given), interval=max(wish.interval, options.SHORTEST_S), stacks=stacks, seconds=wish.seconds

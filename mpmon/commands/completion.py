@@ -1,4 +1,4 @@
-"""`mpmon completion bash|zsh|fish`: a script for the shell, made of the parsers of all commands."""
+"""`mpmon completion bash|zsh|fish`: a script for the shell, generated from the parsers of all commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: list[str]) -> int:
-    """Print the script; or, when that script calls back with `JOBS`, the jobs that run here."""
+    """Print the script or, when that script calls back with `JOBS`, the running jobs."""
     from mpmon.shells import JOBS, SHELLS
 
     if arguments == [JOBS]:
@@ -69,7 +69,7 @@ def _option(action: argparse.Action) -> Option:
 
 
 def _takes(action: argparse.Action) -> Takes:
-    """By its choices, else by the word that stands for it in the help."""
+    """From its choices, else from its placeholder in the help."""
     if options.is_switch(action):
         return "nothing"
     if action.choices:
@@ -91,7 +91,7 @@ def _scenes() -> tuple[str, ...]:
 
 
 def _topics() -> tuple[str, ...]:
-    """All that has a page."""
+    """Names of all pages."""
     from mpmon.commands import explain
 
     return tuple(topic for pages in explain.sections().values() for topic in pages)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: list[str]) -> int:
-    """Print the settings as a file of them would have them."""
+    """Print the settings in the format of a settings file."""
     effective = vars(settings.parse(parser(), arguments))
     said, path = _said(arguments), settings.location()
     stored, problem = _stored(path)
@@ -24,14 +24,14 @@ def run(arguments: list[str]) -> int:
     for name, action in settings.settable().items():
         source = "command line" if action.dest in said else "file" if action.dest in stored else "default"
         value = effective[action.dest]
-        # Texts, numbers, true and false are the same in JSON and in TOML, which has no word for nothing.
+        # Texts, numbers, true and false are the same in JSON and in TOML, which has no null.
         line = f"# {name} is not set" if value is None else f"{name} = {json.dumps(value)}"
         print(f"{line:<30} # {source}")
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
-    """What this command takes: whatever a file may set."""
+    """What this command takes: everything a file may set."""
     made = options.Parser(
         prog="mpmon config", allow_abbrev=False,
         description="The settings in effect, and where each comes from: the command line, the settings file "
@@ -42,10 +42,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _stored(path: str) -> tuple[dict[str, Any], str]:
-    """What the file sets; why it sets nothing, where it cannot be read."""
+    """What the file sets, and if it cannot be read, why."""
     try:
         readable = asked([path], os.access, path, os.R_OK)
-        return settings.read(), "" if readable else " (there is no such file, or it may not be read)"
+        return settings.read(), "" if readable else " (there is no such file, or it cannot be read)"
     except Silent:
         return {}, " (its file system does not answer)"
 

@@ -18,7 +18,7 @@ def run(arguments: list[str]) -> int:
         print("\n".join(f"{scene.name:<14} {scene.title}{needs[scene.needs_torch]}" for scene in demo.scenes()))
         return 0
     live.check_machine()
-    show.sink(given)  # Options that contradict each other are told before a job is started.
+    show.sink(given)  # Contradictory options are reported before a job is started.
     with demo.start(given.scene or demo.DEFAULT_SCENE) as running:
         tell(f"demo job {running.pid}: {running.label}")
         status = live.watch(given, running.pid)

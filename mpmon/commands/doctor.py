@@ -1,4 +1,6 @@
-"""`mpmon doctor [PID]`: what can be read here, what cannot, why, and the remedy; with `--gpu`, what is true of the GPU."""
+"""`mpmon doctor [PID]`: what can be read here, what cannot, why, and the remedy; with `--gpu`, which assumptions about the
+GPU hold.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ def run(arguments: list[str]) -> int:
     given = parser().parse_args(arguments)
     if given.gpu:
         if given.pid is not None:
-            raise UsageError("--gpu is about the machine and takes no PID.", "Run mpmon doctor PID by itself.")
+            raise UsageError("--gpu checks the machine and takes no PID.", "Run mpmon doctor PID by itself.")
         return _confirm(given.report, yes=given.yes)
     if given.report or given.yes:
-        raise UsageError("--report and --yes belong to --gpu.", "Run mpmon doctor --gpu.")
+        raise UsageError("--report and --yes require --gpu.", "Run mpmon doctor --gpu.")
     from mpmon import doctor
     from mpmon.commands import live
 
@@ -33,7 +35,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _confirm(path: str | None, *, yes: bool) -> int:
-    """Print what is true of the GPU, as it is found."""
+    """Print the result of each GPU case as it becomes known."""
     from mpmon.doctor import gpu
     from mpmon.doctor.gpu.case import World
 
@@ -49,19 +51,19 @@ def _confirm(path: str | None, *, yes: bool) -> int:
 
 
 def _agrees(question: str) -> bool:
-    """Whether the user allows it; where nobody can be asked, what was not done is said."""
+    """Whether the user allows it; without a terminal to ask on, print what was skipped."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print(f"{question} Nobody can be asked here: left out without --yes.", flush=True)
+        print(f"{question} There is no terminal to ask on: skipped without --yes.", flush=True)
         return False
     try:
-        return input(f"{question} Go on? [y/N] ").strip().lower() in {"y", "yes"}
+        return input(f"{question} Continue? [y/N] ").strip().lower() in {"y", "yes"}
     except EOFError:
         return False
 
 
 @contextlib.contextmanager
 def _new_file(path: str | None) -> Generator[BinaryIO | None]:
-    """A file that was not there, made before minutes are spent; gone again when they come to nothing."""
+    """A new file, created before the cases run for minutes, and removed again if they fail."""
     if path is None:
         yield None
         return

@@ -10,7 +10,7 @@ from mpmon.errors import UsageError
 
 
 def run(arguments: list[str]) -> int:
-    """Print a page, or what there are pages of."""
+    """Print a page, or the list of pages."""
     given = parser().parse_args(arguments)
     listed = sections()
     if given.topic is None:
@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
 
 
 def sections() -> dict[str, dict[str, str]]:
-    """All pages by their topics, under the titles of the lists; what is read most stands last, above the prompt."""
+    """All pages by topic, under the titles of the lists; the most useful list comes last, just above the prompt."""
     from mpmon import manual
     from mpmon.diagnosis.remarks import TOPICS
     from mpmon.diagnosis.rules import RULES
@@ -39,7 +39,7 @@ def sections() -> dict[str, dict[str, str]]:
 
 
 def _others(wanted: str, pages: dict[str, str]) -> str:
-    """Those the user may have meant, else how to find one."""
+    """Topics the user may have meant, else how to list them."""
     near = [name for name in pages if wanted in name] or get_close_matches(wanted, pages)
     return f"There is: {', '.join(sorted(near))}" if near else "List them with: mpmon explain"
 

@@ -1,4 +1,4 @@
-"""`mpmon export PID`: what mpmon says of a job as numbers for Prometheus, as long as the job runs."""
+"""`mpmon export PID`: mpmon's findings about a job as Prometheus metrics, for as long as the job runs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ KIT = {
 """What can be printed: its file in mpmon/export/kit, and what it is."""
 
 PROGRAM = "@MPMON@"
-"""Stands in these files for the program that prints them."""
+"""Placeholder in these files for the program that prints them."""
 
 
 def run(arguments: list[str]) -> int:
-    """Export until the job ends or somebody ends it."""
+    """Export until the job or this process is ended."""
     given = settings.parse(parser(), arguments)
     if given.print is not None:
         print(kit(given.print), end="")
@@ -72,7 +72,7 @@ def run(arguments: list[str]) -> int:
 
 
 def kit(name: str) -> str:
-    """One of the files in `KIT`, with the program that runs now in its place."""
+    """One of the files in `KIT`, with the running program substituted."""
     from pathlib import Path
 
     from mpmon import export

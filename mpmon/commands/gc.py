@@ -1,4 +1,4 @@
-"""`mpmon gc`: remove what dead jobs left of the shim's files."""
+"""`mpmon gc`: remove the shim's files of dead jobs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mpmon.printable import written_out
 
 
 def run(arguments: list[str]) -> int:
-    """Remove and tell."""
+    """Remove the files and list them."""
     given = parser().parse_args(arguments)
     from mpmon.commands import live
     from mpmon.probes.own import asked
     from mpmon.probes.shim import clean, usual_folders
     from mpmon.shim.places import VARIABLE
 
-    live.check_machine()  # Else it is not known who has ended.
+    live.check_machine()  # Without it, mpmon cannot tell which processes have ended.
     folders = [os.path.abspath(folder) for folder in given.folders]
     if lacking := [folder for folder in folders if not asked([folder], os.path.isdir, folder)]:
         raise UsageError(f"there is no folder {lacking[0]}.", "Give the one MPMON_RUN_DIR of the job pointed to.")
@@ -38,7 +38,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _why_not(folder: str, *, was_named: bool) -> str:
-    """Why a folder is left alone; empty for one that is cleaned up.
+    """Why a folder is not cleaned up; empty if it is.
 
     Raises:
         MpmonError: the user has named it.
@@ -54,7 +54,8 @@ def _why_not(folder: str, *, was_named: bool) -> str:
         return "its file system does not answer"
     if why and was_named:
         raise UsageError(
-            f"{folder} is not cleaned up: {why}.", "Give a folder of one user, to which nobody else may write."
+            f"{folder} is not cleaned up: {why}.",
+            "Give a folder that belongs to one user and that no one else may write to.",
         )
     return why
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mpmon.source import Watch
 
 END_WITHIN_S = 3.0
-"""A look under way is waited for so long when the job has ended."""
+"""How long to wait for a sample in progress when the job has ended."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ class _Watcher(threading.Thread):
         self._job_ended = threading.Event()
 
     def run(self) -> None:
-        """Watch until told to leave, or until nothing of the job lives."""
+        """Watch until told to stop, or until no process of the job is left."""
         try:
             self._watch = live.looks(self._given, self._job.pid, self._found, "lines")
             for observation in self._watch:

@@ -1,4 +1,4 @@
-"""A live job: what its sampler is made of, and how the looks at it come to be shown and recorded."""
+"""A live job: which probes its sampler uses, and how samples are shown and recorded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Extras:
-    """What is kept of the looks at a job, who is asked, who is told, and what else."""
+    """What a watch does besides showing samples: recording, alarm, extra sources."""
 
     def __init__(
         self, proc: Proc, recorder: Recorder | None, flight_recorder: FlightRecorder | None, alarm: Alarm | None
@@ -48,14 +48,15 @@ def check_machine() -> None:
         raise CannotTell("a live job can be read on Linux only.", "Recordings open anywhere: mpmon --replay FILE")
     if not os.path.exists("/proc/self/stat"):
         raise CannotTell(
-            "/proc is not mounted here, and without it nothing is known of any process.",
+            "/proc is not mounted, and without it mpmon cannot see any process.",
             "Mount it: mount -t proc proc /proc",
         )
 
 
 @contextmanager
 def extras(given: Namespace) -> Generator[Extras, None, None]:
-    """As the options say, which may be wrong: a command that starts a job asks first, so that no job is started in vain.
+    """As the options say, which may be wrong: a command that starts a job calls this first, so that no job is started for
+    nothing.
 
     Raises:
         UsageError: there is no such file, it cannot be made, or it is not what it should be.
@@ -78,7 +79,7 @@ def extras(given: Namespace) -> Generator[Extras, None, None]:
 
 @contextmanager
 def recording(given: Namespace) -> Generator[Recorder | None, None, None]:
-    """Who writes the file of --record, if one was named.
+    """The writer of the --record file, if one was given.
 
     Raises:
         UsageError: it cannot be made.
@@ -98,7 +99,7 @@ def recording(given: Namespace) -> Generator[Recorder | None, None, None]:
 
 @contextmanager
 def alarmed(given: Namespace) -> Generator[Alarm | None, None, None]:
-    """Who calls the command of --on-hang, if one was named; its last call is waited for.
+    """The alarm of --on-hang, if given; waits for its last call on exit.
 
     Raises:
         UsageError: it is empty.
@@ -121,12 +122,12 @@ def alarmed(given: Namespace) -> Generator[Alarm | None, None, None]:
 
 
 def _echo(line: str) -> None:
-    """What a command of the user's writes: standard output has the reports, or is the job's own."""
+    """Prints the command's output to standard error, since standard output carries the reports or belongs to the job."""
     print(in_bounds(written_out(line), LONGEST), file=sys.stderr, flush=True)
 
 
 def _proc() -> Proc:
-    """The machine's processes, with the helper that reads what may never answer."""
+    """The machine's processes, with the helper for reads that may never return."""
     from mpmon.probes.aside import Aside
     from mpmon.probes.files import Proc
 
@@ -141,7 +142,7 @@ def watch(given: Namespace, pid: int) -> int:
 
 
 def watch_with(given: Namespace, pid: int, found: Extras) -> int:
-    """The same with extras that are there already."""
+    """The same with existing extras."""
     sink = show.sink(given)
     on_terminal = sink == "screen" and not show.in_browser()
     with show.first_frame(given, pid) if on_terminal else nullcontext():
@@ -163,7 +164,7 @@ def _recorder(name: str) -> Recorder:
 
 
 def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink, clock: LiveClock | None = None) -> LiveWatch:
-    """The looks at the job under a pid, whose moments the clock tells."""
+    """The samples of the job under a pid, with times from `clock`."""
     from mpmon.reel import Reel
     from mpmon.session.cadence import SOON_S
     from mpmon.session.clock import LiveClock
@@ -173,7 +174,7 @@ def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink, clock: Liv
         return _sampler(given, pid, found, now, eager=sink == "report")
 
     reel = Reel() if sink == "screen" else None
-    # Of what is recorded, whoever replays it wants every second.
+    # A recording should have a round for every second.
     may_rest = sink == "screen" and not found.recorder
     if found.alarm:
         found.alarm.on_screen = sink == "screen"
@@ -201,7 +202,7 @@ def _sampler(given: Namespace, pid: int, found: Extras, now: Callable[[], float]
     from mpmon.probes.shim import ShimProbe
     from mpmon.session.sampler import Sampler
 
-    # Of its own, as a sampler may be left behind.
+    # Its own, because a sampler may be abandoned.
     proc = Proc(aside=found.proc.aside)
     side_probes = (
         NvmlProbe(proc, eager=eager),

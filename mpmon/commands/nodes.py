@@ -29,7 +29,7 @@ def watch(given: Namespace) -> int:
 
 @contextmanager
 def looks(given: Namespace, sink: show.Sink) -> Generator[NodesWatch, None, None]:
-    """The looks at the job on its nodes.
+    """The samples of the job on its nodes.
 
     Raises:
         MpmonError: as `watch`.
@@ -51,7 +51,7 @@ def looks(given: Namespace, sink: show.Sink) -> Generator[NodesWatch, None, None
 
 
 def transport(given: Namespace) -> Transport:
-    """The way to the nodes that was named.
+    """The transport to the nodes, as the options name it.
 
     Raises:
         UsageError: it is none.

@@ -1,4 +1,4 @@
-"""What may be said on the command line of a command that watches a job."""
+"""The command line options of all commands that watch a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_THEME = "ansi-dark"
 """The colours of the user's terminal."""
 
 STACKS = ("auto", "py-spy", "native", "never")
-"""Who reads them; the first one unless something else is said."""
+"""Readers of stacks; the first one is the default."""
 
 RAS = "localhost:28028"
 """Where NCCL's RAS listens unless NCCL_RAS_ADDR of the job says another place."""
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
     """Of every command."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the command line, in which anything may stand, and leave."""
+        """Report an error in the command line, which may contain anything, and exit."""
         super().error(in_bounds(written_out(message), LONGEST))
 
 
@@ -104,21 +104,21 @@ def add_nodes(parser: argparse.ArgumentParser) -> None:
 
 
 def add_recording(parser: argparse.ArgumentParser) -> None:
-    """What is kept of the looks at a live job, and what else is asked."""
+    """Recording of a live job, and additional sources."""
     parser.add_argument("--record", metavar="FILE", help="save the facts to a new file (.gz compresses it)")
     add_flight_recorder(parser)
     add_nccl_ras(parser)
 
 
 def add_alarm(parser: argparse.ArgumentParser) -> None:
-    """Who is told of a hang of a live job."""
+    """The alarm for a hang of a live job."""
     parser.add_argument("--on-hang", metavar="CMD",
                         help="run this in a shell once when a hang begins and once when it is over, with the report as input; "
                         "MPMON_EVENT is hang or end, MPMON_CAUSE, MPMON_SUSPECT ... say why (mpmon explain alerts)")  # fmt: skip
 
 
 def add_flight_recorder(parser: argparse.ArgumentParser) -> None:
-    """Where numbers of collectives are to be had."""
+    """Sources of collective sequence numbers."""
     parser.add_argument("--flight-recorder", metavar="SOURCE", action="append", default=[],
                         help="sequence numbers of collectives: JSON file of a rank, folder of them, or "
                         "http://HOST:PORT of a torch debug server to query (repeatable)")  # fmt: skip
@@ -132,7 +132,7 @@ def add_nccl_ras(parser: argparse.ArgumentParser) -> None:
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Those of them that a file may set too: `mpmon.commands.settings`."""
+    """Options that a settings file may set too: `mpmon.commands.settings`."""
     parser.add_argument(
         "--interval", type=seconds, default=None, metavar="SECONDS",
         help="seconds between rounds (default 1; on the screen 2 while the job is healthy)",
@@ -155,7 +155,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """What a parser takes, in the order of its help; argparse has no public name for it."""
+    """The arguments of a parser, in the order of its help; argparse has no public API for it."""
     return parser._actions  # pyright: ignore[reportPrivateUsage]
 
 
@@ -171,7 +171,7 @@ def is_switch(action: argparse.Action) -> bool:
 
 
 def pid(text: str) -> int:
-    """A number of a process, for argparse."""
+    """A pid, for argparse."""
     # `str.isdigit` knows the digits of all scripts.
     if not (text.isascii() and text.isdigit()) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a pid nor one of: {', '.join(COMMANDS)}")

@@ -1,8 +1,8 @@
 """`mpmon run -- CMD`: a job of the user's with the queue shim on, watched while it runs; its exit status is mpmon's.
 
-On a terminal the screen is shown, and what CMD writes goes to a file, since both cannot have the terminal; who leaves the
-screen sees the rest of the output until CMD ends.
-Else CMD has the standard streams to itself, and mpmon writes only when a hang begins or ends, to standard error.
+On a terminal the screen is shown and the output of CMD goes to a file, since they cannot share the terminal; after leaving
+the screen, the user sees the rest of the output until CMD ends. Otherwise CMD has the standard streams to itself, and mpmon
+writes only when a hang begins or ends, to standard error.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from mpmon.launch import Launched
 
 FOLLOW_S = 0.2
-"""Between two looks at the file with the output of CMD."""
+"""Interval at which the file with the output of CMD is read."""
 
 PART = 1 << 16
-"""Bytes of it that are read at a time."""
+"""Bytes per read of that file."""
 
 
 def run(arguments: list[str]) -> int:
@@ -109,35 +109,35 @@ def _headless(given: Namespace, command: list[str], found: Extras) -> int:
 def _on_screen(given: Namespace, command: list[str], found: Extras) -> int:
     from mpmon.commands import live, show
 
-    show.sink(given)  # What is wrong with the options is told before the job is started.
+    show.sink(given)  # Invalid options are reported before the job is started.
     name = given.output or f"mpmon-{os.getpid()}.out"
     try:
         asked([name], os.path.lexists, os.path.abspath(name))
         output = open(name, "xb", buffering=0)  # noqa: SIM115  the job keeps it open
     except OSError as problem:
-        raise UsageError(f"{name} cannot be made: {(problem.strerror or 'unknown reason').lower()}.",
+        raise UsageError(f"{name} cannot be created: {(problem.strerror or 'unknown reason').lower()}.",
                          "Name another one with --output.") from problem  # fmt: skip
     path = os.path.abspath(name)
     with output:
         job = _launched(given, command, found, output)
-    tell(f"what {command[0]} writes goes to {name}")
+    tell(f"the output of {command[0]} goes to {name}")
     try:
         live.watch_with(given, job.pid, found)
     except Exception as problem:
         tell(f"the job is not watched: {in_words(problem)}")
     status = job.wait(0)
     if status is not None:
-        tell(f"the job ended with status {status}; what it wrote is in {name}")
+        tell(f"the job ended with status {status}; its output is in {name}")
         return status
     return _follow(
-        path, job, f"the job goes on (pid {job.pid}); what it wrote before is in {name}; Ctrl-C goes to the job"
+        path, job, f"the job continues (pid {job.pid}); its output so far is in {name}; Ctrl-C goes to the job"
     )
 
 
 def _follow(path: str, job: Launched, words: str) -> int:
-    """Say these words, then show what the job writes from now on, until it ends, as far as the file with that can be read."""
+    """Print these words, then the job's output from now on until it ends, as far as its file can be read."""
     output: RawIOBase | None = None
-    # Whoever has read the words expects to see what comes after them.
+    # After these words, the user expects everything that follows.
     with contextlib.suppress(OSError, Silent):
         output = _end_of(path)
     tell(words)
@@ -148,7 +148,7 @@ def _follow(path: str, job: Launched, words: str) -> int:
             _show(output)
         except (OSError, Silent) as problem:
             if not told:
-                tell(f"what the job writes is not shown: {problem}")
+                tell(f"the job's output is not shown: {problem}")
             told = True
         if status is not None:
             break
@@ -171,7 +171,7 @@ def _end_of(path: str) -> RawIOBase:
 
 
 def _show(output: RawIOBase) -> None:
-    """What has come since.
+    """Print new output.
 
     Raises:
         OSError: as read(2).
@@ -185,7 +185,7 @@ def _show(output: RawIOBase) -> None:
 
 
 def _clean() -> None:
-    """Files of earlier jobs; those of this one stay, to be looked at after its death."""
+    """Remove files of earlier jobs; those of this one stay for inspection after it ends."""
     from mpmon.launch import shim_folder
     from mpmon.probes.shim import clean
 

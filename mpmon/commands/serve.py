@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
         from mpmon.serve.server import LocalServer
     except ModuleNotFoundError as problem:
         raise UsageError("serving needs the package textual-serve.", "Run: pip install 'mpmon[serve]'") from problem
-    # A file of settings does not open it: whoever sits at a browser is not asked for it here.
+    # A settings file cannot allow it: permission for browsers must be given on the command line.
     given.readonly = parser().parse_args(arguments).readonly
     watch.check(given)
     show.check_theme(given.theme)
@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> int:
             "anyone with this address sees the job. From another machine: "
             f"ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}, then the same address. Ctrl-C ends it."
         )
-        # textual-serve prints what its processes complain of.
+        # textual-serve prints the errors of its processes.
         with contextlib.redirect_stdout(sys.stderr):
             server.answer(door)
     return 0
@@ -86,8 +86,8 @@ def _recording(given: Namespace) -> tuple[str, list[str], Callable[[], bool]]:
     files = [os.path.abspath(name) for name in given.replay]
     for name, file in zip(given.replay, files, strict=True):
         if asked([file], os.path.exists, file) and not asked([file], os.path.isfile, file):
-            raise UsageError(f"{name} is no regular file, and each window reads it anew.", "Give a recording.")
-        # Its header is read; what is wrong further on is told in the windows.
+            raise UsageError(f"{name} is not a regular file, and each window reads it again.", "Give a recording.")
+        # Only its header is read; later damage is reported in the windows.
         read_recording(Path(file))
     return ", ".join(map(os.path.basename, files)), ["--replay", *files], lambda: True
 

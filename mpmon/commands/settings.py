@@ -1,7 +1,7 @@
-"""What a user always wants, written down once: `$XDG_CONFIG_HOME/mpmon/config.toml`.
+"""Permanent options in a file: `$XDG_CONFIG_HOME/mpmon/config.toml`.
 
-Its names are the long options of a watching command.  What the command line says counts more than the file, the file more
-than what mpmon does by itself.
+Its names are the long options of a watching command.  The command line overrides the file, the file overrides mpmon's
+defaults.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ LONGEST = 1 << 16
 
 
 def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
-    """The options of a call, with what the file says where the call is silent.
+    """The options of a call, completed from the settings file.
 
     Raises:
         UsageError: something is wrong with the file.
     """
-    # First without the file: what is wrong with it must not keep anybody from --help.
+    # First without the file: an error in it must not prevent --help.
     given = parser.parse_args(arguments)
     try:
         stored = read()
     except Silent as problem:
-        # A server that has died is when mpmon is wanted most.
+        # A dead file server is exactly when mpmon is needed.
         tell(f"{problem} Your settings are not in effect.")
         return given
     if not stored:
@@ -54,7 +54,7 @@ def settable() -> dict[str, argparse.Action]:
 
 
 def arguments(given: argparse.Namespace) -> list[str]:
-    """The words of a command line that sets what is in effect."""
+    """A command line that sets all settings in effect."""
     words: list[str] = []
     for name, action in settable().items():
         value = getattr(given, action.dest)
@@ -68,22 +68,22 @@ def arguments(given: argparse.Namespace) -> list[str]:
 def location() -> str:
     """The file's path, whether or not it is there (XDG Base Directory Specification)."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    # A path that is not absolute is to be ignored, says the specification.
+    # The specification says to ignore relative paths.
     return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.config"), "mpmon", "config.toml")
 
 
 def read() -> dict[str, Any]:
-    """What the file sets, by the name the parser stores it under; nothing where there is none that may be read.
+    """What the file sets, by the parser's destination name; empty if there is no readable file.
 
     Raises:
-        UsageError: it cannot be read, is no TOML, or sets what is no option to what is no value of it.
+        UsageError: it cannot be read, is not TOML, or sets an unknown option or an invalid value.
         Silent: its file system does not answer.
     """
     path = location()
     try:
         text = asked([path], _text, path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        # Under sudo it may be the file of somebody else; `mpmon config` tells.
+        # Under sudo it may be another user's file; `mpmon config` shows which.
         return {}
     except OSError as problem:
         from mpmon.probes.door import Refused
@@ -97,14 +97,14 @@ def read() -> dict[str, Any]:
 
 
 def _text(path: str) -> bytes:
-    """What a file holds, of a long one the beginning; a pipe or a device is not waited for.
+    """The content of a file, truncated if long; never waits for a pipe or a device.
 
     Raises:
-        OSError: as open(2) and read(2); it is no regular file.
+        OSError: as open(2) and read(2); it is not a regular file.
     """
-    if not os.path.isabs(path):  # there is neither HOME nor a home of this user
+    if not os.path.isabs(path):  # neither HOME nor this user's home directory exists
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), path)
-    os.stat(path)  # Most people have none, and then nothing more is imported.
+    os.stat(path)  # Most users have no file; then nothing more is imported.
     from mpmon.probes.door import FILE, take_named
 
     descriptor = take_named(path, FILE)
@@ -126,7 +126,7 @@ def _toml(text: bytes, path: str) -> list[tuple[str, object]]:
     except ValueError as problem:
         raise UsageError(f"{path} is not TOML: {problem}.", "Correct it, or remove it.") from problem
     except RecursionError as problem:
-        raise UsageError(f"{path} has too many brackets in one another.", "Correct it, or remove it.") from problem
+        raise UsageError(f"{path} is nested too deeply.", "Correct it, or remove it.") from problem
     return list(found.items())
 
 
@@ -138,18 +138,18 @@ def _tomli(path: str) -> Any:
         return import_module("tomli")
     except ModuleNotFoundError as problem:
         raise UsageError(
-            f"{path} cannot be read by Python 3.10 as it comes.", "Run: pip install tomli, or remove the file."
+            f"{path} cannot be read: Python 3.10 has no TOML parser.", "Run: pip install tomli, or remove the file."
         ) from problem
 
 
 def _known(known: Mapping[str, argparse.Action], name: str, path: str) -> argparse.Action:
     if name not in known:
-        raise UsageError(f"{path} sets {name!r}, which is no setting.", f"Settings are: {', '.join(known)}.")
+        raise UsageError(f"{path} sets {name!r}, which is not a setting.", f"Settings are: {', '.join(known)}.")
     return known[name]
 
 
 def _value(action: argparse.Action, name: str, value: object, path: str) -> object:
-    """The value as the parser would have made it of the command line."""
+    """The value as the parser would have parsed it from the command line."""
     if options.is_switch(action):
         fits = isinstance(value, bool)
     else:
@@ -159,15 +159,15 @@ def _value(action: argparse.Action, name: str, value: object, path: str) -> obje
             return value if options.is_switch(action) else _converted(action, str(value))
     except (ValueError, argparse.ArgumentTypeError):
         fits = False
-    raise UsageError(f"{path} sets {name!r} to {_shown(value)}.", f"It has to be {_wanted(action)}.")
+    raise UsageError(f"{path} sets {name!r} to {_shown(value)}.", f"It must be {_wanted(action)}.")
 
 
 def _shown(value: object) -> str:
-    """As Python writes it, in bounds: tables may be in one another without end, and numbers have any number of digits."""
+    """Its `repr`, bounded: tables may be nested arbitrarily deep, and numbers may have any number of digits."""
     try:
         return reprlib.repr(value)
-    except ValueError:  # more digits than Python makes a text of (sys.set_int_max_str_digits)
-        return "a number of too many digits"
+    except ValueError:  # more digits than Python converts to text (sys.set_int_max_str_digits)
+        return "a number with too many digits"
 
 
 def _converted(action: argparse.Action, word: str) -> object:

@@ -1,4 +1,4 @@
-"""How observations are shown: one report, a document of JSON each, a line for what happens, or the screen."""
+"""How observations are shown: one report, one JSON document each, one line per event, or the screen."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ EXIT_STATUS = {"healthy": 0, "slow": 0, "hung": 3, "unknown": 4}
 
 
 def sink(given: Namespace) -> Sink:
-    """Which way the options ask for; without a terminal there is no screen to draw on.
+    """The output that the options ask for; the screen needs a terminal.
 
-    Cheap and without effects: a command that starts a job asks first, so that no job is started in vain.
+    Cheap and without effects: a command that starts a job calls this first, so that no job is started for nothing.
 
     Raises:
-        UsageError: they ask for two ways at once, or for a theme that does not exist.
+        UsageError: they ask for two outputs at once, or for a theme that does not exist.
     """
     if given.plain and (given.once or given.json):
-        raise UsageError("--plain goes with neither --once nor --json.", "The report of --once is plain text.")
+        raise UsageError("--plain cannot be combined with --once or --json.", "The report of --once is plain text.")
     if given.once:
         return "report"
     if given.plain:
@@ -51,7 +51,7 @@ def sink(given: Namespace) -> Sink:
 
 
 def check_theme(name: str) -> None:
-    """Textual is imported for it only where the theme is not the usual one.
+    """Textual is imported only if the theme is not the default.
 
     Raises:
         UsageError: there is none of that name.
@@ -63,18 +63,18 @@ def check_theme(name: str) -> None:
 
 
 def in_browser() -> bool:
-    """textual-serve started this process and draws what it says in a browser."""
+    """textual-serve started this process and shows its output in a browser."""
     return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
 
 
 def show(given: Namespace, watch: Watch, sink: Sink) -> int:
-    """Show a watch that way; the exit status."""
+    """Show a watch; returns the exit status."""
     return {"report": _report, "documents": _documents, "lines": _lines, "screen": _screen}[sink](given, watch)
 
 
 @contextmanager
 def first_frame(given: Namespace, pid: int) -> Generator[None, None, None]:
-    """Show the processes before anything else is imported or read; the screen takes the place of that."""
+    """Show the processes before anything else is imported or read; the screen then replaces this picture."""
     from mpmon.probes.files import Proc
     from mpmon.probes.glance import Glance
     from mpmon.probes.standstill import persistently
@@ -95,7 +95,7 @@ def first_frame(given: Namespace, pid: int) -> Generator[None, None, None]:
     try:
         yield
     except BaseException:
-        # The screen did not come up to leave the terminal as it was.
+        # The screen did not start, so it cannot restore the terminal.
         _send(first_frame.LEAVE)
         raise
 
@@ -170,7 +170,7 @@ def _screen(given: Namespace, watch: Watch) -> int:
 
 
 def _save(stem: str, contents: dict[str, str], folder: Path) -> str:
-    """Write files for the screen, which is not to wait for a folder whose file system does not answer.
+    """Write files for the screen, which must not wait for a file system that does not answer.
 
     Raises:
         OSError: as `mpmon.tui.export.write_new`.
@@ -183,7 +183,7 @@ def _save(stem: str, contents: dict[str, str], folder: Path) -> str:
 
 
 def _reach() -> tuple[SignalSender, EnvironmentReader]:
-    """What the screen may do to a live process, and ask it, on the user's word."""
+    """What the screen may do to a live process, and read of it, at the user's request."""
     from mpmon.probes.environment import EnvironmentReader
     from mpmon.probes.files import Proc
     from mpmon.probes.identity import Identity
@@ -195,12 +195,12 @@ def _reach() -> tuple[SignalSender, EnvironmentReader]:
 
 
 def _draws_ascii(given: Namespace) -> bool:
-    """Of a terminal; in a browser all glyphs are known."""
+    """Whether a terminal needs ASCII; a browser has all glyphs."""
     return given.ascii or not (in_browser() or console.can_draw())
 
 
 def _color(when: str) -> bool:
-    """Textual looks at NO_COLOR by itself, so what is to be coloured always must not have it."""
+    """Textual reads NO_COLOR itself, so it is removed when colours are forced."""
     if when == "always":
         os.environ.pop("NO_COLOR", None)
     return when == "always" or (when == "auto" and not os.environ.get("NO_COLOR"))

@@ -29,26 +29,30 @@ def run(arguments: list[str]) -> int:
 def check(given: Namespace) -> None:
     """
     Raises:
-        UsageError: what is to be watched cannot be two things.
+        UsageError: more than one thing to watch was given.
     """
     if given.replay is not None and given.pid is not None:
         raise UsageError("a PID and --replay do not go together.", "Give one of them.")
     if given.replay is not None and getattr(given, "on_hang", None) is not None:
         raise UsageError(
-            "--on-hang and --replay do not go together.", "A recording runs no command: it is of the past."
+            "--on-hang and --replay do not go together.", "A recording shows the past, so it runs no command."
         )
     if found := ways(given):
         _check_nodes(given, found)
     if given.replay is not None and given.flight_recorder:
         raise UsageError(
-            "--flight-recorder and --replay do not go together.", "A recording made with --flight-recorder holds it."
+            "--flight-recorder and --replay do not go together.",
+            "A recording made with --flight-recorder already contains its numbers.",
         )
     if given.replay is not None and getattr(given, "nccl_ras", None):
-        raise UsageError("--nccl-ras and --replay do not go together.", "A recording made with --nccl-ras holds it.")
+        raise UsageError(
+            "--nccl-ras and --replay do not go together.",
+            "A recording made with --nccl-ras already contains the answers.",
+        )
 
 
 def ways(given: Namespace) -> list[str]:
-    """The options that name nodes."""
+    """The given options that select nodes."""
     return [f"--{name}" for name in ("slurm", "nodes", "pods") if getattr(given, name, None) is not None]
 
 
@@ -65,10 +69,10 @@ def _check_nodes(given: Namespace, found: list[str]) -> None:
 
 
 def root_pid(given: Namespace) -> int:
-    """The process whose job is watched: the one that was given, or the one the user picks.
+    """The root process of the watched job: the given pid, or the one the user picks.
 
     Raises:
-        MpmonError: there is none, or several and nobody to ask.
+        MpmonError: there is none, or there are several and no terminal to ask on.
     """
     live.check_machine()
     if given.pid is not None:
@@ -89,7 +93,7 @@ def _named_root(given: Namespace) -> int:
     top = persistently(lambda: _top(given.pid))
     if given.up or top == given.pid:
         return top
-    tell(f"pid {given.pid} is a part of the job under pid {top}; --up shows it all.")
+    tell(f"pid {given.pid} is part of the job under pid {top}; --up shows it all.")
     return given.pid
 
 
@@ -109,12 +113,12 @@ def _top(pid: int) -> int:
     name = process.name if process else ""
     if process and process.is_kernels:
         raise UsageError(
-            f"pid {pid} is {name}, a thread of the kernel: it is no part of a job.", "List the running jobs with: mpmon"
+            f"pid {pid} is {name}, a kernel thread: it is not part of a job.", "List the running jobs with: mpmon"
         )
     own = os.getpid()
     if is_own(pid, name, own):
         who = "mpmon itself" if pid == own else f"{name}, which mpmon itself starts"
-        raise UsageError(f"pid {pid} is {who}: it is no part of a job.", "List the running jobs with: mpmon")
+        raise UsageError(f"pid {pid} is {who}: it is not part of a job.", "List the running jobs with: mpmon")
     return machine.top(pid)
 
 

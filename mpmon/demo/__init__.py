@@ -28,17 +28,17 @@ class Scene:
     title: str
     """One line for `mpmon demo --list`."""
     expected_cause: str
-    """The id of the cause mpmon should find, `none` for a job that works."""
+    """The cause that mpmon should find, `none` for a healthy job."""
     module: str
     """The script, by its full name."""
     uses_torch: bool = False
     """Runs torch's DataLoader where torch imports, else a multiprocessing job of the same shape."""
 
     needs_torch: bool = False
-    """Not shown without torch: it is about torch, or from outside a loop of the user's own could not be told from work."""
+    """Not available without torch: it is about torch, or without torch its loop could not be told from work."""
 
     def label(self, *, torch_imported: bool) -> str:
-        """The title, and whether torch is what it shows or only its shape."""
+        """The title, with a note if it runs without torch."""
         if self.uses_torch and not torch_imported:
             return f"{self.title} (same shape without torch)"
         return self.title

@@ -16,7 +16,7 @@ WITHOUT_TORCH = b"without torch\n"
 
 
 def ready() -> None:
-    """Tell the supervisor that nothing more will move, and whether torch is part of it."""
+    """Tell the supervisor that the hang is established, and whether torch is used."""
     path = os.environ.get(READY_VARIABLE)
     if path is None:
         return

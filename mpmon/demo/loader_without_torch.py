@@ -1,7 +1,7 @@
 """The shape of torch's DataLoader in plain multiprocessing.
 
-One index queue a worker, one result queue for all, batches delivered in order, two batches asked ahead of each worker:
-what `torch.utils.data.dataloader._MultiProcessingDataLoaderIter` does, without tensors.
+One index queue per worker, one result queue for all, batches delivered in order, two batches requested ahead per worker: what
+`torch.utils.data.dataloader._MultiProcessingDataLoaderIter` does, without tensors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Batch = tuple[int, list[float]]
 
 
 def worker_loop(dataset: Items, indices: multiprocessing.Queue[Indices], results: multiprocessing.Queue[Batch]) -> None:
-    """Serve one worker's index queue for ever."""
+    """Serve one worker's index queue forever."""
     while True:
         number, wanted = indices.get()
         results.put((number, [dataset[i] for i in wanted]))

@@ -1,4 +1,4 @@
-"""The processes below one, found in proc_pid_stat(5) and ended without ever hitting a recycled pid.
+"""The processes below one, found in proc_pid_stat(5) and killed without ever hitting a recycled pid.
 
 Standard library only.
 """
@@ -14,7 +14,7 @@ SHARED_MEMORY = "/dev/shm/"
 
 
 class ProcessEntry(NamedTuple):
-    """One process: a pid together with its start time names it for good."""
+    """One process: pid and start time together identify it for good."""
 
     pid: int
     ppid: int

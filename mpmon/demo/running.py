@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 LOG_TAIL_LINES = 12
 SUPERVISOR_ENDS_WITHIN, WAIT_S = 200, 0.1
-"""Waits and their length: the supervisor gives up on a process after 5 seconds, then only files are left to remove.  A machine
-that stands still costs one wait, not all.
+"""Waits and their length: the supervisor gives up on a process after 5 seconds, then only files are left to remove. A
+suspended machine costs one wait, not all.
 """
 
 Event = dict[str, Any]

@@ -1,10 +1,9 @@
 """Runs a scene for mpmon and ends all of it when mpmon ends: by closing, by Ctrl-C, by `kill -9`.
 
-Its standard input is the read end of a pipe whose write end mpmon alone holds, so end of file there
-means that mpmon is gone.
-It is a *subreaper* (PR_SET_CHILD_SUBREAPER(2const)): whatever the scene orphans becomes its child, so nothing escapes.
-It stands in a session of its own, where the terminal's Ctrl-C does not reach it.
-What happens is told on standard output, one JSON object a line: `started`, `ready`, `ended`.
+Its standard input is the read end of a pipe whose write end mpmon alone holds, so end of file there means that mpmon is gone.
+It is a *subreaper* (PR_SET_CHILD_SUBREAPER(2const)): whatever the scene orphans becomes its child, so nothing escapes. It
+runs in its own session, where the terminal's Ctrl-C does not reach it. Events are reported on standard output, one JSON
+object per line: `started`, `ready`, `ended`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PR_SET_CHILD_SUBREAPER = 36
 LOOK_EVERY_MS = 200
 GIVE_UP_AFTER = 500
 """Looks, a hundredth of a second apart: a process in uninterruptible sleep does not even take SIGKILL, and nobody should wait
-for it for ever.  Not seconds: a machine that stands still for as long would leave behind what was killed and had no CPU to end.
+for it for ever.  Not seconds: on a suspended or overloaded machine, killed processes may get no CPU to exit for that long.
 """
 
 LONGEST_TEMPORARY_FOLDER = 107 - len("/mpmon-demo-xxxxxxxx/pymp-xxxxxxxx/listener-xxxxxxxx")
@@ -37,7 +36,7 @@ LONGEST_TEMPORARY_FOLDER = 107 - len("/mpmon-demo-xxxxxxxx/pymp-xxxxxxxx/listene
 
 
 def tell(event: str, **facts: object) -> None:
-    """One line to mpmon; if it is gone, the end of file on standard input says so next."""
+    """Send one line to mpmon; if mpmon is gone, standard input will reach end of file."""
     line = json.dumps({"event": event, **facts}) + "\n"
     try:
         os.write(sys.stdout.fileno(), line.encode())
@@ -46,7 +45,7 @@ def tell(event: str, **facts: object) -> None:
 
 
 class Supervisor:
-    """One scene under guard."""
+    """One scene and its processes."""
 
     def __init__(self, module: str, folder: Path) -> None:
         self.module = module
@@ -75,7 +74,7 @@ class Supervisor:
         return job
 
     def watch(self) -> None:
-        """Until mpmon is gone."""
+        """Watch the scene until mpmon is gone."""
         poller = select.poll()
         poller.register(sys.stdin.fileno(), select.POLLIN)
         poller.register(self.ready, select.POLLIN)
@@ -109,7 +108,7 @@ class Supervisor:
                 Path(name).unlink(missing_ok=True)
 
     def reap_orphans(self) -> None:
-        """Collect adopted zombies; the scene's own process is `Popen`'s to collect."""
+        """Reap adopted zombies; the scene's own process is reaped by `Popen`."""
         while self.job.returncode is not None:
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -119,7 +118,7 @@ class Supervisor:
                 return
 
     def end(self) -> None:
-        """Kill, collect and look again until nothing is left, then remove what is left in /dev/shm."""
+        """Kill, reap and look again until nothing is left, then remove what is left in /dev/shm."""
         for _ in range(GIVE_UP_AFTER):
             if not (left := descendants(os.getpid())):
                 break

@@ -237,7 +237,7 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], stuck_sets: list
 def _hidden_words(case: Case, pid: int) -> str:
     """Why it cannot be said whether a goal will be reached: those it waits for stand still, and their frames cannot be read."""
     reasons = [f": {row.reason}" for row in case.snapshot.unknowns if row.table == "stacks" and row.pid == pid]
-    return f"{case.role(pid).name} stands still in a lock, and its frames could not be read{''.join(reasons[:1])}"
+    return f"{case.role(pid).name} is blocked in a lock, and its frames could not be read{''.join(reasons[:1])}"
 
 
 def _has_only_stood(
@@ -305,7 +305,7 @@ def _in_native_code(stuck: StuckSet) -> tuple[str, ...]:
     keys = dict.fromkeys((*stuck.roots[:1], *reversed(stuck.closed.path)))
     facts = [(key, fact) for key in keys if (fact := stuck.case.native_hints.get(key)) and fact.words]
     return tuple(
-        f"{_name(stuck, key)}, by its C and C++ frames: {fact.words}"
+        f"C and C++ frames of {_name(stuck, key)}: {fact.words}"
         + ("" if fact.certain or fact.sampled else ", inferred from frames found by searching the stack")
         for key, fact in facts[:MOST_IN_C]
     )
@@ -455,9 +455,9 @@ def _blind(case: Case) -> str:
     if root is None:
         return "the process has ended"
     if root.ended:
-        return "the process is a zombie: it has ended, and its parent has not collected it"
+        return "the process is a zombie: it has ended, and its parent has not reaped it"
     if _without_python(case):
-        return f"pid {root.pid} is not a Python process, and has no Python process below it"
+        return f"pid {root.pid} is not a Python process and has no Python descendants"
     seen = any(_was_seen(case, pid) for pid in case.processes)
     if not seen and case.history.rounds > 1:
         reasons = [row for row in case.snapshot.unknowns if not row.gone]
@@ -514,7 +514,7 @@ def _above(case: Case) -> str:
     role = case.role(root)
     if case.snapshot.nodes:
         return ""
-    return f" ({role.name}, pid {root}, is not Python: only the Python below it counts)" if role.starts else ""
+    return f" ({role.name}, pid {root}, is not Python: only its Python descendants count)" if role.starts else ""
 
 
 def _slow_words(case: Case, graph: Graph, goal: ThreadKey) -> str:

@@ -51,31 +51,31 @@ class Kind(NamedTuple):
 KINDS = (
     # A tenth of the CPU time gone makes each step that needs the CPU a tenth longer, and all ranks wait for the slowest.
     Kind("steal_percent", "{} % of its CPU time goes to other virtual machines", 10.0, 3.0, alone=True,
-         advice="Move that virtual machine, or ask for dedicated CPUs: its host is overbooked."),
+         advice="Move that virtual machine, or ask for dedicated CPUs: its host is overcommitted."),
     Kind("throttled_percent", "its CPU quota runs out in {} % of the periods", 10.0, 3.0, alone=True,
          advice="Raise the CPU limit of the job there (cpu.max, resources.limits.cpu), or start fewer workers."),
     # `some` of the kernel's PSI: one task at least stood still so long.
     Kind("memory_stall_percent", "tasks wait for memory {} % of the time", 10.0, 3.0, alone=True,
-         advice="Look who else uses memory there, and at the job's memory limit: pages are read and written all the time."),
+         advice="Check what else uses memory there, and the job's memory limit: pages are constantly read and written."),
     Kind("gpus_slowed", "{} of its GPUs are slowed down by heat or hardware", 1.0, 2.0, alone=True,
-         advice="Look at cooling and power supply there: mpmon explain gpu-throttled"),
+         advice="Check the cooling and the power supply there: mpmon explain gpu-throttled"),
     # GPUs of one kind differ by some 3 % from device to device; a tenth is no chance.
     Kind("gpu_clock_percent", "its slowest GPU runs at {} % of its clock", 90.0, 1.1, is_low=True,
          advice="Compare the limits of clock and power: nvidia-smi -q -d CLOCK,POWER"),
     # A sound cable has no errors at all.
     Kind("nic_errors_per_s", "its network devices count {} errors a second", 1.0, 10.0, alone=True,
-         advice="Look at cable, port and driver of that network device: ip -s link, ethtool -S DEVICE"),
+         advice="Check the cable, port and driver of that network device: ip -s link, ethtool -S DEVICE"),
     # Some are dropped everywhere: protocols that nobody there listens to.
     Kind("nic_drops_per_s", "its network devices drop {} packets a second", 10.0, 10.0,
-         advice="Look at queues and driver of that network device: ip -s link, ethtool -S DEVICE"),
+         advice="Check the queues and the driver of that network device: ip -s link, ethtool -S DEVICE"),
     # TCP over a sound network sends a few of a thousand again, and more where the reader has no CPU time.
-    Kind("retransmit_percent", "{} % of its TCP segments are sent again", 2.0, 5.0,
-         advice="Look at the way to that machine: switch port, cable, MTU, a full link."),
-    Kind("load_per_cpu", "its load is {} for each CPU", 1.2, 2.0, accuses=False,
-         advice="Look who else runs there: top"),
-    Kind("gpu_utilization_percent", "its GPUs are busy for only {} %", 80.0, 1.5, is_low=True, accuses=False,
-         advice="Look what its ranks do in between: data, a checkpoint, the CPU."),
-    Kind("gpu_power_watts", "its GPUs take only {} W", 10_000.0, 1.5, is_low=True, accuses=False,
+    Kind("retransmit_percent", "{} % of its TCP segments are retransmitted", 2.0, 5.0,
+         advice="Check the network path to that machine: switch port, cable, MTU, a saturated link."),
+    Kind("load_per_cpu", "its load is {} per CPU", 1.2, 2.0, accuses=False,
+         advice="Check what else runs there: top"),
+    Kind("gpu_utilization_percent", "its GPUs are only {} % busy", 80.0, 1.5, is_low=True, accuses=False,
+         advice="Check what its ranks do in between: data, a checkpoint, the CPU."),
+    Kind("gpu_power_watts", "its GPUs draw only {} W", 10_000.0, 1.5, is_low=True, accuses=False,
          advice="Compare the limits of clock and power: nvidia-smi -q -d CLOCK,POWER"),
 )
 # fmt: on

@@ -57,7 +57,7 @@ def _gaps(unknowns: Sequence[Unknown], blocked: Sequence[Blocked]) -> dict[int, 
             reasons.setdefault(row.pid, {})[row.table] = row.reason.removeprefix(f"pid {row.pid} ")
     for row in blocked:
         if _is_hidden(row):
-            reasons.setdefault(row.pid, {}).setdefault("blocked", "the system call may not be read")
+            reasons.setdefault(row.pid, {}).setdefault("blocked", "the system call cannot be read")
     return {
         pid: Gap(frozenset(found), next(found[fact] for fact in FACTS if fact in found))
         for pid, found in sorted(reasons.items())

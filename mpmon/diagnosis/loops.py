@@ -33,7 +33,7 @@ WORDS = {
     "condition": "awaits a condition", "barrier": "awaits a barrier", "queue get": "awaits an item of a queue",
     "queue put": "awaits room in a queue", "queue join": "awaits queue.join()", "process": "awaits the end of a child",
     "stream": "awaits a connection or a pipe", "tasks": "awaits other tasks", "any task": "awaits one of other tasks",
-    "future": "awaits a future", "ready": "is about to go on", "running": "runs",
+    "future": "awaits a future", "ready": "is about to continue", "running": "runs",
 }  # fmt: skip
 """What a task does, by `Task.waits`."""
 
@@ -110,11 +110,11 @@ def user_frame(row: Task) -> Frame | None:
 
 def does(row: Task, tasks: Sequence[Task]) -> str:
     """What a task does, in words, among the tasks of its process: `awaits a lock, which Task-4 has`."""
-    words = WORDS.get(row.waits or "", "awaits what cannot be read")
+    words = WORDS.get(row.waits or "", "awaits something that cannot be read")
     holders = [other.name for other in tasks if row.waits_on and row.waits_on in other.holds]
     ends = [other.name for other in tasks if other.object in row.tasks]
     if holders:
-        return f"{words}, which {several(holders)} {'have' if len(holders) > 1 else 'has'}"
+        return f"{words} (held by {several(holders)})"
     if ends:
         return f"{words}: {several(ends) if len(ends) <= MOST_NAMES else f'{len(ends)} of them'}"
     return f"{words}, pid {row.child}" if row.child is not None else words

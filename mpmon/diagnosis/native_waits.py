@@ -26,14 +26,14 @@ class Sort(Enum):
     RANKS = "another process of the job"
     GPU = "the GPU"
     TEAM = "other native threads of the process, which work together with it"
-    LOCK = "whoever has the lock: a thread of the process"
-    SEMAPHORE = "whoever calls sem_post"
+    LOCK = "the holder of the lock: a thread of the process"
+    SEMAPHORE = "a thread that calls sem_post"
     CONDITION = "a thread of the process that reports something"
     END = "a native thread of the process, by ending"
     NAME_SERVER = "a server on the network"
     PYTHON_LOCK = "a Python thread"
     GIL = "the Python thread that has the GIL"
-    NOBODY = "nobody in particular: it is a servant that waits for work, or looks in from time to time"
+    NOBODY = "nothing in particular: it is a service thread that waits for work or polls"
 
 
 FOR_THREADS = frozenset({Sort.TEAM, Sort.END, Sort.LOCK, Sort.CONDITION, Sort.SEMAPHORE})
@@ -123,10 +123,10 @@ _KNOWN = (
         r"PyThread_acquire_lock\w*", r"_?PyMutex_Lock\w*", r"_PyParkingLot_Park", r"_PySemaphore_Wait", r"_?PyEvent_Wait\w*",
     )),
     # The C library.
-    NativeWait("the resolver", "an answer about the name of a machine", Sort.NAME_SERVER, (
+    NativeWait("the resolver", "an answer from a name server", Sort.NAME_SERVER, (
         r"getaddrinfo\w*", r"gethostby\w+", r"getnameinfo", r"(__)?res_\w+",
     )),
-    NativeWait("the loader", "whoever loads a library: one at a time", Sort.LOCK, (
+    NativeWait("the loader", "the thread that is loading a library: one at a time", Sort.LOCK, (
         r"(__)?dlm?(open|close)\w*", r"_dl_\w*(open|close)\w*",
     ), True),
     NativeWait("C++", "the end of a native thread", Sort.END, (r"std::j?thread::join", r"(__)?pthread_\w*join\w*")),
@@ -138,7 +138,7 @@ _KNOWN = (
 
 _MEANS = (
     NativeWait("torch", "a result of other threads", Sort.CONDITION, (r"c10::ivalue::Future::wait\w*",)),
-    NativeWait("C", "somebody's sem_post", Sort.SEMAPHORE, (
+    NativeWait("C", "a sem_post by another thread", Sort.SEMAPHORE, (
         r"sem_(timed|clock)?wait\w*", r"__new_sem_wait\w*", r"std::counting_semaphore::\w+", r"uv_sem_wait",
     )),
     NativeWait("C", "a lock of C code", Sort.LOCK, (

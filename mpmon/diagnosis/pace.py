@@ -214,7 +214,7 @@ def in_words(diagnosis: Diagnosis, now: float) -> list[str]:
     groups = ([row for row in known if row.pid in first], [row for row in known if row.pid not in first])
     lines = [_shares(group) for group in groups if group]
     if lines:
-        lines[0] += f" ({_range([row.looks for row in known])} looks)"
+        lines[0] += f" ({_range([row.looks for row in known])} samples)"
     return [*lines, *([_pause_words(diagnosis, diagnosis.pause, now)] if diagnosis.pause else [])]
 
 

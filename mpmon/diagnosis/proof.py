@@ -32,14 +32,14 @@ def judged(stuck: StuckSet, claim: Claim) -> tuple[Certainty, tuple[str, ...]]:
 def _doubts(stuck: StuckSet) -> Iterator[str]:
     case, closed = stuck.case, stuck.closed
     if closed.assumed:
-        yield f"that nobody else could end the wait of {_names(case, closed.assumed)} is assumed"
+        yield f"it is assumed that nothing else can end the wait of {_names(case, closed.assumed)}"
     if moving := [key for key in stuck.roots if case.motion(key) is not Motion.FROZEN]:
         yield f"{_names(case, moving)} still {'run' if len(moving) > 1 else 'runs'} from time to time"
     timed = stuck.roots if stuck.ending is Ending.CYCLE else ()
     if timed := [key for key in timed if _may_give_up(case, key)]:
         yield f"the wait of {_names(case, timed)} may end by itself: it has a time limit, or a signal handler may end it"
     if not rests_on_facts(case, {pid for pid, _ in (*closed.members, *stuck.roots)}):
-        yield "not all of what the processes have open or wait in could be read"
+        yield "some open files or waits of the processes could not be read"
 
 
 def _names(case: Case, keys: tuple[ThreadKey, ...] | list[ThreadKey]) -> str:

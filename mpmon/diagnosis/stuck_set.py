@@ -326,7 +326,7 @@ def doing(case: Case, key: ThreadKey, since: str = "") -> str:
         return standing.words + at
     if standing.kind is Wait.UNKNOWN:
         hidden = key in case.blocked and case.blocked[key].syscall is None
-        return "unreadable" if hidden else f"in {standing.words}{at}" if key in case.blocked else "not looked at yet"
+        return "unreadable" if hidden else f"in {standing.words}{at}" if key in case.blocked else "not sampled yet"
     return f"waiting for {standing.words}{at}"
 
 

@@ -39,7 +39,7 @@ def _own_tasks(stuck: StuckSet, key: ThreadKey) -> OwnTasks | None:
     if dict(queue.undone).get(key[0]) != taken:
         return None
     said = (
-        f"of {queue.object} {taken} {'item is' if taken == 1 else 'items are'} not said to be done, and by its "
-        f"ledgers pid {key[0]} has taken {taken} more than it called task_done()"
+        f"task_done() is missing for {taken} {'item' if taken == 1 else 'items'} of {queue.object}; by its acquire "
+        f"counts pid {key[0]} has taken {taken} more than it called task_done() for"
     )
     return OwnTasks(key, taken, said)

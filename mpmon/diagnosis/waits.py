@@ -125,7 +125,7 @@ def _sharpened(found: Standing, blocked: Blocked | None) -> Standing:
     if blocked.writes:
         return Standing(Wait.PIPE_WRITE, "room in a pipe", found.frame)
     if any(name.startswith("semaphore:") for name in blocked.waits_on):
-        return Standing(Wait.LOCK, "a lock between processes", found.frame)
+        return Standing(Wait.LOCK, "an inter-process lock", found.frame)
     return found
 
 
@@ -158,7 +158,7 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
     if name == "vfork" or (name in ("clone", "clone3") and kinds == ["process"]):
         return Standing(Wait.CHILD, "a child to become another program")
     if name in ("wait4", "waitid") or kinds == ["process"]:
-        return Standing(Wait.CHILD, "a child to end")
+        return Standing(Wait.CHILD, "a child to exit")
     if "terminal" in kinds:
         return (
             Standing(Wait.DEBUGGER, "somebody to type")
@@ -168,7 +168,7 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
     if name in _POLLS and blocked.timeout_s is not None:
         return Standing(Wait.POLL, "events")
     if "pty" in kinds and not blocked.writes:
-        return Standing(Wait.PIPE_READ, "what is printed to a terminal")
+        return Standing(Wait.PIPE_READ, "output to a terminal")
     if "pipe" in kinds:
         return Standing(
             Wait.PIPE_WRITE if blocked.writes else Wait.PIPE_READ, "room in a pipe" if blocked.writes else "a pipe"

@@ -104,7 +104,7 @@ class World:
         one = count(ranks) == 1
         silent = [row.host for row in self._tables.snapshot.nodes if row.problem]
         if silent:
-            return f"{'runs' if one else 'run'} where nobody answers ({several(silent)})"
+            return f"{'runs' if one else 'run'} on hosts that do not answer ({several(silent)})"
         if self.started_here is None or both(ranks, self.started_here):
             return "does not run here" if one else "do not run here"
         return "runs on another machine" if one else "run on other machines"

@@ -2,8 +2,9 @@
 
 Each check asks one question and answers it in a line; none of them changes anything or fails the program.
 
-Modules: `check` is one answer; `tools`, `rights`, `process` and `machine` are the questions, in the order of the report;
-`stacks` really reads some.  `gpu` is separate: it tests mpmon's assumptions about a GPU.
+Modules:
+`check` is one answer; `tools`, `rights`, `process` and `machine` are the questions, in the order of the report; `stacks`
+tries to read stacks.  `gpu` is separate: it tests mpmon's assumptions about a GPU.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def _of_process(pid: int | None, proc: Path) -> tuple[Check, ...]:
 
 
 def exit_status(checks: Sequence[Check]) -> int:
-    """0 when stacks can be read: of the process that was named, else of a child of ours."""
+    """0 if stacks can be read: of the given process, else of a child of mpmon."""
     deciding = [check for check in checks if check.name.startswith(STACKS)]
     return 0 if deciding and deciding[-1].ok else 1
 
 
 def render(checks: Sequence[Check]) -> str:
-    """Plain text, a line for each check and one more for what to do."""
+    """Plain text: a line per check, and one more with the remedy."""
     width = max((len(check.name) for check in checks), default=0)
     lines: list[str] = []
     for check in checks:

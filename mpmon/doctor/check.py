@@ -7,7 +7,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 DEADLINE_S = 5.0
-"""For each thing that is started to see whether it works."""
+"""Time limit for each program that is started as a test."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,6 @@ class Check:
 
     name: str
     ok: bool | None
-    """`None` when it could not be found out, or does not matter here."""
+    """`None` if unknown, or if it does not matter here."""
     because: str
     do_this: str = ""

@@ -1,4 +1,4 @@
-"""What the machine has: the kernel's optional files, shared memory, GPUs, a terminal."""
+"""The machine: optional files of the kernel, shared memory, GPUs, the terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KERNEL_FILES: Mapping[str, str] = {
 CONFIG_KALLSYMS, CONFIG_PROC_CHILDREN), and what mpmon knows from them."""
 
 SMALL_SHARED_MEMORY = 1 << 30
-"""Docker gives a container 64 MiB, which a few DataLoader workers fill."""
+"""Docker gives a container 64 MiB, which a few DataLoader workers can fill."""
 
 NVIDIA = "NVIDIA driver"
 
@@ -55,7 +55,7 @@ def check_shared_memory(proc: Path) -> Check:
     if not any(line.split()[1:2] == ["/dev/shm"] for line in mounts):
         return Check("/dev/shm", ok=False, because="not mounted", do_this="mount -t tmpfs tmpfs /dev/shm")
     if proc != PROC:
-        return Check("/dev/shm", ok=None, because="mounted, size not asked for")
+        return Check("/dev/shm", ok=None, because="mounted, size not queried")
     size = shutil.disk_usage("/dev/shm")
     because = f"{_gib(size.total)} in all, {_gib(size.free)} free"
     if size.total < SMALL_SHARED_MEMORY or size.free < size.total // 20:
@@ -65,7 +65,7 @@ def check_shared_memory(proc: Path) -> Check:
 
 
 def check_gpu() -> Check:
-    """Ask NVIDIA's driver once, as a look at a job does: in a process that is ended when the driver blocks."""
+    """Query NVIDIA's driver once, like a watch does: in a process that is killed if the driver blocks."""
     look = look_once(DEADLINE_S)
     troubled = [f"GPU {gpu.index}: {gpu.problem}" for gpu in look.gpus if gpu.problem]
     because = "; ".join(filter(None, (look.problem, *troubled)))
@@ -92,7 +92,7 @@ def check_terminal(environment: Mapping[str, str]) -> Check:
 
 
 def _colours(environment: Mapping[str, str]) -> str:
-    """What the terminal says about itself; NO_COLOR is the user's word and wins."""
+    """What the terminal reports about itself; the user's NO_COLOR takes precedence."""
     kind = environment.get("TERM", "")
     rules: tuple[tuple[Callable[[], bool], str], ...] = (
         (lambda: bool(environment.get("NO_COLOR")), "no colours (NO_COLOR)"),

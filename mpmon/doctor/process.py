@@ -1,4 +1,4 @@
-"""What may be read of one process, and what kind of process it is."""
+"""What can be read of one process, and what kind of process it is."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PRIVATE_FILES: Mapping[str, str] = {
     "maps": "its shared memory and semaphores",
     "fd": "its pipes, sockets and files",
 }
-"""Files of /proc/PID that take a right to read, and what mpmon knows from them."""
+"""Files of /proc/PID that require a right to read, and what mpmon learns from them."""
 
 
 def checks_of_process(pid: int | None, proc: Path) -> Iterator[Check]:
@@ -56,7 +56,7 @@ def checks_of_process(pid: int | None, proc: Path) -> Iterator[Check]:
         return
     process = Machine(str(proc)).process(pid)
     if process and process.is_kernels:
-        because = f"it is {process.name}, a thread of the kernel, which runs no Python"
+        because = f"it is {process.name}, a kernel thread, which runs no Python"
         yield Check(f"{STACKS} of pid {pid}", ok=False, because=because)
         return
     yield check_owner(pid, target, proc)
@@ -69,10 +69,10 @@ def checks_of_process(pid: int | None, proc: Path) -> Iterator[Check]:
 
 
 def check_state(pid: int, target: Credentials) -> Check:
-    """Running, stopped, or only its entry left."""
+    """Running, stopped, or a zombie."""
     name, what = f"state of pid {pid}", STATES.get(target.state, f"in state {target.state}")
     if target.state in {"Z", "X"}:
-        because = f"it is {what}: it has ended and its parent has not collected it"
+        because = f"it is {what}: it has ended and its parent has not reaped it"
         return Check(name, ok=False, because=because, do_this=f"look at its parent: mpmon doctor {target.ppid}")
     if target.state == "T":
         because = "it is stopped (SIGSTOP or Ctrl-Z)"
@@ -81,7 +81,7 @@ def check_state(pid: int, target: Credentials) -> Check:
 
 
 def check_owner(pid: int, target: Credentials, proc: Path) -> Check:
-    """Whose it is, and whether that lets us read it."""
+    """Its owner, and whether that allows reading it."""
     owner = user_name(target.uids[1]) if target.uids else "an unknown user"
     because, _, remedy = why_refused(pid, proc).partition(": ")
     if because:
@@ -90,7 +90,7 @@ def check_owner(pid: int, target: Credentials, proc: Path) -> Check:
 
 
 def check_dumpable(pid: int, target: Credentials, proc: Path) -> Check:
-    """Whether it forbade its own user to read it: PR_SET_DUMPABLE(2const)."""
+    """Whether it denies reading to its own user: PR_SET_DUMPABLE(2const)."""
     name = f"dumpable, pid {pid}"
     answer = is_dumpable(pid, proc, target.uids[1]) if target.uids else None
     if answer is None:
@@ -106,7 +106,7 @@ def check_tracer(pid: int, target: Credentials) -> Check:
     if not target.tracer_pid:
         return Check(f"tracer of pid {pid}", ok=True, because="none")
     because = f"pid {target.tracer_pid} traces it; stacks can be read all the same"
-    remedy = "if the job stands still because of it, detach the debugger"
+    remedy = "if that is why the job makes no progress, detach the debugger"
     return Check(f"tracer of pid {pid}", ok=None, because=because, do_this=remedy)
 
 
@@ -115,7 +115,7 @@ def check_python(pid: int, target: Credentials, proc: Path) -> Check:
     name = f"Python in pid {pid}"
     answer = is_python(pid, proc)
     if answer is None:
-        return Check(name, ok=None, because="its executable and maps may not be read")
+        return Check(name, ok=None, because="its executable and maps cannot be read")
     if answer:
         return Check(name, ok=True, because=f"{target.name}: a Python executable or library")
     because = f"{target.name} is not Python; mpmon still shows its state and its children"
@@ -127,12 +127,12 @@ def check_target_namespace(pid: int, target: Credentials, proc: Path) -> Check:
     name = f"namespace of pid {pid}"
     if len(target.namespace_pids) > 1:
         inside = target.namespace_pids[-1]
-        return Check(name, ok=True, because=f"in a pid namespace of its own (container), where it is pid {inside}")
+        return Check(name, ok=True, because=f"in a separate pid namespace (container), where it is pid {inside}")
     try:
         same = os.readlink(proc / "self/ns/pid") == os.readlink(proc / str(pid) / "ns/pid")
     except OSError:
-        return Check(name, ok=None, because="may not be read")
-    return Check(name, ok=True, because="the same as mpmon's" if same else "another one than mpmon's")
+        return Check(name, ok=None, because="cannot be read")
+    return Check(name, ok=True, because="the same as mpmon's" if same else "different from mpmon's")
 
 
 def check_file(pid: int, name: str, what: str, proc: Path) -> Check:
@@ -144,6 +144,6 @@ def check_file(pid: int, name: str, what: str, proc: Path) -> Check:
         else:
             read(str(path))
     except OSError as error:
-        remedy = "see what is said above on rights and users" if isinstance(error, PermissionError) else ""
+        remedy = "see the checks of rights and users above" if isinstance(error, PermissionError) else ""
         return Check(what, ok=False, because=f"{path}: {error.strerror}", do_this=remedy)
     return Check(what, ok=True, because=f"{path} can be read")

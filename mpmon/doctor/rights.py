@@ -38,7 +38,7 @@ def checks_of_rights(proc: Path) -> Iterator[Check]:
 
 
 def check_capability(me: Credentials) -> Check:
-    """CAP_SYS_PTRACE reads everybody's processes, without it only those of the same user (capabilities(7))."""
+    """With CAP_SYS_PTRACE all processes can be read, without it only those of the same user (capabilities(7))."""
     user = user_name(me.uids[0]) if me.uids else "unknown user"
     if me.may_trace_all:
         return Check("other users' processes", ok=True, because=f"running as {user} with CAP_SYS_PTRACE")
@@ -50,7 +50,7 @@ def check_capability(me: Credentials) -> Check:
 
 
 def check_yama(me: Credentials, proc: Path) -> Check:
-    """What the Yama security module lets pass (kernel: admin-guide/LSM/Yama)."""
+    """What the Yama security module allows (kernel: admin-guide/LSM/Yama)."""
     scope = yama_scope(proc)
     if scope == NOT_YAMA:
         return Check("Yama", ok=True, because="does not restrict (no Yama, or ptrace_scope is 0)")
@@ -58,15 +58,15 @@ def check_yama(me: Credentials, proc: Path) -> Check:
         because = "ptrace_scope is 3: nobody may trace"
         return Check("Yama", ok=False, because=because, do_this="set another value at boot")
     if me.may_trace_all:
-        return Check("Yama", ok=True, because=f"ptrace_scope is {scope}, and CAP_SYS_PTRACE passes")
+        return Check("Yama", ok=True, because=f"ptrace_scope is {scope}, which CAP_SYS_PTRACE overrides")
     who = "only ancestors may read a process" if scope == 1 else "only CAP_SYS_PTRACE may read a process"
     return Check("Yama", ok=False, because=f"ptrace_scope is {scope}: {who}", do_this=YAMA_REMEDY)
 
 
 def check_seccomp(me: Credentials) -> Check:
-    """A system call filter of ours, which may or may not forbid what mpmon needs."""
+    """A system call filter on mpmon itself, which may or may not forbid what mpmon needs."""
     if me.seccomp is None:
-        return Check("seccomp", ok=None, because="this kernel does not tell")
+        return Check("seccomp", ok=None, because="this kernel does not say")
     if me.seccomp == 0:
         return Check("seccomp", ok=True, because="no system call filter")
     because = "a system call filter is on, as in a container; the stacks check tells whether it matters"
@@ -83,12 +83,12 @@ def check_namespace(me: Credentials, proc: Path) -> Check:
     if namespace == INITIAL_PID_NAMESPACE and len(me.namespace_pids) < 2:
         return Check(name, ok=True, because="mpmon is in the machine's own pid namespace")
     remedy = "to see more: docker run --pid=host, in Kubernetes hostPID: true, or run mpmon on the host"
-    because = "mpmon is in a pid namespace (container): it sees what is in there"
+    because = "mpmon is in a pid namespace (container): it sees only the processes in it"
     return Check(name, ok=None, because=because, do_this=remedy)
 
 
 def check_samples(proc: Path) -> Check:
-    """Whether perf shows where a running thread is in C and C++: tried on ourselves."""
+    """Whether perf can sample C and C++ frames of a running thread: tried on mpmon itself."""
     name = "C frames of running threads"
     if proc != PROC:
         return Check(name, ok=None, because=f"not tried: {proc} is not this machine's /proc")

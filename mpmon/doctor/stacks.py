@@ -20,7 +20,7 @@ CHILD = "import sys; print('ready', flush=True); sys.stdin.read()"
 
 
 def check_own_child(proc: Path) -> Check:
-    """Really read the stacks of a Python process that is ours."""
+    """Read the stacks of a Python child process as a test."""
     name = f"{STACKS} of a child"
     if proc != PROC:
         return Check(name, ok=None, because=f"not tried: {proc} is not this machine's /proc")
@@ -34,7 +34,7 @@ def check_own_child(proc: Path) -> Check:
 
 
 def check_target_stacks(pid: int, proc: Path) -> Check:
-    """Really read the stacks of the process that was named."""
+    """Read the stacks of the given process as a test."""
     name = f"{STACKS} of pid {pid}"
     if proc != PROC:
         because, _, remedy = why_refused(pid, proc).partition(": ")
@@ -45,7 +45,7 @@ def check_target_stacks(pid: int, proc: Path) -> Check:
 def _read_stacks(name: str, pid: int, proc: Path) -> Check:
     executable = find_py_spy()
     if executable is None:
-        return Check(name, ok=False, because="there is no py-spy", do_this="pip install 'py-spy>=0.4.3'")
+        return Check(name, ok=False, because="py-spy was not found", do_this="pip install 'py-spy>=0.4.3'")
     status, said = answer_of([executable, "dump", "--nonblocking", "--json", "--pid", str(pid)])
     if status == 0:
         return Check(name, ok=True, because="py-spy reads them")

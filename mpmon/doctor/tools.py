@@ -1,4 +1,4 @@
-"""What mpmon runs, or runs in: py-spy, this Python, and torch beside it."""
+"""What mpmon runs, or runs in: py-spy, this Python, and torch in the same environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OLDEST_PY_SPY = (0, 4, 3)
 """The first one that names the threads and classes of Python 3.14."""
 
 END_S = 0.2
-"""How long the end of a program that was killed may take."""
+"""How long a killed program may take to end."""
 
 
 def checks_of_tools() -> Iterator[Check]:
@@ -29,10 +29,10 @@ def checks_of_tools() -> Iterator[Check]:
 
 
 def check_py_spy(executable: str | None) -> Check:
-    """Whether py-spy is there and new enough."""
+    """Whether py-spy is installed and new enough."""
     remedy = "pip install 'py-spy>=0.4.3' into mpmon's environment"
     if executable is None:
-        return Check("py-spy", ok=False, because="not found beside this Python nor on the PATH", do_this=remedy)
+        return Check("py-spy", ok=False, because="found neither next to this Python nor on the PATH", do_this=remedy)
     status, said = answer_of([executable, "--version"])
     match = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
     if status != 0 or match is None:
@@ -45,9 +45,9 @@ def check_py_spy(executable: str | None) -> Check:
 
 
 def check_torch() -> Check:
-    """Whether torch is installed beside mpmon; not imported, and the job may well have its own."""
+    """Whether torch is installed with mpmon; it is not imported, and the job may have its own."""
     if find_spec("torch") is None:
-        return Check("torch", ok=None, because="not installed beside mpmon, which only the demo would use")
+        return Check("torch", ok=None, because="not installed with mpmon; only the demo would use it")
     try:
         version = metadata.version("torch")
     except metadata.PackageNotFoundError:
@@ -72,7 +72,7 @@ def answer_of(command: Sequence[str]) -> tuple[int | None, str]:
         said, _ = started.communicate(timeout=DEADLINE_S)
     except subprocess.TimeoutExpired:
         started.kill()
-        # One that reads memory behind a lock that is never given back does not even end then.
+        # A program that reads memory behind a lock that is never released does not even end when killed.
         with suppress(subprocess.TimeoutExpired):
             started.communicate(timeout=END_S)
         return None, f"no answer within {DEADLINE_S:g} s"
@@ -80,6 +80,6 @@ def answer_of(command: Sequence[str]) -> tuple[int | None, str]:
 
 
 def first_line(said: str) -> str:
-    """What a program said, in short."""
+    """The first line of a program's output."""
     lines = said.strip().splitlines()
     return lines[0].removeprefix("Error: ") if lines else "it said nothing"

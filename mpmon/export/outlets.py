@@ -1,4 +1,4 @@
-"""Where the text goes: to a file for node_exporter, or to whoever asks a port."""
+"""Where the text goes: to a file for node_exporter, or to HTTP clients of a port."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SUFFIX = ".prom"
-"""Of files that the textfile collector of node_exporter reads, and of no others."""
+"""The only suffix that node_exporter's textfile collector reads."""
 
 PATHS = frozenset({"/", "/metrics"})
 
 PATIENCE_S = 10.0
-"""A connection that says nothing for so long is closed."""
+"""A connection that is silent for this long is closed."""
 
 MOST = 8
 """Connections at a time; the oldest is closed for a new one."""
 
 
 class TextFile:
-    """A file that is always whole: each text is written beside it and takes its place (rename(2)).
+    """A file that is always complete: each text is written next to it and replaces it (rename(2)).
 
-    Others may read it (mode 644, as far as the umask lets): there is nothing of the job in it but what labels tell.
+    Others may read it (mode 644, as far as the umask allows): of the job it contains only what labels show.
     """
 
     def __init__(self, path: str, tell: Callable[[str], None]) -> None:
         """
         Raises:
-            UsageError: it has another name than node_exporter wants, or there is no such folder.
+            UsageError: its name does not suit node_exporter, or there is no such folder.
         """
         self._path = os.path.abspath(path)
         self._tell = tell
@@ -50,7 +50,7 @@ class TextFile:
             raise UsageError(f"there is no folder {folder}.", "Make it, or name a file in another one.")
 
     def put(self, text: bytes) -> None:
-        """The new text; what goes wrong is told once, and the next one is tried again."""
+        """Write the new text; a failure is reported once, and the next text is tried again."""
         try:
             asked([self._path], replace, self._path, text)
         except (OSError, Silent) as problem:
@@ -62,13 +62,13 @@ class TextFile:
             self._problem = None
 
     def close(self) -> None:
-        """Without mpmon there is nothing to tell: a file that stays would say for ever what was true once."""
+        """Remove the file: one that stays would report outdated values forever."""
         with contextlib.suppress(OSError, Silent):
             asked([self._path], os.unlink, self._path)
 
 
 def replace(path: str, text: bytes) -> None:
-    """Put a file in the place of another.
+    """Replace a file atomically.
 
     Raises:
         OSError: as open(2), write(2) and rename(2).
@@ -88,7 +88,7 @@ def replace(path: str, text: bytes) -> None:
 
 
 def address(text: str) -> tuple[str, int]:
-    """`9877`, `127.0.0.1:9877`, `[::1]:9877`: without a host it is this machine only.
+    """`9877`, `127.0.0.1:9877`, `[::1]:9877`: without a host, only this machine can connect.
 
     Raises:
         ValueError: it is none.
@@ -103,7 +103,7 @@ def address(text: str) -> tuple[str, int]:
 
 
 def is_own(host: str) -> bool:
-    """An address or a name that only this machine answers to."""
+    """Whether an address or name refers to this machine only."""
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     try:
         return ipaddress.ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
@@ -117,7 +117,7 @@ class Server:
     def __init__(self, host: str, port: int, content_type: str) -> None:
         """
         Raises:
-            UsageError: nobody may listen there.
+            UsageError: the address or port cannot be used.
         """
         self.text = b""
         owner = self
@@ -126,7 +126,7 @@ class Server:
             timeout = PATIENCE_S
 
             def do_GET(self) -> None:
-                """The text, to whoever knows how this machine is called: a page elsewhere may have given it a name."""
+                """Send the text, if the request names this machine: a web page elsewhere may use another name for it."""
                 if is_own(host) and not is_own(self.headers.get("Host", "localhost")):
                     self.send_error(403)
                 elif self.path.partition("?")[0] not in PATHS:
@@ -142,7 +142,7 @@ class Server:
                 self.wfile.write(text)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Nobody reads who asked."""
+                """Requests are not logged."""
 
         try:
             self._door = _Door(host, port, Answer)
@@ -159,13 +159,13 @@ class Server:
         self.text = text
 
     def close(self) -> None:
-        """Nobody is answered any more."""
+        """Stop answering."""
         self._door.shutdown()
         self._door.server_close()
 
 
 class _Door(ThreadingHTTPServer):
-    """With a bound to its connections."""
+    """A server with a bounded number of connections."""
 
     daemon_threads = True
     block_on_close = False
@@ -177,7 +177,7 @@ class _Door(ThreadingHTTPServer):
         super().__init__((host, port), answer)
 
     def server_bind(self) -> None:
-        """Without the question for the name of this machine, which a server of names may leave open."""
+        """Without looking up this machine's name, which may block in a name server."""
         TCPServer.server_bind(self)
 
     def process_request(self, request: object, client_address: object) -> None:
@@ -192,10 +192,10 @@ class _Door(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """It is over."""
+        """A connection is over."""
         with self._lock:
             self._open.pop(id(request), None)
         super().shutdown_request(request)  # pyright: ignore[reportArgumentType]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Whoever asks and goes away is no trouble."""
+        """A client that disconnects is not an error."""

@@ -13,13 +13,13 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class _Collector:
-    """Of `CollectorRegistry`: has its metrics already."""
+    """A collector for `CollectorRegistry` whose metrics are already known."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
-        """Those with a value."""
+        """Metrics with a value."""
         return (_metric(family) for family in self._families if family.values)
 
 

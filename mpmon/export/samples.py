@@ -1,8 +1,8 @@
 """Observations to numbers with labels. Pure.
 
-Names and units follow Prometheus (https://prometheus.io/docs/practices/naming/).  The label is `job_id`, since `job` and
-`instance` belong to Prometheus.  No label has a pid, a path or a command line: each new value would be a new series.
-What is there of each rank is bounded by `MOST_RANKS`, and there is one finding at a time.
+Names and units follow Prometheus (https://prometheus.io/docs/practices/naming/).  The label is
+`job_id`, since `job` and `instance` belong to Prometheus.  No label has a pid, a path or a command line: each new value would
+be a new series. Series per rank are bounded by `MOST_RANKS`, and there is one finding at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mpmon.diagnosis.ipc.names import RESULTS
 from mpmon.diagnosis.rates import taken
 
 MOST_RANKS = 1024
-"""Ranks with series of their own, the first ones."""
+"""The number of ranks with their own series; these are the first ones."""
 
 SPINNING = "gpu-spinning"
 """The remark about devices whose kernels only wait."""
@@ -27,7 +27,7 @@ class Family(NamedTuple):
     """One metric."""
 
     name: str
-    """A counter without its `_total`, an info without its `_info`."""
+    """Without the suffix `_total` of a counter, or `_info` of an info."""
     kind: Literal["gauge", "counter", "info"]
     help: str
     labels: tuple[str, ...]
@@ -39,15 +39,15 @@ class Samples:
     """A fold over rounds: some numbers only grow."""
 
     def __init__(self, job: str | None = None) -> None:
-        """`job` is the user's name for the job; else it is that of its launcher, or its pid."""
+        """`job` is the user's name for the job; by default that of its launcher, or its pid."""
         self._job = plain(job) if job else None
         self._batches: Counter[str] = Counter()
         """By rank."""
         self._taken: dict[tuple[str, tuple[int, ...]], int] = {}
-        """From each queue, in the last round."""
+        """Items taken from each queue by the last round."""
 
     def add(self, observation: Observation, cpu_s: float) -> list[Family]:
-        """What there is to say after this round; mpmon has used so much CPU time."""
+        """The metrics after this round; the second argument is mpmon's own CPU time."""
         # A job that has ended keeps its name.
         self._job = job = self._job or job_id(observation.snapshot) or plain(observation.snapshot.host)
         heads = _heads(observation)
@@ -60,14 +60,14 @@ class Samples:
         )
         found = [
             *whole, _still(observation, heads), self._taken_batches(), _spinning(observation, heads), _nodes(observation),
-            Family("mpmon_last_look_timestamp_seconds", "gauge", "When mpmon looked at the job last, since the epoch.",
+            Family("mpmon_last_look_timestamp_seconds", "gauge", "When mpmon last sampled the job, seconds since the epoch.",
                    (), {(): observation.snapshot.taken_at}),
             Family("mpmon_look_cpu_seconds", "counter", "CPU time that mpmon has used.", (), {(): cpu_s}),
         ]  # fmt: skip
         return [_of_job(family, job) for family in found]
 
     def _count(self, observation: Observation, moment: Moment, heads: dict[int, str]) -> None:
-        """The batches that each rank took since the round before. A queue that is new counts from now on."""
+        """The batches that each rank took since the previous round. A new queue counts from now on."""
         results = {view.id for view in ipc.of(observation).queues if (view.name or "").startswith(RESULTS)}
         now = taken(moment, results)
         for key, items in now.items():
@@ -79,7 +79,7 @@ class Samples:
     def _taken_batches(self) -> Family:
         values = {(rank,): float(items) for rank, items in list(self._batches.items())[:MOST_RANKS]}
         return Family("mpmon_rank_batches", "counter", "Batches that a rank took from the workers of its DataLoader "
-                      "while mpmon looked.", ("rank",), values)  # fmt: skip
+                      "while mpmon watched.", ("rank",), values)  # fmt: skip
 
 
 def _of_job(family: Family, job: str) -> Family:
@@ -120,7 +120,7 @@ def _finding(observation: Observation) -> Family:
         "cause": found.cause, "certainty": found.certainty, "host": found.host, "rank": found.rank, "role": found.role,
         "function": found.function, "at": found.at,
     }  # fmt: skip
-    return Family("mpmon_finding", "info", "The first finding: why the job hangs, and who must move first.", tuple(words),
+    return Family("mpmon_finding", "info", "The first finding: why the job hangs, and its root blocker.", tuple(words),
                   {tuple(words.values()): 1.0} if found.cause else {})  # fmt: skip
 
 
@@ -147,8 +147,8 @@ def _spinning(observation: Observation, heads: dict[int, str]) -> Family:
 
 
 def _nodes(observation: Observation) -> Family:
-    """Only of a job that is watched on many."""
+    """Only for a job that is watched on several machines."""
     nodes = observation.snapshot.nodes
     silent = sum(node.problem is not None for node in nodes)
     values = {("answers",): float(len(nodes) - silent), ("silent",): float(silent)} if nodes else {}
-    return Family("mpmon_nodes", "gauge", "Machines of the job, by whether mpmon hears from them.", ("state",), values)
+    return Family("mpmon_nodes", "gauge", "Machines of the job, by whether they answer.", ("state",), values)

@@ -1,7 +1,7 @@
-"""One Python call, or a stack of them, as rows: the same ones whoever read them.
+"""One Python call, or a stack of them, as rows: equal for all readers.
 
-Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS` and `KNOWN_WORDS`.
-Only a digest of the objects' identities is kept of the others: their values are the user's, not ours.
+Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS` and `KNOWN_WORDS`. Only a
+digest of the objects' identities is kept of the others: the values are private to the user.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
 torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""
 
 KNOWN_WORDS = {"init_process_group": "init_method", "_find_and_load": "name", "_lock_unlock_module": "name"}
-"""The same of words: where the ranks meet, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`; the module that is imported, of
-functions of CPython's Lib/importlib/_bootstrap.py.
+"""The same for strings: where the ranks meet, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`; the module that is
+imported, of functions of CPython's Lib/importlib/_bootstrap.py.
 """
 
 LONGEST_WORD = 200
 
 PLAIN_LENGTH, MOST_PLAIN = 60, 24
-"""Length of a value that counts as plain, and how many of one frame are digested."""
+"""Longest value that counts as plain, and how many of one frame are digested."""
 
 KNOWN_NUMBERS = frozenset({"rank", "world_size"})
 """Kept from any frame, when they are plain numbers: who a process is in a job that was started by hand."""
@@ -71,7 +71,7 @@ class Call(msgspec.Struct):
 
 
 class Numbers:
-    """The plain numbers in the frames of one process as they were at the last reading, to tell which of them grow.
+    """The plain numbers in the frames of one process at the last reading, to see which of them grow.
 
     They are kept here only, and only until the next reading.
     """
@@ -81,7 +81,7 @@ class Numbers:
         self._now: dict[tuple[object, ...], float] = {}
 
     def turn(self, kept: Collection[int] = ()) -> None:
-        """The next reading begins, which leaves the threads in `kept` as they were."""
+        """The next reading begins; it does not read the threads in `kept` again."""
         self._before = self._now
         self._now = {call: value for call, value in self._before.items() if call[0] in kept} if kept else {}
 
@@ -113,7 +113,7 @@ Item = TypeVar("Item")
 
 
 def bounded(frames: Sequence[Item]) -> Sequence[Item]:
-    """The innermost and the outermost ones of a deep stack."""
+    """Only the innermost and the outermost frames of a deep stack."""
     if len(frames) <= MAX_FRAMES:
         return frames
     half = MAX_FRAMES // 2
@@ -141,7 +141,7 @@ def _row(frame: Call, place: tuple[int, int], numbers: Numbers) -> Frame:
 
 
 def _once(text: str) -> str:
-    """The same object for what many frames say. What `sys.intern` is given, Python 3.12 never lets go of."""
+    """One shared object for equal values. `sys.intern` is not used because Python 3.12 never frees interned strings."""
     return _kept(text) if len(text) <= LONGEST_WORD else text
 
 
@@ -166,7 +166,7 @@ def _plain(frame: Call) -> list[Local]:
 
 
 def bare(function: str) -> str:
-    """Its name without those of what it is defined in."""
+    """Its name without the names of enclosing scopes."""
     return function.rpartition(".")[2]
 
 
@@ -183,6 +183,6 @@ def _known(frame: Call) -> dict[str, str]:
 
 
 def _digest(variables: list[Local] | None, *, arguments: bool) -> int | None:
-    """One number for which objects the arguments, or the other locals, are bound to."""
+    """A digest of the objects that the arguments, or the other locals, are bound to."""
     chosen = [(item.name, item.addr, item.repr) for item in variables or () if item.arg is arguments]
     return zlib.crc32(repr(chosen).encode()) if chosen else None

@@ -1,11 +1,11 @@
-"""How often the kernel killed in the job's control groups for memory, and what they may use.
+"""Out-of-memory kills in the job's control groups, and the limits of these groups.
 
-A process that was killed for memory gets SIGKILL and says nothing; the kernel's log needs rights, and dmesg is not there in
-a container.  Its control group counts such kills, for whichever limit they happened, and anybody may read the count:
+The out-of-memory killer ends a process with SIGKILL, without a message; the kernel's log needs rights, and a container has no
+dmesg. Its control group counts such kills, for whichever limit they happened, and any user may read the count:
 `memory.events` in v2, `memory.oom_control` in v1 (the kernel's admin-guide/cgroup-v2 and cgroup-v1/memory).
 
-Where a group lies is told by proc_pid_mountinfo(5), which also says which part of the tree a container sees.
-A round costs one read a group; limits are read again only when the count has changed.
+Where a group lies is told by proc_pid_mountinfo(5), which also says which part of the tree a container sees. A round costs
+one read per group; limits are read again only when the count has changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mpmon.model import Cgroup, Process
 from mpmon.probes.files import Proc
 
 MOST_GROUPS = 64
-"""Groups of one job that are followed."""
+"""Number of groups of one job that are followed."""
 
 UNLIMITED = 1 << 62
 """What v1 shows for no limit is the largest number of pages, in bytes."""
@@ -59,7 +59,7 @@ class CgroupTable:
         self._groups: dict[str, _Group] = {}
 
     def look(self, processes: Iterable[Process], now: float) -> tuple[Cgroup, ...]:
-        """One row a group, by path; a group that was removed keeps its last row."""
+        """One row per group, by path; a removed group keeps its last row."""
         for process in processes:
             if process.cgroup is not None and process.cgroup not in self._groups and len(self._groups) < MOST_GROUPS:
                 self._groups[process.cgroup] = _Group(self._proc, self._hierarchy, process.cgroup)
@@ -120,7 +120,7 @@ class _Files:
         return min((limit for limit in limits if limit is not None and limit < UNLIMITED), default=None)
 
     def peak(self) -> int | None:
-        """Bytes; `None` where the kernel does not tell (v2 before Linux 5.19)."""
+        """Bytes; `None` if the kernel does not report it (v2 before Linux 5.19)."""
         return _number(self._peak)
 
     def cpus(self) -> float | None:
@@ -132,7 +132,7 @@ class _Files:
 
 _WHY_NONE = {
     "limit_bytes": "no limit is set",
-    "peak_bytes": "this kernel does not tell",
+    "peak_bytes": "this kernel does not say",
     "cpus": "no limit is set, or the groups are of version 1",
 }
 

@@ -1,8 +1,8 @@
-"""A program of ours: names as C++ compilers write them, to names as people do, line by line.
+"""A helper program: demangles C++ symbols, line by line.
 
-It calls `__cxa_demangle` of libstdc++, which is there wherever torch is.  What a job calls its functions is for the job to say,
-and a name of some hundred letters may stand for one of gigabytes, or bring that function down.  So it is done in a
-process of its own, which may take a little memory and time, and ends with whoever asked.
+It calls `__cxa_demangle` of libstdc++, which is there wherever torch is.  Function names come from the job, and a symbol of
+some hundred characters may expand to gigabytes or crash that function. So it runs in a separate process with small memory and
+time limits, which ends with its parent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIMITS = {resource.RLIMIT_AS: 1 << 28, resource.RLIMIT_CPU: 1, resource.RLIMIT_C
 """Of this process (getrlimit(2)): bytes, seconds; no file in which the job's names would be left."""
 
 LONGEST = 1 << 13
-"""Letters of an answer; the rest would be parameters of templates."""
+"""Characters of an answer; the rest would be template parameters."""
 
 
 def main(parent: int) -> None:
@@ -29,7 +29,7 @@ def main(parent: int) -> None:
     demangled = demangle()
     for line in sys.stdin.buffer:
         sys.stdout.buffer.write((demangled(line.rstrip(b"\n")) if demangled else b"") + b"\n")
-        # Whatever comes next may be the end of this.
+        # The next symbol may crash this process.
         sys.stdout.buffer.flush()
 
 

@@ -1,11 +1,10 @@
-"""The one door to files of others: whatever a job, or a neighbour of it, may have put where mpmon looks.
+"""The only access to untrusted files: whatever a job, or another user, may have put where mpmon reads.
 
-Such a path leads where its owner likes: to a named pipe that nobody writes to, to a device whose opening alone does
-something, to a file of the host instead of the container's, to records that a stranger has written.  So nothing here
-trusts a path.  It is looked up without being opened (`O_PATH`), what was found is looked at, and only that very thing is
-opened, for reading, without waiting for anybody.
+Such a path may lead anywhere: to a named pipe without a writer, to a device with side effects on open, to a file of the host
+instead of the container's, to records forged by another user.  So nothing here trusts a path.  It is looked up without being
+opened (`O_PATH`), what was found is looked at, and only that very thing is opened, for reading, without waiting for anybody.
 
-Opening alone may do harm: a file with a lease on it (fcntl(2), F_SETLEASE) sends its holder SIGIO, which ends a process that
+Even opening can do harm: a file with a lease on it (fcntl(2), F_SETLEASE) sends its holder SIGIO, which ends a process that
 does not expect it.  Looking up a file does not, and /proc/locks lists the leases; a file that has one is not opened.  A lease
 that is taken between the two looks, some tens of microseconds, longer where the machine has thousands of locks, is still
 broken, and so is one that /proc/locks does not show here: of a process of another pid namespace, or beyond its first MiB.
@@ -14,10 +13,10 @@ A path as a process sees it is looked up below `/proc/PID/root`, and no link lea
 `RESOLVE_IN_ROOT`, since Linux 5.6.  Where the kernel is older, or a sandbox forbids the call, such a path is walked part by
 part, and one with a link in it is refused.
 
-Where it matters who wrote something, it must belong to one of those who may have, and nobody else may be able to write to it.
+If the author matters, the file must belong to one of the allowed users, and no other user may be able to write to it.
 
-A file system that does not answer blocks whoever asks it, here too: this door has no clock.
-The kernel's own files, in /proc and /sys, are read by `mpmon.probes.files`.
+A file system that does not answer blocks callers here too: this module has no time limit. The kernel's own files, in /proc
+and /sys, are read by `mpmon.probes.files`.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ from mpmon.probes.libc import OPENAT2, call
 from mpmon.probes.users import name_of
 
 MOST_NAMES = 1 << 16
-"""Names of one folder that are read."""
+"""Limit of names read from one folder."""
 
 OWN_ROOT = "/"
-"""As mpmon sees it itself."""
+"""The root as mpmon sees it."""
 
 _ROOT = 0
-"""Whose files nobody has to distrust."""
+"""The user whose files are always trusted."""
 
 _FINDING = os.O_PATH | os.O_CLOEXEC
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -70,15 +69,15 @@ _leases = Leases(Proc())
 
 
 class Refused(OSError):
-    """It is there, and is not what was expected; `strerror` says so in words that go on after its name."""
+    """It exists but is not what was expected; `strerror` says so, as the rest of a sentence about its name."""
 
 
 class Place(NamedTuple):
-    """A path, and the folder that it does not lead out of."""
+    """A path, and the folder that it cannot leave."""
 
     path: str
     root: str | int = OWN_ROOT
-    """That folder, or a descriptor of it while it is open; mpmon's own root unless it is said otherwise."""
+    """That folder, or a descriptor of it while it is open; mpmon's own root by default."""
 
     def __str__(self) -> str:
         """As a path for people, and to tell places apart."""
@@ -91,12 +90,13 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Expected:
-    """What has to be there: `FILE` or `FOLDER`, by whom it may be written."""
+    """What must be there: `FILE` or `FOLDER`, and which users may write to it."""
 
     kind: int
     owners: tuple[int, ...] = ()
-    """Users to one of whom it must belong; then nobody else may write to it, and a file has no second name. Empty where it
-    may be anybody's."""
+    """It must belong to one of these users; then no other user may write to it, and a file must have a single hard link.
+    Empty if any owner is allowed.
+    """
 
     def by(self, *users: int) -> Expected:
         """The same, written by one of these users, or by root."""
@@ -116,7 +116,7 @@ def opened(place: Place, expected: Expected) -> Generator[int]:
     """A descriptor, for the length of a `with` block: of a file to read from, of a folder for its names and what is in it.
 
     Raises:
-        Refused: something else is there, or it is somebody else's, or another process has a lease on it.
+        Refused: it is something else, belongs to another user, or another process has a lease on it.
         OSError: as openat2(2) and open(2).
     """
     descriptor = take(place, expected)
@@ -127,7 +127,7 @@ def opened(place: Place, expected: Expected) -> Generator[int]:
 
 
 def take(place: Place, expected: Expected) -> int:
-    """The same, for one who closes it later.
+    """The same, to be closed by the caller.
 
     Raises:
         OSError: as `opened`.
@@ -136,7 +136,7 @@ def take(place: Place, expected: Expected) -> int:
 
 
 def take_named(path: str, expected: Expected) -> int:
-    """The same of a path that the user of mpmon has chosen: its links are followed, wherever they lead.
+    """The same for a path chosen by mpmon's user: its links are followed, wherever they lead.
 
     Raises:
         OSError: as `opened`.
@@ -183,12 +183,12 @@ def behind(link: str) -> os.stat_result:
 
 
 class Found:
-    """A file that was looked up and is what was expected, for the length of a `with` block; opened when it is to be read."""
+    """A file that was looked up and is as expected, for the length of a `with` block; it is opened only when read."""
 
     def __init__(self, place: Place, expected: Expected) -> None:
         """
         Raises:
-            Refused: something else is there, or it is somebody else's.
+            Refused: it is something else, or belongs to another user.
             OSError: as openat2(2).
         """
         self._place = place
@@ -226,7 +226,7 @@ def opened_behind(link: str, expected: Expected) -> Generator[int]:
 
     Raises:
         Refused: it leads to something else, or to what is somebody else's.
-        OSError: as open(2); EPERM for who lacks CAP_SYS_ADMIN and CAP_CHECKPOINT_RESTORE.
+        OSError: as open(2); EPERM without CAP_SYS_ADMIN and CAP_CHECKPOINT_RESTORE.
     """
     found = os.open(link, _FINDING)
     try:
@@ -267,12 +267,12 @@ def open_found(found: int, info: os.stat_result, place: Place) -> int:
     """
     if stat.S_ISREG(info.st_mode) and info.st_ino in _leases.inodes():
         raise _refusal("has a lease of another process on it, which opening it would break (fcntl(2))", place)
-    # This opens what was looked at, whatever may have come to stand at its path.
+    # This opens the inode that was checked, whatever is at its path now.
     return os.open(f"/proc/self/fd/{found}", _READING)
 
 
 def _may_be_followed(info: os.stat_result, expected: Expected) -> bool:
-    """A folder may be named by a link of those to whom it may belong: a stranger's leads where the stranger likes."""
+    """A folder may be reached through a link of one of its allowed owners only: another user's link could lead anywhere."""
     named = expected.kind == stat.S_IFDIR and stat.S_ISLNK(info.st_mode)
     return named and (not expected.owners or info.st_uid in expected.owners)
 
@@ -280,7 +280,7 @@ def _may_be_followed(info: os.stat_result, expected: Expected) -> bool:
 def _look_up(place: Place, follow: int) -> int:
     """A descriptor of what is there, which was not opened: fstat(2) and few others take it."""
     if "\0" in place.path:
-        raise _refusal("is no path", place)
+        raise _refusal("is not a path", place)
     if place.root == OWN_ROOT:
         # There is nothing outside of it.
         return os.open(place.path, _FINDING | follow)
@@ -340,4 +340,4 @@ def _check(info: os.stat_result, expected: Expected, place: Place) -> None:
     if info.st_mode & _WRITABLE_BY_OTHERS:
         raise _refusal(f"may be written by others than {name_of(info.st_uid)}: chmod go-w", place)
     if kind == stat.S_IFREG and info.st_nlink > 1:
-        raise _refusal(f"has {info.st_nlink} names", place)
+        raise _refusal(f"has {info.st_nlink} hard links", place)

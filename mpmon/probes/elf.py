@@ -1,4 +1,4 @@
-"""Programs and libraries as they lie in files: elf(5), 64 bits, little-endian.
+"""Programs and libraries in files: elf(5), 64 bits, little-endian.
 
 A job may map any file, so no number in one decides how much is read, and a file that contradicts itself is `BadElf`.
 """
@@ -38,7 +38,7 @@ _NOTE = struct.Struct("<III")
 
 
 class BadElf(ValueError):
-    """This is no such file, or it contradicts itself; the message goes on after its name."""
+    """This is not such a file, or it contradicts itself; the message is the rest of a sentence about its name."""
 
 
 class Text(Protocol):
@@ -51,7 +51,7 @@ class Text(Protocol):
 
 @dataclass(frozen=True)
 class Program:
-    """A file that is open, and by what it is known again."""
+    """An open file, and what identifies it."""
 
     device: int
     inode: int
@@ -59,7 +59,7 @@ class Program:
     changed_at: tuple[int, int]
     """When it was written, and when anything about it was changed, nanoseconds since the epoch."""
     descriptor: Callable[[], int] = field(compare=False)
-    """Asked for when something is read: of a file that is known from before nothing may have to be."""
+    """Called only when something is read: for a known file that may be unnecessary."""
 
     def part(self, at: int, size: int) -> bytes:
         """Of the file.
@@ -139,12 +139,12 @@ def header_of(text: Text) -> Header:
     """
     head = text.part(0, _HEADER.size)
     if len(head) < _HEADER.size or not head.startswith(b"\x7fELF"):
-        raise BadElf("is no program")
+        raise BadElf("is not a program")
     magic, kind, machine, _, _, segments_at, sections_at, _, _, size, count, section_size, sections, names = (
         _HEADER.unpack(head)
     )
     if magic[4:] != b"\x02\x01":
-        raise BadElf("is no program of 64 bits, little-endian")
+        raise BadElf("is not a 64-bit little-endian program")
     segments = tuple(map(Segment._make, _SEGMENT.iter_unpack(_table(text, segments_at, size, count, _SEGMENT))))
     return Header(kind, machine, segments, sections_at, section_size, sections, names)
 

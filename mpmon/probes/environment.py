@@ -1,7 +1,7 @@
-"""All variables a process was started with, for one who asks to see them now.
+"""All variables a process was started with, on the user's request.
 
-They may hold secrets: they go to the screen of the one who asked and are kept nowhere, neither in snapshots nor in
-recordings (`mpmon.probes.processes.traits.KEPT_ENVIRONMENT` names the few that are).
+They may hold secrets: they go to the user's screen and are kept nowhere, neither in snapshots nor in recordings
+(`mpmon.probes.processes.traits.KEPT_ENVIRONMENT` names the few that are).
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ class EnvironmentReader:
         self._identity = identity
 
     def __call__(self, process: Process) -> Environment:
-        """The variables of this very process. Takes seconds while its memory map is locked: ask in a thread of its own."""
+        """The variables of this very process. Takes seconds while its memory map is locked: call it in a separate thread."""
         try:
             text = patiently(lambda: self._proc.read(process.pid, "environ", limit=LIMIT))
         except PermissionError:
-            return Environment({}, "may not be read: it belongs to another user or is not dumpable")
+            return Environment({}, "cannot be read: it belongs to another user or is not dumpable")
         except OSError as problem:
-            return Environment({}, f"may not be read: {(problem.strerror or 'unreadable').lower()}")
-        # Looked up after the reading: it had the pid from its start until now, so what was read is its own.
+            return Environment({}, f"cannot be read: {(problem.strerror or 'unreadable').lower()}")
+        # Checked after reading: the same process has had the pid all the time, so the data is its own.
         if self._identity.stat(process) is None:
             return Environment({}, "it has ended")
         return Environment(variables(text), f"cut after {LIMIT >> 20} MiB" if len(text) >= LIMIT else "")
 
 
 def variables(text: bytes) -> dict[str, str]:
-    """Variable by name; of one that is there twice the first, which is what getenv(3) finds."""
+    """Variable by name; of a duplicate name the first, as getenv(3) finds it."""
     found: dict[str, str] = {}
     for entry in text.decode("utf-8", "replace").split("\0"):
         name, equals, value = entry.partition("=")

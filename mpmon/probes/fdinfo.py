@@ -6,7 +6,7 @@ from mpmon.probes.files import Proc
 
 
 def fdinfo_lines(proc: Proc, pid: int, descriptor: int) -> list[str]:
-    """The lines of the file; none where it may not be read, or the descriptor is closed."""
+    """The lines of the file; none where it cannot be read, or the descriptor is closed."""
     try:
         return proc.text(pid, "fdinfo", descriptor).splitlines()
     except OSError:

@@ -1,10 +1,10 @@
-"""How a machine is as a whole, of the last seconds: what makes one machine of many the slow one.
+"""Health figures of a machine over the last seconds: what can make one machine of many slow.
 
 Counters that the kernel keeps anyway, half a dozen small files a round, none of which can hang: proc_stat(5), proc_loadavg(5),
 /proc/pressure (the kernel's accounting/psi), proc_net(5), cpu.stat of control groups (admin-guide/cgroup-v2).
 What GPUs say is in the snapshot already.
 
-All figures are of the last `WINDOW_S`, not of the time since the round before: a burst is no slow machine.
+All figures cover the last `WINDOW_S`, not just the time since the previous round: a burst does not make a slow machine.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MOST_GROUPS = 64
 """Control groups that are read, with those around them."""
 
 WORKS_PERCENT = 20.0
-"""A device that does less has the clock of one that rests."""
+"""A device below this utilization has an idle clock."""
 
 LEAST_SEGMENTS = 100
-"""Of TCP, sent in the window: of fewer a single one that was sent again is many per cent."""
+"""Least number of TCP segments sent in the window: with fewer, a single retransmission would be a high percentage."""
 
 FIRST = "two looks are needed"
 NO_GPU = "no process of the job is known to use a GPU"
@@ -82,7 +82,7 @@ class FiguresProbe:
             try:
                 counters.update(read())
             except (OSError, ValueError, IndexError) as problem:
-                reason = getattr(problem, "strerror", None) or "it has another form than is known"
+                reason = getattr(problem, "strerror", None) or "it has an unknown format"
                 why.update(dict.fromkeys(names, reason.lower()))
         return _Sample(snapshot.taken_at, counters, self._quotas(snapshot), _own(snapshot))
 
@@ -167,7 +167,7 @@ class FiguresProbe:
             "gpu_utilization_percent": _mean_of([_mean(rows, lambda gpu: gpu.utilization_percent) for rows in devices]),
             "gpu_power_watts": _mean_of([_mean(rows, lambda gpu: gpu.power_watts) for rows in devices]),
         }
-        why.update(dict.fromkeys(found, "the driver does not tell, or they rest" if devices else NO_GPU))
+        why.update(dict.fromkeys(found, "the driver does not say, or they are idle" if devices else NO_GPU))
         return found
 
 
@@ -180,7 +180,7 @@ FIGURES = tuple(
 def _rates(
     old: Mapping[str, float], new: Mapping[str, float], seconds: float, why: dict[str, str]
 ) -> dict[str, float | None]:
-    """What grew meanwhile; of a counter that went back, as when a device is taken away, nothing is known."""
+    """How much each counter grew; unknown if it decreased, as when a device is removed."""
 
     def grown(name: str) -> float | None:
         if name not in old or name not in new or new[name] < old[name]:

@@ -1,8 +1,8 @@
-"""Who has the lock of a file, and which files have a lease: by proc_locks(5) of the whole machine, and by the `lock:` lines
-of proc_pid_fdinfo(5).
+"""Holders of file locks, and files with a lease: by proc_locks(5) of the whole machine, and by the `lock:` lines of
+proc_pid_fdinfo(5).
 
 A lock of flock(2) belongs to the open file description, which children inherit; /proc/locks names the process that took it
-for as long as it lasts, also after that one has closed the file and only a child still has it open.
+for as long as the lock lasts, even after that process has closed the file and only a child still has it open.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ LOCKS_LIMIT = 1 << 20
 """Bytes of /proc/locks that are read."""
 
 GOOD_FOR_S = 1e-6
-"""So long is each byte of /proc/locks good once it was read: nothing where there are few, and a machine with thousands of locks
-is not asked to write them all down for each file.
+"""How long /proc/locks stays valid after a read, per byte: next to nothing for few locks, while a machine with thousands of
+locks need not format them all for each file.
 """
 
 
 class Taken(NamedTuple):
-    """Who took the locks of one file."""
+    """The processes that took the locks of one file."""
 
     holders: tuple[int, ...] = ()
     """Pids, one for each lock: fcntl(2) locks ranges of a file."""
     sharers: tuple[int, ...] = ()
-    """Of these, those that have locks for reading only."""
+    """Those of them that have only read locks."""
 
 
 def file_locks(proc: Proc) -> dict[str, Taken]:
-    """Who took the locks of each file, by its id, `file:DEV:INODE`."""
+    """The processes that took the locks of each file, by its id, `file:DEV:INODE`."""
     found: dict[str, list[tuple[int, bool]]] = {}
     try:
         lines = proc.text("locks", limit=LOCKS_LIMIT).splitlines()
@@ -53,7 +53,7 @@ def _taken(rows: list[tuple[int, bool]]) -> Taken:
 
 
 class Leases:
-    """The files that may not be opened without harm to whoever has a lease on them: fcntl(2), F_SETLEASE."""
+    """Files that cannot be opened without disturbing the holder of a lease: fcntl(2), F_SETLEASE."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
@@ -90,5 +90,5 @@ def _leased(line: bytes) -> int:
 
 
 def has_lock(proc: Proc, pid: int, descriptor: int) -> bool:
-    """Whether a lock was granted to this open file; not, while it still waits for one, and not where it may not be read."""
+    """Whether a lock was granted to this open file; not, while it still waits for one, and not where it cannot be read."""
     return any(line.startswith("lock:") for line in fdinfo_lines(proc, pid, descriptor))

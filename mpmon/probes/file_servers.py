@@ -1,10 +1,10 @@
-"""Whether the file systems that somebody else serves (NFS, SMB, Lustre, FUSE ...) answer: statfs(2), asked in the helper.
+"""Whether file systems with an external server (NFS, SMB, Lustre, FUSE ...) answer: statfs(2), called in the helper.
 
-A thread that waits for a file on a server that has died waits for ever, and so does whoever asks that server anything.  So
-each such file system that the job uses is asked for its size, which needs an answer of the server, and a missing answer is
-the best proof there is.  Only file systems that processes of the job have files of are asked, and by the very file they have.
+A thread that waits for a file on a dead server waits forever, and so does any request to that server. So each such file
+system that the job uses is asked for its size, which requires an answer of the server, and a missing answer is the best
+proof.  Only file systems that processes of the job have files of are asked, through the same file that they use.
 
-In the helper the devices that owe an answer are known to whoever reads memory there: pages of their files are not touched.
+In the helper, memory readers know which devices have not answered: pages of their files are not touched.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from mpmon.probes.silence import DEADLINE_S, awaiting
 from mpmon.rows import shared_by
 
 AGAIN_WAITED_FOR_S, AGAIN_S = 5.0, 60.0
-"""Between two questions to a server that answers: while somebody waits for its files, else."""
+"""Interval between requests to a server that answers: while a process waits for its files, and otherwise."""
 
 LOOK_S = 0.2
-"""Between two looks at a server that is waited for."""
+"""Interval between two checks of a server that a process waits for."""
 
 MOST = 64
-"""File systems that are asked."""
+"""Limit of file systems that are asked."""
 
 
 class FileServers:
-    """The file systems of one job that others serve, from round to round."""
+    """The externally served file systems of one job, from round to round."""
 
     def __init__(self, proc: Proc, *, eager: bool) -> None:
         """`eager` is for one report, which may end with any round: each waits until all have answered or are silent."""
@@ -65,7 +65,7 @@ class FileServers:
         return self.rows
 
     def _settle(self) -> None:
-        """Wait until it is known of all whether they answer, which takes little longer than `DEADLINE_S` for however many."""
+        """Wait until each has answered or missed its deadline, which takes little more than `DEADLINE_S` in total."""
         until = time.monotonic() + 2 * DEADLINE_S
         while (owing := [server for server in self._servers.values() if server.owes]) and time.monotonic() < until:
             owing[0].hear(LOOK_S)
@@ -101,7 +101,7 @@ class _Server:
 
     @property
     def owes(self) -> bool:
-        """It has been asked, and nobody knows yet whether it answers."""
+        """It was asked and has not answered yet."""
         return self._number is not None and self.row is not None and self.row.unanswered_since is None
 
     def _ask(self, now: float, path: str) -> None:
@@ -113,7 +113,7 @@ class _Server:
             self._number = self._proc.aside.post(ask_server, self._proc, self._device, path)
 
     def hear(self, seconds: float = 0.0) -> None:
-        """Take its answer, if that comes within so long."""
+        """Take its answer if it comes within this time."""
         aside, row, number = self._proc.aside, self.row, self._number
         if aside is None or row is None or number is None:
             return
@@ -131,7 +131,7 @@ class _Server:
 
 
 def _problem(raised: BaseException | None) -> str | None:
-    """What the file system said instead of its size; a process that is gone, or a file that was closed, says nothing of it."""
+    """The file system's error instead of its size; errors about an ended process or a closed file are not its own."""
     if not isinstance(raised, OSError) or raised.errno in (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM):
         return None
     return (raised.strerror or "failed").lower()

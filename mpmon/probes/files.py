@@ -1,9 +1,8 @@
 """Reading below a movable /proc, quickly and in bounds.
 
-The hot loop reads the same few hundred small files each second.
-Opening costs more than reading (8.8 µs against 4.5 µs for `stat`), so descriptors are kept and read with `pread`.
-A kept descriptor of a process that ended fails with ESRCH even if its pid was reused, so a kept file can never speak of
-another process.
+The hot loop reads the same few hundred small files each second. Opening costs more than reading (8.8 µs against 4.5 µs for
+`stat`), so descriptors are kept and read with `pread`. A kept descriptor of a process that ended fails with ESRCH even if its
+pid was reused, so a kept file can never show another process.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ CHUNK = 1 << 16
 """One read, bytes. Files of /proc are cut at this size unless a reader asks for more."""
 
 SHORT = 1 << 12
-"""The same of files that are read again and again: `stat`, `schedstat`, counters."""
+"""The same for files that are read repeatedly: `stat`, `schedstat`, counters."""
 
 _SCHEDULED = 2
 """CPUCLOCK_SCHED of linux/posix-timers.h, where a process's clock has the number `~pid << 3 | 2`."""
@@ -48,7 +47,7 @@ class Proc:
         self._budget = _raise_descriptor_limit()
 
     def __reduce__(self) -> tuple[Callable[[str], Proc], tuple[str]]:
-        """In a helper's process the same tree is one object, which makes calls itself."""
+        """In the helper, the same tree is a single object that makes calls itself."""
         return _same_tree, (self.root,)
 
     def path(self, *parts: str | int) -> str:
@@ -96,7 +95,7 @@ class Proc:
         return os.pread(descriptor, SHORT, 0)
 
     def keep(self, name: str, make: Callable[[], int]) -> None:
-        """Keep a descriptor of another kind, where more may be kept.
+        """Keep a descriptor of another kind, if the limit allows.
 
         Raises:
             OSError: it cannot be made.
@@ -120,10 +119,9 @@ class Proc:
             self.forget(path)
 
     def clocks(self, pids: Collection[int]) -> list[int | None]:
-        """How long all threads of each process together have run, nanoseconds; `None` where nobody can be asked.
-
-        It is one cheap system call each (clock_getcpuclockid(3), which needs no rights). As long as it tells the same, none of
-        the threads has left a CPU; what one has run that is still on it counts from the next tick of the kernel's clock on.
+        """How long all threads of each process together have run, nanoseconds; `None` if unavailable. It is one cheap system
+        call each (clock_getcpuclockid(3), which needs no rights). As long as it is unchanged, no thread has left a CPU; the
+        time of a thread that is still running is added at the next tick of the kernel's clock.
         """
         if not self._has_clocks:
             return [None] * len(pids)
@@ -133,9 +131,9 @@ class Proc:
             return [_clock(pid) for pid in pids]
 
     def census(self) -> bytes | None:
-        """How many threads the machine has, and the pid given last (proc_loadavg(5)); `None` where nobody can be asked.
+        """How many threads the machine has, and the last pid given (proc_loadavg(5)); `None` if unavailable.
 
-        While both are the same no process has come or gone.
+        While both are unchanged, no process has started or ended.
         """
         try:
             return self.reread("/proc/loadavg").partition(b"/")[2] if self._has_census else None

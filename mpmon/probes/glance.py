@@ -1,4 +1,4 @@
-"""The processes of a job at a glance, for the first picture: one `stat` each, and the commands of those that are shown."""
+"""A quick read of a job's processes for the first picture: one `stat` each, and the commands of those shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Glance:
         """By pid, parents before their children."""
 
     def cmdline(self, pid: int) -> tuple[str, ...]:
-        """The arguments of one; empty where there are none, or they may not be read, or not without a wait."""
+        """The arguments of one; empty if there are none, or they cannot be read, or not without waiting."""
         if sleeps_in_kernel(self._proc.path(pid)):
             return ()
         try:

@@ -1,4 +1,4 @@
-"""Whether a pid still is the process a row speaks of: the kernel gives pids out again, start times it does not."""
+"""Whether a pid is still the process of a row: the kernel reuses pids, but not pid and start time together."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class Identity:
         self._boot = boot_time(proc)
 
     def stat(self, process: Process) -> Stat | None:
-        """The state of this very process now; `None` when it is gone, whoever may have its pid."""
+        """The state of this very process now; `None` if it is gone, even if its pid was reused."""
         stat = persistently(lambda: Stat.read(self._proc, process.pid))
         return stat if stat and stat.started_at(self._boot) == process.start_time else None

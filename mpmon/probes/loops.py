@@ -1,11 +1,11 @@
-"""What a loop asks for that sleeps and looks again: by its source, as `while child.poll() is None: time.sleep(1)` tells.
+"""What a polling loop tests, from its source: for example `while child.poll() is None: time.sleep(1)`.
 
 The frames of such a loop show nothing but a sleep.  Its source says what has to become true before it goes on: the test of the
 loop, and those before a `break` or a `return` inside of it.
 
-The source must be the one that runs: a file that was written after its process began is not read.  It may be anything all the
-same, so it is read through the one door, bounded, and parsed but never run.  Parsed files are kept, by what the file system
-says of them: many processes run the same one.
+The source must be the one that runs: a file that was written after its process began is not read.  It is still untrusted, so
+it is read through `door`, bounded, and parsed but never run.  Parsed files are cached by their file system metadata: many
+processes run the same file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The processes of this machine, and which of them look like part of a PyTorch or multiprocessing job.
 
-Of a process only what is asked for is read; what may not be read (another user's process) counts as not seen.
+Files of a process are read only when needed; what cannot be read (another user's process) counts as absent.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Candidate:
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """The variables it was started with; empty where they may not be read, and as for `cmdline`."""
+        """The variables it was started with; empty where they cannot be read, and as for `cmdline`."""
         text = b"" if self._sleeps_in_kernel else _bytes(f"{self.folder}/environ", environment.LIMIT)
         return environment.variables(text)
 

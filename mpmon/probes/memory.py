@@ -47,7 +47,7 @@ class Memory:
     def __init__(self, proc: Proc, pid: int) -> None:
         """
         Raises:
-            OSError: the process is gone, or its memory may not be read.
+            OSError: the process is gone, or its memory cannot be read.
         """
         silent = silent_devices()
         self._untouchable = [
@@ -79,7 +79,7 @@ class Memory:
         return text if len(text) == size else None
 
     def read_some(self, address: int, size: int) -> bytes:
-        """Up to `size` bytes at `address`; fewer, or none, where memory ends or may not be read."""
+        """Up to `size` bytes at `address`; fewer, or none, where memory ends or cannot be read."""
         if not 0 < address < 1 << 63:
             return b""
         pages = address >> PAGE_BITS, (address + size - 1) >> PAGE_BITS
@@ -152,7 +152,7 @@ class _Copies:
         """Up to `size` bytes; fewer where memory ends.
 
         Raises:
-            OSError: there is nothing, or it may not be read.
+            OSError: there is nothing, or it cannot be read.
         """
         if size > len(self._room):
             self._room = ctypes.create_string_buffer(size)
@@ -205,7 +205,7 @@ def may_be_read(proc: Proc, pid: int) -> None:
     """Return when the memory of a process can be read without a wait for the lock of its mappings.
 
     Raises:
-        OSError: the process is gone, may not be read, or one of its threads keeps the lock.
+        OSError: the process is gone, cannot be read, or one of its threads keeps the lock.
     """
     _try_lock(proc, pid)
 
@@ -215,7 +215,7 @@ def word_at(proc: Proc, pid: int, address: int) -> int | None:
     """An int in the memory of a process; `None` where there is none.
 
     Raises:
-        OSError: the process is gone, or its memory may not be read.
+        OSError: the process is gone, or its memory cannot be read.
     """
     with Memory(proc, pid) as memory:
         words = memory.unpack("i", address)
@@ -226,7 +226,7 @@ class Touched:
     """Which pages of a process hold anything: proc_pid_pagemap(5), open for the length of a `with` block.
 
     To read a page that was never touched makes the kernel set up page tables for it in the target, so such pages are left
-    alone.  Where the file may not be read, every page counts as touched.
+    alone.  Where the file cannot be read, every page counts as touched.
     """
 
     ENTRY = 8

@@ -18,9 +18,9 @@ LOCAL = frozenset(
     rootfs rpc_pipefs securityfs selinuxfs sockfs squashfs sysfs tmpfs tracefs udf vfat xfs zfs
     """.split()  # noqa: SIM905  a table of words
 )
-"""Kinds of file systems that answer for an open file from this machine's memory, whatever else has died.
+"""Kinds of file systems that answer for an open file from this machine's memory, without any server.
 
-All others (NFS, SMB, Lustre, FUSE, 9p ...) may have to ask somebody who does not answer: they are never asked in passing.
+All others (NFS, SMB, Lustre, FUSE, 9p ...) may depend on a server that does not answer: they are never touched directly.
 """
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
@@ -40,7 +40,7 @@ class MountPoint(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """It answers for an open file without asking anybody."""
+        """It answers for an open file without any server."""
         return self.kind in LOCAL
 
 
@@ -83,7 +83,7 @@ class Mounts:
 
 
 def mounts_of(proc: Proc, pid: int) -> Mounts:
-    """What the process sees; nothing where that may not be read."""
+    """What the process sees; nothing where that cannot be read."""
     try:
         return _parsed(proc.read(pid, "mountinfo", limit=MOUNTS_LIMIT))
     except OSError:

@@ -1,4 +1,4 @@
-"""Numbers that a process was told in its own pid namespace, and what they are from here.
+"""Translating pids and tids of a process's own pid namespace into those of this one.
 
 A process in a container calls its threads and children by the numbers of its own namespace (pid_namespaces(7)): so do the
 arguments of its calls, the owner in a mutex, and Python's objects.  /proc and signals here know others, and the same number

@@ -55,7 +55,7 @@ class Silent(MpmonError):
     def __init__(self, path: str) -> None:
         self.path = path
         super().__init__(
-            f"the file system of {path} does not answer.", "Look after its server, or name a path on another one."
+            f"the file system of {path} does not answer.", "Check its server, or name a path on another file system."
         )
 
 
@@ -207,7 +207,7 @@ class Writer:
         self.problem = f"the file system of {self._path} does not answer"
         if self._is_lost:
             self._waiting.clear()
-            self.problem += ", and what came since is lost"
+            self.problem += ", and what was written since is lost"
 
     def close(self) -> None:
         """Write the rest, if its server takes it within a moment.
@@ -273,5 +273,5 @@ def _regular(path: str, flags: int) -> int:
     descriptor = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FileNotFoundError(2, "it is no regular file any more", path)
+        raise FileNotFoundError(2, "it is no longer a regular file", path)
     return descriptor

@@ -138,7 +138,7 @@ def why_unreadable(pid: int, proc: Path = Path("/proc")) -> str:
     if target is None:
         return f"pid {pid} has ended"
     if target.state in {"Z", "X"}:
-        return f"pid {pid} is a zombie: it has ended and its parent, pid {target.ppid}, has not collected it"
+        return f"pid {pid} is a zombie: it has ended and its parent, pid {target.ppid}, has not reaped it"
     refusal = why_refused(pid, proc)
     if refusal:
         return refusal

@@ -57,12 +57,12 @@ def semaphore_uses(proc: Proc, pid: int, names: frozenset[str]) -> tuple[tuple[S
             search = _Search(memory, touched, everything, pid, names)
             rows = tuple(search.rows())
     except OSError as problem:
-        reason = f"memory may not be read ({(problem.strerror or 'failed').lower()})"
+        reason = f"memory cannot be read ({(problem.strerror or 'failed').lower()})"
         return (), Unknown(table="semaphores", pid=pid, reason=reason)
     return rows, Unknown(table="semaphores", pid=pid, reason=search.problem) if search.problem else None
 
 
-TOO_MUCH = "too much memory to search it all"
+TOO_MUCH = "too much memory to search all of it"
 
 
 class _Search:

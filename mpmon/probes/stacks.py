@@ -162,7 +162,7 @@ class StackProbe:
                 stacks = read_stacks(self._proc, pid, now()).stacks or stacks
             except OSError:
                 return stacks, None
-        return (), Unknown(table="stacks", pid=pid, reason="mpmon and py-spy do not read the same of its stacks")
+        return (), Unknown(table="stacks", pid=pid, reason="mpmon and py-spy read different stacks of it")
 
     def _others(self, pid: int, now: Callable[[], float]) -> dict[int | None, Stack] | None:
         """What py-spy says, by pthread id; `None` where it says nothing."""
@@ -207,7 +207,7 @@ class StackProbe:
         except BadDump as problem:
             return Unknown(table="stacks", pid=pid, reason=f"py-spy's answer could not be used: {problem}")
         if not stacks:
-            return Unknown(table="stacks", pid=pid, reason="py-spy named no thread of it")
+            return Unknown(table="stacks", pid=pid, reason="py-spy found no thread in it")
         after = run_counters(self._proc, pid)
         moved = {tid for tid in before if after.get(tid) != before[tid]}
         return tuple(
@@ -255,7 +255,7 @@ class StackProbe:
         except Refused as problem:
             if refusal.gone or refusal.reason == NOT_PYTHON:
                 return refusal
-            more = f"what it would write itself is not believed: {problem.filename} {problem.strerror}"
+            more = f"the stacks it would write itself are not trusted: {problem.filename} {problem.strerror}"
             return msgspec.structs.replace(refusal, reason=f"{refusal.reason}; {more}")
 
     def _refused(self, pid: int, status: int | None, words: str) -> Unknown:
@@ -367,7 +367,7 @@ def _said(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, byte
                 if not chunk:
                     pipes.unregister(pipe.fd)
             if sum(map(len, said.values())) > OUTPUT_LIMIT:
-                raise _TooMuch(f"py-spy had more than {OUTPUT_LIMIT >> 20} MiB to say of it, and was ended")
+                raise _TooMuch(f"py-spy had more than {OUTPUT_LIMIT >> 20} MiB of output about it, and was stopped")
     try:
         process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired as problem:
@@ -388,7 +388,7 @@ def limit(pid: int) -> None:
 
 def _first_sentence(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return "py-spy: " + (lines[0].removeprefix("Error: ") if lines else "failed without a word")
+    return "py-spy: " + (lines[0].removeprefix("Error: ") if lines else "failed without a message")
 
 
 def _agree(own: Stack, other: Stack | None, *, ran: bool) -> bool:

@@ -53,7 +53,7 @@ class Standstill(TimeoutError):
     """The kernel does not answer about a process."""
 
     def __init__(self, pid: int, path: str) -> None:
-        super().__init__(errno.ETIMEDOUT, f"the kernel does not answer: whoever reads {path} waits without end", path)
+        super().__init__(errno.ETIMEDOUT, f"the kernel does not answer: reading {path} blocks forever", path)
         self.pid = pid
 
 

@@ -1,6 +1,6 @@
-"""Rows as bytes that are packed together: what looks alike takes little room beside one another, and packs faster.
+"""Rows packed together as bytes: similar rows compress well together, and faster.
 
-They are MessagePack and not JSON: nobody else reads them, it is shorter, and a float that is no number stays what it is.
+The format is MessagePack instead of JSON: no other program reads it, it is shorter, and NaN is preserved.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import TypeVar
 import msgspec
 
 LEVEL = 1
-"""Of zlib: the fastest. What is packed repeats itself so much that others gain little."""
+"""Of zlib: the fastest. The data is so repetitive that higher levels gain little."""
 
 R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Block:
-    """Some rows of one kind. One thread adds to it, any may read."""
+    """Some rows of one kind. One thread adds to it, any thread may read."""
 
     __slots__ = ("_packed", "_rows", "count", "size")
 
     def __init__(self) -> None:
         self._rows: list[bytes] = []
-        """Until they are packed."""
+        """The rows, until they are packed."""
         self._packed = b""
         self.count = 0
         self.size = sys.getsizeof(self)
-        """Bytes it takes, packed or not."""
+        """Size in bytes, packed or not."""
 
     def add(self, row: msgspec.Struct) -> int:
-        """One more; its place."""
+        """Add a row; returns its position."""
         encoded = msgspec.msgpack.encode(row)
         self._rows.append(encoded)
         self.count += 1
@@ -39,13 +39,13 @@ class Block:
         return self.count - 1
 
     def pack(self) -> None:
-        """No more will come."""
+        """Pack the rows; no more will be added."""
         self._packed = zlib.compress(msgspec.msgpack.encode(self._rows), LEVEL)
         self._rows = []
         self.size = sys.getsizeof(self) + sys.getsizeof(self._packed)
 
     def row(self, place: int, kind: type[R]) -> R:
-        """The one that was added in this place."""
+        """The row at this position."""
         return msgspec.msgpack.decode(self._encoded()[place], type=kind)
 
     def rows(self, kind: type[R]) -> list[R]:
@@ -53,5 +53,5 @@ class Block:
         return [msgspec.msgpack.decode(row, type=kind) for row in self._encoded()]
 
     def _encoded(self) -> list[bytes]:
-        # Whoever reads while they are packed finds them in one of the two places.
+        # A thread that reads during packing finds them in one of the two places.
         return list(self._rows) or msgspec.msgpack.decode(zlib.decompress(self._packed), type=list[bytes])

@@ -1,6 +1,6 @@
-"""What of a row with tables is not in another one: rows that did not change are the very same objects in both.
+"""The difference between two rows with tables: unchanged rows are the same objects in both.
 
-A table is told by rows of its own, and by stretches of the other one's table between them.
+A table is described by its own rows, and by the stretches of the other table between them.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ from typing import TypeVar
 import msgspec
 
 Places = list[int]
-"""Three numbers again and again: rows of the other table from the first up to the second, then so many of its own."""
+"""Triples of numbers: take rows of the other table from the first up to the second number, then as many own rows as the third
+says.
+"""
 
 FEW = 2
-"""Where fewer rows than one of so many are new, tables of one length are compared place by place."""
+"""If fewer than one in this many rows is new, tables of equal length are compared position by position."""
 
 R = TypeVar("R", bound=msgspec.Struct)
 T = TypeVar("T")
 
 _NEW = -2
-"""Where a row is in the other table: nowhere, nor after any."""
+"""Position of a row that is not in the other table."""
 
 
 def less(row: R, base: R, tables: Iterable[str]) -> tuple[R, dict[str, Places]]:
-    """The row with only those rows in its tables that the base's have not, and how each table is made of both.
+    """The row with only those table rows that the base does not have, and how to rebuild each table from both.
 
-    A table that is the very same as the base's is empty, and has no places.
+    A table that is identical to the base's is empty and has no `Places`.
     """
     places: dict[str, Places] = {}
     new: dict[str, tuple[object, ...]] = {}
@@ -61,7 +63,7 @@ def _differences(now: Sequence[T], before: Sequence[T]) -> tuple[Places, tuple[T
 
 
 def _stretches(found: Iterable[int]) -> Iterator[int]:
-    """How a table is made that has these rows of the other one."""
+    """How to rebuild a table that has these rows of the other one."""
     start = end = new = 0
     for place in found:
         if place == _NEW:

@@ -1,6 +1,6 @@
-"""What is only added to at its end, and of which each picture shows the last stretch: moments for histories, and events.
+"""Append-only logs of which each picture shows the last stretch: moments for histories, and events.
 
-Many pictures show the same row, so each row is packed once, in a block with others; a block lives as long as some picture
+Many pictures show the same row, so each row is packed once, in a block with others; a block is kept for as long as a picture
 shows one of its rows.
 """
 
@@ -21,16 +21,16 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Stretch(msgspec.Struct, frozen=True, gc=False):
-    """Where some neighbouring rows of a log are."""
+    """The location of some adjacent rows of a log."""
 
     blocks: tuple[Block, ...]
     first: int
-    """Place of the first one in these blocks."""
+    """Position of the first one in these blocks."""
     count: int
 
     @property
     def size(self) -> int:
-        """Bytes it takes without the blocks."""
+        """Size in bytes, without the blocks."""
         return sum(map(sys.getsizeof, (self, self.blocks, self.first, self.count)))
 
 
@@ -40,14 +40,14 @@ class Log(Generic[R]):
     def __init__(self, kind: type[R]) -> None:
         self._kind = kind
         self._blocks: list[Block] = []
-        """The last ones; the very last one takes more unless it is complete."""
+        """The last blocks; the very last one accepts more rows unless it is full."""
         self._seen: tuple[R, ...] = ()
         self._stretch = Stretch((), 0, 0)
         self.bytes = 0
-        """Of all blocks and stretches there ever were."""
+        """Total size of all blocks and stretches ever made."""
 
     def take(self, rows: tuple[R, ...]) -> Stretch:
-        """Add what is new at the end of these, which are the last rows of the log; and where they are."""
+        """Append what is new at the end of these rows, which are the last ones of the log; returns their location."""
         if rows is not self._seen:
             for row in self._unseen(rows):
                 self._add(row)
@@ -56,7 +56,7 @@ class Log(Generic[R]):
         return self._stretch
 
     def rows(self, stretch: Stretch) -> tuple[R, ...]:
-        """Rows of the log made anew; asked by any thread."""
+        """Rebuild rows of the log; may be called from any thread."""
         rows = chain.from_iterable(block.rows(self._kind) for block in stretch.blocks)
         return tuple(islice(rows, stretch.first, stretch.first + stretch.count))
 
@@ -80,7 +80,7 @@ class Log(Generic[R]):
         self.bytes += block.size - before
 
     def _last(self, count: int) -> Stretch:
-        """The last so many rows. Blocks before them are let go."""
+        """The last `count` rows. Blocks before them are released."""
         have, needed = 0, 0
         while have < count:
             needed += 1

@@ -1,11 +1,11 @@
-"""Past pictures as bytes: each is told by what is new in it beside an earlier one.
+"""Past pictures as bytes: each is stored as the difference from an earlier one.
 
-They form trees of `TREE` pictures: the first is told whole, each of the others beside the one whose place has one bit less.
-So half of them are told beside the one just before them and nothing is told beside those, a quarter beside the one two
-before, and so on: every second one can be dropped, and then again.  A picture is made anew from at most nine.
+They form trees of `TREE` pictures: the first is stored in full, each other one relative to the one whose position has one bit
+less. So half of them are relative to their direct predecessor and nothing is relative to them, a quarter to the one two
+before, and so on: every second one can be dropped, repeatedly. A picture is rebuilt from at most nine.
 
-zlib alone would not find what is old: it looks back 32 KiB, and 64 processes take half a megabyte.  Whole pictures, packed
-with the one before as dictionary or sixteen at a time, took seven times the room and the CPU of all this.
+zlib alone would not find the repetition: its window is 32 KiB, and 64 processes take half a megabyte.  Whole pictures, packed
+with the one before as dictionary or sixteen at a time, took seven times the memory and CPU.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ TREE = 256
 """A power of 2."""
 
 OF_MOMENTS = tuple(name for name in Moment.__struct_fields__ if name in TABLES)
-"""Tables that a snapshot shares with the moment of its round, where they are packed."""
+"""Tables that a snapshot shares with the moment of its round, where they are stored."""
 
 OTHERS = tuple(name for name in TABLES if name not in OF_MOMENTS)
 
 SAID = ("findings", "remarks", "unchecked")
-"""Tables of a diagnosis that are made anew in each round, and mostly say the same."""
+"""Tables of a diagnosis that are rebuilt in each round and are mostly equal."""
 
 OF_DIAGNOSIS = ("processes", *SAID)
 
 
 class _New(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A picture without its logs, or what of that is new."""
+    """A picture without its logs, or its difference."""
 
     picture: Observation
     of_moment: bool
@@ -50,7 +50,7 @@ class _New(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
-    """What is new in a picture beside another one, or all of a picture."""
+    """The difference of a picture from another one, or a full picture."""
 
     place: int
     """Of the picture."""
@@ -69,7 +69,7 @@ Part = Page | Block | Stretch
 
 
 class Packed(msgspec.Struct, frozen=True, gc=False):
-    """All that is kept of a picture."""
+    """All stored data of a picture."""
 
     page: Page
     trend: Stretch
@@ -77,7 +77,7 @@ class Packed(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def parts(self) -> Iterator[Part]:
-        """What it is made of, and may share with others."""
+        """Its parts, which it may share with others."""
         yield from (self.trend, *self.trend.blocks)
         yield from (self.events, *self.events.blocks)
         page: Page | None = self.page
@@ -87,7 +87,7 @@ class Packed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Picture:
-    """One of all that were made, as it is or packed."""
+    """One picture, as an object or packed."""
 
     __slots__ = ("content", "number", "place", "since", "taken_at", "verdict")
 
@@ -102,7 +102,7 @@ class Picture:
 
     @property
     def level(self) -> int:
-        """How far it is from the end of its branch: 1 for every second one, 2 for every second one of the others."""
+        """Its distance from the end of its branch: 1 for every second one, 2 for every second one of the others."""
         return (self.place & -self.place).bit_length()
 
     @property
@@ -114,27 +114,29 @@ class Picture:
 
     @property
     def parts(self) -> Iterator[Part]:
-        """What it is made of, and may share with others, as far as it is packed."""
+        """Its packed parts, which it may share with others."""
         return self.content.parts if isinstance(self.content, Packed) else iter(())
 
 
 class Packer:
-    """Packs pictures in the order in which they were made. One thread packs, any may look."""
+    """Packs pictures in the order in which they were made. One thread packs, any thread may read."""
 
     def __init__(self) -> None:
         self._trend = Log(Moment)
         self._events = Log(Event)
         self._branch: list[tuple[Page, Observation]] = []
-        """The last picture that was packed, before it the one beside which it is told, and so on."""
+        """The last packed picture, before it the one that it is relative to, and so on."""
         self._made = 0
 
     def picture(self, observation: Observation) -> Picture:
-        """One more, as it is."""
+        """Add a picture, unpacked."""
         self._made += 1
         return Picture(TREE - 1 + self._made, observation)
 
     def pack(self, pictures: Iterable[Picture]) -> int:
-        """Make bytes of all of these that are not packed, and how many: those that are dropped together, together."""
+        """Pack all of these that are not packed yet; returns how many. Pictures that are dropped together are packed
+        together.
+        """
         blocks: defaultdict[int, Block] = defaultdict(Block)
         logs = self._trend.bytes + self._events.bytes
         made = 0
@@ -165,7 +167,7 @@ class Packer:
             self._branch.pop()
         base, known = self._branch[-1] if self._branch else (None, None)
         page = Page(place, block, block.add(_new(observation, known)), base)
-        # Without its logs: what is still to come is not told beside old moments.
+        # Without its logs: future pictures are not stored relative to old moments.
         self._branch.append((page, msgspec.structs.replace(observation, trend=(), events=())))
         return page
 
@@ -193,7 +195,7 @@ def _has_moment(picture: Observation) -> bool:
 
 
 def _read(page: Page) -> _New:
-    """What a page and those before it tell."""
+    """The content of a page and its predecessors."""
     new = page.block.row(page.row, _New)
     if page.base is None:
         return new

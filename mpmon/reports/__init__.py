@@ -1,1 +1,1 @@
-"""Observations as text: `text` for people, `document` for programs. One file a format."""
+"""Observations as text: `text` for people, `document` for programs. One file per format."""

@@ -1,6 +1,6 @@
 """The report as one JSON document: schema `mpmon.report/1`, made of the same rows as recordings.
 
-A number that is not known is `null`, and the reason stands in `unchecked`, in `probes` or in the row's `reasons`.
+An unknown number is `null`, and the reason is in `unchecked`, in `probes` or in the row's `reasons`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ProcessRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     pid: Pid
     ppid: Pid
     host: str | None
-    """Its machine, of a job on several."""
+    """Its machine, in a job on several."""
     start_time: float
     role: str
     rank: int | None
@@ -96,7 +96,7 @@ class ProcessRow(Row, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class GpuProcessRow(GpuProcess, frozen=True, kw_only=True, omit_defaults=False):
-    """What one process uses of one device, and how CUDA counts that device there."""
+    """What one process uses of one device, and that device's CUDA number there."""
 
     cuda: int | None
     """The N of cuda:N, a hint: by the process's environment at its start."""
@@ -112,14 +112,14 @@ class ProbeRow(Row, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class FrameRow(Row, frozen=True, kw_only=True):
-    """One frame of a thread: of Python with a file and a line, or of C or C++ with a library."""
+    """One frame of a thread: a Python frame with file and line, or a C or C++ frame with its library."""
 
     language: str
     """`python` or `native`."""
     function: str | None
-    """The symbol of a native one; `null` where its library does not name it."""
+    """The symbol of a native frame; `null` if its library does not name it."""
     name: str | None = None
-    """The same of a native one for people."""
+    """The readable name of a native frame."""
     file: str | None = None
     line: int | None = None
     library: str | None = None
@@ -135,16 +135,18 @@ class ThreadRow(Row, frozen=True, kw_only=True, omit_defaults=False):
     pid: Pid
     tid: Pid
     end: str
-    """`start` where all native frames are there."""
+    """`start` if all native frames were found."""
     why: str | None
     agrees: bool
-    """False where the frames of Python just stand before the native ones."""
+    """False if the Python frames could not be merged with the native ones and are listed before them."""
     calls: str | None
     """The function of a library that the innermost Python code has called."""
     waits_for: str | None
-    """What that waits for, where the function is known."""
+    """What that function waits for, if it is known."""
     certain: bool | None
-    """No frame that tells so was searched for, and the thread slept: in one that runs the innermost frame is a `sample`."""
+    """Whether no relevant frame had to be searched for and the thread slept: in a running thread the innermost frame is a
+    `sample`.
+    """
     frames: tuple[FrameRow, ...]
 
 
@@ -166,12 +168,12 @@ class TaskRow(Row, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class PauseRow(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """The last while in which the main threads of all ranks but one did not run."""
+    """The last period in which the main threads of all ranks but one did not run."""
 
     began: str | None
     ended: str | None
     ran: tuple[int, ...]
-    """Who did run."""
+    """The process that ran."""
 
 
 class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -198,7 +200,7 @@ class Report(Row, frozen=True, kw_only=True, omit_defaults=False):
     nodes: tuple[Node, ...] = ()
     """The machines of a job on several."""
     figures: tuple[Figures, ...] = ()
-    """How each machine is as a whole."""
+    """Health figures of each machine."""
     queues: tuple[QueueView, ...] = ()
     ipc_exports: tuple[ExportView, ...] = ()
     shared_memory: MemoryView | None = None

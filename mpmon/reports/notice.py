@@ -1,4 +1,4 @@
-"""A hang in a few lines, for the log of a job that nobody watches."""
+"""A hang in a few lines, for the log of an unattended job."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ BEGAN, ENDED = "hang-began", "hang-ended"
 
 
 def lines(observation: Observation, *, ascii_only: bool = False) -> list[str]:
-    """What to say about this observation: the finding when a hang begins, a line when it ends, else nothing."""
+    """The lines for this observation: the finding when a hang begins, a line when it ends, else nothing."""
     said = [written_out(line) for event in new(observation) for line in _event(event, observation)]
     return list(map(in_ascii, said)) if ascii_only else said
 
 
 def new(observation: Observation) -> list[Event]:
-    """Beginnings and ends of hangs that this observation is the first to tell."""
+    """Beginnings and ends of hangs that are new in this observation."""
     now = observation.snapshot.taken_at
     return [event for event in observation.events if event.at == now and event.kind in (BEGAN, ENDED)]
 

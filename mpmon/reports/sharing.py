@@ -1,4 +1,4 @@
-"""What processes share, for people: queues, CUDA memory sent to others, shared memory. A few lines, the most telling first."""
+"""What processes share, for people: queues, CUDA memory sent to others, shared memory. A few lines, the most important first."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mpmon.diagnosis.ipc.names import in_words
 from mpmon.diagnosis.words import age, several, size
 
 MOST_LINES = 6
-"""Of one kind."""
+"""Lines of one kind."""
 
 
 def lines(observation: Observation) -> Iterator[str]:
-    """Without anything shared, none."""
+    """No lines if nothing is shared."""
     found = ipc.of(observation)
     yield from _block("queues", [_queue(found, view) for view in sorted(found.queues, key=_interest)])
     told = [_pair(found, pair) for pair in found.pairs]
@@ -38,7 +38,7 @@ def _block(title: str, found: list[str]) -> Iterator[str]:
 
 
 def _interest(view: QueueView) -> tuple[int, int, str]:
-    """The ones somebody waits at to put, or with a lost lock or item, then the fullest."""
+    """Queues with a blocked put, an orphaned lock or a lost item first, then the fullest."""
     locks = [lock for lock in (view.read_lock, view.write_lock) if lock and lock.orphaned]
     return (0 if view.blocked_put or locks or view.lost else 1, -(view.depth or 0), view.id)
 
@@ -66,7 +66,7 @@ def _flow(found: Ipc, view: QueueView) -> str:
 
 
 def _lock(side: str, lock: LockView | None) -> str:
-    return f"its {side} lock is held by nobody alive" if lock and lock.orphaned else ""
+    return f"its {side} lock is held by no living process" if lock and lock.orphaned else ""
 
 
 def _names(found: Ipc, pids: tuple[int, ...]) -> str:
@@ -88,14 +88,14 @@ def _pair(found: Ipc, pair: PairView) -> str:
 
 
 _STATES = {
-    "in-flight": "under way, not received yet",
+    "in-flight": "in transit, not received yet",
     "released-not-collected": "released, not collected",
-    "unknown": "of which only the count is known",
+    "unknown": "with only the count known",
 }
 
 
 def _others(found: Ipc) -> Iterator[str]:
-    """What nobody is known to hold, by producer and state."""
+    """Transfers without a known holder, by producer and state."""
     groups: dict[tuple[int, str], list[ExportView]] = {}
     for view in found.exports:
         if view.state in _STATES:
@@ -117,7 +117,7 @@ def _is_used(memory: MemoryView) -> bool:
 
 
 def _head(memory: MemoryView) -> str:
-    apart = "; other processes see another one" if memory.others else ""
+    apart = "; other processes see a different one" if memory.others else ""
     return f"shared memory, /dev/shm {size(memory.used_bytes)} of {size(memory.size_bytes)} used{apart}"
 
 
@@ -133,7 +133,7 @@ def _sharers(found: Ipc, memory: MemoryView) -> list[str]:
 
 def _share(row: SharerView) -> str:
     has = f"has {_tensors(row.storages, row.bytes)} mapped" if row.storages else ""
-    made = f"made {_tensors(row.created, row.created_bytes)} of those that are there" if row.created else ""
+    made = f"made {_tensors(row.created, row.created_bytes)} of those now in it" if row.created else ""
     return ", ".join(part for part in (has, made) if part)
 
 

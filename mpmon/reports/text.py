@@ -1,4 +1,4 @@
-"""The report for people: verdict, who must move first, the proof, the job."""
+"""The report for people: verdict, root blocker, evidence, job."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from mpmon.printable import command_line, in_ascii, written_out
 from mpmon.reports import sharing
 
 MOST_FRAMES = 12
-"""Frames of a suspect that are printed."""
+"""Number of a suspect's frames that are printed."""
 
 MOST_MERGED = 32
-"""The same where frames of C are among them."""
+"""The same if C frames are among them."""
 
 LONGEST_NAME = 100
-"""Letters of a C++ function."""
+"""Characters of a C++ function name."""
 
 MOST_TASKS, LONGEST_TASK = 12, 160
-"""Tasks of an event loop that are printed, and letters of each."""
+"""Number of tasks of an event loop that are printed, and characters of each."""
 
 MOST_WAITERS = 8
 
 MOST_DEPTH = 20
-"""Processes that are further down the tree are drawn at this place of it."""
+"""Deeper processes of the tree are drawn at this depth."""
 
 LONGEST_HOST = 20
-"""Letters of the name of a machine in the list of processes."""
+"""Characters of a machine name in the list of processes."""
 
 STANDING = frozenset({"suspect", "waiting", "stopped"})
-"""Moods of processes whose age is shown."""
+"""States of processes whose duration is shown."""
 
 
 def render(observation: Observation, *, ascii_only: bool = False) -> str:
@@ -60,7 +60,7 @@ def _lines(observation: Observation) -> Iterator[str]:
     yield from map(Hosts(snapshot).text, sharing.lines(observation))
     yield from _not_known(diagnosis)
     yield ""
-    more = " (--for SECONDS looks longer)" if diagnosis.verdict is Verdict.UNKNOWN and not diagnosis.hidden else ""
+    more = " (--for SECONDS observes longer)" if diagnosis.verdict is Verdict.UNKNOWN and not diagnosis.hidden else ""
     yield f"observed for {observation.watched_s:.1f} s{more}"
 
 
@@ -100,7 +100,7 @@ def _finding(snapshot: Snapshot, finding: Finding, *, first: bool) -> Iterator[s
 def _remarks(remarks: tuple[Remark, ...]) -> Iterator[str]:
     if remarks:
         yield ""
-        yield "  also to know:"
+        yield "  remarks:"
     for remark in remarks:
         yield f"    - {remark.summary} ({remark.topic})"
         yield from (f"        {line}" for line in (*remark.evidence, *remark.advice))
@@ -135,7 +135,7 @@ def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
 
 
 def _notes(snapshot: Snapshot, stack: Stack) -> dict[int, tuple[str, ...]]:
-    """What is known of frames, by their identity."""
+    """Notes on frames, by the identity of the frame."""
     return {id(stack.frames[at]): notes for at, notes in holding.by_frame(snapshot, stack).items()}
 
 
@@ -174,10 +174,10 @@ def _tree(snapshot: Snapshot, diagnosis: Diagnosis) -> Iterator[str]:
         children.setdefault(parent if process.pid != snapshot.root_pid else None, []).append(process)
     hosts = Hosts(snapshot)
     yield "  processes:"
-    # A list of those to come and no recursion: a job may be a chain of a thousand processes.
+    # A stack instead of recursion: a job may be a chain of a thousand processes.
     tops = children.get(None, [])
     if hosts:
-        # Of the tree of several machines nothing runs at the root.
+        # The root of the joined tree of several machines is not a process.
         tops = [row for top in tops for row in (children.get(top.pid, []) if not top.host else [top])]
     width = min(max((len(row.host) for row in tops), default=0), LONGEST_HOST)
     left = [(top, 0) for top in reversed(tops)]
@@ -198,7 +198,7 @@ def _process(process: Process, view: ProcessView | None, depth: int, now: float,
 
 
 def _does(view: ProcessView, now: float) -> str:
-    """What it does, and for how long if it stands."""
+    """What it does and, if it makes no progress, for how long."""
     stands = view.still_since is not None and view.mood in STANDING and now - view.still_since >= 1.0
     return (
         f"{view.does} (for {age(now - view.still_since)})" if stands and view.still_since and view.does else view.does
@@ -206,7 +206,7 @@ def _does(view: ProcessView, now: float) -> str:
 
 
 def _not_known(diagnosis: Diagnosis) -> Iterator[str]:
-    yield from _section("could not be looked at", by_reason(diagnosis.unchecked))
+    yield from _section("could not be read", by_reason(diagnosis.unchecked))
 
 
 def _cut(text: str, most: int) -> str:

@@ -1,7 +1,7 @@
-"""The connections of a server: how many there may be, and for how long.
+"""The connections of a server: their number and duration are limited.
 
-Whoever is on this machine can connect, with the secret or without, and say nothing for ever.  aiohttp has limits for what a
-request may hold, but neither for how many connections there are nor, before version 3.14, for how long one may take to ask.
+Any program on this machine can connect, with or without the secret, and stay silent forever. aiohttp limits the size of a
+request, but not the number of connections nor, before version 3.14, the time a request may take.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 MOST = 32
-"""That are not windows. One more takes the place of the oldest."""
+"""Limit for connections that are not windows. A further one replaces the oldest."""
 
 PATIENCE_S = 30.0
-"""From when it was made until it has to be over, unless it has become a window: a page and its script through a slow tunnel."""
+"""How long a connection may last, unless it becomes a window: enough for a page and its script through a slow tunnel."""
 
 PAUSE_S = 0.5
-"""After a failure to accept one."""
+"""Pause after a failure to accept a connection."""
 
 
 class Connections:
-    """Accepts them, and lets go of those that lead to nothing."""
+    """Accepts connections, and closes those that do not become windows."""
 
     def __init__(self) -> None:
         self._ends: dict[asyncio.Transport, asyncio.TimerHandle] = {}
-        """Those that are not windows, the oldest first."""
+        """Connections that are not windows, oldest first."""
 
     async def accept(self, door: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
-        """Until cancelled."""
+        """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         told = False
         while True:
@@ -43,7 +43,7 @@ class Connections:
             except ConnectionError:
                 continue
             except OSError as problem:
-                # asyncio's own server has no pause where files run out, and a traceback each time.
+                # When descriptors run out, asyncio's own server retries without a pause, with a traceback each time.
                 if not told:
                     tell(f"a connection cannot be accepted: {problem.strerror}. This is said once.")
                 told = True
@@ -55,12 +55,12 @@ class Connections:
 
     @contextlib.contextmanager
     def lasting(self, transport: asyncio.Transport) -> Generator[None]:
-        """This one is a window for that long."""
+        """For the length of the block, this connection is a window."""
         self._forget(transport)
         try:
             yield
         finally:
-            # A browser that reads no goodbye would keep it for ever.
+            # A browser that does not read the close message would keep it forever.
             self._watch(transport)
 
     def _watch(self, transport: asyncio.Transport) -> None:
@@ -85,5 +85,5 @@ class Connections:
 
 
 def _is_over(transport: asyncio.Transport) -> bool:
-    """Also what was still to be sent has been; `is_closing` says yes before that."""
+    """Whether pending output was sent too; `is_closing` is true earlier."""
     return transport.get_extra_info("socket").fileno() < 0

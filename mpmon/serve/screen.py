@@ -1,4 +1,4 @@
-"""The process behind one window: `mpmon` as it was asked for, ending with the server, however that ends."""
+"""The process behind one window: `mpmon` with the given arguments; it ends with the server, however that ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web server: who may ask, and what is answered."""
+"""The web server: access control, and the answers."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Names under which a browser may have found the way: its own machine's, also through a tunnel of ssh."""
+"""Host names that a browser may use: those of its own machine, also through an ssh tunnel."""
 
 MOST_VIEWERS = 4
-"""Windows at a time: each has an mpmon of its own that looks at the job."""
+"""Windows at a time: each has its own mpmon that watches the job."""
 
 MOST_MESSAGE = 1 << 16
-"""Bytes of what a browser says at once: a key, or what was pasted."""
+"""Bytes of one message from a browser: a key, or pasted text."""
 
 USUAL_SIZE = {"width": 80, "height": 24}
-"""Columns and rows of a window that does not say its own."""
+"""Columns and rows of a window that does not give its size."""
 
 HEARTBEAT_S, GOODBYE_S = 15.0, 2.0
-"""How often a browser is asked whether it is there, and how long it may take to say goodbye."""
+"""Interval of websocket pings, and time for the closing handshake."""
 
 PAGE = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
 
 
 class LocalServer(Server):
-    """Shows what a command draws to whoever knows the address."""
+    """Shows a command's screen to every browser that knows the address."""
 
     def __init__(self, command: Sequence[str], title: str, *, is_there: Callable[[], bool]) -> None:
-        """`is_there` tells whether what the command watches still exists."""
+        """`is_there` returns whether the watched job still exists."""
         super().__init__(f"exec {shlex.join(command)}", title=title)
         self.secret = secrets.token_urlsafe(32)
         self._is_there = is_there
@@ -62,7 +62,7 @@ class LocalServer(Server):
         self._connections = Connections()
 
     def answer(self, door: socket.socket) -> None:
-        """Whoever comes to this door, until Ctrl-C or SIGTERM."""
+        """Serve until Ctrl-C or SIGTERM."""
         asyncio.run(self._answer(door))
 
     async def _answer(self, door: socket.socket) -> None:
@@ -70,7 +70,7 @@ class LocalServer(Server):
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, ended.set)
         loop.set_exception_handler(_tell_trouble)
-        # A window that its browser has left is not waited for: it may be one whose process takes no more keys.
+        # Do not wait for a window whose browser has left: its process may no longer read input.
         runner = web.AppRunner(
             self._application(),
             access_log=None,
@@ -104,14 +104,14 @@ class LocalServer(Server):
 
     @web.middleware
     async def _door(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Lets in who knows the secret and comes from this very page.
+        """Allows requests that know the secret and come from this page.
 
-        A page of another site can make a browser call here, but not hide where it comes from: `Origin` (RFC 6454), or
-        `Host` where the site's name was made to point here.
+        A page of another site can make a browser send requests here, but cannot hide its origin:
+        `Origin` (RFC 6454), or `Host` if the site's name was made to resolve to this machine.
         """
-        # What is asked for need not be a path: `*` of OPTIONS, `x:80` of CONNECT (RFC 9112, 3.2).
+        # The request target need not be a path: `*` of OPTIONS, `x:80` of CONNECT (RFC 9112, 3.2).
         secret = request.path.partition("/")[2].partition("/")[0]
-        # aiohttp without its C code lets bytes through that are no text.
+        # Without its C extension, aiohttp passes on bytes that are not valid text.
         if not hmac.compare_digest(secret.encode(errors="surrogateescape"), self.secret.encode()):
             raise web.HTTPNotFound
         if _name_in(request.host) not in LOOPBACK:
@@ -159,7 +159,7 @@ class LocalServer(Server):
 
 
 async def _carry(request: web.Request, websocket: web.WebSocketResponse, viewer: Viewer) -> WSCloseCode:
-    """What is said and drawn, until either side ends; why it ends."""
+    """Carry messages in both directions until either side ends; returns why it ended."""
     try:
         drawing = await viewer.begin(
             *(to_int(request.query.get(name, ""), usual) for name, usual in USUAL_SIZE.items())
@@ -177,22 +177,22 @@ async def _carry(request: web.Request, websocket: web.WebSocketResponse, viewer:
 
 
 async def _listen(websocket: web.WebSocketResponse, viewer: Viewer) -> WSCloseCode:
-    """To the browser, until it leaves."""
+    """Receive from the browser until it leaves."""
     try:
         async for message in websocket:
             if message.type is WSMsgType.TEXT:
                 await viewer.hear(message.data)
     except ConnectionError:
-        # It left while it was answered.
+        # It left during the answer.
         pass
     except ValueError:
-        # No page of ours speaks like this.
+        # Not a message of mpmon's page.
         return WSCloseCode.UNSUPPORTED_DATA
     return WSCloseCode.OK
 
 
 async def _close(websocket: web.WebSocketResponse, transport: asyncio.Transport, code: WSCloseCode) -> None:
-    """With a goodbye, if the browser reads it."""
+    """Close it with a closing handshake, if the browser reads."""
     try:
         await asyncio.wait_for(websocket.close(code=code), 2 * GOODBYE_S)
     except asyncio.TimeoutError:
@@ -200,13 +200,13 @@ async def _close(websocket: web.WebSocketResponse, transport: asyncio.Transport,
 
 
 async def _close_what_is_left(_app: web.Application) -> None:
-    """The pipes of windows that were just closed: asyncio closes them when they are collected, which needs its loop."""
+    """Close the pipes of windows that were just closed: asyncio closes them in the garbage collector, which needs its loop."""
     gc.collect()
     await asyncio.sleep(0)
 
 
 def _logger() -> logging.Logger:
-    """What aiohttp has to say of a request that failed, as a line."""
+    """Logs aiohttp's error about a failed request as one line."""
     logger = logging.getLogger("mpmon.serve")
     logger.propagate = False
     handler = _Lines()
@@ -216,12 +216,12 @@ def _logger() -> logging.Logger:
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether it failed here. Of requests that are none anybody on this machine could fill the terminal with lines."""
+    """Whether the failure is mpmon's. Any program on this machine could fill the terminal with errors about invalid requests."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
 class _Lines(logging.Handler):
-    """Without tracebacks, unless they are asked for."""
+    """Log lines without tracebacks, unless requested."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """A line, with the exception in words."""
@@ -232,7 +232,7 @@ class _Lines(logging.Handler):
 
 
 def _tell_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Of what failed beside all requests."""
+    """Report a failure outside of any request."""
     if os.environ.get("MPMON_DEBUG"):
         loop.default_exception_handler(context)
     else:
@@ -240,7 +240,7 @@ def _tell_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> N
 
 
 def _name_in(host: str) -> str | None:
-    """The name of a `Host`, without its port; `None` where it has none or makes no sense."""
+    """The name in a `Host` header, without its port; `None` if missing or malformed."""
     try:
         return urlsplit(f"//{host}").hostname
     except ValueError:
@@ -252,7 +252,7 @@ def _own_origin(request: web.Request) -> str:
 
 
 def _headers(request: web.Request) -> dict[str, str]:
-    """The page takes nothing from elsewhere, tells nobody where it is, and lies in no other page."""
+    """The page loads nothing from elsewhere, sends no referrer, and cannot be framed."""
     return {
         "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
         f"img-src 'self' data:; connect-src 'self' ws://{request.host}; "

@@ -1,4 +1,4 @@
-"""The process behind one window: what the browser says to it, and its end."""
+"""The process behind one window: its input from the browser, and its end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from textual_serve.download_manager import DownloadManager
 
 MOST_COLUMNS, MOST_ROWS = 500, 300
-"""More than the largest monitors have, with the smallest letters anybody reads: each cell costs time and memory."""
+"""More than the largest monitors show with the smallest readable font: each cell costs time and memory."""
 
 END_S = 5.0
-"""How long an end in peace may take, and the end after it."""
+"""Time for an orderly end, and for the forced one after it."""
 
 
 class Viewer(AppService):
-    """Draws for one window as long as that is open, and never longer."""
+    """Draws for one window while it is open, never longer."""
 
     def __init__(self, command: str, websocket: web.WebSocketResponse, downloads: DownloadManager) -> None:
         super().__init__(
@@ -33,7 +33,7 @@ class Viewer(AppService):
         self._ending: asyncio.Task[None] | None = None
 
     async def begin(self, columns: int, rows: int) -> asyncio.Task[None]:
-        """Start the process for a window of this size; what is over when it ends, or when nobody is left to draw for.
+        """Start the process for a window of this size; returns what completes when it ends, or when its window is gone.
 
         Raises:
             OSError: no process can be started now.
@@ -69,7 +69,7 @@ class Viewer(AppService):
             await super().run()
 
     async def stop(self) -> None:
-        """End the process: by its own way, and by force where it does not take that, as when nobody reads what it draws.
+        """End the process: by request, and by force if it does not react, as when nothing reads its output.
 
         It is brought to its end also where whoever waits for it here is cancelled.
         """

@@ -29,7 +29,7 @@ SEARCHES_PER_ROUND = 8
 LEAST = 16
 """Processes whose memory is read although the time for it is over: those of the first batch of looks."""
 
-NO_TIME = "there was no time to read its memory: a longer look (--for) has"
+NO_TIME = "there was no time to read its memory; observe longer (--for)"
 
 Looks = Mapping[int, Look]
 """The last thorough look at each process, by pid."""

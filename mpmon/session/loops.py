@@ -14,7 +14,7 @@ from mpmon.session.look import Look
 MOST_PROCESSES = 32
 """Of one round."""
 
-NO_TIME = "there was no time to read the tasks of its event loop: a longer look (--for) has"
+NO_TIME = "there was no time to read the tasks of its event loop; observe longer (--for)"
 
 
 def ask_loops(

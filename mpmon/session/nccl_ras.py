@@ -229,10 +229,10 @@ def _strangers(communicator: Communicator, here: Here) -> Iterator[str]:
     if behind := [
         peer for peer in strangers if _is_complete(communicator) and min(issued) == peer.issued < max(issued)
     ]:
-        few = f"{behind[0].issued} operations issued, of others up to {max(issued)}"
-        yield f"{_named(behind, communicator)} behind the others ({few}), and not among the processes that are seen"
+        few = f"{behind[0].issued} operations issued, others up to {max(issued)}"
+        yield f"{_named(behind, communicator)} behind the others ({few}), and not among the visible processes"
     if rest := [peer for peer in strangers if peer not in behind]:
-        yield f"{_named(rest, communicator)} not among the processes that are seen"
+        yield f"{_named(rest, communicator)} not among the visible processes"
 
 
 def _named(peers: list[Peer] | list[Missing], communicator: Communicator) -> str:

@@ -29,8 +29,8 @@ from mpmon.model import ProbeReport, Snapshot
 from mpmon.probes import own
 from mpmon.probes.door import FILE, PIPE, Refused, take_named, words
 
-CUT = "its file ends in the middle: it was cut, or is not written to its end"
-FOLLOWED = "something else follows in its file, which is not read"
+CUT = "its file ends in the middle: it was truncated, or is still being written"
+FOLLOWED = "other data follows in its file and is not read"
 
 GZIP, MAGIC = zlib.MAX_WBITS + 16, b"\x1f\x8b"
 """How zlib is told of gzip, and how that begins: RFC 1952."""
@@ -238,7 +238,7 @@ def _chunks(path: Path, *, again: bool = False) -> Iterator[bytes]:
     except FileNotFoundError as problem:
         raise UsageError(f"there is no file {path}.", REMEDY) from problem
     except zlib.error as problem:
-        raise UsageError(f"{path} cannot be read: it is packed by gzip, and damaged.", REMEDY) from problem
+        raise UsageError(f"{path} cannot be read: its gzip data is damaged.", REMEDY) from problem
     except OSError as problem:
         reason = os.strerror(problem.errno) if problem.errno else str(problem)
         raise UsageError(f"{path} cannot be read: {reason}.", REMEDY) from problem
@@ -255,7 +255,7 @@ def _opened(path: Path, *, again: bool) -> io.BufferedReader:
     if far := own.served(str(path)):
         reader = own.Reader(far)
         if not stat.S_ISREG(reader.mode_of_file):
-            raise UsageError(f"{path} cannot be read: it is no regular file.", REMEDY)
+            raise UsageError(f"{path} cannot be read: it is not a regular file.", REMEDY)
         return io.BufferedReader(reader, CHUNK)
     is_pipe = not again and stat.S_ISFIFO(os.stat(path).st_mode) and not _has_a_name(path)
     try:

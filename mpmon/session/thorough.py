@@ -42,7 +42,7 @@ TORN_FOR_S = 5.0
 BATCH = 16
 """Processes that are looked at before it is asked whether there is time for more."""
 
-NO_TIME = "there was no time to look at it: a longer look (--for) has"
+NO_TIME = "there was no time to read it; observe longer (--for)"
 """Why nothing is known of one whose turn did not come."""
 
 SMALL_JOB = 64

@@ -1,8 +1,8 @@
-"""Starting the shim: its hooks are put in as soon as the modules they belong to are imported, and nothing is imported before.
+"""Starting the shim: each hook is installed when its module is imported, and nothing is imported earlier.
 
-Importing this module only defines; `start` costs some microseconds and puts a finder before those of `sys.meta_path`.
-It stays there: an import that is under way, here or in another thread, goes through that very list, and would miss one of
-the finders after it.
+Importing this module only defines; `start` costs some microseconds and puts a finder before those of `sys.meta_path`. It
+stays there: an import in progress, here or in another thread, iterates over that list and would skip a finder if one were
+removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MARK = "_mpmon_shim"
-"""Attribute of `sys` that says that the shim is on: it may be found under two names, `mpmon.shim` and `mpmon_shim`."""
+"""Attribute of `sys` that says that the shim is on: the package may be loaded under two names, `mpmon.shim` and `mpmon_shim`.
+"""
 
 DUMPS = "MPMON_DUMP_STACKS"
 """Environment variable that turns `mpmon.shim.dumps` on."""
@@ -29,11 +30,11 @@ HOOKS = {
     "torch.storage": ("storages", "hook_storage"),
     "torch.cuda": ("storages", "hook_collect"),
 }
-"""Module of the job: module of the shim and its function that puts the hooks in."""
+"""By module of the job: the shim's module and its function that installs the hooks."""
 
 
 def start() -> bool:
-    """Put the hooks in, now or when their modules come; whether the shim is on."""
+    """Install the hooks, now or when their modules are imported; returns whether the shim is on."""
     if hasattr(sys, MARK):
         return True
     problem = _why_not()
@@ -43,7 +44,7 @@ def start() -> bool:
     setattr(sys, MARK, True)
     if os.environ.get(DUMPS):
         _sibling("dumps").listen()
-    # `None` is there for a module that may not be imported.
+    # `None` marks a module whose import is blocked.
     loaded = {name: module for name in HOOKS if (module := sys.modules.get(name)) is not None}
     for name, module in loaded.items():
         _hook(name, module)
@@ -62,7 +63,7 @@ def _why_not() -> str:
 
 
 def _hook(name: str, module: ModuleType) -> None:
-    """Put the hooks of one module in; if that fails, none stay anywhere, and no more come."""
+    """Install the hooks of one module; if that fails, remove all hooks for good."""
     home, function = HOOKS[name]
     try:
         getattr(_sibling(home), function)(module)
@@ -85,12 +86,12 @@ def _say(problem: str) -> None:
 
 
 class Finder:
-    """Lets the other finders find a module, and has its loader tell when it is loaded."""
+    """Lets the other finders find a module, and wraps its loader to learn when it is loaded."""
 
     def __init__(self, awaited: Iterable[str]) -> None:
         self._awaited = set(awaited)
         self._asking: set[tuple[int, str]] = set()
-        """Thread and module: another finder may ask all others too."""
+        """Pairs of thread and module in progress: another finder may call all finders too."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
         """As importlib.abc.MetaPathFinder; `None` for all modules but a few."""
@@ -124,7 +125,7 @@ class Finder:
 
 
 class Loader:
-    """A module's own loader, which takes its place again before the module is executed."""
+    """Wraps a module's own loader, which is restored before the module is executed."""
 
     def __init__(self, own: Any, loaded: Callable[[ModuleType], None]) -> None:
         self._own = own
@@ -132,7 +133,7 @@ class Loader:
 
     def __getattr__(self, name: str) -> Any:
         if name == "_own":
-            # Of a copy that is just being made.
+            # For a copy that is just being made.
             raise AttributeError(name)
         return getattr(self._own, name)
 

@@ -1,4 +1,4 @@
-"""Stacks on demand, for places where mpmon may not look into a process: it writes them itself when a signal comes.
+"""Stacks on demand, where mpmon may not read a process: the process writes them itself on a signal.
 
 Off unless `MPMON_DUMP_STACKS` is set: a signal may wake the job, and the process keeps one more file open.
 faulthandler writes from the signal handler, without the GIL, so a hang with the GIL held is no obstacle.
@@ -13,20 +13,20 @@ from . import places
 
 
 class _File:
-    """The one that is open: its descriptor, and what os.fstat says of it."""
+    """The open file: its descriptor, and its os.fstat result."""
 
     descriptor = -1
     status: os.stat_result | None = None
 
 
 def listen() -> None:
-    """Write stacks from now on, here and in children that are forked; not where the job uses the signal itself."""
+    """Write stacks from now on, here and in forked children, unless the job uses the signal itself."""
     _register()
     os.register_at_fork(after_in_child=_register)
 
 
 def _register() -> None:
-    """A child that was forked has its parent's file until it gets its own."""
+    """A forked child has its parent's file until it gets its own."""
     import faulthandler
     import signal
 
@@ -52,7 +52,7 @@ def _make_file() -> int:
 
 
 def _close_parents() -> None:
-    """Unless the job has closed it, and the number stands for something else."""
+    """Close the parent's file, unless the job has closed it and its number has been reused."""
     try:
         if _File.status is not None and os.path.samestat(_File.status, os.fstat(_File.descriptor)):
             os.close(_File.descriptor)

@@ -1,14 +1,14 @@
-"""The shim's file, word by word: what its writer (`mpmon.shim.writer`) and its reader (`mpmon.probes.shim`) agree on.
+"""The shim's file, word by word: the format shared by its writer (`mpmon.shim.writer`) and its reader (`mpmon.probes.shim`).
 
 The file is a header and four regions at fixed places, all of words of 8 bytes in the machine's byte order.  It is sparse:
 only the steps of a region that are in use have pages, and these are allocated before anything is stored there.
 
-Each word has one process that writes it, so no lock is needed: a word of 8 bytes is read whole or not at all.
-Where several words belong together, one is a seal over the others and written last: a reader believes a record only when
-its seal fits.  A seal of 0 means that the record is free.
+Each word has a single writing process, so no lock is needed: reads of an 8-byte word are atomic. Where several words belong
+together, one is a seal over the others and written last: a reader accepts a record only if its seal matches.  A seal of 0
+means that the record is free.
 
-Moments are those of CLOCK_MONOTONIC in nanoseconds, with the lowest 16 bits (65 µs) given to the number of a text: when and
-where in one word.
+Moments are those of CLOCK_MONOTONIC in nanoseconds, with the lowest 16 bits (65 µs) replaced by the number of a text: time
+and place in one word.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ WORD = 8
 # Header
 
 PID, START_TICKS, PPID, PGID, OPENED_AT, IDENTITY_SEAL = range(1, 7)
-"""Who writes, as it sees itself in its pid namespace; the start is field 22 of proc_pid_stat(5)."""
+"""The writing process, by its pid in its own namespace; the start is field 22 of proc_pid_stat(5)."""
 DROPPED = 8
-"""Records there was no room for."""
+"""Number of records dropped for lack of room."""
 COLLECTED_AT = 9
 """When torch.cuda.ipc_collect() was last called."""
 HEADER_WORDS = 64
@@ -46,10 +46,10 @@ class Region:
         self.record_words = record_words
         self.most = most
         self.used_at = 16 + 2 * number
-        """Word of the header: how many records were ever in use; the reader looks no further."""
+        """Word of the header: how many records were ever used; readers stop there."""
         self.generation_at = self.used_at + 1
-        """Word of the header that differs after every change: `ONE_WRITTEN` more for each sending or receiving, 1 more for
-        any other change; queues, whose counters change all the time, have none."""
+        """Word of the header that differs after every change: `ONE_WRITTEN` more for each transfer sent or received, 1 more
+        for any other change; queues, whose counters change all the time, have none."""
 
     @property
     def record_bytes(self) -> int:
@@ -61,7 +61,7 @@ ONE_WRITTEN = 1 << 32
 
 
 def written(generation: int) -> int:
-    """How many sendings or receivings there ever were, also those there was no room for."""
+    """How many transfers were ever sent or received, including dropped ones."""
     return generation >> 32
 
 
@@ -97,7 +97,7 @@ def unmade(word: int) -> tuple[int, int, int]:
 
 
 def lost_more(word: int, site: int) -> int:
-    """One object more that could not be sent, and where it was put."""
+    """One more object that could not be sent, and where it was put."""
     return (word >> 16) + 1 << 16 | site
 
 
@@ -106,15 +106,15 @@ def unlost(word: int) -> tuple[int, int]:
     return word >> 16, word & TEXT_BITS
 
 
-# A transfer: one sending or one receiving of CUDA memory
+# A transfer: one block of CUDA memory sent or received
 
 WHAT, WHICH, AT, GONE_AT, TRANSFER_SEAL = range(5)
-"""`AT`: when and where; `GONE_AT`: when the producer was seen to have no more use for it, else 0."""
+"""`AT`: when and where; `GONE_AT`: when the producer was seen to have dropped it, else 0."""
 
 AGAIN = 1
 """The consumer had that storage already."""
 SYNCED = 2
-"""The producer had no event left and synchronized the whole stream."""
+"""The producer had no event left, so it synchronized the whole stream."""
 
 
 def what(size: int, device: int, flags: int) -> int:
@@ -142,7 +142,7 @@ def unwhich(word: int) -> tuple[int, int, int]:
 TEXT_BITS = 0xFFFF
 MOMENT_BITS = (1 << 63) - 1 ^ TEXT_BITS
 TEXT_BYTES = (TEXTS.record_words - 1) * WORD
-"""Longest text, UTF-8; a longer one keeps its end. Text 0 is never written and means that none is known."""
+"""Longest text, UTF-8; a longer one is cut at its beginning. Text 0 is never written and means unknown."""
 
 
 def text_seal(text: bytes) -> int:
@@ -160,5 +160,5 @@ def untext(record: bytes) -> str | None:
 
 
 def seal(words: Iterable[int]) -> int:
-    """A word that fits to these and is never 0."""
+    """A checksum word of these, never 0."""
     return reduce(xor, words, MAGIC) or 1

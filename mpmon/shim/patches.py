@@ -1,6 +1,6 @@
-"""What the shim put in the place of the job's functions, so that it can be taken out again.
+"""The shim's replacements for the job's functions, which can be removed again.
 
-Others may have put something around it meanwhile. That stays, and what it calls is the shim's as before.
+Other code may have wrapped a replacement meanwhile. Such a wrapper stays, and still calls the shim's function.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PATCHES: list[Patch] = []
 
 
 def replace(owner: Any, name: str, now: Any) -> None:
-    """Put something in the place of an attribute; not after `give_up`."""
+    """Replace an attribute; does nothing after `give_up`."""
     if _State.given_up:
         return
     patch = Patch(owner, name, now)
@@ -58,12 +58,12 @@ def put_all_in() -> None:
 
 
 def take_all_out() -> None:
-    """The shim does not record: not even its functions are called."""
+    """The shim does not record: its functions are not even called."""
     for patch in PATCHES:
         patch.take_out()
 
 
 def give_up() -> None:
-    """The shim is off for good, also for modules that are yet to come."""
+    """The shim is off for good, also for modules not imported yet."""
     _State.given_up = True
     take_all_out()

@@ -1,4 +1,4 @@
-"""Where the shim's files lie, how they are called, and whose they are."""
+"""Locations, names and owners of the shim's files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RECORDS, STACKS = ".mpmon", ".stacks"
 """Endings of the files: what the hooks record; what `mpmon.shim.dumps` wrote last."""
 
 MANY, ENOUGH = 128, 64
-"""So many files in a folder are too many; those of the dead are removed until so many are left.
+"""With more files than the first number in a folder, those of dead processes are removed until the second number is left.
 
 A DataLoader starts new workers each epoch, and /dev/shm of a container has 64 MiB.
 """
@@ -22,13 +22,13 @@ STAT_LIMIT = 4096
 
 
 def default_folders(uid: int, runtime_folder: str | None) -> tuple[str, ...]:
-    """Where files of a user lie when `MPMON_RUN_DIR` does not say: the first one that can be used."""
+    """Folders for a user's files if `MPMON_RUN_DIR` is not set: the first usable one."""
     own = f"/dev/shm/mpmon-{uid}"
     return (os.path.join(runtime_folder, "mpmon"), own) if runtime_folder else (own,)
 
 
 def run_folder(named: str | None = None) -> str:
-    """The folder for this process, which is made when it is missing; `named` counts more than its environment.
+    """The folder for this process, created if missing; `named` overrides its environment.
 
     Raises:
         OSError: as `open_folder`.
@@ -39,10 +39,10 @@ def run_folder(named: str | None = None) -> str:
 
 
 def open_folder(named: str | None = None) -> tuple[str, int]:
-    """The same with a descriptor of it: what is made below that cannot come to lie elsewhere.
+    """The same with a descriptor: files created relative to it cannot be redirected.
 
     Raises:
-        OSError: it cannot be made, it belongs to somebody else, or others may write to it.
+        OSError: it cannot be created, belongs to another user, or others may write to it.
     """
     named = named or os.environ.get(VARIABLE)
     candidates = (named,) if named else default_folders(os.geteuid(), os.environ.get("XDG_RUNTIME_DIR"))
@@ -61,7 +61,7 @@ def _open_own(folder: str, *, with_parents: bool) -> int:
     if not with_parents and not os.path.isdir(parent):
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), parent)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    # Others may write to /dev/shm: what somebody has laid ready there, a folder or a link to one, is not trusted.
+    # Others may write to /dev/shm: a folder or link that another user has prepared there is not trusted.
     status = os.lstat(folder)
     if S_ISLNK(status.st_mode):
         _check_owner(status, folder, (os.geteuid(), 0))
@@ -83,14 +83,14 @@ def _check_own(status: os.stat_result, folder: str) -> None:
 
 def _check_owner(status: os.stat_result, path: str, users: tuple[int, ...]) -> None:
     if status.st_uid not in users:
-        # Their names are not looked up: a directory service may take its time.
+        # User names are not looked up: a directory service may be slow.
         raise PermissionError(EPERM, f"belongs to another user (uid {status.st_uid})", path)
 
 
 def make_file(file: str, folder: int, flags: int) -> int:
-    """A descriptor of a new file in a folder that is open; nobody else has it.
+    """A descriptor of a new file in an open folder; no other process has it.
 
-    What has its name already was this very process's, before it became another program (execve(2)), and goes.
+    An existing file of that name was this process's before it executed another program (execve(2)); it is removed.
 
     Raises:
         OSError: as unlink(2) and open(2).
@@ -126,7 +126,7 @@ class Name:
         return cls(os.getpid(), start_ticks("self") or 0, own_namespace())
 
     def is_dead(self) -> bool:
-        """Its process is known to have ended; of another pid namespace nothing is known."""
+        """Its process is known to have ended; unknown for another pid namespace."""
         return self.namespace == own_namespace() and start_ticks(self.pid) != self.start_ticks
 
 
@@ -151,7 +151,7 @@ def start_ticks(pid: int | str) -> int | None:
 
 
 def thin_out(folder: int) -> None:
-    """Remove the oldest files of dead processes where there are too many, from a folder that is open."""
+    """Remove the oldest files of dead processes from an open folder, if there are too many."""
     files = [(name, file) for file in os.listdir(folder) if (name := Name.parse(file, RECORDS, STACKS))]
     spare = len(files) - ENOUGH
     if len(files) <= MANY:
@@ -164,7 +164,7 @@ def thin_out(folder: int) -> None:
 
 
 def remove(file: str, folder: int) -> None:
-    """Have it gone, if it can be."""
+    """Remove it, if possible."""
     try:
         os.unlink(file, dir_fd=folder)
     except OSError:

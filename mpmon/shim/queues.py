@@ -1,13 +1,12 @@
 """Hooks of the standard library's queues: `multiprocessing.queues`, which torch.multiprocessing, pools and executors use too.
 
-What is recorded of a queue in this process: who calls `put` and `get` and since when, how often each came back, what was
-pickled and received, what the feeder thread lost.
+What is recorded of a queue in this process: the lines that call `put` and `get` and since when, how often each returned, what
+was pickled and received, what the feeder thread lost.
 
-The hooks record before and after, and call the original in between with what they were given.
-Counting in a word of the file is safe between threads: CPython with a GIL hands it over only at calls and jumps, and there
-is none between reading the count and storing it.  What is counted at each item is read from the record and not from the
-file, which takes longer.
-Hooks fetch `record.words` anew after each call: it may have forked, and then they are the child's.
+The hooks record before and after, and call the original in between with unchanged arguments. Counting in a word of the file
+is safe between threads: CPython releases the GIL only at calls and jumps, and there is none between reading the count and
+storing it.  What is counted at each item is read from the record and not from the file, which takes longer. Hooks fetch
+`record.words` anew after each call: it may have forked, and then they are the child's.
 
 `put` and `get` each note a call by themselves: a function for both would be one more call for every item.
 """
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 WANTS_SITES: list[object] = []
-"""Not empty when somebody asks where an object was put that is being pickled."""
+"""Not empty while the place of the `put` of each pickled object is wanted."""
 
 
 def hook(module: ModuleType) -> None:
@@ -105,7 +104,7 @@ def _put(original: Callable[..., Any], *, has_feeder: bool) -> Callable[..., Any
         if (WANTS_SITES and site != record.usual_site) or record.sites:
             record.note_site(obj, site)
         if not has_feeder:
-            # Who puts pickles too.
+            # A thread that puts also pickles.
             HERE[get_ident()].sends = record
         try:
             result = original(self, obj, *more, **named) if more or named else original(self, obj)
@@ -159,7 +158,7 @@ def _start_thread(original: Callable[..., None]) -> Callable[..., None]:
     @wraps(original)
     def _start_thread(self: Any) -> None:
         original(self)
-        # Inside of `with self._notempty`: the feeder cannot have pickled anything yet.
+        # Inside of `with self._notempty`: so the feeder cannot have pickled anything yet.
         try:
             find_feeder(record_of(self), self)
         except Exception as problem:

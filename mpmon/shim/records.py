@@ -1,7 +1,7 @@
-"""Which queues this process uses, and what it does with them now.
+"""The queues this process uses, and what it does with them now.
 
-A queue is known in all processes by the inode of its pipe.  Its record in the file lasts as long as the queue.
-Recording never fails a call: where it cannot be done it goes to `NOWHERE`.
+A queue is known in all processes by the inode of its pipe.  Its record in the file lasts as long as the queue. Recording
+never makes a call fail: if it is impossible, it goes to `NOWHERE`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ UNBOUNDED = 0x7FFFFFFF
 """`_maxsize` of a queue without a bound: SEM_VALUE_MAX of glibc's semaphore.h."""
 
 MOST_WAITING = 1000
-"""Objects that were put and not yet pickled, of which the line is remembered."""
+"""Limit of objects that were put and not yet pickled whose line is remembered."""
 
 
 class Record:
-    """What this process writes down of one queue, until the queue is gone."""
+    """What this process records of one queue, until the queue is gone."""
 
     __slots__ = (
         "get_from", "gets", "gets_begun", "inode", "life", "number", "pid", "put_from", "puts", "puts_begun",
@@ -38,19 +38,19 @@ class Record:
 
     def __init__(self) -> None:
         self.life: KeyedRef[int, Any] | None = None
-        """Tells when the queue is gone; its key is the queue's address."""
+        """A weak reference that reports when the queue is gone; its key is the queue's address."""
         self.pid = os.getpid()
         self.inode = 0
         self.number = 0
         self.words = _scratch()
-        """Those of the file; or of nowhere."""
+        """Words of the file, or of `NOWHERE`."""
         self.puts_begun = self.puts = self.gets_begun = self.gets = 0
         self.sent = self.sent_bytes = self.received_bytes = 0
-        """These counts are those of the words."""
+        """Copies of the counts in the words."""
         self.forget_sites()
 
     def forget_sites(self) -> None:
-        """Know no line: at the beginning, and when the numbers of texts mean nothing any more."""
+        """Forget all lines: at the beginning, and when the numbers of texts become invalid."""
         self.put_from = self.get_from = NO_LINE
         """From where it was called last: mostly it is the same line again."""
         self.usual_site = 0
@@ -58,7 +58,7 @@ class Record:
         """By the address of an object that waits to be pickled; empty as long as all were put at the usual line."""
 
     def note_site(self, obj: object, site: int) -> None:
-        """Remember where an object was put, when that is another line than usual, or some were put at others."""
+        """Remember where an object was put, if that is not the usual line, or other lines are in use."""
         if len(self.sites) >= MOST_WAITING:
             self.sites.clear()
             self.usual_site = 0
@@ -68,7 +68,7 @@ class Record:
             self.usual_site = site
 
     def site_of(self, obj: object) -> int:
-        """Where an object was put; if that is not known, where most are, or the last one was."""
+        """Where an object was put; if unknown, the usual or the last place."""
         known = self.sites.get(id(obj)) if self.sites else 0
         return known or self.usual_site or self.words[PUT] & TEXT_BITS
 
@@ -78,7 +78,7 @@ def _scratch() -> memoryview:
 
 
 NOWHERE = Record()
-"""Of queues for which there is no room, and where recording failed."""
+"""For queues without room in the file, and for failed recordings."""
 RECORDS: dict[int, Record] = {}
 """By the address of the queue."""
 
@@ -94,15 +94,15 @@ class Here:
 
     def __init__(self) -> None:
         self.sends: Record | None = None
-        """For which queue it pickles what it pickles; a feeder as long as it lives."""
+        """The queue it pickles for; for a feeder, as long as it lives."""
         self.pickled: object = NOTHING
-        """The object that it is just pickling for that queue."""
+        """The object that it is pickling for that queue."""
         self.receives: Record | None = None
         """From which queue it receives."""
 
 
 class Threads(dict[int, Here]):
-    """By `threading.get_ident()`; one of which nothing is known does nothing."""
+    """By `threading.get_ident()`; an unknown thread does nothing."""
 
     def __missing__(self, thread: int) -> Here:
         return self.setdefault(thread, Here())
@@ -112,7 +112,7 @@ HERE = Threads()
 
 
 def forget() -> None:
-    """In a child that was forked: nothing is recorded yet, and frames that are under way store to nowhere."""
+    """In a child that was forked: nothing is recorded yet, and calls in progress store to `NOWHERE`."""
     # A copy: the garbage collector may run here, and end queues.
     for record in list(RECORDS.values()):
         record.words = _scratch()
@@ -146,7 +146,7 @@ def find_feeder(record: Record, queue: Any) -> None:
 
 
 def who_made(frame: FrameType | None) -> FrameType | None:
-    """Who made a queue: not the context, the pool or the executor, but who called it."""
+    """The line that made a queue: not the context, the pool or the executor, but their caller."""
     while frame is not None and is_standard(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
@@ -159,7 +159,7 @@ def _new(queue: Any, number: int, inode: int, made: int) -> Record:
     _describe(record.words, inode, made)
     kept = RECORDS.setdefault(id(queue), record)
     if kept is record:
-        # Where the shim came late it runs already.
+        # If the shim was turned on late, it already runs.
         find_feeder(record, queue)
     else:
         # Another thread was faster.

@@ -1,4 +1,4 @@
-"""Letting mpmon look into this process where the kernel's Yama module lets only parents look (ptrace_scope 1)."""
+"""Letting mpmon read this process where the kernel's Yama module allows only ancestors (ptrace_scope 1)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 
 PR_SET_PTRACER = 0x59616D61
 PR_SET_PTRACER_ANY = -1
-"""<linux/prctl.h>: every process of the same user may look, as it is everywhere without Yama."""
+"""<linux/prctl.h>: every process of the same user may read it, as without Yama."""
 
 
 class _Wish:
-    """Whether it was asked for: children that are forked have to ask again."""
+    """Whether it was requested: forked children must request it again."""
 
     asked = False
     prctl: Any = None
@@ -24,7 +24,7 @@ class _Wish:
 
 
 def let_mpmon_look() -> None:
-    """Call PR_SET_PTRACER(2const), where it makes a difference."""
+    """Call PR_SET_PTRACER(2const), if it makes a difference."""
     if _Wish.asked or not _is_restricted():
         return
     _Wish.asked = True

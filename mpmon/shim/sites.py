@@ -1,4 +1,4 @@
-"""Texts of the file: lines of the job's code, names of refcounters. Each is written once and known by its number."""
+"""Texts of the file: lines of the job's code, names of refcounters. Each is written once and referred to by its number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ frame_of = sys._getframe  # pyright: ignore[reportPrivateUsage]
 SITES: dict[tuple[int, int], int] = {}
 """Text of a place in the code, by the address of its code object and the offset of its instruction.
 
-The code objects are kept, so that an address stands for one of them for ever.
+The code objects are kept alive, so that an address always means the same one.
 """
 
 MOST_SITES = 1 << 12
@@ -55,14 +55,14 @@ def _site_of(frame: FrameType) -> int:
     _kept_code[id(code)] = code
     function: str = getattr(code, "co_qualname", code.co_name)
     site = text(f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {function}")
-    # Without room, once is enough; a text that another thread was in the way of is tried again.
+    # Without room, trying once is enough; if another thread was in the way, the text is tried again.
     if site or WRITER.texts.is_full:
         SITES[key] = site
     return site
 
 
 def pass_over(*codes: CodeType) -> None:
-    """Functions that only call another one: whoever calls these is meant."""
+    """Wrapper functions: the place is their caller."""
     _passed_over.update(map(id, codes))
 
 

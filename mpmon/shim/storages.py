@@ -1,8 +1,7 @@
 """Hooks of torch: the three methods of `torch.UntypedStorage` by which CUDA memory goes from process to process.
 
-Everything that shares CUDA memory calls them, also what builds its messages by itself, and what goes into the message stays
-as it is.
-The line and the queue are those of the object that this thread is just pickling or has received: `mpmon.shim.queues`.
+Everything that shares CUDA memory calls them, even code that builds its own messages; messages stay unchanged. The line and
+the queue are those of the object that this thread is pickling or has received: `mpmon.shim.queues`.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Sides:
                 raise
 
     def collected(self) -> None:
-        """torch.cuda.ipc_collect() has just done its work."""
+        """torch.cuda.ipc_collect() has just run."""
         self.exports.note_occasion()
         WRITER.words[layout.COLLECTED_AT] = monotonic_ns()
         self.look()

@@ -1,12 +1,12 @@
-"""CUDA memory that left this process or came to it, for as long as that matters: one record each, given back afterwards.
+"""CUDA memory that this process sent or received: one record per transfer, freed when it no longer matters.
 
-torch counts each sending in a slot of a refcounter file: 1 from the sending on, 0 when the consumer has let go
-(torch/csrc/CudaIPCTypes.cpp).  A sending is over when its slot is 0, unless its memory was in *limbo*: the producer had let go
-first.  From there it is freed at the next occasion: another shared block is freed, or torch.cuda.ipc_collect() is called.
+torch counts each transfer in a slot of a refcounter file: 1 once sent, 0 when the consumer has released it
+(torch/csrc/CudaIPCTypes.cpp).  A sent transfer is over when its slot is 0, unless its memory was in *limbo*: dropped by the
+producer first. Then it is freed at the next occasion: another shared block is freed, or torch.cuda.ipc_collect() is called.
 
-A receiving is over when the consumer let go.
+A received transfer is over when the consumer has released it.
 
-Nothing tells when a storage ends, so its weak reference is asked: some records after every so many sendings or receivings.
+There is no notification when a storage is freed, so weak references are checked: some records after every few transfers.
 
 After each transfer the caches of the processor are cold (system calls, other processes), and each line of Python costs some
 five times what it costs in a loop: hence tuples and few calls where other modules have objects.
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     """Number of its record, refcounter and slot, and a weak reference to the storage as torch hands it out; 0 for none."""
 
 CHECK_NS = 50_000_000
-"""At most so often is looked which transfers are over, nanoseconds."""
+"""Shortest interval between checks for transfers that are over, nanoseconds."""
 
 KEPT_REFCOUNTERS = 8
-"""The newest ones stay known even while no record names them: the next one will."""
+"""The newest refcounters are kept even without a record: the next transfer will use them."""
 
 SPARE_CHECKS = 16
-"""Records that are looked at beside two for each transfer since the last look."""
+"""Records that are checked in addition to two per transfer since the last check."""
 
 REFCOUNTER_HEADER_WORDS = 8
 REFCOUNTER_BYTES = 64 + 8 * 10000
@@ -82,7 +82,7 @@ class Refcounter:
 
 
 class Transfers:
-    """All of one direction."""
+    """All transfers of one direction."""
 
     __slots__ = (
         "_asked", "_due", "_first_word", "_free", "_free_weak_ref", "_is_expired", "_last", "_lock", "_new", "_refcounters",
@@ -106,9 +106,9 @@ class Transfers:
         self._free_weak_ref = storage_type._free_weak_ref
 
     def note(self, handle: bytes, slot: int, storage: Any, what: int, inode: int, site: int) -> None:  # noqa: PLR0917
-        """Write down one transfer, when there is room; `storage` is `None` for one that was over at once.
+        """Record one transfer, if there is room; `storage` is `None` for one that was over at once.
 
-        Other threads may be here too: each has a record of its own, and nothing is waited for.
+        Other threads may run this too: each has its own record, and nothing waits.
         """
         now = monotonic_ns()
         number = self._free.pop() if self._free else self._take()

@@ -1,4 +1,4 @@
-"""Whose code a file is, and whose an exception: the shim's own must not be noticed, the job's must not be held back.
+"""Whether code and exceptions are the shim's or the job's: the shim's must stay hidden, the job's must pass through.
 
 A signal handler of the job may raise at any line of a hook, such as one that ends a call after some time, and so may another
 thread (PyThreadState_SetAsyncExc).

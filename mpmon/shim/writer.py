@@ -1,13 +1,13 @@
-"""The file of this process: made when there is something to record, grown in steps, never a reason to wait.
+"""The file of this process: created when there is something to record, grown in steps, never a reason to wait.
 
 Pages are allocated before anything is stored in them: a store into a page that a full tmpfs cannot give would be a SIGBUS.
 So a full tmpfs is an error when the file is made, and the shim is off, or when it grows, and the record is left out and
 counted.
 
-A child that was forked has its parent's file mapped too and must never store there.  `forget` is called before it runs
-anything: from then on it has no file, until it needs one of its own.
-The parent's mapping is left alone in the child, since Python before 3.13 keeps a descriptor with it (mmap's `trackfd`),
-which the job may have closed and opened for something else.
+A child that was forked has its parent's file mapped too and must never store there.
+`forget` is called before it runs anything: from then on it has no file, until it needs its own. The parent's mapping is left
+alone in the child, since Python before 3.13 keeps a descriptor with it (mmap's `trackfd`), which the job may have closed and
+opened for something else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Room:
         self._writer = writer
         self._region = region
         self.free: list[int] = []
-        """Those that were given back; the last one is taken first: its page is most likely in the caches."""
+        """Freed records; the last one is reused first, because its page is most likely cached."""
         self._used = reserved
         self._allocated = allocated
         self.generation_at = region.generation_at
@@ -52,7 +52,7 @@ class Room:
         return not self.free and (self._used == self._region.most or self._writer.is_full)
 
     def take(self) -> int | None:
-        """The number of a record nobody uses; `None` when there is no room, or another thread is making some."""
+        """The number of a free record; `None` if there is no room, or another thread is making room."""
         try:
             return self.free.pop()
         except IndexError:
@@ -74,7 +74,7 @@ class Room:
 
     def _take_new(self) -> int | None:
         writer = self._writer
-        # Nobody waits for the shim: the thread that holds this lock may be the one that asks again.
+        # Nothing waits for the shim: the holder of this lock may be this very thread.
         if not writer.lock.acquire(False):
             return writer.drop()
         try:
@@ -99,7 +99,7 @@ class Writer:
 
     def __init__(self) -> None:
         self.off = False
-        """For good: there is no place for a file."""
+        """Off for good: there is no place for a file."""
         self.forget()
         os.register_at_fork(after_in_child=self.forget)
 

@@ -171,7 +171,7 @@ class MonitorApp(App[int]):
         elif self._options.readonly:
             self._say("no signals: mpmon was started with --readonly")
         elif not self._watch.live:
-            self._say("no signals: this is a recording, its processes may be gone or be others by now")
+            self._say("no signals: this is a recording, its processes may be gone and their pids reused")
         elif send is None:
             self._say("no signals: mpmon cannot send any here")
         elif not living:
@@ -206,7 +206,7 @@ class MonitorApp(App[int]):
         if self._ended is not None:
             parts.append(self._ended)
         elif self._is_silent():
-            parts.append(f"nothing new for {age(self._silence.seconds)}: a look at the job takes long")
+            parts.append(f"nothing new for {age(self._silence.seconds)}: sampling the job takes long")
         if self._scene is not None:
             parts += [tardy(self._scene), *self._scene.complaints]
         return " · ".join(filter(None, parts))
@@ -262,7 +262,7 @@ class MonitorApp(App[int]):
     def action_look(self) -> None:
         """An expensive look at everything, at once."""
         self._watch.look_now()
-        self._say("looking at everything now")
+        self._say("refreshing everything now")
 
     def action_export(self) -> None:
         """Writes the report and a picture of the screen into the current directory."""
@@ -273,7 +273,7 @@ class MonitorApp(App[int]):
             self._say("nothing to export yet")
             return
         if self._is_writing:
-            self._say("the files of before are still being written")
+            self._say("the previous files are still being written")
             return
         self._is_writing = True
         reports = {".txt": self._options.export, ".json": self._options.document}
@@ -287,7 +287,7 @@ class MonitorApp(App[int]):
         try:
             name = self._options.save(stem, contents, Path.cwd())
         except OSError as problem:
-            return f"not written: {problem.strerror}: {problem.filename or 'the present folder'}"
+            return f"not written: {problem.strerror}: {problem.filename or 'the current folder'}"
         except MpmonError as problem:
             return f"not written: {problem}"
         return f"written: {name}{' '.join(contents)}"

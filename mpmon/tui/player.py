@@ -15,7 +15,7 @@ SLOWEST, FASTEST = 1 / 8, 64.0
 """Bounds of the speed of a replay."""
 
 
-OLDER = "the hang is older than these pictures; this is the first that tells of it"
+OLDER = "the hang began before the oldest snapshot; this is the first that shows it"
 
 
 class Player:
@@ -54,7 +54,7 @@ class Player:
         """Pauses at the picture before; returns what there is to say."""
         self._pause()
         earlier = self.shown and self._watch.reel.before(self.shown.number)
-        return self._look_at(earlier) if earlier else "no earlier picture is kept"
+        return self._look_at(earlier) if earlier else "no earlier snapshot is kept"
 
     def step(self) -> str:
         """Pauses at the next picture; returns what there is to say."""
@@ -63,7 +63,7 @@ class Player:
         if later:
             return self._look_at(later)
         if self._watch.live:
-            return "this is the newest picture"
+            return "this is the newest snapshot"
         self._asked = True
         self._watch.step()
         return ""

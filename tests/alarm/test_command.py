@@ -155,8 +155,8 @@ def test_calls_that_would_pile_up_are_left_out(tmp_path: Path) -> None:
     pipe.write_text("let go\n")
     told.alarm.close()
     assert told.problems
-    assert set(told.problems) <= {"the command of --on-hang still runs for an earlier hang: one call is left out.",
-                                  "the command of --on-hang is waited for."}  # fmt: skip
+    assert set(told.problems) <= {"the command of --on-hang is still running for an earlier hang: one call was skipped.",
+                                  "waiting for the command of --on-hang."}  # fmt: skip
 
 
 def test_on_the_screen_a_problem_is_a_complaint_and_nothing_is_written() -> None:

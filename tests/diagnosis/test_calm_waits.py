@@ -364,7 +364,7 @@ def test_who_was_never_seen_to_move_is_not_called_healthy() -> None:
     told = [seen(waits, seconds) for seconds in range(1, 8)]
     assert [row.verdict for row in told] == [Verdict.UNKNOWN] * 5 + [Verdict.HUNG] * 2
     assert told[2].because == (
-        "main is waiting for an event between threads at job.py:40, and has stood still for 2 s: "
+        "main is waiting for a threading event at job.py:40, and has stood still for 2 s: "
         "only a longer observation can tell whether it hangs"
     )
     assert not told[2].settled

@@ -159,7 +159,9 @@ def gone(row: Process, exit_code: int | None = None) -> Exit:
 
 def test_one_that_was_collected_before_anybody_looked() -> None:
     row, view = rank(2, 4103)
-    assert told(job((row, view)), job(exits=(gone(row),))) == [("died", "rank 2 (pid 4103) ended; how was not seen")]
+    assert told(job((row, view)), job(exits=(gone(row),))) == [
+        ("died", "rank 2 (pid 4103) ended (how was not observed)")
+    ]
 
 
 def test_the_status_of_one_that_was_collected_may_be_known_all_the_same() -> None:
@@ -185,7 +187,7 @@ def test_those_that_end_alike_are_told_together() -> None:
 def test_one_that_comes_and_ends_between_two_looks_is_told_once() -> None:
     row, view = nobody(4101, "subprocess", name="git")
     rounds = [job(), job((row, view)), job(exits=(gone(row, 0),))]
-    assert told(*rounds) == [("died", "subprocess git (pid 4101) came and ended with exit status 0")]
+    assert told(*rounds) == [("died", "subprocess git (pid 4101) started and ended with exit status 0")]
 
 
 def test_a_pid_that_is_used_again_is_another_process() -> None:
@@ -272,7 +274,7 @@ def test_errors_the_driver_reports() -> None:
 def test_a_kill_for_memory() -> None:
     killed = job(cgroups=(Cgroup(path="/job", oom_kills=3, oom_kill_seen_at=START + 1),))
     assert told(job(cgroups=(Cgroup(path="/job", oom_kills=2),)), killed, killed) == [
-        ("oom-kill", "the kernel killed for memory in control group /job (3 times so far)")
+        ("oom-kill", "the out-of-memory killer acted in control group /job (3 times so far)")
     ]
 
 

@@ -98,7 +98,7 @@ def test_a_connection_nobody_accepted_waits_for_who_should() -> None:
     assert awaited(queued, server) == {0}
     edge = node(case(*queued, *server), (ROOT, ROOT)).edge
     assert edge is not None
-    assert edge.evidence == f"{TO_SERVER}: nobody has accepted it, it waits in the queue of {LISTENING}"
+    assert edge.evidence == f"{TO_SERVER}: not accepted yet, it is in the accept queue of {LISTENING}"
 
 
 def test_the_evidence_says_since_when_nothing_came() -> None:
@@ -107,7 +107,7 @@ def test_the_evidence_says_since_when_nothing_came() -> None:
     edge = node(case(*rows, *thread(0, SLEEPS)), (ROOT, ROOT)).edge
     assert edge is not None
     assert edge.words == "an answer from child of main"
-    assert edge.evidence == f"{TO_SERVER}: at the other end pid {SERVER}; nothing came over it for 41 s"
+    assert edge.evidence == f"{TO_SERVER}: the other end belongs to pid {SERVER}; nothing received for 41 s"
 
 
 # Managers

@@ -128,7 +128,7 @@ def test_the_remark_names_machine_figure_and_ranks() -> None:
         "n2: 38 % of its CPU time goes to other virtual machines, over 30 s; median of the 2 others 0.20",
         "rank 1 runs there",
     )
-    assert remark.advice == ("Move that virtual machine, or ask for dedicated CPUs: its host is overbooked.",)
+    assert remark.advice == ("Move that virtual machine, or ask for dedicated CPUs: its host is overcommitted.",)
 
 
 def test_of_two_machines_the_remark_lays_against_nobody() -> None:
@@ -146,7 +146,7 @@ def test_load_is_told_of_the_machine_that_the_job_waits_for(
         node_slow, "progress", lambda _: Progress(bottleneck=Bottleneck(pids=(rank,), what="work", summary="they wait"))
     )
 
-    assert [row.summary for row in told(loaded)] == ["n2 may slow the job down: its load is 4 for each CPU"] * is_told
+    assert [row.summary for row in told(loaded)] == ["n2 may slow the job down: its load is 4 per CPU"] * is_told
     assert [line for row in told(loaded) for line in row.evidence][1:] == [
         "rank 1 runs there, and all others wait for it"
     ] * is_told

@@ -20,7 +20,7 @@ JOINS = (
 
 
 def refused(pid: int, *tables: str) -> tuple[Row, ...]:
-    """What is missing of a process that may not be read; each reason begins with its pid."""
+    """What is missing of a process that cannot be read; each reason begins with its pid."""
     return tuple(Unknown(table=table, pid=pid, reason=f"pid {pid} {REFUSED}") for table in tables)
 
 
@@ -142,7 +142,7 @@ def test_a_hole_in_what_is_known_of_others_lowers_no_proof_by_owners() -> None:
     assert watched(snapshot(*rows)).findings[0].certainty is Certainty.PROVED
 
 
-# One process among others that may not be read
+# One process among others that cannot be read
 
 
 def waits_at_a_pipe(*rows: Row) -> Diagnosis:
@@ -182,5 +182,5 @@ def behind_a_lock(*more: Row) -> Diagnosis:
 def test_one_whose_frames_are_not_known_neither_hangs_nor_gets_on() -> None:
     found = behind_a_lock()
     assert (found.verdict, found.findings) == (Verdict.UNKNOWN, ())
-    assert found.because.endswith("stands still in a lock, and its frames could not be read")
+    assert found.because.endswith("is blocked in a lock, and its frames could not be read")
     assert behind_a_lock(Unknown(table="stacks", pid=7, reason="py-spy is tired")).because.endswith(": py-spy is tired")

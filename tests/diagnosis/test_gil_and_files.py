@@ -33,7 +33,7 @@ def test_the_lock_can_only_be_given_back_with_the_gil() -> None:
     found = finding(*flocks())
     assert found
     assert (found.cause, [suspect.thread for suspect in found.suspects]) == ("gil-held", ["MainThread"])
-    assert any("itself has the lock" in line for line in found.evidence)
+    assert any("itself holds the lock" in line for line in found.evidence)
 
 
 @pytest.mark.parametrize("facts", [{"owns_gil": False}, {"starves": False}])

@@ -40,7 +40,7 @@ from tests.diagnosis.gpu_jobs import (
     [
         ({"problem": "the GPU is lost"}, "GPU 1 (NVIDIA H200): the GPU is lost"),
         ({"problem": "the GPU requires a reset: end all"}, "GPU 1 (NVIDIA H200): the GPU requires a reset: end all"),
-        ({"recovery_action": "reset"}, "GPU 1 (NVIDIA H200): the driver asks for: reset"),
+        ({"recovery_action": "reset"}, "GPU 1 (NVIDIA H200): the driver requests: reset"),
         ({"xids": (Xid(number=79, seen_at=START),)}, "XID 79 (it has fallen off the bus), 12 s ago"),
         ({"xids": (Xid(number=999, seen_at=START),)}, "XID 999, 12 s ago"),
         (
@@ -49,7 +49,7 @@ from tests.diagnosis.gpu_jobs import (
         ),
         (
             {"problem": "driver call nvmlDeviceGetPowerUsage blocks", "blocked_since": START - 30},
-            "a call of the driver has not returned for 42 s",
+            "a driver call has not returned for 42 s",
         ),
     ],
 )

@@ -51,7 +51,7 @@ def test_ranks_that_spin_though_never_seen_at_work() -> None:
         "the device was never seen working"
     )
     assert found.pids == (10, 11)
-    assert "GPU 0: 100 % at 110 W of 700 W, its memory busy for 0 %" in found.evidence[0]
+    assert "GPU 0: 100 % at 110 W of 700 W, its memory busy 0 %" in found.evidence[0]
 
 
 def hangs_later(second: int, *, then: dict[str, Any]) -> Rows:
@@ -82,7 +82,7 @@ def test_the_rank_that_is_elsewhere_is_named() -> None:
 
     (found,) = said("gpu-spinning", rounds(12, one_is_elsewhere))
     assert found.pids == (10,)
-    assert "rank 1 is not among them: GPU 1 is busy for 0 %" in found.evidence[-1]
+    assert "rank 1 is not among them: GPU 1 is 0 % busy" in found.evidence[-1]
     assert "in save() at save.py:7" in found.evidence[-1]
 
 
@@ -150,7 +150,7 @@ def test_ranks_that_all_wait_for_their_gpus_are_told_what_would_show_it() -> Non
     seen = rounds(240, lambda second: synchronize(second, 4))
     (found,) = said("gpu-spinning", seen)
     assert found.summary == (
-        "all 4 ranks have waited for their GPUs for 4 min while these do little work (100 % busy at 110 W): perhaps in "
+        "all 4 ranks have waited for their GPUs for 4 min while the GPUs do little work (100 % busy at 110 W): perhaps in "
         "collectives that some rank never joined"
     )
     assert CONFIRM in found.advice[-1]
@@ -248,11 +248,10 @@ def test_a_rank_that_waits_for_its_loader() -> None:
     )
     assert (
         found.summary
-        == "rank 0 waits for batches most of the time, and its GPU is busy for only 12 %: the loader is the bottleneck"
+        == "rank 0 waits for batches most of the time, and its GPU is only 12 % busy: the loader is the bottleneck"
     )
     assert (
-        found.evidence[0]
-        == "rank 0 was waiting for the next batch in 16 of 16 samples over 15 s; GPU 0 was busy for 12 %"
+        found.evidence[0] == "rank 0 was waiting for the next batch in 16 of 16 samples over 15 s; GPU 0 was 12 % busy"
     )
     assert found.evidence[1].startswith("it has 2 DataLoader workers, 2 of them busy: ")
     assert found.advice[0].startswith("Use more workers (2 now, 8 CPUs)")

@@ -88,7 +88,7 @@ def test_how_many_instances_of_a_divided_gpu_cuda_shows_is_not_guessed() -> None
 
 def test_devices_of_different_kinds_are_counted_by_the_bus_or_not_at_all() -> None:
     gpus = (gpu(0), gpu(1, name="NVIDIA T4"))
-    assert "CUDA counts them by speed" in shown("1", gpus=gpus)
+    assert "CUDA orders them by speed" in shown("1", gpus=gpus)
     assert shown("1", gpus=gpus, order="PCI_BUS_ID") == "GPU-1"
     assert shown("GPU-1", gpus=gpus) == "GPU-1"
     assert shown("", gpus=gpus) == ""
@@ -100,7 +100,7 @@ def test_numbers_of_a_container_may_mean_other_devices() -> None:
 
 
 def test_an_environment_that_may_not_be_read_tells_nothing() -> None:
-    assert visible(process(7, environment=None), FOUR, ()).reason == "its environment may not be read"
+    assert visible(process(7, environment=None), FOUR, ()).reason == "its environment cannot be read"
 
 
 def numbers(*rows: Row) -> dict[tuple[int, str], int | str]:
@@ -116,7 +116,7 @@ def test_the_number_of_each_device_a_process_uses() -> None:
 
 def test_where_the_driver_finds_it_elsewhere_the_environment_is_not_believed() -> None:
     rows = (*FOUR, sees("0"), on_gpu(7, 0), on_gpu(7, 3))
-    why = "it uses a device that its environment at its start does not show"
+    why = "it uses a device that its initial environment does not show"
     assert numbers(*rows) == {(7, "GPU-0"): why, (7, "GPU-3"): why}
 
 

@@ -83,7 +83,7 @@ def test_who_puts_and_who_gets_is_told_by_what_they_did() -> None:
     (view,) = seen(producer(), consumer(), *ends, queue(putters=(ROOT,))).queues
     assert (view.producers, view.consumers) == ((ROOT,), (ROOT, CONSUMER))
     assert "producers" not in view.reasons
-    assert view.reasons["consumers"] == "whoever has that end of its pipe; nobody was seen to use it"
+    assert view.reasons["consumers"] == "all processes with that end of its pipe; none was seen to use it"
 
 
 def loading(*ends: tuple[int, str], **more: object) -> list[str | None]:
@@ -236,11 +236,14 @@ def test_a_queue_is_called_after_the_line_that_made_it() -> None:
     (view,) = seen(producer(), consumer(), *rows).queues
     assert (view.name, view.puts, view.gets, view.lost) == ("made at job.py:9 in main", 7, 3, 2)
     assert (view.producers, view.consumers, view.put_site) == ((ROOT,), (CONSUMER,), "a.py:1 in f")
-    assert (view.depth, view.reasons["depth"]) == (None, "the memory of those who have it was not looked at yet")
+    assert (view.depth, view.reasons["depth"]) == (
+        None,
+        "the memory of the processes that have it has not been read yet",
+    )
 
 
 def test_why_a_depth_is_not_known() -> None:
-    refused = Unknown(table="queues", pid=ROOT, reason="memory may not be read (operation not permitted)")
+    refused = Unknown(table="queues", pid=ROOT, reason="memory cannot be read (operation not permitted)")
     (view,) = seen(producer(), record(puts=1), refused).queues
     assert view.reasons["depth"] == refused.reason
 
@@ -283,8 +286,11 @@ def test_a_dead_consumer_holds_what_it_had() -> None:
 @pytest.mark.parametrize(
     ("others", "why"),
     [
-        ((consumer(),), f"pid {CONSUMER} may have it, and has no shim"),
-        ((consumer(), shim(CONSUMER, dropped=3)), f"the shim of pid {CONSUMER} had no room for all that it received"),
+        ((consumer(),), f"pid {CONSUMER} may have it, but has no shim"),
+        (
+            (consumer(), shim(CONSUMER, dropped=3)),
+            f"the shim of pid {CONSUMER} had no room to record everything it received",
+        ),
     ],
 )
 def test_who_may_have_it_unseen(others: tuple[Row, ...], why: str) -> None:
@@ -322,7 +328,7 @@ def test_without_the_shim_there_is_one_row_a_refcounter() -> None:
     assert (view.state, view.size_bytes) == ("unknown", None)
     assert view.reasons["state"].startswith("probably a refcounter; ")
     (view,) = seen(producer(), mapped(), counts, on_gpu(ROOT)).exports
-    assert view.reasons["state"].startswith("what it is")
+    assert view.reasons["state"].startswith("only the shim")
 
 
 @pytest.mark.parametrize(("context", "state"), [((on_gpu(ROOT),), "rebuilt-twice"), ((), "unknown")])
@@ -418,7 +424,7 @@ def test_the_lines_of_the_report() -> None:
         "",
         "  shared memory, /dev/shm 5 MiB of 64 MiB used:",
         f"    - main (pid {ROOT}) has 1 tensor 1 MiB mapped",
-        f"    - child of main (pid {CONSUMER}) made 1 tensor 1 MiB of those that are there",
+        f"    - child of main (pid {CONSUMER}) made 1 tensor 1 MiB of those now in it",
     ]
 
 

@@ -252,7 +252,7 @@ def ending(*rows: Row, frame: str = "multiprocessing/queues.py:199 _finalize_joi
 def test_a_process_that_cannot_end() -> None:
     (remark,) = told(ending(), "queue-undrained")
     assert remark.summary == (
-        f"{OTHER} cannot end: its feeder has been blocked in write for 1 min, and {MAIN} reads nothing from queue {PIPE}"
+        f"{OTHER} cannot exit: its feeder thread has been blocked in write for 1 min, and {MAIN} reads nothing from queue {PIPE}"
     )
     assert remark.evidence == ("61453 bytes of it are unread", f"{MAIN} is at train.py:7 in step")
     assert remark.pids == (ROOT, CONSUMER)

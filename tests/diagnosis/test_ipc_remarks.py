@@ -94,7 +94,9 @@ def kept(number: int, span_s: float) -> list[Row]:
 def test_a_consumer_that_keeps_more_and_more() -> None:
     case = case_of(*pair(*kept(20, 120.0), counts(20)), at=120.0)
     (remark,) = told(case, "ipc-leak-by-consumer")
-    assert remark.summary == f"{OTHER} keeps 20 blocks 320 MiB of CUDA memory of {MAIN}, more and more for 2 min"
+    assert (
+        remark.summary == f"{OTHER} holds 20 blocks 320 MiB of CUDA memory of {MAIN}, a number that has grown for 2 min"
+    )
     assert remark.evidence == (f"through queue {PIPE}, sent at train.py:16 in step",)
     assert remark.pids == (CONSUMER, ROOT)
 
@@ -117,7 +119,10 @@ def test_one_that_later_ones_have_passed() -> None:
     rows = pair(sent(0), sent(1, at=5.0), got(1, at=6.0), counts(2))
     assert told(case_of(*rows, at=20.0), "ipc-never-received") == []
     (remark,) = told(case_of(*rows, at=60.0), "ipc-never-received")
-    assert remark.summary == f"1 transfer of CUDA memory (16 MiB) of {MAIN} was never received, the oldest for 1 min"
+    assert (
+        remark.summary
+        == f"1 transfer of CUDA memory (16 MiB) of {MAIN} was never received, the oldest was sent 1 min ago"
+    )
     assert remark.evidence == (f"what was sent after it through {PIPE} arrived 54 s ago, sent at train.py:16 in step",)
 
 
@@ -136,7 +141,7 @@ def test_one_that_nobody_can_get_any_more() -> None:
     rows = (producer(), shim(ROOT), holds(ROOT, PIPE), sent(0), counts(1))
     assert told(case_of(*rows, at=60.0), "ipc-never-received") == []
     (remark,) = told(case_of(*rows, at=400.0), "ipc-never-received")
-    assert remark.evidence == (f"nobody but its producer has {PIPE}, sent at train.py:16 in step",)
+    assert remark.evidence == (f"no process but its producer has {PIPE}, sent at train.py:16 in step",)
 
 
 def test_what_a_process_without_a_shim_may_have_is_not_called_lost() -> None:

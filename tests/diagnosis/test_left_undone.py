@@ -78,7 +78,7 @@ def flush(*, unfinished: int = 1, items: int = 0, undone: int = 1, joined: str =
 def test_a_consumer_joins_the_queue_before_its_own_task_is_done() -> None:
     finding = first_of(flush())
     assert (finding.cause, suspects(finding)) == ("self-deadlock", [FIRST])
-    assert "by its ledgers pid 4121 has taken 1 more than it called task_done()" in finding.evidence[0]
+    assert "by its acquire counts pid 4121 has taken 1 more than it called task_done() for" in finding.evidence[0]
     # Another process could say it in its place, though none ever did.
     assert finding.certainty is Certainty.LIKELY
 
@@ -195,7 +195,7 @@ def test_a_program_that_was_called_has_not_put() -> None:
 
 
 def test_a_process_that_may_not_be_read_may_have_put() -> None:
-    hidden = (process(THIRD, parent=ROOT), Unknown(table="handles", pid=THIRD, reason="may not be read"))
+    hidden = (process(THIRD, parent=ROOT), Unknown(table="handles", pid=THIRD, reason="cannot be read"))
     assert SECOND not in suspects(starved(*dead(SECOND, WELL), *hidden))
 
 

@@ -131,8 +131,8 @@ def test_a_thread_beside_the_loop_may_put() -> None:
 def test_tasks_are_told_those_that_sleep_last() -> None:
     assert lines((BEATS, *ABBA), ROOT, 3) == [
         "main awaits other tasks: a and b at job.py:7 in main()",
-        "a awaits a lock, which b has at job.py:21 in a()",
-        "b awaits a lock, which a has at job.py:22 in b()",
+        "a awaits a lock (held by b) at job.py:21 in a()",
+        "b awaits a lock (held by a) at job.py:22 in b()",
         "… 1 more",
     ]
     assert lines((BEATS,), ROOT + 1, 3) == []

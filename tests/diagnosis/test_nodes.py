@@ -33,7 +33,7 @@ def test_a_machine_that_does_not_answer_is_told_with_its_ranks() -> None:
 
     assert remark.topic == "node-unreachable"
     assert remark.summary == "1 of 3 machines does not answer: n3"
-    assert remark.evidence == ("n3 is cut off; ranks 6-7 run there (last heard of 12 s ago)",)
+    assert remark.evidence == ("n3 is cut off; ranks 6-7 run there (last heard from 12 s ago)",)
     assert remark.since == START - 12.0
 
 
@@ -52,7 +52,7 @@ def test_machines_with_another_mpmon_are_told() -> None:
 def test_a_machine_on_which_less_may_be_read_is_told() -> None:
     (remark,) = remarked(part("n1"), part("n2", rights=YAMA))
     assert remark.topic == "rights-differ"
-    assert remark.summary == "mpmon may not read the job on n2, as it may on other machines"
+    assert remark.summary == "mpmon lacks the rights to read the job on n2, which it has on other machines"
     assert remark.evidence == (f"n2: {YAMA}",)
 
 

@@ -85,7 +85,7 @@ def test_a_dead_child_could_not_bring_what_only_somebody_outside_can() -> None:
 
 
 def waits_for_lock(*more: Row, outsiders: tuple[Handle, ...] = ()) -> Finding:
-    """The main thread waits for a lock between processes that has no permit left."""
+    """The main thread waits for a multiprocessing lock that has no permit left."""
     rows = (
         process(), thread(), stack("main", "multiprocessing/synchronize.py:95 SemLock.__enter__", "job.py:9 <module>"),
         blocked("futex", LOCK, ran_at=0.0), kernel_object(LOCK, value=0), holds(ROOT, LOCK),

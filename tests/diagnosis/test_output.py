@@ -51,7 +51,7 @@ def test_the_reader_is_told_who_keeps_the_pipe_open() -> None:
     found = said()
     assert (found.verdict, found.findings[0].cause) == (Verdict.HUNG, "main-stuck")
     assert [suspect.frame and suspect.frame.line for suspect in found.findings[0].suspects] == [32]
-    assert any("exporter (pid 4122) runs on in the background" in line for line in found.findings[0].evidence)
+    assert any("exporter (pid 4122) still runs in the background" in line for line in found.findings[0].evidence)
 
 
 @pytest.mark.parametrize("sleep", [{"wakes_at": START + 60}, {"ran": True}])

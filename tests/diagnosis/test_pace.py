@@ -303,7 +303,7 @@ def test_a_real_job_with_a_slow_rank() -> None:
     assert report["bottleneck"]["place"]["line"] == 49
     assert report["pause"] is None
     shares = [
-        "  rank 2 works 96 %, waits for ranks 4 % (22 looks).",
+        "  rank 2 works 96 %, waits for ranks 4 % (22 samples).",
         "  ranks 0-1 and 3 work 23 %, wait for ranks 77 %.",
     ]
     assert text.render(last).splitlines()[2:4] == shares
@@ -319,7 +319,7 @@ def test_the_bottleneck_is_told_first_with_how_many_looks_all_that_rests_on() ->
         pause=Pause(began=START - 30, ended=START - 18, ran=(pid_of(0),)),
     )  # fmt: skip
     assert in_words(said, START + 59) == [
-        "rank 2 works 100 %, waits for ranks 0 % (60 looks)",
+        "rank 2 works 100 %, waits for ranks 0 % (60 samples)",
         "ranks 0-1 and 3 work 50 %, wait for ranks 50 %",
         "all ranks but rank 0 stood still for 12 s, 1 min 17 s ago",
     ]

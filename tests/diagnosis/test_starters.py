@@ -99,7 +99,7 @@ def test_a_root_that_sleeps_is_no_hang_when_the_python_below_it_gets_on(root: Pr
 
     found = diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)])
     assert found.verdict is Verdict.HEALTHY
-    assert "is not Python: only the Python below it counts" in found.because
+    assert "is not Python: only its Python descendants count" in found.because
 
 
 def test_a_hang_below_a_shell_is_told_as_that_of_the_program() -> None:
@@ -119,7 +119,7 @@ def test_a_root_without_any_python_below_it_is_not_judged(root: Process) -> None
     unread = process(CHILD, parent=ROOT, name="tail", cmdline=("tail", "-f"), exe="/usr/bin/tail")
     found = seen(root, sleeps(ROOT), foreign(ROOT), unread, sleeps(CHILD))
     assert found.verdict is Verdict.UNKNOWN
-    assert "is not a Python process, and has no Python process below it" in found.because
+    assert "is not a Python process and has no Python descendants" in found.because
 
 
 def test_a_stopped_shell_is_told() -> None:

@@ -129,7 +129,7 @@ def test_a_rank_of_this_machine_that_was_never_started_is_missed() -> None:
     kept = {number: environment(number, world=2, local=2) for number in range(2)}
     finding = only(said(standing(0, *GATHERS, kept=kept[0])))
     assert finding.cause == "rendezvous"
-    assert "rank 1 never came" in finding.summary
+    assert "rank 1 never arrived" in finding.summary
 
 
 def test_where_nobody_tells_how_many_run_here_another_address_tells_that_some_do_not() -> None:
@@ -186,7 +186,7 @@ def test_a_rank_stands_for_those_like_it() -> None:
 def test_machines_that_do_not_answer_are_named() -> None:
     nodes = (Node(host="n1", number=1), Node(host="n2", number=2, problem="does not answer"))
     finding = only(said(*(rank(number) for number in range(4)), nodes=nodes))
-    assert finding.summary == "ranks 0-3 wait for ranks 4-7, which run where nobody answers (n2)"
+    assert finding.summary == "ranks 0-3 wait for ranks 4-7, which run on hosts that do not answer (n2)"
     assert "n2 does not answer" in finding.evidence
 
 

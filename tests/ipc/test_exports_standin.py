@@ -149,4 +149,4 @@ def test_standin_without_a_shim_only_the_counts_are_known() -> None:
         view = only(looking.round())
         assert (view.producer, view.exports, view.refcount, view.state) == (running.pid, 2, 1, "unknown")
         assert view.size_bytes is None
-        assert "only the shim knows" in view.reasons["state"]
+        assert "only the shim (mpmon run) knows" in view.reasons["state"]

@@ -164,7 +164,7 @@ CASES = (
     Public(
         "pytorch#149187: a handle that is sent and never rebuilt", BLOCKS,
         orders("send 1 1024", "drop", "share", then=later(400.0, "in-flight")),
-        ("1 transfer of CUDA memory (256 B) of main (pid {main}) was never received, the oldest for 6 min",
+        ("1 transfer of CUDA memory (256 B) of main (pid {main}) was never received, the oldest was sent 6 min",
          "sent at blocks.py:{SHARE} in main", "Drain the queue before its consumer ends"),
     ),
     Public(
@@ -297,10 +297,10 @@ def nothing(running: Job, heard: dict[str, Any]) -> dict[str, int]:
     [
         ("readers", killed_reader, (
             "process take waits for a lock that process ", "(pid {dead}), which was killed by SIGKILL (9), never released",
-            "process take (pid {left}): a lock that nobody alive holds", "Restart: the lock is lost",
+            "process take (pid {left}): a lock that no living process holds", "Restart: the lock is lost",
         )),
         ("undrained", nothing, (
-            "(pid {child}) cannot end: its feeder has been blocked in write for ",
+            "(pid {child}) cannot exit: its feeder thread has been blocked in write for ",
             "and main (pid {main}) reads nothing from queue {queue}",
             "main (pid {main}) is at hangs_at_queues.py:{REST} in undrained",
         )),

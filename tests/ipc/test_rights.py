@@ -24,4 +24,4 @@ def test_what_another_user_sees() -> None:
     assert said.returncode == 0, said.stderr
     seen = json.loads(said.stdout)
     assert (seen["queues"], seen["ipc_exports"], seen["shared_memory"], seen["text"]) == ([], [], None, [])
-    assert seen["reasons"] == ["open files may not be read (permission denied)"]
+    assert seen["reasons"] == ["open files cannot be read (permission denied)"]

@@ -135,7 +135,7 @@ def test_standin_without_the_shim_the_counts_are_raw_and_the_page_says_what_is_m
         for size in SIZES:
             assert " 3 " in row(drawn(case, size), "CUDA memory")
             page = " ".join(drawn(case, (size[0], 60), "i").split())
-            assert "start the job with `mpmon run -- COMMAND`, and it tells:" in page
-            assert "whose CUDA memory is under way, held by whom" in page
+            assert "start the job with `mpmon run -- COMMAND`, and it records:" in page
+            assert "whose CUDA memory is in transit, who holds it" in page
         let_go(heard["child"])
         looking.until(lambda case: [view.exports for view in case.ipc.exports] == [2])

@@ -72,7 +72,10 @@ def test_a_producer_that_was_killed_for_memory(small_group: str) -> None:
     with Program("killed_producer.py", small_group).hear("child") as program:
         finding, seen = watch_it_die(program)
         (suspect,) = finding.suspects
-        assert (suspect.pid, suspect.end) == (program.pids["child"], "killed by SIGKILL (9), by the kernel for memory")
+        assert (suspect.pid, suspect.end) == (
+            program.pids["child"],
+            "killed by SIGKILL (9), by the out-of-memory killer",
+        )
         assert any("grew to 1 while mpmon watched" in line for line in finding.evidence)
         assert any("num_workers" in line for line in finding.advice)
         group = next(row for row in seen.snapshot.cgroups if small_group.endswith(row.path))

@@ -64,7 +64,7 @@ def test_a_native_thread_that_stands_still_is_whom_its_library_waits_for(functio
         assert suspect.frame is not None
         assert suspect.frame.line == program.line(), "the line from which the library was called"
         assert f"waits in {function} of libhelpers.so" in finding.summary
-        assert f"has waited in {runs} of libhelpers.so for somebody's sem_post" in finding.summary
+        assert f"has waited in {runs} of libhelpers.so for a sem_post by another thread" in finding.summary
         assert words in finding.summary
         assert [link.thread for link in finding.chain[:2]] == [None, f"thread {suspect.tid}"]
 
@@ -99,7 +99,7 @@ def test_a_wait_in_c_with_the_gil_starves_the_others() -> None:
     with Program("keeps_gil.py").hear("ready") as program:
         finding = hung(program)
         assert finding.cause == "gil-held"
-        assert any("sem_wait of libc.so.6 waits for somebody's sem_post" in line for line in finding.evidence)
+        assert any("sem_wait of libc.so.6 waits for a sem_post by another thread" in line for line in finding.evidence)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -114,5 +114,5 @@ def test_a_backward_pass_in_a_thread_of_autograds(works: str) -> None:
         helper = program.pids["helper"]
         assert helper in {row.tid for row in finding.suspects}
         assert [link.thread for link in finding.chain[:2]] == [None, f"thread {helper}"]
-        told = f"of the threads of autograd in pid {program.pid} all others wait, and thread {helper} does not"
+        told = f"all threads of autograd in pid {program.pid} wait except thread {helper}"
         assert any(told in line for line in finding.evidence)

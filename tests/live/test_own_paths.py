@@ -89,7 +89,7 @@ def test_a_path_that_the_user_names_ends_in_one_sentence(
     assert answer.status == 1, answer
     (line,) = answer.words.splitlines()
     assert line.startswith(f"mpmon: the file system of {gone.place}/")
-    assert "does not answer. Look after its server" in line
+    assert "does not answer. Check its server" in line
 
 
 def test_a_job_is_run_without_the_shim(gone: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_a_job_whose_output_cannot_be_read_is_waited_for(
             screen.until(b"goes to", b"\x1b[?1049h")
             mount.be(mood)
             screen.press(b"q")
-            screen.until(b"the job goes on", b"is not shown: the file system of", b"does not answer")
+            screen.until(b"the job continues", b"is not shown: the file system of", b"does not answer")
         finally:
             mount.be("answer")
         screen.until(b"it tells")

@@ -1,4 +1,4 @@
-"""Jobs that may not be read: what remains is said, what cannot be decided is listed, and nothing is proved."""
+"""Jobs that cannot be read: what remains is said, what cannot be decided is listed, and nothing is proved."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check_stopped(report: dict[str, Any], text: str, program: Program) -> None:
 def check_undecided(report: dict[str, Any], text: str) -> None:
     assert {row["cause"] for row in report["unchecked"]} >= HIDDEN
     assert "stopped" not in {row["cause"] for row in report["unchecked"]}
-    section = text.split("could not be looked at:")[1].split("\n\n")[0].strip().splitlines()
+    section = text.split("could not be read:")[1].split("\n\n")[0].strip().splitlines()
     assert len(section) == len({row["reason"] for row in report["unchecked"]}) <= 2
     assert all("more)" in line for line in section)
 

@@ -265,7 +265,7 @@ def test_links_of_the_kernel_are_not_followed(openat2: None) -> None:
 
 def test_a_path_that_is_none(root: Path) -> None:
     for place in (Place("/etc\0/name", str(root)), Place(f"{root}\0")):
-        assert why(place) == "is no path"
+        assert why(place) == "is not a path"
 
 
 IN_A_CONTAINER = """
@@ -336,7 +336,7 @@ def test_what_others_may_write_to_is_refused(mode: int, root: Path) -> None:
 
 def test_a_file_of_two_names_is_refused(root: Path) -> None:
     (root / "other").hardlink_to(root / "etc" / "name")
-    assert why(Place("/other", str(root)), FILE.by(ME)) == "has 2 names"
+    assert why(Place("/other", str(root)), FILE.by(ME)) == "has 2 hard links"
     assert read(Place("/other", str(root)), FILE, 100) == b"inside"
 
 

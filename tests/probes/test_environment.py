@@ -44,7 +44,7 @@ def test_what_is_too_long_is_cut_and_told(tree: Tree, monkeypatch: pytest.Monkey
 def test_one_that_may_not_be_read_is_a_reason(tree: Tree) -> None:
     tree.add(4100)
     (tree.root / "4100/environ").unlink()
-    assert read(TreeProc(tree.root), 4100) == ({}, "may not be read: no such file or directory")
+    assert read(TreeProc(tree.root), 4100) == ({}, "cannot be read: no such file or directory")
 
 
 def test_of_two_with_one_name_the_first_counts() -> None:

@@ -194,8 +194,8 @@ def test_files_that_are_no_source(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text("{}")
     (tmp_path / "dump.json").write_text(DUMPS[0])
     assert "neither a file nor a folder" in refusal(str(tmp_path / "pipe0.json"))
-    assert "not of a Flight Recorder" in refusal(str(tmp_path / "rank0.json"))
-    assert "of which rank" in refusal(str(tmp_path / "dump.json"))
+    assert "not from a Flight Recorder" in refusal(str(tmp_path / "rank0.json"))
+    assert "which rank it belongs to" in refusal(str(tmp_path / "dump.json"))
     assert "No such file" in refusal(str(tmp_path / "none.json"))
     (tmp_path / "empty").mkdir()
     assert "ends in .json" in refusal(str(tmp_path / "empty"))
@@ -211,7 +211,7 @@ def test_a_file_that_goes_bad_later_is_a_fact(tmp_path: Path) -> None:
     assert enqueued(reading) == {2: 4}
     (unknown,) = reading.unknowns
     assert "rank0.json is not JSON" in unknown.reason
-    assert "rank1.json is no regular file" in unknown.reason
+    assert "rank1.json is not a regular file" in unknown.reason
 
 
 def test_a_link_is_followed_only_where_the_user_names_it(tmp_path: Path) -> None:
@@ -241,9 +241,9 @@ def test_no_name_in_a_folder_makes_it_wait(tmp_path: Path) -> None:
     (tmp_path / "rank2.json").mkdir()
     reading = read(str(tmp_path))
     assert [part.rpartition("/")[2] for part in reading.unknowns[0].reason.split("; ")] == [
-        "rank0.json is no regular file",
+        "rank0.json is not a regular file",
         "rank1.json is a link, which mpmon follows only where it is named itself",
-        "rank2.json is no regular file",
+        "rank2.json is not a regular file",
     ]
     for name in ("rank0", "rank1", "rank2"):
         (tmp_path / f"{name}.json").rename(tmp_path / name)
@@ -344,8 +344,8 @@ def reason(answer: Callable[[str, str], Answer], **more: tuple[str, str]) -> str
 
 
 def test_servers_that_are_something_else() -> None:
-    assert "is no debug server of torch: it answered 404" in reason(lambda *_: (404, b""))
-    assert "is no debug server of torch: it answered 200" in reason(lambda *_: (200, b"hello"))
+    assert "is not a torch debug server: it answered 404" in reason(lambda *_: (404, b""))
+    assert "is not a torch debug server: it answered 200" in reason(lambda *_: (200, b"hello"))
     assert "is not JSON" in reason(lambda _, path: (200, b'["fr_trace_json"]' if path == "/handler/" else b"{"))
     assert "no Flight Recorder" in reason(lambda _, path: (200, b'["ping"]') if path == "/handler/" else (404, b""))
 
@@ -455,8 +455,8 @@ def test_the_limit_of_time_is_for_all_of_an_answer(
 @pytest.mark.parametrize(
     ("start", "more", "words"),
     [
-        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", "more than 64 KiB without coming to what it was asked"),
-        (b"", b"HTTP/1.1 100 Continue\r\nA: b\r\n\r\n", "more than 64 KiB without coming to what it was asked"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", "more than 64 KiB without reaching the requested data"),
+        (b"", b"HTTP/1.1 100 Continue\r\nA: b\r\n\r\n", "more than 64 KiB without reaching the requested data"),
         (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 4096, "more than 1 MiB"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\n", b"x" * 4096, "more than 1 MiB"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1;a=b\r\nx\r\n", "more than 1 MiB"),
@@ -504,7 +504,7 @@ def test_nobody_listens() -> None:
     ],
 )
 def test_what_is_no_address(word: str) -> None:
-    assert "is no address of a debug server" in refusal(word)
+    assert "is not the address of a debug server" in refusal(word)
 
 
 # The thread

@@ -118,7 +118,7 @@ def test_what_only_looks_like_a_lock_is_none(planted: dict[int, bytes]) -> None:
 def test_too_much_memory_is_said() -> None:
     memory = GarbageMemory(1, [(HEAP, HEAP_END)])
     _, unknown = search(memory, limit=1 << 15)
-    assert unknown == Unknown(table="semaphores", pid=PID, reason="too much memory to search it all")
+    assert unknown == Unknown(table="semaphores", pid=PID, reason="too much memory to search all of it")
     assert memory.bytes <= (1 << 15) + CHUNK
 
 

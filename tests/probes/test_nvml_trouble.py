@@ -149,10 +149,10 @@ def test_a_crash_is_told_and_the_helper_started_again_a_few_times(looks: Looks) 
     assert (looks.report.ok, looks.problem) == (False, f"{crashed}; asked again after 0 s")
     assert [gpu.problem for gpu in looks.last.gpus] == [crashed, crashed]
     assert looks.user(ROOT).sm_percent is None
-    looks.until(lambda now: now.probes[-1].problem == f"{crashed}; asked no more")
+    looks.until(lambda now: now.probes[-1].problem == f"{crashed}; not asked again")
     assert helpers() == []
     looks.at(scenario.healed())
-    assert (looks.problem, helpers()) == (f"{crashed}; asked no more", [])
+    assert (looks.problem, helpers()) == (f"{crashed}; not asked again", [])
 
 
 def test_after_a_crash_all_is_read_anew(looks: Looks) -> None:
@@ -262,7 +262,7 @@ def test_a_machine_with_the_driver_and_no_gpu(nvml: Standin, monkeypatch: pytest
     without_pauses(monkeypatch)
     looks = Looks(nvml, msgspec.structs.replace(IMPATIENT, pci=str(tmp_path)))
     looks.at(Scenario().fails("nvmlInitWithFlags", DRIVER_NOT_LOADED))
-    assert (looks.report.ok, looks.problem) == (True, "no NVIDIA GPU here: the driver is installed and not loaded")
+    assert (looks.report.ok, looks.problem) == (True, "no NVIDIA GPU here: the driver is installed but not loaded")
     looks.close()
 
 

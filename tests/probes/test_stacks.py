@@ -191,10 +191,10 @@ def told(probe: StackProbe) -> str:
     ("script", "words"),
     [
         ("echo '[{'", "py-spy's answer could not be used"),
-        ("exit 1", "py-spy: failed without a word"),
+        ("exit 1", "py-spy: failed without a message"),
         ("echo 'Error: Failed to find python version from target process' >&2; exit 1", "not a Python process"),
         ("echo 'Error: the moon is full' >&2; echo more >&2; exit 1", "py-spy: the moon is full"),
-        ("kill -9 $$", "py-spy: failed without a word"),
+        ("kill -9 $$", "py-spy: failed without a message"),
     ],
 )
 def test_why_there_are_no_stacks(spy: Callable[..., StackProbe], script: str, words: str) -> None:
@@ -228,7 +228,7 @@ def test_one_that_says_too_much_is_ended(
 ) -> None:
     monkeypatch.setattr(stacks_module, "OUTPUT_LIMIT", 1 << 20)
     probe = spy(f"echo $$ > {tmp_path}/pid; {script}")
-    assert told(probe) == "py-spy had more than 1 MiB to say of it, and was ended"
+    assert told(probe) == "py-spy had more than 1 MiB of output about it, and was stopped"
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
@@ -303,7 +303,7 @@ def test_a_thread_that_ran_on_is_told_beside_the_others(monkeypatch: pytest.Monk
     monkeypatch.setattr(stacks_module, "read_stacks", lambda *_, **_more: Reading((row,), problem=f"thread 8 {RAN_ON}"))
     stacks, unknowns = StackProbe(Proc(), by_itself=True, executable="/bin/false").dump([7], lambda: AT)
     assert stacks == {7: (row,)}
-    assert unknowns[7].reason == "thread 8 ran on while it was read"
+    assert unknowns[7].reason == "thread 8 kept running while it was read"
 
 
 # A second reader
@@ -353,7 +353,7 @@ def test_where_readers_differ_both_read_anew(spy: Callable[..., StackProbe], tmp
     else:
         assert rows == ()
         assert unknown is not None
-        assert "do not read the same" in unknown.reason
+        assert "read different stacks" in unknown.reason
     assert log.read_text() == "x" * min(differ + 1, OPINIONS)
 
 

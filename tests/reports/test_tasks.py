@@ -18,8 +18,8 @@ from tests.diagnosis.test_loops import ABBA, BEATS, LOOP
 
 TOLD = [
     "main awaits other tasks: a and b at job.py:7 in main()",
-    "a awaits a lock, which b has at job.py:21 in a()",
-    "b awaits a lock, which a has at job.py:22 in b()",
+    "a awaits a lock (held by b) at job.py:21 in a()",
+    "b awaits a lock (held by a) at job.py:22 in b()",
     "beats sleeps at job.py:7 in beats()",
 ]
 
@@ -50,10 +50,10 @@ def test_the_stack_panel_tells_them_below_the_stack() -> None:
 
 def test_why_they_are_not_known_is_told_on_the_screen() -> None:
     found = hung()
-    unread = Unknown(table="tasks", pid=ROOT, reason="its event loop ran on while its tasks were read")
+    unread = Unknown(table="tasks", pid=ROOT, reason="its event loop kept running while its tasks were read")
     job = msgspec.structs.replace(found.snapshot, tasks=(), unknowns=(unread,))
     assert on_screen(msgspec.structs.replace(found, snapshot=job))[-1] == (
-        "tasks of its event loop: its event loop ran on while its tasks were read"
+        "tasks of its event loop: its event loop kept running while its tasks were read"
     )
 
 

@@ -229,13 +229,13 @@ def test_processes_that_are_their_own_ancestors(tmp_path: Path) -> None:
         for row, parent in zip(processes, parents, strict=True):
             row["ppid"] = processes[parent]["pid"] if parent < len(processes) else 1
         told = refusal(written(tmp_path / "file", lines))
-        assert "is damaged in line 2: a process is its own ancestor, or is there twice." in told
+        assert "is damaged in line 2: a process is its own ancestor, or appears twice." in told
 
 
 def test_a_process_that_is_there_twice(tmp_path: Path) -> None:
     lines = real()
     lines[1]["processes"].append(lines[1]["processes"][0])
-    assert "is damaged in line 2: a process is its own ancestor, or is there twice." in refusal(
+    assert "is damaged in line 2: a process is its own ancestor, or appears twice." in refusal(
         written(tmp_path / "file", lines)
     )
 

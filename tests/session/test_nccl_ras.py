@@ -100,8 +100,8 @@ def test_who_does_not_answer_is_told() -> None:
 def test_one_that_is_behind_on_a_machine_that_is_not_looked_at_is_told() -> None:
     added = rows(status(7, 7, more=(rank(2, 77, host="h9", AllReduce=5),)), HUNG)
     assert added.problem == (
-        "rank 2 (pid 77 on h9) of communicator 0x2f3a:0x99 is behind the others (5 operations issued, of others up to 7), "
-        "and not among the processes that are seen"
+        "rank 2 (pid 77 on h9) of communicator 0x2f3a:0x99 is behind the others (5 operations issued, others up to 7), "
+        "and not among the visible processes"
     )
     assert {row.pid for row in added.records} == {PIDS[0], PIDS[1]}
 

@@ -143,7 +143,7 @@ def test_one_whose_packing_is_damaged(tmp_path: Path) -> None:
     whole = bytearray(recorded(tmp_path / "hang.jsonl.gz"))
     whole[-8:-4] = b"sums"
     (tmp_path / "damaged").write_bytes(whole)
-    with pytest.raises(UsageError, match="packed by gzip, and damaged"):
+    with pytest.raises(UsageError, match="its gzip data is damaged"):
         list(read_recording(tmp_path / "damaged"))
 
 

@@ -26,5 +26,5 @@ def test_the_line_of_a_hang_is_the_users(shim: bool, tmp_path: Path) -> None:
         (suspect,) = finding.suspects
         assert (finding.cause, suspect.pid) == ("worker-stuck", child)
         assert str(suspect.frame) == place("hangs.py", "STUCK", "sleep")
-        assert [(row.pid, row.waits_for) for row in finding.waiters] == [(job.pid, "an item of a queue")]
+        assert [(row.pid, row.waits_for) for row in finding.waiters] == [(job.pid, "an item from a queue")]
     assert any(tmp_path.iterdir()) is shim

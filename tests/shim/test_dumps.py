@@ -186,7 +186,7 @@ OTHERS: dict[str, Callable[[Path], object]] = {
     "is a folder, not a regular file": Path.mkdir,
     "is a symbolic link, not a regular file": lambda path: path.symlink_to("/dev/kmsg"),
     "is a device, not a regular file": lambda path: os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5)),
-    "has 2 names": with_two_names,
+    "has 2 hard links": with_two_names,
     f"may be written by others than {name_of(os.geteuid())}: chmod go-w": shared,
     f"belongs to {name_of(STRANGER)}, not to root": given_away,
 }
@@ -210,7 +210,7 @@ def test_whose_file_it_is_stands_in_the_report(tmp_path: Path) -> None:
         os.chown(job.file, 65534, 65534)
         _, unknowns = StackProbe(Proc(), executable="/bin/false").dump([job.pid], lambda: 7.0)
         assert unknowns[job.pid].reason == (
-            "py-spy: failed without a word; what it would write itself is not believed: "
+            "py-spy: failed without a message; the stacks it would write itself are not trusted: "
             f"{job.file} belongs to {name_of(65534)}, not to {name_of(STRANGER)}"
         )
         assert not job.was_signalled()

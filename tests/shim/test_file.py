@@ -121,7 +121,7 @@ def test_a_file_that_is_just_being_made(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_process(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="another process"):
+    with pytest.raises(BadFile, match="different process"):
         read(tmp_path, real_file()[1], "1.2.3.mpmon")
 
 

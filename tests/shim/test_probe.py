@@ -96,7 +96,7 @@ def test_a_folder_that_may_not_be_listed_is_told(tmp_path: Path) -> None:
         job.hear()
         (report,) = looking.round().probes
     assert (report.name, report.ok) == ("shim", False)
-    assert report.problem == f"{tmp_path / 'file'} is a regular file, not a folder, so no record is read there"
+    assert report.problem == f"{tmp_path / 'file'} is a regular file, not a folder, so its records are not read"
 
 
 def test_a_round_that_may_read_little_goes_on_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def name_twice(path: Path) -> None:
 
 
 BY_OTHERS = {
-    "it has 2 names": name_twice,
+    "it has 2 hard links": name_twice,
     f"it may be written by others than {name_of(os.geteuid())}: chmod go-w": lend,
     f"it belongs to {name_of(STRANGER)}, not to root": give_away,
 }
@@ -179,9 +179,7 @@ def test_what_others_could_have_written_is_not_believed(why: str, written: bytes
         BY_OTHERS[why](plant(written, tmp_path, job.pid))
         snapshot = looking.round()
     assert (snapshot.queue_records, snapshot.shims) == ((), ())
-    assert [(row.pid, row.reason) for row in snapshot.unknowns] == [
-        (job.pid, f"its shim's file is not believed: {why}")
-    ]
+    assert [(row.pid, row.reason) for row in snapshot.unknowns] == [(job.pid, f"its shim's file is not trusted: {why}")]
     assert [(report.name, report.ok) for report in snapshot.probes] == [("shim", False)]
 
 
@@ -216,7 +214,7 @@ def test_a_folder_of_others_is_told_and_hides_no_other_one(
         snapshot = looking.round()
         assert [file.place.path for file in looking.probe._files.values()] == [str(good / path.name)]
     assert {row.pid for row in snapshot.queue_records} == {job.pid}
-    assert [report.problem for report in snapshot.probes] == [f"{bad} {why}, so no record is read there"]
+    assert [report.problem for report in snapshot.probes] == [f"{bad} {why}, so its records are not read"]
 
 
 @needs_root

@@ -200,7 +200,7 @@ def test_on_a_terminal_the_screen_is_shown_and_the_output_goes_to_a_file(tmp_pat
     with terminal([*MPMON, "run", "--output", "log", "--", *HANGS], tmp_path) as screen:
         screen.until(b"goes to log", b"hangs.py", b"\x1b[?1049h")
         screen.press(b"q")
-        screen.until(b"the job goes on", b"log")
+        screen.until(b"the job continues", b"log")
         (parent,) = [p for p in psutil.Process(screen.pid).children() if "hangs.py" in " ".join(p.cmdline())]
         screen.press(b"\x03")
         assert screen.end() != 0, "Ctrl-C ended the job"
@@ -256,7 +256,7 @@ def test_an_output_that_is_there_already_is_not_written_over(tmp_path: Path) -> 
     (tmp_path / "log").write_text("precious", encoding="utf-8")
     with terminal([*MPMON, "run", "--output", "log", "--", "true"], tmp_path) as screen:
         assert screen.end() == 2
-        assert b"log cannot be made: file exists" in screen.shown
+        assert b"log cannot be created: file exists" in screen.shown
     assert (tmp_path / "log").read_text(encoding="utf-8") == "precious"
 
 

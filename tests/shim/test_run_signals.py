@@ -193,7 +193,7 @@ def test_ctrl_z_and_fg(option: str, tmp_path: Path) -> None:
         else:
             screen.until(b"\x1b[?1049h", b"processes")
             screen.press(b"q")
-            screen.until(b"the job goes on")
+            screen.until(b"the job continues")
         (mpmon,) = psutil.Process(screen.pid).children()
         (job,) = [child for child in mpmon.children() if child.cmdline()[-1] == "job.py"]
         screen.press(b"\x1a")

@@ -264,7 +264,7 @@ def loader_stacks(now: float, since: float) -> tuple[Stack, ...]:
 
 
 def ended(*, now: float = NOW) -> Observation:
-    """One worker failed, then the program, and nobody is left."""
+    """One worker failed, then the program, and no process is left."""
     last = {4100: ("main", 5, now - 2), 4120: ("process w", 0, now - 9), 4121: ("process w", 3, now - 6)}
     rows = {
         pid: process(pid, ppid=4100 if pid > 4100 else 1, exit_code=code << 8) for pid, (_, code, _) in last.items()

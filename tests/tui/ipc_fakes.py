@@ -226,7 +226,8 @@ def _records(now: float) -> tuple[QueueRecord, ...]:
 def _keeps_more(now: float) -> Remark:
     return Remark(
         topic=ipc_leak_by_consumer.TOPIC,
-        summary="rank 1 (pid 4302) keeps 40 blocks 2.5 GiB of CUDA memory of rank 0 (pid 4301), more and more for 3 min 30 s",
+        summary="rank 1 (pid 4302) holds 40 blocks 2.5 GiB of CUDA memory of rank 0 (pid 4301), "
+        "a number that has grown for 3 min 30 s",
         pids=(CONSUMER, PRODUCER),
         since=now - 210.0,
         evidence=("through queue pipe:1489699, made at train.py:9 in main, sent at train.py:16 in publish",),

@@ -227,7 +227,7 @@ def test_look_asks_the_watch() -> None:
 
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("r")
-        await settle(pilot, lambda: shows(pilot, "looking at everything now"))
+        await settle(pilot, lambda: shows(pilot, "refreshing everything now"))
 
     play(watch, script, first="HUNG")
 
@@ -266,7 +266,7 @@ def test_export_writes_report_and_picture_and_never_over_a_file(
         (PermissionError(13, "Permission denied", "/data"), "not written: Permission denied: /data"),
         (
             FileNotFoundError(2, "No such file or directory"),
-            "not written: No such file or directory: the present folder",
+            "not written: No such file or directory: the current folder",
         ),
         (MpmonError("the file system of /data does not answer.", ""), "not written: the file system of /data does not"),
         (ValueError("defect"), "mpmon failed: ValueError: defect"),

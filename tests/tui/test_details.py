@@ -153,9 +153,9 @@ def test_who_is_at_the_other_end_is_named() -> None:
     lines = said(rank())
     assert "1 -w /home/ada/cats/run.log · also rank 2" in lines
     assert "7 -w pipe:900 · a thread waits for it · 65536 of 65536 bytes · read by dataloader worker 0 (4121)" in lines
-    assert "8 r- pipe:901 · nobody known writes it" in lines
+    assert "8 r- pipe:901 · no known process writes it" in lines
     assert "9 r- pipe:902 · writes it itself" in lines
-    assert "12 -w pipe:903 · process 99, not of the job, reads" in lines
+    assert "12 -w pipe:903 · process 99, not part of the job, reads" in lines
     assert "11 rw socket:31 · tcp 10.0.0.1:29500 to 10.0.0.2:41000 · to rank 2 (4102)" in lines
     assert "map rw semaphore:00:1b:77:0 · held by dataloader worker 0 (4121) · also dataloader worker 0" in lines
 
@@ -211,12 +211,12 @@ def test_what_is_not_known_has_a_reason() -> None:
         root_start_time=NOW - 600,
         processes=(process(RANK, ppid=1),),
         unknowns=(
-            Unknown(table="handles", pid=RANK, reason="open files may not be read"),
+            Unknown(table="handles", pid=RANK, reason="open files cannot be read"),
             Unknown(table="processes", pid=RANK, reason="belongs to another user"),
         ),
     )
     lines = said(observe(snapshot, Diagnosis(verdict=Verdict.UNKNOWN)))
-    assert "open files may not be read" in lines
+    assert "open files cannot be read" in lines
     assert "not read: belongs to another user" in lines
     assert "shared memory" not in lines
 

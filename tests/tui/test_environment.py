@@ -136,7 +136,7 @@ def test_a_recording_shows_the_kept_ones_and_says_so() -> None:
 
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("home", "e")
-        await settle(pilot, lambda: "a recording keeps these few" in screen_text_of(pilot))
+        await settle(pilot, lambda: "a recording keeps only these few" in screen_text_of(pilot))
         assert "MASTER_PORT=29500" in screen_text_of(pilot)
 
     play(FakeWatch(hung(), live=False), script, environment=source, first="4121")
@@ -163,10 +163,10 @@ def test_a_process_that_does_not_answer_blocks_nothing(monkeypatch: pytest.Monke
 def test_why_it_could_not_be_read_is_said() -> None:
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("e")
-        await settle(pilot, lambda: "may not be read: it belongs to another user" in screen_text_of(pilot))
+        await settle(pilot, lambda: "cannot be read: it belongs to another user" in screen_text_of(pilot))
 
     def source(process: Process) -> tuple[dict[str, str], str]:
-        return {}, "may not be read: it belongs to another user"
+        return {}, "cannot be read: it belongs to another user"
 
     play(FakeWatch(node(hung=True)), script, environment=source, first="rank 6")
 

@@ -289,7 +289,7 @@ def test_without_the_shim_only_the_count_of_blocks_is_known() -> None:
     found = row_of(with_tables(leak(), exports=(), imports=(), shims=(), queue_records=()), "CUDA memory")
 
     assert (found.amount, found.size, found.who) == (str(KEPT + 2), "–", "rank 0 → –")
-    assert text_of(found.notes) == "not known where"
+    assert text_of(found.notes) == "location unknown"
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 200, 300])
@@ -451,7 +451,7 @@ def test_the_page_begins_with_what_a_suspect_does_not_read() -> None:
 
     assert first.split(" · ")[0].strip() == "loader index queue 1"
     assert "2 items" in second
-    assert third.strip() == "to be read by dataloader worker 1 (4121), who blocks the others"
+    assert third.strip() == "to be read by dataloader worker 1 (4121), which blocks the others"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
@@ -475,8 +475,8 @@ def test_the_page_says_why_queues_were_not_read() -> None:
 def test_the_page_of_a_job_that_shares_nothing() -> None:
     text = page_of(observe(training(2).snapshot, training(2).diagnosis))
 
-    assert "none was found" in text
-    assert "could not be asked" in text
+    assert "none found" in text
+    assert "could not be read" in text
 
 
 def test_counts_of_the_shim_are_unknown_where_not_all_have_it() -> None:

@@ -71,7 +71,7 @@ def test_the_past_of_a_live_job_is_a_key_away_and_p_returns_to_now() -> None:
         await pilot.press("comma")
         await settle(pilot, lambda: shows(pilot, "HUNG 5 min 12 s", "2 of 3", "[paused]"))
         await pilot.press("comma", "comma")
-        await settle(pilot, lambda: shows(pilot, "HUNG 4 min 12 s", "no earlier picture is kept"))
+        await settle(pilot, lambda: shows(pilot, "HUNG 4 min 12 s", "no earlier snapshot is kept"))
         await pilot.press("p")
         await settle(pilot, lambda: shows(pilot, "HUNG 6 min 12 s") and not shows(pilot, "[paused]"))
 

@@ -65,7 +65,7 @@ def test_a_click_on_a_key_is_no_letter_for_the_filter() -> None:
 def test_a_notice_covers_the_keys() -> None:
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("r")
-        await settle(pilot, lambda: shows(pilot, "looking at everything now"))
+        await settle(pilot, lambda: shows(pilot, "refreshing everything now"))
         await pilot.click(KeyBar, offset=(1, 0))
         await settle(pilot)
 

@@ -37,7 +37,7 @@ def shown(player: Player) -> int | None:
 def test_one_looks_back_and_forth_through_what_is_kept(live: bool) -> None:
     player, _ = playing(live)
     told = [(player.back(), shown(player)), (player.back(), shown(player)), (player.back(), shown(player))]
-    assert told == [("", 2), ("", 1), ("no earlier picture is kept", 1)]
+    assert told == [("", 2), ("", 1), ("no earlier snapshot is kept", 1)]
     assert (player.step(), shown(player)) == ("", 2)
 
 
@@ -52,7 +52,7 @@ def test_a_paused_live_picture_stays_and_p_returns_to_now() -> None:
 
 def test_a_live_job_has_nothing_after_now() -> None:
     player, watch = playing(live=True)
-    assert (player.step(), shown(player), watch.asked) == ("this is the newest picture", 3, [])
+    assert (player.step(), shown(player), watch.asked) == ("this is the newest snapshot", 3, [])
 
 
 def test_a_recording_plays_on_from_where_one_looks() -> None:

@@ -55,7 +55,7 @@ def test_ranks_that_stand_alike_share_the_line_of_the_one_that_was_asked(large: 
 def test_the_screen_names_the_class_and_the_culprit(large: Observation, size: tuple[int, int]) -> None:
     text = draw(large, size, first="rank")
 
-    assert "7998 more ranks as they say" in text
+    assert "7998 more ranks reported" in text
     assert f"(pid 19 on n{CULPRIT}, of rank {CULPRIT * 2 + 1})" in text
     assert "1 host asked" in text
 
@@ -66,7 +66,7 @@ def test_the_page_of_hosts_has_commands_and_folds_who_was_not_asked(large: Obser
     assert text.splitlines()[0] == f"n{CULPRIT}"
     assert f"  ssh n{CULPRIT}\n" in text
     assert f"n[0-{CULPRIT - 1},{CULPRIT + 1}-{NODES - 1}]" in text
-    assert f"rank {CULPRIT * 2} stands for them" in text
+    assert f"rank {CULPRIT * 2} represents them" in text
 
 
 def with_moving(*nodes: Node) -> Observation:
@@ -127,11 +127,11 @@ def test_enter_on_a_class_leads_to_its_machines_and_into_the_one_that_is_chosen(
 
     async def script(pilot: Pilot[int]) -> None:
         await pilot.press("end", "enter")
-        await settle(pilot, lambda: shows(pilot, "hosts 8 machines", "ranks 8-9", "not asked: Enter asks"))
+        await settle(pilot, lambda: shows(pilot, "hosts 8 machines", "ranks 8-9", "not queried (Enter)"))
         await pilot.press("down")
         await settle(pilot, lambda: shows(pilot, "ranks 10-11"))
         await pilot.press("enter")
-        await settle(pilot, lambda: shows(pilot, "on n5 (Esc: all hosts)", "n5", "asked for its processes"))
+        await settle(pilot, lambda: shows(pilot, "on n5 (Esc: all hosts)", "n5", "its processes were queried"))
         assert ("enter", "n5") in watch.asked
         await pilot.press("enter")
         await settle(pilot, lambda: shows(pilot, "hosts 8 machines", "ranks 10-11"))
@@ -217,7 +217,7 @@ def test_what_a_machine_says_of_itself_is_told_with_what_differs() -> None:
 
     assert (rows["n2"].load, "38 % of its CPU time" in rows["n2"].notes) == ("0.5", True)
     assert "CPU time" not in rows["n1"].notes
-    assert "load 0.50 for each CPU · 38.0 % of CPU time stolen · over 30 s" in text
+    assert "load 0.50 per CPU · 38.0 % of CPU time stolen · over 30 s" in text
     assert "its agent: fresh, mpmon 1 · full rights" in text
 
 

@@ -250,7 +250,7 @@ def test_the_helpers_that_clean_up_come_last_and_c_leaves_them_out() -> None:
         assert [p.pid for p in in_order(scene, reversed(processes), signal.SIGCONT)] == [child.pid, helper.pid]
         run(
             changed,
-            (("home", "c"), ("1 tagged; not those who clean up after them (1)",)),
+            (("home", "c"), ("1 tagged; without those that clean up after them (1)",)),
             ("U", ("processes 2 ─",)),
         )
 

@@ -1,4 +1,4 @@
-"""A guard stops the DataLoader worker that takes too much memory, and nobody lets it go on."""
+"""A guard stops the DataLoader worker that takes too much memory, and nobody resumes it."""
 
 from __future__ import annotations
 

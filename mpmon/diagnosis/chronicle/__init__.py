@@ -20,20 +20,20 @@ LONGEST = 500
 
 
 LASTS_S = 30.0
-"""So old a complaint of a probe is told though the probe was not asked again."""
+"""A probe's problem of this age is reported even if the probe did not run again."""
 
 
 class _Complaint(NamedTuple):
-    """What one probe cannot do."""
+    """A problem of one probe."""
 
     problem: str
     since: float
     """Seconds since the epoch."""
     looks: int = 1
-    """How many looks in a row ended so."""
+    """How many runs in a row had it."""
 
     def lasts(self, now: float) -> bool:
-        """It is more than a passing one."""
+        """Whether it is more than temporary."""
         return self.looks > 1 or now - self.since >= LASTS_S
 
 
@@ -48,12 +48,12 @@ class Chronicle:
         self._complaints: dict[str, _Complaint] = {}
         """By probe."""
         self._told: dict[str, str] = {}
-        """Problems that were told and are not over, by probe."""
+        """Reported problems that are not over, by probe."""
         self._bottleneck: tuple[int, ...] = ()
-        """Who was last told to be it."""
+        """The bottleneck that was last reported."""
 
     def add(self, snapshot: Snapshot, diagnosis: Diagnosis) -> Chronicle:
-        """With one more round."""
+        """The event log with one more round."""
         new = Chronicle()
         new._before = Round(snapshot, diagnosis)
         new._lives, came_and_went = self._lives.add(snapshot, diagnosis)
@@ -80,14 +80,14 @@ class Chronicle:
         return [event for change in CHANGES for event in change(self._before, now)]
 
     def _of_bottleneck(self, snapshot: Snapshot, diagnosis: Diagnosis) -> list[Event]:
-        """Another one than before; that none was clear in between is not told."""
+        """A different bottleneck than before; that none was clear in between is not reported."""
         found = diagnosis.bottleneck
         if found is None or found.pids == self._bottleneck:
             return []
         return [Event(at=snapshot.taken_at, kind="bottleneck", summary=found.summary, pids=found.pids)]
 
     def _heard(self, snapshot: Snapshot) -> dict[str, _Complaint]:
-        """What probes complain of now; one that was not asked says what it said last."""
+        """The current problems of probes; a probe that did not run keeps its last one."""
         found = dict(self._complaints)
         for report in snapshot.probes:
             before = found.pop(report.name, None)
@@ -99,7 +99,7 @@ class Chronicle:
         return found
 
     def _of_probes(self, told: dict[str, str], at: float) -> list[Event]:
-        """Probes that complain of another thing than before, or no longer. That is no trouble of the job."""
+        """Probes with a new problem, or with none any more. These events are not problems of the job."""
         failed = [f"{name}: {problem}" for name, problem in told.items() if self._told.get(name) != problem]
         works = [f"{name}: works again" for name in self._told if name not in told]
         return [
@@ -109,7 +109,7 @@ class Chronicle:
 
 
 def _problem(report: ProbeReport, before: _Complaint | None, snapshot: Snapshot) -> str | None:
-    """What is wrong with a probe; a look in which all went well says nothing of processes it did not ask."""
+    """The problem of a probe; a run without failures says nothing about processes it did not read."""
     if not report.ok and report.problem and report.problem != NOT_PYTHON:
         return report.problem
     known = before is not None and any(row.reason == before.problem for row in snapshot.unknowns)

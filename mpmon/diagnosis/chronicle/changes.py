@@ -1,4 +1,4 @@
-"""What differs between two rounds: one function a kind of change, in the table `CHANGES`."""
+"""What changed between two rounds: one function per kind of change, in the table `CHANGES`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _about(row: Remark) -> tuple[str, frozenset[int], tuple[str, ...]]:
 
 
 def gpus(before: Round | None, now: Round) -> Iterator[Event]:
-    """Devices that cannot be read any more, or can be again, and errors the driver reports."""
+    """Devices that became unreadable, or readable again, and errors that the driver reports."""
     known = {row.uuid: row for row in before.snapshot.gpus} if before else {}
     for row in now.snapshot.gpus:
         old = known.get(row.uuid)
@@ -97,16 +97,16 @@ def gpus(before: Round | None, now: Round) -> Iterator[Event]:
 
 
 def kills(before: Round | None, now: Round) -> Iterator[Event]:
-    """The kernel killed for memory."""
+    """Kills by the kernel's out-of-memory killer."""
     known = {row.path: row.oom_kill_seen_at for row in before.snapshot.cgroups} if before else {}
     for row in now.snapshot.cgroups:
         if row.oom_kill_seen_at is not None and row.oom_kill_seen_at != known.get(row.path):
-            said = f"the kernel killed for memory in control group {row.path} ({row.oom_kills} times so far)"
+            said = f"the out-of-memory killer acted in control group {row.path} ({row.oom_kills} times so far)"
             yield now.event("oom-kill", said, bad=True)
 
 
 def end(before: Round | None, now: Round) -> Iterator[Event]:
-    """Nobody is left."""
+    """No process is left."""
     if now.over and not (before and before.over):
         yield now.event("job-ended", "the job ended")
 
@@ -114,4 +114,4 @@ def end(before: Round | None, now: Round) -> Iterator[Event]:
 CHANGES: tuple[Callable[[Round | None, Round], Iterator[Event]], ...] = (
     kills, gpus, verdict, findings, remarks, end,
 )  # fmt: skip
-"""In the order in which they are told."""
+"""In the order in which they are reported."""

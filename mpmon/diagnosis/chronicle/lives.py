@@ -1,7 +1,7 @@
-"""Who came and who ended.
+"""Processes that started and processes that ended.
 
-A process is told when its role is known, which needs a look or two; one that ends before is told with its end.
-Those of one kind that come or end in the same round, and in the same way, are told together.
+A start is reported once the role of the process is known, after a sample or two; if the process ends earlier, start and end
+are reported together. Processes of one kind that start or end in the same round, and in the same way, are reported together.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from mpmon.diagnosis.words import runs, several
 from mpmon.model import PIDS_OF_A_HOST, Process, Snapshot
 
 SETTLES_S = 3.0
-"""How long a process may remain nobody in particular before it is told as that."""
+"""After this time a process is reported even if its role is still vague."""
 
 VAGUE = ("rank ?", "subprocess", "other", "main")
-"""How roles begin that a look may make more exact; so it may those of children of which the function is not known."""
+"""Prefixes of roles that a later sample may refine; so are roles of children whose function is not known."""
 
-NOT_SEEN = "ended; how was not seen"
+NOT_SEEN = "ended (how was not observed)"
 
 MOST_RANKS = 4096
-"""Roles of ranks that ended which are remembered."""
+"""How many roles of ended ranks are remembered."""
 
 Key = tuple[int, float]
 """(pid, start time)."""
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """A process that was seen."""
+    """A process that was observed."""
 
     pid: int
     role: str
@@ -42,7 +42,7 @@ class Known(msgspec.Struct, frozen=True, gc=False):
     told: bool
     target_known: bool = True
     ended: bool = False
-    """Its end was told."""
+    """Its end was reported."""
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
@@ -52,20 +52,20 @@ class End(msgspec.Struct, frozen=True, gc=False):
     how: str
     """`was killed by SIGKILL (9)`."""
     bad: bool
-    """It did not end by itself and without an error."""
+    """It was killed, or ended with an error."""
 
 
 class Lives:
-    """Everybody who was seen and has not ended. `add` returns a new one."""
+    """All processes that were observed and have not ended. `add` returns a new one."""
 
     def __init__(self) -> None:
         self._known: dict[Key, Known] | None = None
         self._seen: tuple[tuple[Process, ...], tuple[ProcessView, ...]] = ((), ())
-        """Processes and what was said of them in the last round."""
+        """Processes and their views in the last round."""
         self._is_settled = False
-        """Everybody was told."""
+        """All of them were reported."""
         self._hosts: frozenset[int] = frozenset()
-        """The numbers of the machines that were looked at."""
+        """Numbers of the machines that were sampled."""
         self._last_ranks: frozenset[str] = frozenset()
         """Roles of ranks that had a process which ended."""
 
@@ -80,11 +80,11 @@ class Lives:
         views = {view.pid: view for view in diagnosis.processes}
         hosts = {0, *(node.number for node in snapshot.nodes if node.taken_at is not None)}
         new._hosts = self._hosts | hosts
-        # A machine that is not looked at just now says nothing of its processes, not that they have ended.
+        # Processes of a machine that is not sampled in this round have not ended.
         new._known = {key: who for key, who in before.items() if who.pid // PIDS_OF_A_HOST not in hosts}
         for row in snapshot.processes:
             if snapshot.nodes and row.pid == snapshot.root_pid:
-                continue  # what the trees of the machines are joined by, and no process
+                continue  # the artificial root that joins the trees of the machines, not a process
             first = row.pid // PIDS_OF_A_HOST not in self._hosts
             view = views.get(row.pid)
             new._known[row.key] = _updated(before.get(row.key), row, view, snapshot.taken_at, first=first)
@@ -117,7 +117,7 @@ def _updated(known: Known | None, process: Process, view: ProcessView | None, no
         role = f"subprocess {process.name}"
     target_known = view is None or view.target_known
     if known is None:
-        # What is there when mpmon comes did not come now, and a zombie of then did not end now.
+        # Processes found when mpmon starts did not start now, and zombies found then did not end now.
         ended = first and process.ended
         return Known(process.pid, role, parent, now, told=first, target_known=target_known, ended=ended)
     if (known.role, known.target_known) == (role, target_known):
@@ -177,7 +177,7 @@ def _births(born: list[Known], last_ranks: frozenset[str], at: float) -> Iterato
 def _ends(ends: list[End], at: float) -> Iterator[Event]:
     for group in _groups(ends, lambda end: (_kind(end.who.role), end.who.parent, end.how, end.who.told)):
         whose = [end.who for end in group]
-        came = "" if group[0].who.told else "came and "
+        came = "" if group[0].who.told else "started and "
         how = group[0].how
         if len(group) > 1 and how.startswith("was "):
             how = f"were {how[4:]}"
@@ -189,7 +189,7 @@ T = TypeVar("T")
 
 
 def _groups(rows: list[T], alike: Callable[[T], object]) -> list[list[T]]:
-    """Those that are alike together, in the order of the first of each."""
+    """Groups of equal ones, in the order of their first members."""
     groups: dict[object, list[T]] = {}
     for row in rows:
         groups.setdefault(alike(row), []).append(row)

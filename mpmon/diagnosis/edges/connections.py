@@ -262,10 +262,10 @@ def connection_words(case: Case, item: KernelObject, *, writes: bool) -> str:
         return ""
     pids = ", ".join(str(pid) for pid in dict.fromkeys(row.pid for row in case.holders.get(item.peer or "", ())))
     path = "a unix socket" if item.path == "unix" else item.path
-    words = f"{path}: at the other end pid {pids}" if pids else path
+    words = f"{path}: the other end belongs to pid {pids}" if pids else path
     if item.listener:
-        words = f"{path}: nobody has accepted it, it waits in the queue of {item.listener}"
+        words = f"{path}: not accepted yet, it is in the accept queue of {item.listener}"
     last = item.sent_at if writes else item.received_at
     if last is None:
         return words if pids or item.listener else ""
-    return f"{words}; nothing {'went' if writes else 'came'} over it for {age(case.now - last)}"
+    return f"{words}; nothing {'sent' if writes else 'received'} for {age(case.now - last)}"

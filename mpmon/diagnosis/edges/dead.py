@@ -65,10 +65,10 @@ def death(case: Case, pid: int) -> Death:
     if row and row.returncode is not None:
         how = returncode_words(row.returncode)
         whose = f"{given_name(row) or 'a child'}, which had pid {row.child}"
-        known = f"the program of pid {row.pid} still has the object of {whose}: {how}"
+        known = f"pid {row.pid} still holds the process object of {whose}: {how}"
         return Death(how, (known,), (_ADVICE.get(-row.returncode, _LOG) if row.returncode else _EARLY,))
     if process is None or code is None:
-        hidden = f"pid {pid} is a zombie; its exit status may not be read (another user's, or not dumpable)"
+        hidden = f"pid {pid} is a zombie; its exit status cannot be read (another user's, or not dumpable)"
         return Death("ended", (hidden,) if process else (f"pid {pid} ended",), (_LOG,))
     how = exit_words(code)
     seen = f"pid {pid} is a zombie: {how} (/proc/{pid}/stat, field 52)"
@@ -303,15 +303,17 @@ def _vanished(case: Case, process: Process, seen_at: float) -> Death:
     for_memory = killed_at is not None and abs(killed_at - seen_at) <= KILLED_TOGETHER_S
     code = process.exit_code
     if code is not None:
-        by = "seen while it was a zombie" if process.ended else "says the kernel of its pidfd"
+        by = "seen while it was a zombie" if process.ended else "according to the kernel (pidfd)"
         how = exit_words(code)
         evidence = (f"pid {process.pid}: {how}, {by}",)
         if row and for_memory and code & 0x7F == signal.SIGKILL:
-            return Death(f"{how}, by the kernel for memory", (*evidence, _grew(row)), (_LESS_MEMORY,))
+            return Death(f"{how}, by the out-of-memory killer", (*evidence, _grew(row)), (_LESS_MEMORY,))
         return Death(how, evidence, (_LOG,))
     if row and for_memory:
         evidence = (f"pid {process.pid} ended while mpmon watched, and at that time {_grew(row)}",)
-        return Death("ended while mpmon watched, probably killed for memory", evidence, (_LESS_MEMORY,))
+        return Death(
+            "ended while mpmon watched, probably killed by the out-of-memory killer", evidence, (_LESS_MEMORY,)
+        )
     return Death("ended while mpmon watched", (f"pid {process.pid} ended while mpmon watched",), (_LOG,))
 
 
@@ -325,17 +327,19 @@ def _killed_for_memory(case: Case, process: Process, *, watched: bool) -> Death:
     """Of one that got SIGKILL: whether the kernel killed it for memory, by the counter of its control group."""
     row = _group(case, process)
     if row is None or row.oom_kills is None:
-        why = row.reasons.get("oom_kills", "unknown") if row else "its control group is not known"
-        return Death("", (f"whether for memory is not known: {why}",), (_SEARCH_KERNEL_LOG, _LESS_MEMORY))
+        why = row.reasons.get("oom_kills", "unknown") if row else "its control group is unknown"
+        return Death(
+            "", (f"whether the out-of-memory killer did it is unknown: {why}",), (_SEARCH_KERNEL_LOG, _LESS_MEMORY)
+        )
     if watched and row.oom_kill_seen_at is not None:
-        return Death(", by the kernel for memory", (_grew(row),), (_LESS_MEMORY,))
+        return Death(", by the out-of-memory killer", (_grew(row),), (_LESS_MEMORY,))
     if watched or not row.oom_kills:
-        count = f"{row.oom_kills} as before" if row.oom_kills else "0"
-        evidence = f"the oom_kill counter of control group {row.path} is {count}: it was not killed for memory"
+        count = f"still {row.oom_kills}" if row.oom_kills else "0"
+        evidence = f"the oom_kill counter of control group {row.path} is {count}: it was not the out-of-memory killer"
         return Death("", (evidence,), (_WHO_SENT,))
     evidence = (
-        f"the oom_kill counter of control group {row.path} is {row.oom_kills} since the group exists{_limit(row)}: "
-        "it may have been one of them"
+        f"the oom_kill counter of control group {row.path} is {row.oom_kills} since the group was created{_limit(row)}: "
+        "it may be one of these"
     )
     return Death("", (evidence,), (_SEARCH_KERNEL_LOG, _LESS_MEMORY))
 
@@ -373,25 +377,25 @@ _LESS_MEMORY = (
     "Use less memory: lower num_workers, prefetch_factor or the batch size (files in /dev/shm count too), "
     "or raise the limit (docker run --memory=…, sbatch --mem=…)."
 )
-_SEARCH_KERNEL_LOG = "See whether the kernel killed it for memory: dmesg -T | grep -i 'killed process'."
-_WHO_SENT = (
-    "Find who sent SIGKILL: Process.kill() in the program, a scheduler's limit, a memory guard in user space, a person."
-)
+_SEARCH_KERNEL_LOG = "Check whether the out-of-memory killer ended it: dmesg -T | grep -i 'killed process'."
+_WHO_SENT = "Find out what sent SIGKILL: Process.kill() in the program, a scheduler's limit, a user-space memory guard, a person."
 _FAULTHANDLER = (
-    "Set PYTHONFAULTHANDLER=1, so that it prints its Python stack when it crashes; then look at that extension."
+    "Set PYTHONFAULTHANDLER=1, so that a crash prints its Python stack; then look at the extension named there."
 )
-_ENDED_BY = "Find who ended it: Process.terminate() or pool.terminate() in the program, the launcher, the scheduler."
+_ENDED_BY = (
+    "Find out what ended it: Process.terminate() or pool.terminate() in the program, the launcher, the scheduler."
+)
 
 _ADVICE: dict[int, str] = {
     signal.SIGSEGV: _FAULTHANDLER,
     signal.SIGABRT: _FAULTHANDLER,
     signal.SIGILL: _FAULTHANDLER,
     signal.SIGFPE: _FAULTHANDLER,
-    signal.SIGBUS: "See whether /dev/shm is full: df -h /dev/shm; docker run --shm-size=8g, or lower num_workers.",
+    signal.SIGBUS: "Check whether /dev/shm is full: df -h /dev/shm; docker run --shm-size=8g, or lower num_workers.",
     signal.SIGTERM: _ENDED_BY,
     signal.SIGINT: _ENDED_BY,
     signal.SIGHUP: "Its terminal was closed: start the job with nohup, setsid or in tmux.",
-    signal.SIGPIPE: "It wrote to a pipe or socket whose reader had ended: look for that one first.",
+    signal.SIGPIPE: "It wrote to a pipe or socket whose reader had ended: look at that reader first.",
     signal.SIGXCPU: "It used up its CPU time: ulimit -t.",
 }
 """By the signal that ended it: signal(7)."""

@@ -33,7 +33,7 @@ def end_of_process(case: Case, key: ThreadKey) -> WaitEdge | None:
         return _no_children(case, key)
     names = ", ".join(_name(case, target) for target in targets[:4])
     every = len(targets) > 1
-    return WaitEdge(tuple(targets), every=every, basis=Basis.KERNEL.when(bool(named)), words=f"the end of {names}")
+    return WaitEdge(tuple(targets), every=every, basis=Basis.KERNEL.when(bool(named)), words=f"{names} to exit")
 
 
 def exits(case: Case, pids: Iterable[int]) -> Iterator[Target]:
@@ -59,7 +59,7 @@ def _no_children(case: Case, key: ThreadKey) -> WaitEdge | None:
     blocked = case.blocked.get(key)
     if zombies or (blocked is not None and blocked.syscall in _WAITS_FOR_CHILD):
         return None
-    return WaitEdge((External("a process outside the job"),), words="the end of a child")
+    return WaitEdge((External("a process outside the job"),), words="a child to exit")
 
 
 def end_of_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
@@ -70,7 +70,7 @@ def end_of_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
     if tasks := [
         worker for other in others if _manages_executor(case, other) for worker in _busy_workers(case, key[0])
     ]:
-        return WaitEdge(tuple(tasks), words="the tasks of an executor to end")
+        return WaitEdge(tuple(tasks), words="the tasks of an executor to finish")
     working = [other for other in others if not case.standing(other).idle] or others
     if not working:
         return (
@@ -112,13 +112,13 @@ def launched_ranks(case: Case, key: ThreadKey) -> WaitEdge | None:
     ]
     if not children:
         return None
-    return WaitEdge(tuple((pid, pid) for pid in children), every=True, words="its ranks to end")
+    return WaitEdge(tuple((pid, pid) for pid in children), every=True, words="its ranks to exit")
 
 
 def end_by_signal(case: Case, key: ThreadKey) -> WaitEdge | None:
     """Whoever has started others and only waits for a signal gets on as long as any of these do, or when none has to."""
     busy = [(pid, pid) for pid in case.helpmates(key[0]) if not case.standing((pid, pid)).idle]
-    return WaitEdge(tuple(busy), words="a signal, while others work") if busy else None
+    return WaitEdge(tuple(busy), words="a signal, while other processes work") if busy else None
 
 
 def _name(case: Case, target: Target) -> str:

@@ -10,7 +10,7 @@ from mpmon.model import Mount
 
 ADVICE = (
     "Check its server: until it answers, every process that touches a file there blocks.",
-    "NFS: umount -f PATH lets the waiting threads go. FUSE: write 1 to /sys/fs/fuse/connections/N/abort.",
+    "NFS: umount -f PATH releases the waiting threads. FUSE: write 1 to /sys/fs/fuse/connections/N/abort.",
 )
 
 
@@ -20,5 +20,5 @@ def file_server(case: Case, key: ThreadKey, mount: Mount) -> WaitEdge:
     return WaitEdge(
         (External(f"{mount_words(mount)}, which does not answer"),),
         basis=Basis.KERNEL.when(case.names_mount(key)), words=f"a file on {mount.path}",
-        evidence=f"{mount_words(mount)} was asked for its size by mpmon as well, and has not answered for {asked_for}",
+        evidence=f"{mount_words(mount)} was also asked for its size by mpmon, and has not answered for {asked_for}",
     )  # fmt: skip

@@ -26,8 +26,8 @@ def hidden_wait(case: Case, key: ThreadKey) -> WaitEdge | None:
     if key in case.stacks or not hides_call(case, key) or case.motion(key) is not Motion.FROZEN or not stopped:
         return None
     targets = tuple((pid, pid) for pid in others if case.role(pid).kind not in HELPERS)
-    evidence = f"what pid {key[0]} waits for may not be read; pid {stopped[0]} is stopped"
-    return WaitEdge(targets, words="something that may not be read", evidence=evidence)
+    evidence = f"what pid {key[0]} waits for cannot be read; pid {stopped[0]} is stopped"
+    return WaitEdge(targets, words="something that cannot be read", evidence=evidence)
 
 
 def with_unread(case: Case, key: ThreadKey, edge: WaitEdge) -> WaitEdge:

@@ -32,7 +32,9 @@ def stuck_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge(children, words=f"the end of {names}", evidence=evidence)
     if any(row.waits == STREAM for row in tasks):
         return _answer(case, key, evidence)
-    return WaitEdge((key,), every=True, polled=True, words="what only its own tasks could do", evidence=evidence)
+    return WaitEdge(
+        (key,), every=True, polled=True, words="something only its own tasks could provide", evidence=evidence
+    )
 
 
 def _answer(case: Case, key: ThreadKey, evidence: str) -> WaitEdge | None:

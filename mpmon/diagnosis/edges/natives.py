@@ -28,7 +28,7 @@ def _end(case: Case, key: ThreadKey, joined: ThreadKey) -> WaitEdge | None:
     if not _is_known(case, joined):
         return None
     words = f"the end of the native {case.thread_words(joined)}"
-    evidence = f"the futex of thread {key[1]} has the number of thread {joined[1]}, as in pthread_join"
+    evidence = f"the futex of thread {key[1]} holds the id of thread {joined[1]}, as in pthread_join"
     return WaitEdge((joined,), every=True, basis=Basis.KERNEL, words=words, evidence=evidence)
 
 
@@ -53,8 +53,7 @@ def _team(case: Case, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
         targets, every=len(targets) == 1,
         basis=Basis.FRAMES.when(fact.certain and not masters and all(row.certain for _, row in team)),
         words=f"{names} of {library}",
-        evidence=f"by their frames of C, of the threads of {library} in pid {key[0]} all others wait, and {names} "
-        f"{'does' if len(targets) == 1 else 'do'} not",
+        evidence=f"C frames: all threads of {library} in pid {key[0]} wait except {names}",
     )  # fmt: skip
 
 
@@ -68,7 +67,7 @@ def mutex_owner(case: Case, key: ThreadKey) -> WaitEdge | None:
     if case.past((key[0], owner)):
         evidence = f"its owner is thread {owner}"
         return WaitEdge(((key[0], owner),), every=True, basis=Basis.MEMORY, words=words, evidence=evidence)
-    why = f"the native mutex is owned by thread {owner}, which is no thread of this process: taken before the fork"
+    why = f"the native mutex is owned by thread {owner}, which does not exist in this process: it was locked before the fork"
     reason = Absent.LOCKED_AT_FORK if case.is_forked(key[0]) else Absent.HOLDER_ENDED
     return WaitEdge((Nobody(why, (key[0],), reason),), basis=Basis.MEMORY, words=words)
 
@@ -116,4 +115,4 @@ def name_server(case: Case, key: ThreadKey) -> WaitEdge | None:
     fact = case.native_facts.get(key)
     if fact is None or not fact.is_surely(Sort.NAME_SERVER) or fact.wait is None:
         return None
-    return WaitEdge((External("a server that knows the names of machines"),), words=fact.wait.waits_for)
+    return WaitEdge((External("a name server"),), words=fact.wait.waits_for)

@@ -32,7 +32,7 @@ def message(case: Case, key: ThreadKey) -> WaitEdge | None:
         return None
     objects = awaited(case, key)
     if any(item.kind == "inotify" for item in objects):
-        return WaitEdge((External("whoever changes the files it watches", moves=True),), words="changes of files")
+        return WaitEdge((External("a change to a watched file", moves=True),), words="file changes")
     writes = bool((row := case.blocked.get(key)) and row.writes)
     ends = dict.fromkeys(target for item in objects for target in other_ends(case, key, item, writes=writes))
     words, evidence = case.standing(key).words, _object_words(case, objects, writes=writes)
@@ -44,7 +44,7 @@ def message(case: Case, key: ThreadKey) -> WaitEdge | None:
     if ends and not writes and _was_read_by_ended(case, objects):
         dead = [gone for gone in dead if gone.status]
     if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(case, key, pipe):
-        why = f"the only other end of {pipe.id} is its own, so neither data nor their end can come"
+        why = f"it holds the only other end of {pipe.id} itself, so neither data nor end of file can arrive"
         edge = Nobody(why, (key[0],), Absent.OWN_END)
         return WaitEdge((edge,), basis=Basis.KERNEL.when(not dead), words=words, evidence=evidence)
     if case.standing(key).kind is Wait.SOCKET and ends and not writes:
@@ -83,7 +83,7 @@ def _keeps_other_end(case: Case, key: ThreadKey, pipe: KernelObject) -> bool:
 def _strangers(case: Case, objects: Iterable[KernelObject], *, writes: bool) -> list[External]:
     """Processes outside of the job that have the other end."""
     rows = [row for item in objects for row in case.outsiders.get(item.id, ()) if (row.reads if writes else row.writes)]
-    return [External(f"pid {pid}, which is not of this job") for pid in dict.fromkeys(row.pid for row in rows)]
+    return [External(f"pid {pid}, which is not part of this job") for pid in dict.fromkeys(row.pid for row in rows)]
 
 
 def _is_named(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[Target]) -> bool:
@@ -191,13 +191,13 @@ def semaphore(case: Case, key: ThreadKey) -> WaitEdge | None:
     item = items[0]
     if not any(handle.pid == key[0] for handle in case.holders.get(item.id, ())):
         # Not even the waiter is known to map it, so nothing is known of the others.
-        return WaitEdge((External("whoever else has the semaphore"),), words=case.standing(key).words)
+        return WaitEdge((External("another process with the semaphore"),), words=case.standing(key).words)
     users = [handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)]
     uses = [use for use in case.uses.get(item.id, ()) if case.is_alive(use.pid)]
     complete = bool(uses) and not (set(users) & case.without_ledger)
     if strangers := case.outsiders.get(item.id):
         outside = tuple(
-            External(f"pid {pid}, which is not of this job") for pid in dict.fromkeys(row.pid for row in strangers)
+            External(f"pid {pid}, which is not part of this job") for pid in dict.fromkeys(row.pid for row in strangers)
         )
         edge = _counted(case, key, item, [pid for pid in users if pid != key[0]], [])
         known = [target for target in edge.targets if not isinstance(target, Nobody)]
@@ -273,12 +273,10 @@ def _lock(
     owners = [case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0]
     lost = lost_relatives(case, key[0], certain=True)
     if busy and (key in owners or not (owners or any(gone.status for gone in lost))):
-        return WaitEdge(tuple(dict.fromkeys((*owners, *busy))), words="a lock that others may release")
+        return WaitEdge(tuple(dict.fromkeys((*owners, *busy))), words="a lock that other processes may release")
     if owners:
         names = several([case.role(pid).name for pid, _ in owners])
-        evidence = (
-            f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
-        )
+        evidence = f"{item.id} has value 0, and by its acquire counts pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
         # A lock between processes may be given back by any that has it: one that waits for itself may wait for a signal.
         alone = not any(case.others_at_work(owner) for owner in owners)
         users = {handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)}
@@ -298,7 +296,7 @@ def _lock(
     return WaitEdge(
         (Nobody(why, dead, Absent.HOLDER_ENDED),),
         basis=Basis.LEDGER.when(exact),
-        words="a lock that nobody alive holds",
+        words="a lock that no living process holds",
         evidence=why,
     )
 
@@ -355,16 +353,22 @@ def _permits(
     givers = [use for use in uses if use.count < 0]
     owners = tuple(case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0)
     if givers:
-        return WaitEdge(tuple((use.pid, use.pid) for use in givers), words="a semaphore that others release")
+        return WaitEdge(tuple((use.pid, use.pid) for use in givers), words="a semaphore that other processes release")
     if not owners and busy:
-        return WaitEdge(busy, words="a semaphore that others release", evidence=f"{item.id} has value 0")
+        return WaitEdge(busy, words="a semaphore that other processes release", evidence=f"{item.id} has value 0")
     if not owners:
-        why = f"no living process has a permit of {item.id}, and none that has the semaphore is at work"
-        return WaitEdge((Nobody(why, dead, Absent.HOLDER_ENDED),), words="a semaphore without permits", evidence=why)
+        why = f"no living process holds a permit of {item.id}, and none that uses it is making progress"
+        return WaitEdge(
+            (Nobody(why, dead, Absent.HOLDER_ENDED),),
+            words="a semaphore whose permits no living process holds",
+            evidence=why,
+        )
     names = several([case.role(pid).name for pid, _ in owners])
-    evidence = f"{item.id} has value 0, and by its ledger pid {', '.join(str(pid) for pid, _ in owners)} took of it"
+    evidence = (
+        f"{item.id} has value 0, and by its acquire counts pid {', '.join(str(pid) for pid, _ in owners)} took permits"
+    )
     targets = tuple(dict.fromkeys((*owners, *busy)))
-    return WaitEdge(targets, held=not busy, words=f"a semaphore, of which {names} took a permit", evidence=evidence)
+    return WaitEdge(targets, held=not busy, words=f"a semaphore whose permits were taken by {names}", evidence=evidence)
 
 
 def _may_release(case: Case, pid: int) -> bool:
@@ -388,8 +392,8 @@ def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
     if heirs := _heirs(case, items):
         taker, keeper = (several([str(pid) for pid in pids]) for pids in (items[0].takers, heirs))
         why = (
-            f"{path} was locked by pid {taker}, which has closed it since; the open file that pid {keeper} got by a fork keeps "
-            "the lock: /proc/locks, and `lock:` in /proc/PID/fdinfo"
+            f"{path} was locked by pid {taker}, which has since closed it; the open file that pid "
+            f"{keeper} inherited through a fork keeps the lock: /proc/locks, and `lock:` in /proc/PID/fdinfo"
         )
         return WaitEdge(
             (Nobody(why, heirs, Absent.INHERITED),), basis=Basis.KERNEL.when(bool(asked)), words=words, evidence=why
@@ -404,7 +408,7 @@ def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
         )
     if pids:
         return WaitEdge(
-            (External(f"pid {pids[0]}, which is not of this job, holds {words}"),), basis=Basis.KERNEL, words=words
+            (External(f"pid {pids[0]}, which is not part of this job, holds {words}"),), basis=Basis.KERNEL, words=words
         )
     if not asked:
         return _unknown_file_lock(case, key)
@@ -431,7 +435,7 @@ def _own_file_lock(case: Case, key: ThreadKey, item: KernelObject) -> WaitEdge:
     targets = (*case.others_at_work(key), *others)
     path = item.path or "a file"
     evidence = (
-        f"{path} is locked by pid {key[0]} itself, by another open file than the one it waits with: /proc/locks, and "
+        f"{path} is locked by pid {key[0]} itself, through a different open file than the one it waits on: /proc/locks, and "
         "`lock:` in /proc/PID/fdinfo"
     )
     return WaitEdge(
@@ -447,7 +451,7 @@ def _unknown_file_lock(case: Case, key: ThreadKey) -> WaitEdge:
     """Between two attempts no call of the kernel names the file, and some locks are no more than a file that is there."""
     others = [pid for pid in case.processes if pid != key[0] and _may_release(case, pid)]
     working = tuple((pid, pid) for pid in others if not case.standing((pid, pid)).idle)
-    return WaitEdge((*case.others_at_work(key), *working, External("whoever has the lock")), words="the lock of a file")
+    return WaitEdge((*case.others_at_work(key), *working, External("the holder of the lock")), words="a file lock")
 
 
 def _object_words(case: Case, items: list[KernelObject], *, writes: bool) -> str:

@@ -25,11 +25,9 @@ def end_or_output(case: Case, key: ThreadKey) -> WaitEdge | None:
     if has_mail(case, key) or not all(_rests(case, pid) for pid in case.processes if _is_left(case, pid)):
         return None
     names = several([f"{case.processes[pid].name} (pid {pid})" for pid in left])
-    evidence = (
-        f"the subprocess has ended, but {names} runs on in the background and keeps the pipe open into which it printed"
-    )
+    evidence = f"the subprocess has ended, but {names} still runs in the background and keeps its output pipe open"
     return WaitEdge(
-        (External(f"{names} to close a pipe"),), words="the end of what a subprocess prints", evidence=evidence
+        (External(f"{names} to close a pipe"),), words="the end of a subprocess's output", evidence=evidence
     )
 
 

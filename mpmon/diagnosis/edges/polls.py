@@ -44,4 +44,4 @@ _WHOSE: dict[Wait, Callable[[Case, ThreadKey], list[ThreadKey]]] = {
 def _evidence(case: Case, key: ThreadKey) -> str:
     tests = case.stacks[key].tests or ()
     asked = ", ".join(name if name.startswith(".") else f"{name}()" for name in tests)
-    return f"pid {key[0]} sleeps and looks again at {case.place(key)}: its loop is left by what {asked} says, and by nothing else"
+    return f"pid {key[0]} polls at {case.place(key)}: its loop exits only on what {asked} returns"

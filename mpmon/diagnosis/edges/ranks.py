@@ -24,7 +24,7 @@ def collective(case: Case, key: ThreadKey) -> WaitEdge | None:
     words = case.standing(key).words
     ranks = _mates(case, key)
     if case.is_of_earlier_start(key[0]):
-        return WaitEdge((External("ranks of a start of the job that has ended", of_job=True),), every=True, words=words)
+        return WaitEdge((External("ranks of an earlier start of the job", of_job=True),), every=True, words=words)
     if key[0] not in case.ranks:
         # A backward pass without a process group: a native wait like any other.
         return native_mutex(case, key)
@@ -108,7 +108,9 @@ def _with_only_contact(case: Case, key: ThreadKey, words: str) -> WaitEdge | Non
     if len(asked) != 1 or set(sent) != set(case.ranks) - {key[0]}:
         return None
     name = case.role(asked[0]).name
-    evidence = f"{case.role(key[0]).name} has never sent anything to another rank than {name}" if len(sent) > 1 else ""
+    evidence = (
+        f"{case.role(key[0]).name} has never sent anything to any rank other than {name}" if len(sent) > 1 else ""
+    )
     return WaitEdge(((asked[0], asked[0]),), every=True, words=f"{words} with {name}", evidence=evidence)
 
 
@@ -211,16 +213,18 @@ def rendezvous(case: Case, key: ThreadKey) -> WaitEdge | None:
         return edge
     if away := case.world.elsewhere:
         outside = case.world.outside(away)
-        return WaitEdge((*outside, *_on_their_way(case, key)), words=f"{several([end.who for end in outside])} to come")
+        return WaitEdge(
+            (*outside, *_on_their_way(case, key)), words=f"{several([end.who for end in outside])} to arrive"
+        )
     size = case.world.size
     if len(ranks) < size:
         here = {case.role(pid).rank for pid in ranks}
         missing = several([f"rank {number}" for number in range(size) if number not in here])
         parent = case.role(key[0]).parent
-        why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never came"
+        why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never arrived"
         nobody = Nobody(why, (parent,) if parent else (), Absent.RANK_NEVER_CAME)
-        return WaitEdge((nobody, *_on_their_way(case, key)), words=f"{missing} to come", evidence=why)
-    return WaitEdge((External("the store, or ranks on other machines"),), words="the other ranks to come")
+        return WaitEdge((nobody, *_on_their_way(case, key)), words=f"{missing} to arrive", evidence=why)
+    return WaitEdge((External("the store, or ranks on other machines"),), words="the other ranks to arrive")
 
 
 def _numbered_twice(case: Case, key: ThreadKey) -> WaitEdge | None:
@@ -234,9 +238,11 @@ def _numbered_twice(case: Case, key: ThreadKey) -> WaitEdge | None:
     size = case.role(key[0]).world_size or 0
     missing = several([f"rank {number}" for number in range(size) if number not in numbers.values()])
     same = several([f"pid {pid}" for pid in twice if numbers[pid] == numbers[twice[0]]])
-    why = f"{same} have the same number, rank {numbers[twice[0]]}" + (f", and nobody is {missing}" if missing else "")
+    why = f"{same} have the same number, rank {numbers[twice[0]]}" + (
+        f", and no process is {missing}" if missing else ""
+    )
     nobody = Nobody(why, tuple(twice), Absent.RANK_NEVER_CAME)
-    return WaitEdge((nobody, *_on_their_way(case, key)), words=f"{missing or 'the others'} to come", evidence=why)
+    return WaitEdge((nobody, *_on_their_way(case, key)), words=f"{missing or 'the others'} to arrive", evidence=why)
 
 
 def _meets_at(case: Case, pid: int) -> tuple[str, ...]:
@@ -289,7 +295,7 @@ def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> WaitEdge | 
     if not gone or not address.startswith(LOOPBACK) or None in here:
         return None
     names = several([f"rank {number}" for number in gone])
-    why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, and it does not run here"
+    why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, and it is not running here"
     forgotten = forgotten_child(case, key[0]) if len(gone) == 1 else None
     return WaitEdge(
         (Nobody(why, (forgotten,) if forgotten else (), Absent.RANK_ENDED),),

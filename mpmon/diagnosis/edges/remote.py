@@ -26,7 +26,7 @@ def remote_call(case: Case, key: ThreadKey) -> WaitEdge | None:
     if not serving and not dead:
         return None
     names = several([f"pid {pid}" for pid in dict.fromkeys(pid for pid, _ in serving)])
-    evidence = f"torch.distributed.rpc: of the other processes {names} runs a call of somebody" if serving else ""
+    evidence = f"torch.distributed.rpc: among the other processes, {names} is running a remote call" if serving else ""
     return WaitEdge((*serving, *dead), words=words, evidence=evidence)
 
 
@@ -34,13 +34,13 @@ def remote_end(case: Case, key: ThreadKey) -> WaitEdge | None:
     """All other processes have to come to it too."""
     absent = [pid for pid in _others(case, key) if case.standing((pid, pid)).kind is not Wait.REMOTE_END]
     if dead := dead_relatives(case, key[0], certain=True):
-        return WaitEdge(tuple(dead), every=True, words="the end of rpc with one that ended")
+        return WaitEdge(tuple(dead), every=True, words="the shutdown of rpc with a process that ended")
     if not absent and (outside := case.world.outside(case.world.elsewhere)):
-        return WaitEdge(outside, every=True, words=f"the end of rpc with {several([end.who for end in outside])}")
+        return WaitEdge(outside, every=True, words=f"the shutdown of rpc with {several([end.who for end in outside])}")
     if not absent:
         return None
     names = several([case.role(pid).name for pid in absent])
-    return WaitEdge(tuple((pid, pid) for pid in absent), every=True, words=f"the end of rpc with {names}")
+    return WaitEdge(tuple((pid, pid) for pid in absent), every=True, words=f"the shutdown of rpc with {names}")
 
 
 def _others(case: Case, key: ThreadKey) -> list[int]:

@@ -49,11 +49,13 @@ def loader_batch(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _lost_batch(case: Case, workers: list[int], awaited: int | None) -> WaitEdge:
-    why = "all its DataLoader workers wait for work and nothing is in the queue: a batch was lost"
+    why = "all its DataLoader workers wait for work and the queue is empty: a batch was lost"
     if awaited is None:
-        return WaitEdge((Nobody(why, tuple(workers), Absent.ITEM_LOST),), words="a batch that never comes")
-    why = f"{case.role(awaited).name}, whose batch is next, waits for work and nothing is in the queue: the batch was lost"
-    return WaitEdge((Nobody(why, (awaited,), Absent.ITEM_LOST),), basis=Basis.MEMORY, words="a batch that never comes")
+        return WaitEdge((Nobody(why, tuple(workers), Absent.ITEM_LOST),), words="a batch that never arrives")
+    why = f"{case.role(awaited).name}, whose batch is next, waits for work and the queue is empty: the batch was lost"
+    return WaitEdge(
+        (Nobody(why, (awaited,), Absent.ITEM_LOST),), basis=Basis.MEMORY, words="a batch that never arrives"
+    )
 
 
 def _loader_workers(case: Case, key: ThreadKey) -> list[int]:
@@ -92,7 +94,7 @@ def future_result(case: Case, key: ThreadKey) -> WaitEdge | None:
     if pool_workers(case, key[0]) or executor_threads(case, key) or in_pool:
         return pool_result(case, key)
     if in_call(stack, TURNS):
-        return WaitEdge((key,), every=True, words="a result that only its own event loop could bring")
+        return WaitEdge((key,), every=True, words="a result that only its own event loop could deliver")
     return other_threads(case, key)
 
 
@@ -123,15 +125,15 @@ _PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks")
 def _delivered(case: Case, key: ThreadKey) -> WaitEdge | None:
     """The thread that hands results over, where it is busy with a callback or is no more; `None` where it waits for them."""
     if is_deliverer(case, key):
-        return WaitEdge((key,), every=True, words="a result that only this thread could hand over")
+        return WaitEdge((key,), every=True, words="a result that only this thread could deliver")
     threads = case.threads(key[0])
     deliverers = [other for other in threads if is_deliverer(case, other)]
     if busy := [other for other in deliverers if not case.standing(other).idle]:
         names = several([case.thread_name(other) for other in busy])
-        return WaitEdge(tuple(busy), every=True, words=f"results that thread {names} hands over")
+        return WaitEdge(tuple(busy), every=True, words=f"results that thread {names} delivers")
     others = [other for other in threads if (stack := case.stacks.get(other)) and has(stack, *_PART_OF_POOL)]
     if others and not deliverers:
-        why = "the pool's thread that hands results over (Pool._handle_results) has died"
+        why = "the pool's thread that delivers results (Pool._handle_results) has died"
         return WaitEdge((Nobody(why, reason=Absent.THREAD_ENDED),), words="the pool's results", evidence=why)
     return None
 
@@ -179,7 +181,7 @@ def event_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
     ends = [target for item in items for target in other_ends(case, key, item, writes=False)]
     if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
         return WaitEdge(targets, words=words)
-    return WaitEdge((External("the outside world, or a future that nobody completes"),), words=words)
+    return WaitEdge((External("something outside the job, or a future that nothing completes"),), words=words)
 
 
 def busy_threads(case: Case, pids: Iterable[int]) -> Iterator[ThreadKey]:
@@ -199,7 +201,7 @@ def _idle_words(case: Case, pids: Iterable[int]) -> str:
     idle = [case.role(pid).name for pid in pids if case.standing((pid, pid)).idle]
     if not idle:
         return ""
-    return f"{', '.join(idle[:4])}{' …' if len(idle) > 4 else ''} idle: waits for work"
+    return f"{', '.join(idle[:4])}{' …' if len(idle) > 4 else ''} idle, waiting for work"
 
 
 def _service_busy(case: Case, pid: int) -> bool:

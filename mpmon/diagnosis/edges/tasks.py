@@ -30,9 +30,9 @@ def asked_tasks(case: Case, key: ThreadKey) -> WaitEdge | None:
     if key in tasks and not others and case.motion(key) is not Motion.MOVING and case.is_on_one_machine:
         (name, *_) = sorted(packages & case.shape(key).runs)
         evidence = (
-            f"{name} has called {case.place(key)} of pid {key[0]}, which waits in {name}, and no other code of the job"
+            f"{name} has called no code of the job but {case.place(key)} of pid {key[0]}, which itself waits in {name}"
         )
-        words = f"a task of {name} inside of a task, and no other one runs"
+        words = f"a task of {name} from inside a task, and no other task runs"
         return WaitEdge((key,), every=True, polled=True, words=words, evidence=evidence)
     if not others:
         return _never_begun(case, key, packages)

@@ -59,7 +59,7 @@ def kept_by_gil(case: Case, key: ThreadKey) -> WaitEdge | None:
     if not starves_others(case, key) or {pid for item in case.waits_on(key) for pid in item.holders} != {key[0]}:
         return None
     starved = tuple(other for other in case.threads(key[0]) if other != key and _asks_for_gil(case, other))
-    evidence = f"pid {key[0]} itself has the lock that its thread {case.thread_name(key)} waits for: /proc/locks"
+    evidence = f"pid {key[0]} itself holds the lock that its thread {case.thread_name(key)} waits for: /proc/locks"
     return WaitEdge(starved, words="a file lock of its own process", evidence=evidence)
 
 
@@ -145,9 +145,9 @@ def _taken_before_fork(case: Case, key: ThreadKey, lock: str) -> WaitEdge | None
     missing = holders[0].owner_missing
     address = lock.rpartition(":")[2]
     why = (
-        f"the {holders[0].kind} {address} names an owner that is no thread of pid {key[0]}"
+        f"the {holders[0].kind} {address} names an owner that is not a thread of pid {key[0]}"
         if missing
-        else f"{_holding(case, holders[0])}; pid {key[0]} has a copy of it, locked since the fork"
+        else f"{_holding(case, holders[0])}; pid {key[0]} has a copy of it that has been locked since the fork"
     )
     reason = Absent.LOCKED_AT_FORK if case.is_forked(key[0]) else Absent.HOLDER_ENDED
     exact = _held_at_fork(case, key[0], lock) and (missing or len(case.threads(key[0])) == 1)
@@ -191,7 +191,7 @@ def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
     # That it is among them itself makes no difference where there are many, and lets all share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
     if case.standing(key).kind in _MAY_BE_ASKED and _listens(case, key[0]):
-        return WaitEdge((*others, External("whoever asks the server that the process is", moves=True)), words=words)
+        return WaitEdge((*others, External("a client of the server that this process is", moves=True)), words=words)
     if others and not (case.is_native(key) and all(waits_for(case, other, key) for other in others)):
         return WaitEdge(others, words=words)
     if _gives_up(case, key) and (children := case.helpmates(key[0])):

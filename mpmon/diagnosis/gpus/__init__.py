@@ -2,10 +2,10 @@
 
 The driver's lists are the truth about where a context is; the environment is a hint about how CUDA counts devices.
 
-- `shares`: how much of each device a process uses, alone and together with those who work for it;
+- `shares`: how much of each device a process uses, alone and together with its workers;
 - `visible`: cuda:N, by CUDA_VISIBLE_DEVICES as the process had it at its start;
-- `joins`: the same over a `Case`, for the topics of `mpmon.diagnosis.remarks`: who is on a device, whose device it is, what
-  it did in the last minutes.
+- `joins`: the same over a `Case`, for the topics of `mpmon.diagnosis.remarks`: who uses a device, whose device it is, what it
+  did in the last minutes.
 """
 
 from mpmon.diagnosis.gpus.shares import Device, Share, branches, device_of

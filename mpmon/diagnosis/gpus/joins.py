@@ -1,4 +1,4 @@
-"""Who is on which device: the ground that the topics about GPUs share."""
+"""Which process uses which device: the joins that all remarks about GPUs share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Gpus:
 
     @property
     def seen(self) -> bool:
-        """There is something to say about GPUs at all."""
+        """Whether there is any GPU data."""
         return bool(self._snapshot.gpus or self._snapshot.gpu_processes)
 
     @cached_property
@@ -37,7 +37,7 @@ class Gpus:
 
     @cached_property
     def fresh(self) -> tuple[Gpu, ...]:
-        """The devices whose values are those of now."""
+        """The devices with current values."""
         return tuple(gpu for gpu in self._snapshot.gpus if is_fresh(gpu, self._tables.now))
 
     @cached_property
@@ -54,7 +54,7 @@ class Gpus:
 
     @cached_property
     def on(self) -> dict[Device, tuple[GpuProcess, ...]]:
-        """All that is on a device, of the job, of others and of unknown pid."""
+        """All contexts on a device: of the job, of other processes, and of unknown pids."""
         found: dict[Device, list[GpuProcess]] = defaultdict(list)
         for row in self._snapshot.gpu_processes:
             found[device_of(row)].append(row)
@@ -67,13 +67,15 @@ class Gpus:
 
     @cached_property
     def heads(self) -> frozenset[int]:
-        """Whose use is told apart: the ranks; without any, those with a context who do not work on request."""
+        """The processes whose use is shown separately: the ranks; in a job without ranks, processes with a context that are
+        not workers.
+        """
         if self.ranks:
             return self.ranks
         return frozenset(row.pid for row in self.contexts if not self._tables.role(row.pid).serves)
 
     def head(self, pid: int) -> int | None:
-        """The nearest head at or above a process of the job, by whom each works for."""
+        """The nearest head at or above a process of the job, following whom each works for."""
         processes, seen = self._tables.processes, set[int]()
         while pid in processes and pid not in seen:
             if pid in self.heads:
@@ -84,7 +86,7 @@ class Gpus:
 
     @cached_property
     def _of_heads(self) -> dict[int, list[GpuProcess]]:
-        """The contexts of each head and of those who work for it."""
+        """The contexts of each head and its workers."""
         found: dict[int, list[GpuProcess]] = defaultdict(list)
         for row in self.contexts:
             if (head := self.head(row.pid)) is not None:
@@ -93,19 +95,19 @@ class Gpus:
 
     @cached_property
     def devices(self) -> dict[int, frozenset[Device]]:
-        """Where each head, or one who works for it, has a context."""
+        """Devices on which each head, or one of its workers, has a context."""
         return {head: frozenset(map(device_of, rows)) for head, rows in self._of_heads.items()}
 
     @cached_property
     def use(self) -> dict[int, tuple[Share, ...]]:
-        """What each head uses together with those who work for it, one share a device."""
+        """What each head and its workers use, one share per device."""
         return {head: by_device(rows) for head, rows in self._of_heads.items()}
 
     @cached_property
     def own(self) -> dict[int, Device]:
         """The device of each head: its only one, the one on which it holds by far the most, or that of LOCAL_RANK.
 
-        A head of which none of these tells is missing.
+        A head for which none of these applies is missing.
         """
         found = {head: self._own(head, devices) for head, devices in self.devices.items()}
         return {head: device for head, device in found.items() if device is not None}
@@ -136,7 +138,7 @@ class Gpus:
         return {device: tuple(heads) for device, heads in found.items()}
 
     def users(self, gpu_uuid: str) -> tuple[int, ...]:
-        """The heads that have a context on a GPU, those whose own it is before the others."""
+        """The heads with a context on a GPU, its owners first."""
         having = [head for head, devices in self.devices.items() if any(device[0] == gpu_uuid for device in devices)]
         return tuple(sorted(having, key=lambda head: self.own.get(head, ("",))[0] != gpu_uuid))
 
@@ -152,7 +154,7 @@ class Gpus:
         return takewhile(lambda gpu: gpu.read_at >= since, self._back(gpu_uuid))
 
     def _back(self, gpu_uuid: str) -> Iterator[Gpu]:
-        """What the history remembers of a device, each reading once, the newest first."""
+        """The readings of a device in the history, each once, newest first."""
         read_at = float("inf")
         for moment in reversed(self._tables.history.trend):
             for gpu in moment.gpus:
@@ -178,7 +180,7 @@ class Gpus:
     def opened(self) -> dict[int, tuple[str, ...]]:
         """The device files of GPUs that processes of the job have open: `/dev/nvidia0`.
 
-        Who only asks how many devices there are opens them too.
+        A process that only counts devices opens them too.
         """
         found: dict[int, set[str]] = defaultdict(set)
         for handle in self._snapshot.handles:
@@ -191,11 +193,11 @@ class Gpus:
         return f"/dev/nvidia{gpu.index}" in self.opened.get(pid, ())
 
     def is_listed(self, gpu: Gpu) -> bool:
-        """The driver has told who uses it."""
+        """Whether the driver lists its processes."""
         return "gpu_processes" not in gpu.reasons
 
     def is_divided(self, gpu_uuid: str) -> bool:
-        """It is used in parts, by MIG."""
+        """Whether it is divided by MIG."""
         gpu = self.by_uuid.get(gpu_uuid)
         return bool(gpu and gpu.mig) or any(row.gpu_uuid == gpu_uuid for row in self._snapshot.mig_instances)
 

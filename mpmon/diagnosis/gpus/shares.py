@@ -1,4 +1,4 @@
-"""How much of each device a process uses, alone and together with those who work for it."""
+"""How much of each device a process uses, alone and together with its workers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Share(Row, frozen=True, kw_only=True, omit_defaults=False):
     mig_instance: int | None = None
     compute_instance: int | None = None
     pids: tuple[int, ...]
-    """Who has a context there."""
+    """Pids with a context there."""
     memory_bytes: int | None = None
-    """`None` unless it is known of every one of them. Memory that two of them share by CUDA IPC may count twice."""
+    """`None` unless known for every one of them. Memory that two of them share by CUDA IPC may count twice."""
     sm_percent: float | None = None
-    """Sum of their shares of the sample period; `None` unless it is known of every one of them."""
+    """Sum of their shares of the sample period; `None` unless known for every one of them."""
     reasons: dict[str, str]
     """Why a sum is `None`."""
 
@@ -65,7 +65,7 @@ def by_device(rows: Iterable[GpuProcess]) -> tuple[Share, ...]:
 
 
 def branches(rows: Iterable[GpuProcess], parents: Mapping[int, int | None]) -> dict[int, tuple[Share, ...]]:
-    """For every process with a context at or below it, what it and all who work for it use together.
+    """For every process with a context at or below it, what it and all its workers use together.
 
     `parents` is the job's tree: `{view.pid: view.parent for view in diagnosis.processes}`.
     """
@@ -78,7 +78,7 @@ def branches(rows: Iterable[GpuProcess], parents: Mapping[int, int | None]) -> d
 
 
 def lineage(pid: int, parents: Mapping[int, int | None]) -> Iterator[int]:
-    """A process of the job, whom it works for, and so on up to the root."""
+    """A process of the job, the process it works for, and so on up to the root."""
     seen: set[int] = set()
     above: int | None = pid
     while above is not None and above in parents and above not in seen:

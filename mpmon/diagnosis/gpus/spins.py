@@ -1,10 +1,9 @@
-"""Devices that are busy and do not work: their kernels only wait, and so do all who could keep them busy.
+"""Devices that are busy without doing work: their kernels only wait, and so do all processes that could keep them busy.
 
-A collective of NCCL is a kernel that spins until every rank has joined it, and whoever synchronizes with it burns its CPU in one
-line of Python.  Both look like work.  What tells them from it: utilization at a fraction of the power, and a line that is
-never left.
-That is no proof.  A kernel that takes minutes and uses a small part of the device looks the same, on all ranks at the same time
-where all do the same: the eigenvalues of large matrices, a recurrent network.  So nothing is called hung for this alone.
+An NCCL collective is a kernel that spins until every rank has joined it, and a thread that synchronizes with it burns CPU in
+one line of Python. Both look like work. The difference: utilization at a fraction of the power, and a line that never
+changes. That is no proof.  A kernel that takes minutes and uses a small part of the device looks the same, and on all ranks
+at once if all do the same: the eigenvalues of large matrices, a recurrent network.  So this alone never makes a hang.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ class Spin(msgspec.Struct, frozen=True, gc=False):
 
     gpu: Gpu
     heads: tuple[int, ...]
-    """Who keeps it busy: ranks, or without any who else has a context."""
+    """Ranks that keep it busy; without ranks, the processes with a context."""
     since: float
-    """When the last of these came to stand, seconds since the epoch."""
+    """When the last of these stopped making progress, seconds since the epoch."""
     level: float | None
-    """Power while it worked, watts; `None` where it was never seen to."""
+    """Power while it did work, watts; `None` if that was never observed."""
 
 
 def spins(case: Case) -> tuple[Spin, ...]:
@@ -55,13 +54,13 @@ def spins(case: Case) -> tuple[Spin, ...]:
 
 
 def all_spin(case: Case) -> bool:
-    """For long, and on the devices of all ranks: no rank is seen for whom the others could wait."""
+    """The devices of all ranks have been spinning for long: there is no visible rank that the others could wait for."""
     heads = {head for spin in case.spins if case.now - spin.since >= GPU_STANDS_LONG_S for head in spin.heads}
     return len(case.gpus.ranks) > 1 and case.gpus.ranks <= heads
 
 
 def _spin(case: Case, gpu: Gpu) -> Spin | None:
-    """The device is busy at low power, and all who could keep it busy stand still."""
+    """The device is busy at low power, and no process that could keep it busy makes progress."""
     if (gpu.utilization_percent or 0.0) < GPU_BUSY_PERCENT:
         return None
     last = case.gpus.latest(gpu.uuid, GPU_READINGS, case.now - GPU_RECENT_S)
@@ -78,7 +77,7 @@ def _spin(case: Case, gpu: Gpu) -> Spin | None:
 
 
 def _heads(case: Case, gpu: Gpu) -> tuple[int, ...]:
-    """Who keeps it busy; empty if it may be somebody else."""
+    """The processes that keep it busy; empty if it may be another one."""
     rows = [row for device, found in case.gpus.on.items() if device[0] == gpu.uuid for row in found]
     busy = [row for row in rows if row.sm_percent is None or row.sm_percent > GPU_IDLE_SM_PERCENT]
     pids = tuple(dict.fromkeys(row.pid for row in busy))
@@ -87,7 +86,7 @@ def _heads(case: Case, gpu: Gpu) -> tuple[int, ...]:
 
 
 def _is_still(case: Case, head: int) -> bool:
-    """Its main thread and all others of its Python threads that have something to do stand."""
+    """Neither its main thread nor any other Python thread that is not idle makes progress."""
     return all(case.motion(key) in _STILL for key in {(head, head), *case.working_threads(head)})
 
 

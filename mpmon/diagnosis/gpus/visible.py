@@ -1,7 +1,7 @@
-"""cuda:N of a process: what CUDA shows it, by its environment. A hint, for the environment is that of its start.
+"""cuda:N of a process: what CUDA shows it, by its environment. A hint, because /proc has only the initial environment.
 
-What a program changes in `os.environ` later is not seen in /proc; so where the driver lists a context on a device that the
-environment does not name, nothing is said.
+What a program changes in `os.environ` later is not seen in /proc; so if the driver lists a context on a device that the
+environment does not name, the result is unknown.
 
 The grammar of CUDA_VISIBLE_DEVICES, as in torch/cuda/__init__.py (`_parse_visible_devices`) and in the section "CUDA
 Environment Variables" of the CUDA Programming Guide: numbers, or UUIDs of GPUs, or UUIDs of MIG instances, with commas
@@ -24,7 +24,7 @@ from mpmon.diagnosis.gpus.shares import Device, device_of, is_named
 from mpmon.model import Gpu, GpuProcess, MigInstance, Process, Snapshot
 
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-"""All of an environment that matters here."""
+"""All environment variables that matter here."""
 
 _NUMBER = re.compile(r"\s*([+-]?[0-9]{1,18})")
 
@@ -33,7 +33,7 @@ class Visible(msgspec.Struct, frozen=True, gc=False):
     """What CUDA shows one process."""
 
     uuids: tuple[str, ...] | None = None
-    """Of GPUs or MIG instances, in CUDA's order: the first is cuda:0; `None` where it cannot be told."""
+    """Of GPUs or MIG instances, in CUDA's order: the first is cuda:0; `None` if unknown."""
     reason: str = ""
     """Why it cannot."""
 
@@ -51,7 +51,7 @@ class Ordinal(msgspec.Struct, frozen=True, gc=False):
 
 
 def ordinals(snapshot: Snapshot) -> dict[tuple[int, Device], Ordinal]:
-    """The number by which each process counts each device it has a context on, by pid and device."""
+    """The CUDA device number of each context, by pid and device."""
     processes = {row.pid: row for row in snapshot.processes}
     parts: dict[Device, str] = {
         (row.gpu_uuid, row.gpu_instance, row.compute_instance): row.uuid for row in snapshot.mig_instances
@@ -71,9 +71,9 @@ def ordinals(snapshot: Snapshot) -> dict[tuple[int, Device], Ordinal]:
 
 
 def visible(process: Process, gpus: Sequence[Gpu], instances: Sequence[MigInstance]) -> Visible:
-    """What its environment makes CUDA show it of these devices."""
+    """Which of these devices CUDA shows it, by its environment."""
     if process.environment is None:
-        return Visible(reason="its environment may not be read")
+        return Visible(reason="its environment cannot be read")
     value = process.environment.get("CUDA_VISIBLE_DEVICES")
     if value is not None and value.startswith("MIG-"):
         return Visible(_resolved(value, "MIG-", [pair for row in instances for pair in _names(row)]))
@@ -92,7 +92,7 @@ def visible(process: Process, gpus: Sequence[Gpu], instances: Sequence[MigInstan
 def _shown(
     process: Process | None, contexts: Iterable[GpuProcess], snapshot: Snapshot, known: dict[object, Visible]
 ) -> Visible:
-    """`known` has what those were shown who came before: most ranks have the same variables."""
+    """`known` caches results of other processes: most ranks have the same variables."""
     if process is None or not all(map(is_named, contexts)):
         return Visible(reason="not a process of the job, so its environment is not read")
     said = _said(process)
@@ -113,7 +113,7 @@ def _numbers(shown: Visible, uuids: Sequence[str | None]) -> list[Ordinal]:
     if shown.uuids is None:
         return [Ordinal(reason=shown.reason)] * len(uuids)
     if any(uuid not in shown.uuids for uuid in uuids):
-        reason = "it uses a device that its environment at its start does not show"
+        reason = "it uses a device that its initial environment does not show"
         return [Ordinal(reason=reason)] * len(uuids)
     return [Ordinal(shown.uuids.index(uuid)) for uuid in uuids if uuid is not None]
 
@@ -162,10 +162,10 @@ def _undivided(uuids: tuple[str, ...], gpus: Sequence[Gpu], instances: Sequence[
 
 
 def _uncountable(process: Process, gpus: Sequence[Gpu]) -> str:
-    """Why CUDA's numbers mean nothing here; empty where they do."""
+    """Why CUDA's numbers cannot be interpreted here; empty if they can."""
     if process.namespace_pid is not None:
-        return "it runs in a container, where other devices may be counted"
+        return "it runs in a container, where devices may be numbered differently"
     by_bus = (process.environment or {}).get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     if not by_bus and len({gpu.name for gpu in gpus}) > 1:
-        return "the devices differ, and without CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA counts them by speed"
+        return "the devices differ, and without CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA orders them by speed"
     return ""

@@ -1,12 +1,12 @@
 """Queues, CUDA memory sent from process to process, and shared memory: what the probes found, joined.
 
 - `ground`: the joins over one snapshot;
-- `queues`, `names`: one view a queue: what is in it, who puts, who gets, who waits, who has its locks; what to call it;
-- `exports`, `lost`: one view for each sending of CUDA memory that is not given back, who holds how much of whom, and which
-  of them nobody will receive any more;
+- `queues`, `names`: one view per queue: its content, producers, consumers, waiters, lock holders, and name;
+- `exports`, `lost`: one view per transfer of CUDA memory that is not released yet, how much each process holds of which
+  producer, and which transfers no process will ever receive;
 - `segments`: which processes share CUDA memory of expandable segments;
-- `memory`: /dev/shm, who uses it, what is left behind there;
-- `views`: the rows these are told in.
+- `memory`: /dev/shm, its users, and files left behind there;
+- `views`: the rows of the above.
 
 `Ipc` computes each of them when it is first asked for.  A view of the screen asks `of(observation)`, a topic of remarks
 `case.ipc`.
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class Ipc:
-    """What a job shares at one moment."""
+    """What the processes of a job share at one moment."""
 
     def __init__(self, snapshot: Snapshot, roles: Mapping[int, Role], parts: Mapping[str, str]) -> None:
         """`parts`: see `History.queue_parts`."""
@@ -64,22 +64,22 @@ class Ipc:
 
     @cached_property
     def exports(self) -> tuple[ExportView, ...]:
-        """CUDA memory that was sent and is not given back."""
+        """CUDA memory that was sent and is not released yet."""
         return exports(self.ground)
 
     @cached_property
     def pairs(self) -> tuple[PairView, ...]:
-        """Who holds how much of whom."""
+        """How much CUDA memory each process holds of which producer."""
         return pairs(self.exports)
 
     @cached_property
     def never_received(self) -> tuple[tuple[ExportView, str], ...]:
-        """Sendings that nobody will receive any more, each with the reason."""
+        """Transfers that no process will ever receive, each with the reason."""
         return tuple(never_received(self.ground, self.exports, self.queues)) if self.ground.snapshot.exports else ()
 
     @cached_property
     def memory(self) -> MemoryView | None:
-        """/dev/shm; `None` where nobody could be asked."""
+        """/dev/shm; `None` if it could not be read."""
         return memory(self.ground)
 
 

@@ -1,8 +1,8 @@
-"""CUDA memory that was sent to other processes: what the refcounters say, joined with what both sides wrote down.
+"""CUDA memory that was sent to other processes: what the refcounters say, joined with the shims' records of both sides.
 
-A count is 1 from the sending until the receiver lets go, then 0; that is all the file says (torch/csrc/CudaIPCTypes.cpp).
-Whether what was sent has arrived, how much it is and who has it, only the shims of both sides know.  Other counts than 0 and
-1 mean that one sending was rebuilt more than once.
+A count is 1 from the transfer until the receiver releases it, then 0; that is all the file says
+(torch/csrc/CudaIPCTypes.cpp). Only the shims of both sides know whether a transfer has arrived, its size and who has it.
+Counts other than 0 and 1 mean that one transfer was rebuilt more than once.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from mpmon.model import ExportRecord, ImportRecord, SharedFile
 IN_FLIGHT, HELD, HELD_BY_DEAD = "in-flight", "held", "held-by-dead"
 NOT_COLLECTED, REBUILT_TWICE, UNKNOWN = "released-not-collected", "rebuilt-twice", "unknown"
 
-WITHOUT_SHIM = "what it is, and whether it is under way or held by whom, only the shim knows (mpmon run)"
-NO_FILE = "its refcounter is not there"
+WITHOUT_SHIM = "only the shim (mpmon run) knows what it is, and whether it is in transit or who holds it"
+NO_FILE = "its refcounter file does not exist"
 
 
 def exports(ground: Ground) -> tuple[ExportView, ...]:
-    """One view for each sending that is not given back; one a refcounter for those of which nothing is written down."""
+    """One view per unreleased transfer; for transfers without a record, one view per refcounter."""
     told = [view for record in ground.snapshot.exports if (view := _told(ground, record))]
     return (*told, *_untold(ground))
 
 
 def pairs(views: Iterable[ExportView]) -> tuple[PairView, ...]:
-    """Who holds how much of whom, the most first."""
+    """How much each process holds of which producer, largest first."""
     held: dict[tuple[int, int], list[ExportView]] = defaultdict(list)
     for view in views:
         for consumer in view.consumers if view.state in (HELD, HELD_BY_DEAD, REBUILT_TWICE) else ():
@@ -48,7 +48,7 @@ def _pair(producer: int, consumer: int, blocks: list[ExportView]) -> PairView:
 
 
 def most_common(names: Iterable[str | None]) -> str | None:
-    """The one that is there most often."""
+    """The most frequent one."""
     counted = Counter(name for name in names if name)
     return counted.most_common(1)[0][0] if counted else None
 
@@ -57,7 +57,7 @@ def most_common(names: Iterable[str | None]) -> str | None:
 
 
 def _told(ground: Ground, record: ExportRecord) -> ExportView | None:
-    """`None` for what is given back, and is no more than memory of its producer."""
+    """`None` for a transfer that was released and is only its producer's memory again."""
     file = ground.refcounters.get(record.file)
     count = _count(ground, file, record.slot)
     if count == 0 and record.dropped_at is None:
@@ -86,7 +86,7 @@ def _count(ground: Ground, file: SharedFile | None, slot: int) -> int | None:
 
 
 def _state(ground: Ground, record: ExportRecord, count: int | None, takers: list[ImportRecord]) -> tuple[str, str]:
-    """The state, and why it is not known."""
+    """The state and, if unknown, why."""
     if not ground.is_alive(record.pid):
         return UNKNOWN, "its producer has ended, and its memory with it"
     if count is None:
@@ -108,7 +108,7 @@ def _is_alive(ground: Ground, pid: int) -> bool:
 
 
 def _blind(ground: Ground, record: ExportRecord) -> str:
-    """Who could have it without having written it down; empty when nobody could."""
+    """Processes that could have it without a record of it; empty if there are none."""
     readers = {row.pid for row in ground.holders.get(record.object or "", ()) if row.reads}
     others = readers if record.object and readers else ground.processes.keys()
     for pid in sorted(others):
@@ -116,14 +116,14 @@ def _blind(ground: Ground, record: ExportRecord) -> str:
             continue
         shim = ground.shims.get(pid)
         if shim is None:
-            return f"pid {pid} may have it, and has no shim"
+            return f"pid {pid} may have it, but has no shim"
         if shim.dropped:
-            return f"the shim of pid {pid} had no room for all that it received"
+            return f"the shim of pid {pid} had no room to record everything it received"
     return ""
 
 
 def _device(ground: Ground, record: ExportRecord) -> tuple[str | None, str]:
-    """The UUID of the device it is on, or why it is not known."""
+    """The UUID of its device, or why it is unknown."""
     process = ground.processes.get(record.pid)
     if process is None:
         return None, "its producer has ended"
@@ -152,8 +152,8 @@ def _untold(ground: Ground) -> Iterator[ExportView]:
 
 
 def _raw(ground: Ground, name: str, producer: int, counts: list[int], *, cut: int) -> ExportView:
-    """A tensor of the same size may look like a refcounter, so a count is believed only of one with a CUDA context, or where
-    a shim names that file.
+    """A tensor of the same size may look like a refcounter, so counts are trusted only if its creator has a CUDA context, or
+    if a shim names that file.
     """
     sure = producer in ground.with_context or name in ground.named
     odd = [count for count in counts if count != 1]

@@ -1,4 +1,4 @@
-"""The joins over one snapshot that all of this rests on."""
+"""The joins over one snapshot that the other modules here use."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Ground:
         return f"pid {pid}" if role.kind in ("other", "subprocess") else f"{role.name} (pid {pid})"
 
     def is_helper(self, pid: int) -> bool:
-        """It has what its parent had, and does nothing with it."""
+        """It inherited its parent's objects, but does not use them."""
         return self.role(pid).kind in HELPERS
 
     @cached_property
     def holders(self) -> dict[str, list[Handle]]:
-        """Who has an object open or mapped."""
+        """Processes that have an object open or mapped."""
         found: dict[str, list[Handle]] = defaultdict(list)
         for handle in self.snapshot.handles:
             found[handle.object].append(handle)
@@ -71,7 +71,7 @@ class Ground:
 
     @cached_property
     def uses(self) -> dict[str, list[SemaphoreUse]]:
-        """Each process's part in a semaphore somebody waits for."""
+        """Each process's part in a semaphore that a thread waits for."""
         found: dict[str, list[SemaphoreUse]] = defaultdict(list)
         for use in self.snapshot.semaphores:
             found[use.object].append(use)
@@ -93,7 +93,7 @@ class Ground:
 
     @cached_property
     def outside(self) -> frozenset[str]:
-        """What processes that are not of the job have, too."""
+        """Handles of processes outside the job."""
         return frozenset(row.object for row in self.snapshot.outsiders if row.pid not in self.processes)
 
     @cached_property
@@ -108,7 +108,7 @@ class Ground:
 
     @cached_property
     def records(self) -> dict[str, list[QueueRecord]]:
-        """What the shim says, by queue."""
+        """The shim's records, by queue."""
         found: dict[str, list[QueueRecord]] = defaultdict(list)
         for row in self.snapshot.queue_records:
             found[row.object].append(row)
@@ -116,12 +116,12 @@ class Ground:
 
     @cached_property
     def sent(self) -> dict[tuple[str, int], ExportRecord]:
-        """Sendings by refcounter and slot."""
+        """Sent transfers by refcounter and slot."""
         return {(row.file, row.slot): row for row in self.snapshot.exports}
 
     @cached_property
     def received(self) -> dict[tuple[str, int], list[ImportRecord]]:
-        """Receivings by refcounter and slot."""
+        """Received transfers by refcounter and slot."""
         found: dict[tuple[str, int], list[ImportRecord]] = defaultdict(list)
         for row in self.snapshot.imports:
             found[row.file, row.slot].append(row)
@@ -129,7 +129,7 @@ class Ground:
 
     @cached_property
     def named(self) -> frozenset[str]:
-        """Refcounters that a shim has written down."""
+        """Refcounters that a shim has recorded."""
         return frozenset(row.file for row in (*self.snapshot.exports, *self.snapshot.imports))
 
     @cached_property
@@ -140,12 +140,12 @@ class Ground:
 
     @cached_property
     def inside(self) -> dict[int, int]:
-        """Pids by what the processes call themselves."""
+        """Pids by the pids that processes have in their own namespaces."""
         return {row.namespace_pid or row.pid: row.pid for row in self.snapshot.processes}
 
     @cached_property
     def users(self) -> dict[str, list[int]]:
-        """Who has a file of torch mapped, by its id."""
+        """Processes that have a torch file mapped, by its id."""
         found: dict[str, list[int]] = defaultdict(list)
         for use in self.snapshot.shared_uses:
             if use.maps:

@@ -1,4 +1,4 @@
-"""Sendings of CUDA memory that nobody will receive any more, and how that is known."""
+"""Transfers of CUDA memory that no process will ever receive, and how that is known."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def never_received(
 
 def _why(ground: Ground, view: ExportView, queue: QueueView | None) -> str:
     if view.queue is None:
-        return "it went through no queue, and nobody has it" if (view.age_s or 0.0) >= LOST_AFTER_S else ""
+        return "it went through no queue, and no process has it" if (view.age_s or 0.0) >= LOST_AFTER_S else ""
     if (passed := _passed_by(ground, view)) is not None:
         return f"what was sent after it through {view.queue} arrived {age(passed)} ago"
     if queue is not None and queue.depth == 0:
         return f"{view.queue} is empty"
     if (view.age_s or 0.0) >= LOST_AFTER_S and _is_left(ground, view):
-        return f"nobody but its producer has {view.queue}"
+        return f"no process but its producer has {view.queue}"
     return ""
 
 
 def _passed_by(ground: Ground, view: ExportView) -> float | None:
-    """Seconds since something the same producer sent later through the same queue arrived: a queue keeps their order."""
+    """Seconds since a later transfer of the same producer through the same queue arrived: a queue keeps their order."""
     arrived: list[float] = []
     for row in ground.snapshot.imports:
         sent = ground.sent.get((row.file, row.slot))

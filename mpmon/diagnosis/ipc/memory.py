@@ -1,4 +1,4 @@
-"""/dev/shm: how full it is, who made what lies in it, who has it, and what nobody has any more."""
+"""/dev/shm: how full it is, the creators and users of its files, and files that no process uses any more."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mpmon.diagnosis.ipc.views import LeftoverView, MemoryView, SharerView, Syst
 from mpmon.model import Limits, SharedFile, SharedMemory
 
 TELLING = 0.5
-"""A process that has used up so much of a limit is listed, also when it shares nothing."""
+"""From this share of a limit on, a process is listed even if it shares nothing."""
 
 
 def memory(ground: Ground) -> MemoryView | None:
-    """As the job's root sees it; `None` where nobody could be asked."""
+    """As the job's root sees it; `None` if it could not be read."""
     systems = ground.snapshot.shared_memory
     if not systems:
         return None
@@ -67,6 +67,6 @@ def _sharer(limits: Limits, created: list[SharedFile]) -> SharerView:
 
 
 def fullness(limits: Limits) -> float:
-    """The greater share of the two limits that is used up."""
+    """The larger used share of its two limits."""
     pairs = ((limits.descriptors, limits.descriptors_limit), (limits.maps, limits.maps_limit))
     return max((used / limit for used, limit in pairs if used is not None and limit), default=0.0)

@@ -1,6 +1,6 @@
-"""What to call a queue: where it was made, or its part in a library that is known.
+"""Names of queues: where a queue was made, or its part in a known library.
 
-The part shows in who is seen to use it, which is not the same in every round; so a part that was seen once is kept.
+The part follows from its observed users, which differ from round to round; so a part that was recognised once is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def in_words(view: QueueView) -> str:
 
 
 def part(ground: Ground, producers: tuple[int, ...], consumers: tuple[int, ...], *, bounded: bool) -> str | None:
-    """A queue of torch's DataLoader (torch/utils/data/dataloader.py) or of a pool, by who was seen to put and to get.
+    """A queue of torch's DataLoader (torch/utils/data/dataloader.py) or of a pool, by its observed producers and consumers.
 
     Those of a DataLoader have no bound; it puts no more into them than its prefetch factor allows.
     """
@@ -53,6 +53,6 @@ def _all_are(ground: Ground, kind: str, pids: tuple[int, ...]) -> bool:
 
 
 def _serve(ground: Ground, workers: tuple[int, ...], pids: tuple[int, ...]) -> bool:
-    """All of these are whom the workers work for."""
+    """Whether the workers work for all of these processes."""
     parents = {ground.role(worker).parent for worker in workers}
     return all(pid in parents for pid in pids)

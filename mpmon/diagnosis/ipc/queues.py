@@ -1,4 +1,4 @@
-"""Queues: what is in them, who puts and who gets, who waits, and who has their locks."""
+"""Queues: content, producers, consumers, waiters, and lock holders."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mpmon.numerals import numeral
 QUEUES_FILE = "multiprocessing/queues.py"
 
 WITHOUT_SHIM = "only the shim counts them (mpmon run)"
-BY_ENDS = "whoever has that end of its pipe; nobody was seen to use it"
+BY_ENDS = "all processes with that end of its pipe; none was seen to use it"
 
 
 def queues(ground: Ground) -> Iterator[QueueView]:
-    """One view a queue, in the order in which their pipes were made."""
+    """One view per queue, in the order in which their pipes were made."""
     states = {row.object: row for row in ground.snapshot.queues}
     for name in sorted(states.keys() | ground.records.keys(), key=_inode):
         yield _Joined(ground, name, states.get(name)).view()
 
 
 def parts(ground: Ground) -> dict[str, str]:
-    """The part of each queue that has one in a library, by its pipe, to be kept as long as the queue is there. One that rests
-    on a guessed number of a worker is not.
+    """The library part of each queue that has one, by its pipe, to be kept for as long as the queue exists. A part that
+    relies on a guessed worker number is left out.
     """
     states = {row.object: row for row in ground.snapshot.queues}
     names = states.keys() | ground.records.keys()
@@ -71,13 +71,13 @@ class _Joined:
         )  # fmt: skip
 
     def part(self) -> str | None:
-        """In a library: what it was once seen to be, else what it looks like now."""
+        """Its part in a library: as recognised earlier, else as it looks now."""
         kept = self._ground.parts.get(self._name)
         return kept or part(self._ground, *self._users(), bounded=self._capacity is not None) or self._part_by_ends()
 
     def _part_by_ends(self) -> str | None:
-        """Of one that a trainer takes from, and into which nobody was seen to put: those of a `DataLoader` put into the one queue
-        that they share with their trainer and that it takes from.
+        """For a queue that a trainer reads and whose producers were not observed: the workers of a `DataLoader` put into the
+        one queue that they share with their trainer and that it reads.
         """
         producers, consumers = self._users()
         if producers or len(consumers) != 1 or self._capacity is not None:
@@ -95,14 +95,14 @@ class _Joined:
         return self._state.capacity if self._state else self._records[0].capacity
 
     def is_guessed(self) -> bool:
-        """The number of the one who gets, and so that of the queue, is a guess; or nobody was seen to put."""
+        """Whether the number of its consumer, and so that of the queue, is a guess, or no producer was observed."""
         producers, consumers = self._users()
         if not producers and self._part_by_ends():
             return True
         return len(consumers) == 1 and self._name not in self._ground.parts and self._ground.role(consumers[0]).guessed
 
     def _users(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Who was seen to put, and who to get."""
+        """Observed producers and consumers."""
         state, records = self._state, self._records
         puts, gets = (row.pid for row in records if row.puts), (row.pid for row in records if row.gets)
         return (
@@ -125,7 +125,7 @@ class _Joined:
     def _why_unread(self) -> str:
         pids = {row.pid for row in self._records}
         refused = (row.reason for row in self._ground.snapshot.unknowns if row.table == "queues" and row.pid in pids)
-        return next(refused, "the memory of those who have it was not looked at yet")
+        return next(refused, "the memory of the processes that have it has not been read yet")
 
     # Who
 
@@ -133,13 +133,13 @@ class _Joined:
         return tuple(sorted({pid for some in pids for pid in some if self._ground.is_alive(pid)}))
 
     def _with_end(self, *, to_put: bool) -> tuple[int, ...]:
-        """Who could, by the access mode of its descriptors."""
+        """Processes that could, by the access mode of their descriptors."""
         handles = self._ground.holders.get(self._name, ())
         pids = (row.pid for row in handles if (row.writes if to_put else row.reads))
         return tuple(pid for pid in self._seen(pids) if not self._ground.is_helper(pid))
 
     def _waiting(self, *, to_put: bool) -> tuple[int, ...]:
-        """Whose threads wait for room, for an item, or for the lock in front of it."""
+        """Processes whose threads wait for room, for an item, or for the corresponding lock."""
         rows = [row for row in self._ground.waiting.get(self._name, ()) if row.writes == to_put]
         if self._state:
             parts = (self._state.room, self._state.write_lock) if to_put else (self._state.read_lock,)
@@ -155,7 +155,7 @@ class _Joined:
         return LockView(id=name, taken=taken, holders=holders, orphaned=bool(taken) and self._is_orphaned(name))
 
     def _holders(self, name: str, function: str) -> tuple[int, ...]:
-        """By the ledgers, where somebody waits for it; else who is inside of the pipe in the call that takes it."""
+        """By acquire counts if a thread waits for it; else the process that is in the pipe call made under that lock."""
         by_ledger = [use.pid for use in self._ground.uses.get(name, ()) if use.count > 0]
         inside = [row for row in self._ground.waiting.get(self._name, ()) if self._is_in(row, function)]
         return self._seen(by_ledger) or self._seen(row.pid for row in inside)

@@ -1,4 +1,4 @@
-"""Expandable segments of torch's caching allocator: memory that is shared in another way than the rest."""
+"""Expandable segments of torch's caching allocator: memory that is shared differently from other memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 
 def are_expandable(process: Process | None) -> bool:
-    """By its environment at its start."""
+    """By its initial environment."""
     settings = (process.environment or {}) if process else {}
     return any("expandable_segments:true" in settings.get(name, "").lower().replace(" ", "") for name in VARIABLES)

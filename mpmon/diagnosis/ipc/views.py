@@ -1,4 +1,4 @@
-"""What is said of queues, of CUDA memory sent to others and of shared memory, as views and the report show it."""
+"""Queues, CUDA memory sent to other processes, and shared memory, as views and the report show them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class LockView(Row, frozen=True, kw_only=True, omit_defaults=False):
     id: str
     taken: bool | None = None
     holders: tuple[Pid, ...] = ()
-    """Pids, as far as it is known who."""
+    """Pids, as far as known."""
     orphaned: bool = False
-    """It is taken, and every process that has it says that it is not the one: its holder ended without giving it back."""
+    """It is taken, but by the acquire counts no living process holds it: its holder ended without releasing it."""
 
 
 class QueueView(Row, frozen=True, kw_only=True, omit_defaults=False):
@@ -31,7 +31,7 @@ class QueueView(Row, frozen=True, kw_only=True, omit_defaults=False):
     """`None` without a bound."""
     bytes_unread: int | None = None
     producers: tuple[Pid, ...] = ()
-    """Processes that were seen to put; where none was, all that have the end of the pipe for it."""
+    """Processes that were observed to put; if none was, all with that end of the pipe."""
     consumers: tuple[Pid, ...] = ()
     blocked_put: tuple[Pid, ...] = ()
     """Processes with a thread that waits in `put`, or whose feeder thread waits for room in the pipe."""
@@ -39,10 +39,10 @@ class QueueView(Row, frozen=True, kw_only=True, omit_defaults=False):
     read_lock: LockView | None = None
     write_lock: LockView | None = None
     puts: int | None = None
-    """By the shim, of all processes that have it."""
+    """Counted by the shim in all processes that have it."""
     gets: int | None = None
     lost: int | None = None
-    """Items whose `put` came back and that could not be sent."""
+    """Items whose `put` returned but that could not be sent."""
     put_site: str | None = None
     """Where the last put was called."""
     get_site: str | None = None
@@ -51,11 +51,11 @@ class QueueView(Row, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class ExportView(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """CUDA memory that one process has sent to another and that is not given back yet."""
+    """CUDA memory that one process has sent to another and that is not released yet."""
 
     producer: int
     slot: int | None = None
-    """`None` for several slots of which nothing more is known."""
+    """`None` for several slots without further data."""
     file: str
     gpu_uuid: str | None = None
     size_bytes: int | None = None
@@ -69,11 +69,11 @@ class ExportView(Row, frozen=True, kw_only=True, omit_defaults=False):
     """Where it was sent."""
     age_s: float | None = None
     exports: int = 1
-    """How many this row stands for."""
+    """How many transfers this row represents."""
     limbo: bool = False
-    """The producer has no more use for it: the memory stays only because it is not given back."""
+    """The producer no longer uses it: the memory stays allocated only because it is not released."""
     synced: bool = False
-    """It was sent with a full synchronization of the stream, for want of events."""
+    """It was sent with a full synchronization of the stream, because no events were left."""
     sent_at: float | None = None
     released_s: float | None = None
     """For how long its count has been 0."""
@@ -81,7 +81,7 @@ class ExportView(Row, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class PairView(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """All that one process holds of another one's CUDA memory."""
+    """All CUDA memory of one process that another one holds."""
 
     producer: int
     consumer: int
@@ -89,20 +89,20 @@ class PairView(Row, frozen=True, kw_only=True, omit_defaults=False):
     bytes: int
     oldest_age_s: float | None = None
     queue: str | None = None
-    """The one that most of them came through."""
+    """The queue that most of it came through."""
     site: str | None = None
-    """The line that sent most of them."""
+    """The line that sent most of it."""
 
 
 class SharerView(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """What sharing uses up in one process."""
+    """What sharing costs in one process."""
 
     pid: Pid
     bytes: int = 0
     """Storages it has mapped."""
     storages: int = 0
     created_bytes: int = 0
-    """Of storages that are there now and that it made, whoever has them."""
+    """Of existing storages that it made, whichever process has them."""
     created: int = 0
     descriptors: int | None = None
     descriptors_limit: int | None = None
@@ -111,7 +111,7 @@ class SharerView(Row, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class LeftoverView(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """A file that nobody has mapped and whose creator is dead."""
+    """A file that no process has mapped and whose creator is dead."""
 
     path: str
     size_bytes: int
@@ -119,7 +119,7 @@ class LeftoverView(Row, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class SystemView(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """Another /dev/shm than that of the job's root."""
+    """A /dev/shm other than that of the job's root."""
 
     device: int
     size_bytes: int
@@ -136,7 +136,7 @@ class MemoryView(Row, frozen=True, kw_only=True, omit_defaults=False):
     by_process: tuple[SharerView, ...] = ()
     """The largest first."""
     in_transit: int = 0
-    """Storages that nobody has mapped and whose creator lives: sent, and not received yet."""
+    """Storages that no process has mapped and whose creator is alive: sent, and not received yet."""
     in_transit_bytes: int = 0
     orphans: tuple[LeftoverView, ...] = ()
     others: tuple[SystemView, ...] = ()

@@ -1,4 +1,4 @@
-"""billiard, which Celery uses: multiprocessing with another way to start, and with a pool of its own."""
+"""billiard, which Celery uses: multiprocessing with its own start method and its own pool."""
 
 from __future__ import annotations
 

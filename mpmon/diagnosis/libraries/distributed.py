@@ -1,4 +1,4 @@
-"""Dask's distributed, which has an executor of threads of its own."""
+"""Dask's distributed, which has its own thread executor."""
 
 from __future__ import annotations
 

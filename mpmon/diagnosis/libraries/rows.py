@@ -1,4 +1,4 @@
-"""What can be said of a library: the kinds of rows that its file in this folder has.
+"""The kinds of rows that describe a library in its file in this folder.
 
 A row names functions of a file, by the end of its path and by their last names: these are the same in every installation.
 """
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Wait(Enum):
-    """Kinds of standing still."""
+    """Kinds of waits."""
 
     # By identity, as they are compared: the hash of an Enum is a call of a function in Python.
     __hash__ = object.__hash__
@@ -19,14 +19,14 @@ class Wait(Enum):
     LOADER_BATCH = auto()
     """A trainer waits for the next batch of its DataLoader workers."""
     LOADER_INDEX = auto()
-    """A DataLoader worker waits for work: idle by right."""
+    """A DataLoader worker waits for work: idle, as expected."""
     POOL_TASK = auto()
-    """A pool or executor worker waits for work: idle by right."""
+    """A pool or executor worker waits for work: idle, as expected."""
     POOL_RESULT = auto()
-    """Somebody waits for the result of a pool."""
+    """A thread waits for the result of a pool."""
     FUTURE_RESULT = auto()
     JOIN_PROCESS = auto()
-    """Waits for the end of a child."""
+    """Waits for a child to exit."""
     JOIN_THREAD = auto()
     EXIT = auto()
     """The interpreter is shutting down and waits for threads or children."""
@@ -47,27 +47,27 @@ class Wait(Enum):
     RENDEZVOUS = auto()
     """Gathering the ranks, or a key of the store."""
     STORE_KEY = auto()
-    """A key of the store of torch.distributed that some other client has to set."""
+    """A key of the store of torch.distributed that another client must set."""
     REMOTE_CALL = auto()
     """An answer of another process to a call by torch.distributed.rpc."""
     REMOTE_END = auto()
-    """A graceful end of torch.distributed.rpc: serves the others until all of them have come to it."""
+    """A graceful shutdown of torch.distributed.rpc: serves the other processes until all of them have entered it."""
     LAUNCHER = auto()
     """A launcher watches its ranks."""
     SIGNAL = auto()
-    """A program has started others, or threads, and stays until it is told to end; whose progress counts is theirs."""
+    """A program has started other processes or threads and stays until it is told to end; their progress is what counts."""
     SERVICE = auto()
-    """A helper thread or process waits for requests: idle by right."""
+    """A helper thread or process waits for requests: idle, as expected."""
     DEBUGGER = auto()
-    """pdb, breakpoint() or input() waits for somebody to type."""
+    """pdb, breakpoint() or input() waits for a person to type."""
     OTHER_CLIENTS = auto()
     """A manager's object blocks one client's call until another client does something."""
     GPU = auto()
-    """Sleeps until its GPU has done what it was given: whether that gets on, only the GPU can tell."""
-    # What the kernel alone tells:
+    """Sleeps until its GPU has finished its work; only the GPU can tell whether that makes progress."""
+    # What only the kernel reports:
     SLEEP = auto()
     FUTEX = auto()
-    """A lock of this process, of which nothing more is known."""
+    """A lock of this process; nothing else is known of it."""
     THREAD_LOCK = auto()
     """A lock between threads of this process, whose holder the interpreter or the lock itself names."""
     PIPE_READ = auto()
@@ -107,15 +107,15 @@ class WaitRow(msgspec.Struct, frozen=True):
     """The end of its path."""
     functions: frozenset[str]
     words: str = ""
-    """What to call it; else the function's name."""
+    """Its name for people; by default the function's name."""
     called: str | None = None
     """The frame it must have called last; empty: it must be the innermost frame itself."""
     encloses: bool = False
-    """It calls others that wait: what one of them is called says more."""
+    """It calls other waiting functions, whose names are more specific."""
 
 
 class PollRow(msgspec.Struct, frozen=True):
-    """What a loop waits for that sleeps and tests this again and again."""
+    """What a polling loop waits for, by what it tests."""
 
     kind: Wait
     names: frozenset[str]
@@ -124,76 +124,82 @@ class PollRow(msgspec.Struct, frozen=True):
 
 
 class WorkerRow(msgspec.Struct, frozen=True):
-    """A process that works on request, and is idle by right when nobody asks."""
+    """A process that works on request, and is idle, as expected, without requests."""
 
     kind: str
-    """What it is called, without its number: `pool worker`."""
+    """Its name without its number: `pool worker`."""
     functions: Functions
     """Frames that only such a process has."""
     number: str = ""
-    """The local variable of that frame that has its number; else it is its place among those who serve the same process."""
+    """The local variable of that frame with its number; without one, the number is its position among the workers of the same
+    process.
+    """
     process_name: str = ""
-    """How the library calls it, proc_pid_comm(5)."""
+    """The process name that the library sets, proc_pid_comm(5)."""
     of_pool: bool = True
-    """It serves whoever waits for results of a pool (`Wait.POOL_RESULT`, `FUTURE_RESULT`); else a wait of its own."""
+    """It serves threads that wait for results of a pool (`Wait.POOL_RESULT`, `FUTURE_RESULT`); other workers have their own
+    kind of wait.
+    """
 
 
 class HelperRow(msgspec.Struct, frozen=True):
-    """A process that only serves others, and never matters for progress by itself."""
+    """A process that only serves others, and whose own progress never counts."""
 
     kind: str
     """What it is called: `resource tracker`."""
     command: str = ""
-    """Words of its command line."""
+    """Words in its command line."""
     process_name: str = ""
-    """How its name begins, proc_pid_comm(5)."""
+    """Prefix of its process name, proc_pid_comm(5)."""
     functions: Functions | None = None
     """Frames that only such a process has."""
     bequeaths: bool = False
-    """Its children have its command line as well, and are told by that they run a `Process`."""
+    """Its children have its command line too; they are recognised because they run a `Process`."""
 
 
 class Library(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known of one library."""
 
     waits: tuple[WaitRow, ...] = ()
-    """Of two rows that fit one frame the first counts."""
+    """If two rows match one frame, the first counts."""
     polls: tuple[PollRow, ...] = ()
     runs: tuple[tuple[Context, Functions], ...] = ()
-    """Calls of the library that run code of the user's, and wait for it to return."""
+    """Calls of the library that run the user's code and wait for it to return."""
     understood: tuple[str, ...] = ()
-    """Packages whose frames are machinery, as those of the standard library are: what they are called is known here."""
+    """Packages whose frames count as library internals, like those of the standard library, because their functions are
+    listed here.
+    """
     copies: tuple[tuple[str, str], ...] = ()
-    """Copies of the standard library, function for function: what a file's path begins with below its packages, and what it is
-    a copy of.
+    """Copies of the standard library, function for function: the path prefix below the packages folder, and what it is a copy
+    of.
     """
     bundles: tuple[str, ...] = ()
-    """Where a package carries others, by the path below its packages."""
+    """Folders in which a package bundles others, by the path below the packages folder."""
     workers: tuple[WorkerRow, ...] = ()
     helpers: tuple[HelperRow, ...] = ()
     launchers: tuple[str, ...] = ()
     """Words in the command line of a program that starts ranks."""
     launches: tuple[Functions, ...] = ()
-    """Functions of such a program; no names: all of the file."""
+    """Functions of such a program; without names, all functions of the file."""
     rank_threads: frozenset[str] = frozenset()
     """Names of threads that only a member of a process group has, proc_pid_comm(5)."""
     serves_one: tuple[Functions, ...] = ()
-    """Functions of which each call serves one connection."""
+    """Functions that serve one connection per call."""
     serves_in_turn: tuple[Functions, ...] = ()
-    """Loops that accept connections, and serve them themselves unless they get threads or processes of their own."""
+    """Loops that accept connections, and serve them in turn unless each gets its own thread or process."""
     turns: tuple[Functions, ...] = ()
     """Below such a frame of an event loop a callback runs, and the loop does nothing else until it returns."""
     only_waits: tuple[Functions, ...] = ()
-    """Functions that wait in a system call and call nobody's code."""
+    """Functions that wait in a system call and call no user code."""
 
 
 def functions(file: str, names: str = "") -> Functions:
-    """The functions of a file, by names with blanks between them."""
+    """The functions of a file, as names separated by blanks."""
     return file, frozenset(names.split())
 
 
 def polls(kind: Wait, names: str, words: str) -> PollRow:
-    """One row: a loop that tests nothing but what these methods and attributes say."""
+    """One row: a loop that tests only these methods and attributes."""
     return PollRow(kind, frozenset(names.split()), words)
 
 

@@ -8,8 +8,8 @@ LIBRARY = Library(
     waits=(
         waits(Wait.EXIT, "/threading.py", "_shutdown", "threads to end"),
         waits(Wait.JOIN_THREAD, "/threading.py", "join _wait_for_tstate_lock", "a thread to end"),
-        waits(Wait.THREAD_QUEUE, "/queue.py", "get put join", "a queue between threads"),
-        waits(Wait.CONDITION, "/threading.py", "wait wait_for acquire __enter__ _wait _enter", "an event between threads"),
+        waits(Wait.THREAD_QUEUE, "/queue.py", "get put join", "a thread queue"),
+        waits(Wait.CONDITION, "/threading.py", "wait wait_for acquire __enter__ _wait _enter", "a threading event"),
     ),
     polls=(polls(Wait.CONDITION, "is_set", "an event"),),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""torch itself: its own way to start processes, backward passes, the manager of shared memory."""
+"""torch itself: its way to start processes, backward passes, the shared memory manager."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BACKWARD = "backward"
 
 LIBRARY = Library(
     waits=(
-        waits(Wait.JOIN_PROCESS, "torch/multiprocessing/spawn.py", "join", "its processes to end"),
+        waits(Wait.JOIN_PROCESS, "torch/multiprocessing/spawn.py", "join", "its processes to exit"),
         waits(Wait.COLLECTIVE, "torch/autograd/graph.py", "_engine_run_backward", BACKWARD, encloses=True),
     ),
     understood=("torch",),

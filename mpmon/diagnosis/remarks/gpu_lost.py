@@ -72,7 +72,7 @@ def remarks(case: Case) -> Iterator[Remark]:
 
 def _blocked(case: Case, gpu: Gpu) -> Iterator[str]:
     if gpu.blocked_since is not None and case.now - gpu.blocked_since >= BLOCKED_AFTER_S:
-        yield f"a call of the driver has not returned for {age(case.now - gpu.blocked_since)}"
+        yield f"a driver call has not returned for {age(case.now - gpu.blocked_since)}"
         if gpu.problem:
             yield gpu.problem
 
@@ -85,7 +85,7 @@ def _unreadable(gpu: Gpu) -> Iterator[str]:
 def _errors(case: Case, gpu: Gpu) -> Iterator[str]:
     """What the driver reports of a device that it can read."""
     if gpu.recovery_action not in (None, "none"):
-        yield f"the driver asks for: {gpu.recovery_action}"
+        yield f"the driver requests: {gpu.recovery_action}"
     for number in sorted({xid.number for xid in gpu.xids}):
         words = f" ({XIDS[number]})" if number in XIDS else ""
         yield f"XID {number}{words}, {age(case.now - _last(gpu, number).seen_at)} ago"

@@ -2,13 +2,13 @@
 
 What it looks like: nvidia-smi shows 100 % for ranks that have not moved for minutes, at a fraction of the power they drew
 before.
-Why: utilization says that a kernel ran, not that it did anything.  A collective of NCCL is a kernel that spins until every
-rank has joined it; a rank that never does leaves all others busy for ever.
-Where the GPUs of all ranks spin, no rank is elsewhere: each may be in another collective than the others.  Or all do the same
-for long that uses a small part of a GPU, as the eigenvalues of large matrices do; both look alike from outside, so it is no
-verdict.  Numbers of collectives tell them apart (`mpmon explain flight-recorder`): where these show that ranks wait for each
-other for a minute and more, it is a hang.
-What to do: look for the rank that is elsewhere: its GPU is idle, or its line is another one; its peers are right to wait.
+Why: utilization says that a kernel ran, not that it did anything.  An NCCL collective is a kernel that spins until every
+rank has joined it; a rank that never does leaves all others busy forever.
+If the GPUs of all ranks spin, no rank is elsewhere: the ranks may be in different collectives.  Or all of them run something
+long that uses only a small part of a GPU, such as eigenvalues of large matrices.  Both look the same from outside, so this is
+not a verdict.  Collective sequence numbers tell them apart (`mpmon explain flight-recorder`): if these show that ranks have
+waited for each other for a minute or more, it is a hang.
+What to do: look for the rank that is elsewhere: its GPU is idle, or it is at a different line; its peers wait as expected.
 Judge progress by power, not by utilization.
 """
 
@@ -28,9 +28,10 @@ TOPIC = "gpu-spinning"
 _KERNEL = (
     "Utilization only says that a kernel is there; one of NCCL spins until the last rank has joined the collective."
 )
-_ELSEWHERE = "Look for the rank whose GPU is idle, or that stands at another line."
+_ELSEWHERE = "Look for the rank whose GPU is idle, or that is at a different line."
 _CONFIRM = (
-    "Only numbers of collectives tell whether each rank waits in another one: --flight-recorder SOURCE, or --nccl-ras "
+    "Only collective sequence numbers show whether the ranks wait in different collectives: --flight-recorder SOURCE, "
+    "or --nccl-ras "
     "(mpmon explain flight-recorder)."
 )
 
@@ -67,8 +68,8 @@ def _some(case: Case, spins: Sequence[Spin], heads: list[int]) -> str:
 
 def _everybody(case: Case, spins: Sequence[Spin], since: float) -> str:
     return (
-        f"all {len(case.gpus.ranks)} ranks have waited for their GPUs for {age(case.now - since)} while these do little work "
-        f"({_load(spins)}): perhaps in collectives that some rank never joined"
+        f"all {len(case.gpus.ranks)} ranks have waited for their GPUs for {age(case.now - since)} while the GPUs do "
+        f"little work ({_load(spins)}): perhaps in collectives that some rank never joined"
     )
 
 
@@ -89,7 +90,7 @@ def _words(case: Case, spin: Spin) -> str:
     limit = f" of {gpu.power_limit_watts:.0f} W" if gpu.power_limit_watts else ""
     before = (
         f"{spin.level:.0f} W while working" if spin.level is not None
-        else f"its memory busy for {gpu.memory_utilization_percent or 0:.0f} %"
+        else f"its memory busy {gpu.memory_utilization_percent or 0:.0f} %"
     )  # fmt: skip
     what = doing(case, (spin.heads[0], spin.heads[0]))
     return (
@@ -105,6 +106,6 @@ def _others(case: Case, heads: list[int]) -> Iterator[str]:
         gpu = next((gpu for gpu in case.gpus.fresh if device and gpu.uuid == device[0]), None)
         if gpu and gpu.utilization_percent is not None and gpu.utilization_percent < GPU_WORKS_PERCENT:
             yield (
-                f"{case.gpus.who([head])} is not among them: GPU {gpu.index} is busy for {gpu.utilization_percent:.0f} %, "
+                f"{case.gpus.who([head])} is not among them: GPU {gpu.index} is {gpu.utilization_percent:.0f} % busy, "
                 f"and the rank is {doing(case, (head, head))}"
             )

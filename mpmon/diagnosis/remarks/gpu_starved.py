@@ -63,8 +63,8 @@ def remarks(case: Case) -> Iterator[Remark]:
     yield Remark(
         topic=TOPIC, pids=tuple(heads), gpu_uuids=tuple(dict.fromkeys(case.gpus.own[head][0] for head in heads)),
         summary=f"{case.gpus.who(heads)} {'waits' if len(heads) == 1 else 'wait'} for batches most of the time, and "
-        f"{'its GPU is' if len(heads) == 1 else 'their GPUs are'} busy for only "
-        f"{between(f'{percents[0]:.0f} %', f'{percents[-1]:.0f} %')}: the loader is the bottleneck",
+        f"{'its GPU is' if len(heads) == 1 else 'their GPUs are'} only "
+        f"{between(f'{percents[0]:.0f} %', f'{percents[-1]:.0f} %')} busy: the loader is the bottleneck",
         evidence=tuple(line for starved in found[:4] for line in _evidence(case, starved)),
         advice=tuple(_advice(case, found)),
     )  # fmt: skip
@@ -109,7 +109,7 @@ def _evidence(case: Case, starved: _Starved) -> Iterator[str]:
     does = "was making a batch itself" if starved.alone else "was waiting for the next batch"
     yield (
         f"{case.gpus.who([starved.head])} {does} in {starved.waits} of {starved.looks} samples over {age(starved.seconds)}; "
-        f"{gpu} was busy for {starved.percent:.0f} %"
+        f"{gpu} was {starved.percent:.0f} % busy"
     )
     workers = _workers(case, starved.head)
     busy = [pid for pid in workers if not case.standing((pid, pid)).idle]
@@ -125,5 +125,5 @@ def _advice(case: Case, found: list[_Starved]) -> Iterator[str]:
     elif workers < cpus:
         yield f"Use more workers ({workers} now, {cpus} CPUs): num_workers, persistent_workers=True, prefetch_factor."
     else:
-        yield f"More workers will not help: {workers} share {cpus} CPU{'s' if cpus > 1 else ''}: make items cheaper."
+        yield f"More workers will not help: {workers} share {cpus} CPU{'s' if cpus > 1 else ''}: make items cheaper to load."
     yield "Decode and resize ahead of time, read few large files instead of many small ones, transform on the GPU."

@@ -32,7 +32,7 @@ FULL_CLOCK = 0.95
 """Of the highest clock: what is above it is not slow."""
 
 _ADVICE = (
-    "Look at the cooling (temperature, fans, neighbouring load) and at the power supply of that machine.",
+    "Check the cooling (temperature, fans, neighbouring load) and the power supply of that machine.",
     "In synchronous training the slowest GPU sets the pace of all.",
 )
 

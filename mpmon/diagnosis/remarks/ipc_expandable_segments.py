@@ -1,4 +1,4 @@
-"""CUDA memory of expandable segments does not arrive: the receiver may not copy the sender's descriptors.
+"""CUDA memory of expandable segments does not arrive: the receiver is not allowed to copy the sender's descriptors.
 
 What it looks like: "pidfd_getfd: Operation not permitted" in the receiver, or transfers that are never received.
 Why: with expandable_segments:True torch shares memory by descriptors that the receiver copies from the sender with

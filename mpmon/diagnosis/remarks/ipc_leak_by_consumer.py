@@ -60,8 +60,8 @@ def _remark(case: Case, producer: int, consumer: int, views: list[ExportView]) -
     site = f", sent at {views[0].site}" if views[0].site else ""
     return Remark(
         topic=TOPIC, pids=(consumer, producer), since=case.now - oldest,
-        summary=f"{ground.who(consumer)} keeps {len(views)} blocks {size(sum(view.size_bytes or 0 for view in views))} of CUDA "
-        f"memory of {ground.who(producer)}, more and more for {age(oldest)}",
+        summary=f"{ground.who(consumer)} holds {len(views)} blocks {size(sum(view.size_bytes or 0 for view in views))} of CUDA "
+        f"memory of {ground.who(producer)}, a number that has grown for {age(oldest)}",
         evidence=(f"through {_name(case, queue)}{site}" if queue else f"each block{site} still has count 1",),
         advice=_ADVICE,
     )  # fmt: skip

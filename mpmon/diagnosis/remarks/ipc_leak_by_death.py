@@ -20,7 +20,7 @@ TOPIC = "ipc-leak-by-death"
 
 _ADVICE = (
     "It is freed only when the producer ends: restart it, or keep such blocks in a pool that outlives its consumers.",
-    "Let consumers end by themselves (a sentinel, then join) and del their tensors first; kill() loses the memory.",
+    "Let consumers end by themselves (a sentinel, then join) and del their tensors first; kill() leaks the memory.",
 )
 
 

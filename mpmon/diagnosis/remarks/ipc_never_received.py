@@ -41,6 +41,6 @@ def _remark(case: Case, producer: int, found: list[tuple[ExportView, str]]) -> R
     return Remark(
         topic=TOPIC, pids=(producer,), since=case.now - oldest,
         summary=f"{count} transfer{'s' if count > 1 else ''} of CUDA memory ({held}) of {case.ipc.ground.who(producer)} "
-        f"{'were' if count > 1 else 'was'} never received, the oldest for {age(oldest)}",
+        f"{'were' if count > 1 else 'was'} never received, the oldest was sent {age(oldest)} ago",
         evidence=tuple(lines)[:4], advice=_ADVICE,
     )  # fmt: skip

@@ -37,8 +37,8 @@ def _remark(case: Case, view: QueueView) -> Remark:
         evidence=tuple(_line(case, row.pid, row.lost, row.lost_site) for row in losers[:4]),
         advice=(
             "Search the job's standard error for QueueFeederThread: the traceback names what could not be pickled or sent.",
-            "Where it says 'Too many open files': raise ulimit -n, or set_sharing_strategy('file_system').",
-            "Where it says 'Attempted to send CUDA tensor received from another process': send a copy of it (.clone()).",
+            "If it says 'Too many open files': raise ulimit -n, or set_sharing_strategy('file_system').",
+            "If it says 'Attempted to send CUDA tensor received from another process': send a copy of it (.clone()).",
         ),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""On some machines mpmon may read less than on others.
+"""mpmon has fewer rights on some machines than on others.
 
 What it looks like: there are no stacks for the ranks of one machine, so waits for them cannot be explained.
 Why: mpmon runs there as another user, in a container without the capability, or the machine forbids reading other processes
@@ -30,7 +30,7 @@ def remarks(case: Case) -> Iterator[Remark]:
     hosts = [host for names in partial.values() for host in names]
     if hosts and any(row.rights == "" for row in case.snapshot.nodes):
         yield Remark(
-            topic=TOPIC, summary=f"mpmon may not read the job on {several(hosts)}, as it may on other machines",
+            topic=TOPIC, summary=f"mpmon lacks the rights to read the job on {several(hosts)}, which it has on other machines",
             evidence=tuple(f"{several(names)}: {why}" for why, names in list(partial.items())[:MOST]),
             advice=("Give mpmon the same rights there: mpmon explain rights",),
         )  # fmt: skip

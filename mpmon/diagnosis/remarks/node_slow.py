@@ -3,7 +3,7 @@
 What it looks like: the job makes progress, but slower than before or than it should, and all ranks are equally slow, because
 each of them waits for the slowest one in every step. One machine loses CPU time to other virtual machines, has a CPU quota
 that runs out, waits for memory, has a GPU below its clock, or loses packets; the others do not.
-Why: an overbooked host, a limit that was set on one machine only, another user's job, heat, a cable.
+Why: an overcommitted host, a limit that was set on one machine only, another user's job, heat, a cable.
 What to do: fix the metric that differs; meanwhile leave that machine out. Machines are compared with the median of at least
 three, over half a minute; of two, only values bad on any machine are reported. Load, watts and utilization are reported
 only for a machine with a rank that the job is known to wait for: machines that do different work differ in them.

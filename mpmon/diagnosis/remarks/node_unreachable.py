@@ -38,5 +38,5 @@ def remarks(case: Case) -> Iterator[Remark]:
 
 
 def _words(case: Case, row: Node) -> str:
-    heard = "" if row.heard_at is None else f" (last heard of {age(max(0.0, case.now - row.heard_at))} ago)"
+    heard = "" if row.heard_at is None else f" (last heard from {age(max(0.0, case.now - row.heard_at))} ago)"
     return f"{row.host} {row.problem}{heard}"

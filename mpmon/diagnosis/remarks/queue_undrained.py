@@ -1,4 +1,4 @@
-"""A process is done but cannot end: nobody reads the items it has put into a queue.
+"""A process is done but cannot exit: nobody reads the items it has put into a queue.
 
 What it looks like: a worker stays alive after its work; its main thread is in an exit function and joins QueueFeederThread,
 which is blocked in write(2).
@@ -72,7 +72,7 @@ def _remark(case: Case, view: QueueView, pid: int, readers: list[int], for_s: fl
     who = f"{several([ground.who(reader) for reader in readers])} reads nothing from" if readers else "nobody reads"
     return Remark(
         topic=TOPIC, pids=(*readers, pid), since=case.now - for_s,
-        summary=f"{ground.who(pid)} cannot end: its feeder has been blocked in write for {age(for_s)}, and {who} "
+        summary=f"{ground.who(pid)} cannot exit: its feeder thread has been blocked in write for {age(for_s)}, and {who} "
         f"{in_words(view)}",
         evidence=(
             *((f"{view.bytes_unread} bytes of it are unread",) if view.bytes_unread else ()),

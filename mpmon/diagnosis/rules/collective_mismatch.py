@@ -98,8 +98,8 @@ def _other_group(stuck: StuckSet, found: Split) -> Claim:
     told = (
         f"{astray} wait for each other{stuck.at(found.odd[0])}, each in a different group"
         if set(found.odd) == set(found.others)
-        else f"{names} wait{'s' if len(found.others) == 1 else ''} for {astray}{stuck.at(found.others[0])}, and {astray} came "
-        "there with a different group"
+        else f"{names} wait{'s' if len(found.others) == 1 else ''} for {astray}{stuck.at(found.others[0])}, "
+        f"and {astray} came there with a different process group"
     )
     return Claim(
         summary=f"ranks are in {_operation(found)} of different groups: {told}",

@@ -40,7 +40,7 @@ def claim(stuck: StuckSet) -> Claim | None:
             ""
             if team
             else f"futex operation {operation:#x} expecting {value}: neither a mutex nor a semaphore, like libgomp's barriers",
-            f"{len(stuck.case.threads(stuck.root[0]))} Python thread(s) in the child, none of them can wake it",
+            f"number of Python threads in the child: {len(stuck.case.threads(stuck.root[0]))}; none can wake it",
         ),
         advice=(
             'Start the process with multiprocessing.get_context("spawn") or "forkserver".',

@@ -1,4 +1,4 @@
-"""What one rank sends to another does not arrive: the link between their machines loses it.
+"""Data that one rank sends to another does not arrive: the link between their machines loses it.
 
 What it looks like: ranks wait in a collective, or a program for an answer, and the kernel of one machine resends the same
 bytes of a TCP connection, each time after a longer wait, while nothing arrives at the other end. In `ss -tio` such a
@@ -61,7 +61,7 @@ def _connection(stuck: StuckSet, row: Stall) -> str:
     near, far = row.addresses
     came = row.far.received_at if row.far else None
     there = "the other end is not visible to mpmon" if row.far is None else "the other end has nothing unread"
-    last = f", and nothing came for {age(stuck.case.now - came)}" if came is not None else ""
+    last = f", and nothing was received for {age(stuck.case.now - came)}" if came is not None else ""
     return (
         f"{near} to {far}: {row.near.unacknowledged_bytes} bytes unacknowledged, resent "
         f"{row.near.resends} times; {there}{last}"

@@ -107,7 +107,7 @@ def _holder_waits_for_waiter(stuck: StuckSet) -> Claim | None:
     name, needing = stuck.case.role(holder[0]).name, several([stuck.case.role(key[0]).name for key in others])
     return Claim(
         summary=f"{name} holds a lock that {needing} cannot continue without{stuck.at(others[0])}, and waits for "
-        f"{stuck.waits_for(holder)}{stuck.at(holder)}, which {needing} has to enter",
+        f"{stuck.waits_for(holder)}{stuck.at(holder)}, which {needing} must enter",
         evidence=stuck.edge_evidence(),
         advice=("Release the lock before waiting for the others.",),
         certainty=Certainty.LIKELY,

@@ -40,14 +40,14 @@ def _inherited(stuck: StuckSet, nobody: Nobody) -> Claim:
     """The holder was forked while its parent had the lock."""
     heirs, alone = several([stuck.case.role(pid).name for pid in nobody.blame]), len(nobody.blame) == 1
     return Claim(
-        summary=f"{heirs} keep{'s' if alone else ''} the lock that {stuck.role()} waits for without using it: "
+        summary=f"{heirs} keep{'s' if alone else ''} the lock that {stuck.role()} waits for, without using it: "
         + ("it was" if alone else "they were")
-        + f" forked while the file was locked, and {'its' if alone else 'their'} copy of the open file has the lock until "
+        + f" forked while the file was locked, and {'its' if alone else 'their'} copy of the open file keeps the lock until "
         + ("it ends" if alone else "the last of them ends"),
         evidence=(nobody.why, *stuck.edge_evidence()),
         advice=(
             "Start children outside of the lock, or close the file in the child.",
-            "Release with flock(LOCK_UN), which counts for all copies: closing the file does not while a child has it open.",
+            "Release with flock(LOCK_UN), which releases it for all copies; closing the file does not while a child has it open.",
         ),
     )
 

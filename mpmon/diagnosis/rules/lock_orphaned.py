@@ -38,7 +38,7 @@ def claim(stuck: StuckSet) -> Claim | None:
         evidence=(
             stuck.nobody.why,
             *stuck.edge_evidence(),
-            *(f"pid {pid} is missing between the pids of its {'pool' if found.pool else 'family'}: probably the holder's"
+            *(f"pid {pid} is missing from the pids of its {'pool' if found.pool else 'siblings'}: probably the holder"
               for pid in found.pids if inferred),
             *(evidence_of(stuck.case, found.pids) if not inferred else ()),
         ),

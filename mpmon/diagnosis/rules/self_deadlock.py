@@ -54,7 +54,7 @@ def claim(stuck: StuckSet) -> Claim | None:
     left = stuck.nobody is not None and stuck.nobody.reason is Absent.LEFT_IN_PARENT
     if kind in _RESULTS and stuck.context() in _POOLS and not left:
         return Claim(
-            summary=f"{stuck.role()}: a task waits{at} for tasks of its own pool, all of whose workers wait like it",
+            summary=f"{stuck.role()}: a task waits{at} for tasks of its own pool, all of whose workers are waiting too",
             evidence=(f"thread {stuck.case.thread_name(stuck.root)} runs a task and waits for a result",),
             advice=("Do not wait for a pool's results inside its tasks; give the inner tasks a separate pool.",),
         )
@@ -64,7 +64,7 @@ def claim(stuck: StuckSet) -> Claim | None:
         return Claim(
             summary=f"{stuck.role()} waits{at} for {edge.words}",
             evidence=stuck.edge_evidence(),
-            advice=("Do not wait for a task inside a task: return its result instead, or have more workers.",),
+            advice=("Do not wait for a task inside a task: return its result instead, or add workers.",),
         )
     if keeps_own_loop(stuck):
         return Claim(
@@ -113,7 +113,7 @@ def _asks_itself(stuck: StuckSet) -> Claim:
     """Both ends of the connection are its own."""
     pair = all(item.path in (None, "unix") for item in stuck.case.waits_on(stuck.root or stuck.goal))
     server = "an answer from itself: it is a server that handles one connection at a time"
-    advice = "Let the server have a thread for each connection (ThreadingMixIn), or call the function directly."
+    advice = "Give the server a thread for each connection (ThreadingMixIn), or call the function directly."
     if pair:
         server = "data over a socket whose other end it holds itself"
         advice = "Close the other process's end after the fork, or pass it on before waiting."
@@ -148,7 +148,7 @@ def _awaits_itself(stuck: StuckSet) -> Claim | None:
         return None
     return Claim(
         summary=f"{stuck.role()}: {task.name or 'a task'} {does(task, tasks)}{stuck.at()}, and no other task of "
-        "its event loop could provide that: the others wait like it, or only sleep",
+        "its event loop could provide that: the others are blocked too, or only sleep",
         evidence=stuck.edge_evidence(),
         advice=(
             "Take asyncio locks in the same order everywhere, and call task_done() for every item.",

@@ -1,7 +1,7 @@
 """One rank is elsewhere (loading, checkpoint, I/O), and the others wait for it in a collective.
 
-What it looks like: all ranks but one are in a collective, or in `rpc.shutdown`; that one sleeps, writes a file or computes.
-What to do: look at its line; bound its I/O; do not make ranks wait that don't have to.
+What it looks like: all ranks but one are in a collective, or in `rpc.shutdown`; the remaining one sleeps, writes a file or
+computes. What to do: look at its line; bound its I/O; do not make ranks wait that don't have to.
 """
 
 from __future__ import annotations

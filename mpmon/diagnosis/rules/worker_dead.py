@@ -1,4 +1,4 @@
-"""A worker died, and somebody waits for it forever.
+"""A worker died, and another process waits for it forever.
 
 What it looks like: the waiter is in a queue, a pool or a pipe; the process that should answer has ended (killed, out of
 memory, a crash) without the waiter noticing.
@@ -86,14 +86,17 @@ def _replaced(stuck: StuckSet) -> Claim | None:
     found = replaced(stuck.case, pool_workers(stuck.case, stuck.root[0])) if stuck.root else None
     if found is None:
         return None
-    by_number = f"the number in its name shows that there was one more before pid {found.successor}"
+    by_number = f"the number in its name shows that one more process was started before pid {found.successor}"
     by_start = f"pid {found.successor} was started {found.apart_s or 0.0:.1f} s after pid {found.first}"
     return Claim(
         summary=f"{stuck.role()} waits for {stuck.standing().words}, but a worker of its pool died: pid {found.successor} was "
         "started in its place, and the task is lost",
         evidence=(
             f"{by_number if found.apart_s is None else by_start}, and all pool workers wait for work",
-            *(f"pid {gone} is missing between its siblings' pids: probably the dead worker's" for gone in found.dead),
+            *(
+                f"pid {gone} is missing from the sequence of its siblings' pids: probably the dead worker"
+                for gone in found.dead
+            ),
         ),
         advice=(
             "Look for the reason: the job's log, or dmesg -T | grep -i 'killed process' (out of memory).",

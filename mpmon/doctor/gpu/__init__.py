@@ -77,7 +77,7 @@ class Confirming:
         if allowed():
             yield from self._run(taking, began)
         else:
-            yield from self._keep(left_out(taking, "left out: it takes memory of the GPU, which was not allowed"))
+            yield from self._keep(left_out(taking, "skipped: it allocates GPU memory, which was not allowed"))
 
     def report(self) -> Report:
         """All that was found."""
@@ -96,7 +96,7 @@ class Confirming:
     def _run(self, cases: Sequence[Case], began: float) -> Iterator[Result]:
         for case in cases:
             if time.monotonic() - began > LONGEST_S:
-                yield from self._keep(left_out([case], f"left out: the others took {LONGEST_S / 60:.0f} minutes"))
+                yield from self._keep(left_out([case], f"skipped: the other cases took {LONGEST_S / 60:.0f} minutes"))
             else:
                 yield from self._keep([case.result(self._world)])
 

@@ -8,7 +8,7 @@ import functools
 from mpmon.probes.standstill import silent
 
 TOGETHER = 32
-"""Calls that are sent at once: so many may be made again one by one when one of them does not return."""
+"""Calls per message: if one of them does not return, this many may have to be repeated one by one."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Unanswered(TimeoutError):
 def may_hang(function: Callable[Concatenate[Proc, Given], Result]) -> Callable[Concatenate[Proc, Given], Result]:
     """Mark a function of a module: calls with a `Proc` that has a helper are made there.
 
-    What it takes and returns must be possible to pickle.  Its second argument says what it asks about: while a call has not
-    returned, another one about the same fails at once.  Calls raise `Unanswered` besides what the function raises.
+    Its arguments and result must be picklable. Its second argument says what the call is about: until a call returns, another
+    one about the same thing fails at once.  Calls raise `Unanswered` besides what the function raises.
     """
 
     @functools.wraps(function)

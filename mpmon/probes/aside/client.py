@@ -1,4 +1,4 @@
-"""The helper as mpmon sees it: started, asked, heard, ended. Nothing here waits longer than it says."""
+"""mpmon's side of the helper: start it, send requests, receive answers, end it. Nothing here waits longer than documented."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from mpmon.probes.aside.calls import Unanswered
 from mpmon.probes.aside.wire import Answer, Place, Question, Unpacker, WhereIs, packed
 
 PATIENCE_S = 1.0
-"""How long a call may make no headway."""
+"""How long a call may make no progress."""
 
 LOOK_S = 0.25
-"""Between two looks whether it makes headway."""
+"""Interval between two checks for progress."""
 
 LONGEST_S = 30.0
-"""A call is given up after so long even if it makes headway."""
+"""A call is abandoned after this time even if it makes progress."""
 
 MOST_LEFT = 32
-"""Calls that are left behind at one time; then nothing is asked until one returns."""
+"""Limit of abandoned calls; beyond it nothing is requested until one returns."""
 
 END_S = 0.1
-"""How long the end of the helper may take before it is left to the kernel."""
+"""How long the helper may take to end before it is left to the kernel."""
 
 RESTARTS = 3
-"""Of a helper that has ended by itself; then calls are refused."""
+"""How often a helper that ended by itself is restarted; then calls are refused."""
 
 CHUNK = 1 << 18
 
@@ -52,16 +52,16 @@ class Aside:
     """One helper process; started with the first call or by `start`."""
 
     def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
-        """A call whose thread has made no headway for `patience_s` is given up."""
+        """A call whose thread has made no progress for `patience_s` is abandoned."""
         self._patience_s = patience_s
         self._process: subprocess.Popen[bytes] | None = None
         self._asks = self._answers = -1
         self._unpacker = Unpacker()
         self._numbers = 0
         self._left: dict[tuple[str, object], Left] = {}
-        """Calls that have not returned, by function and what they ask about."""
+        """Calls that have not returned, by function and subject."""
         self._posted: dict[int, Answer | None] = {}
-        """Calls that somebody asks after later."""
+        """Posted calls, whose answers are fetched later."""
         self._places: dict[int, int] = {}
         self._starts = 0
         self._closed = False
@@ -75,15 +75,15 @@ class Aside:
         return self._process.pid if self._process else None
 
     def start(self) -> bool:
-        """Start the helper where there is none, so that it is ready when it is needed; whether there is one."""
+        """Start the helper if there is none, so that it is ready when needed; returns whether there is one."""
         with self._one_at_a_time:
             return self._process is not None or self._started()
 
     def call(self, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """Make this call in the helper; what it returns.
+        """Make this call in the helper; returns its result.
 
         Raises:
-            Unanswered: it does not return, or nobody can be asked.
+            Unanswered: it does not return, or there is no helper.
             Exception: what the function raised.
         """
         with self._one_at_a_time:
@@ -92,7 +92,7 @@ class Aside:
             if left := self._left.get(key):
                 raise Unanswered(f"no answer for {time.monotonic() - left.since:.0f} s")
             if len(self._left) >= MOST_LEFT:
-                raise Unanswered(f"{MOST_LEFT} other questions have no answer")
+                raise Unanswered(f"{MOST_LEFT} other requests have no answer")
             number = self._ask(function, given, named)
             answer = self._awaited(number, key)
             self.cpu_s += answer.cpu_s
@@ -108,7 +108,7 @@ class Aside:
         """Have this call made; its number, for `posted`.
 
         Raises:
-            Unanswered: nobody can be asked.
+            Unanswered: there is no helper.
         """
         with self._one_at_a_time:
             number = self._ask(function, given, {})
@@ -116,10 +116,10 @@ class Aside:
             return number
 
     def posted(self, number: int, seconds: float = 0.0) -> Answer | None:
-        """What came of a posted call, after so long at most; `None` while it has not returned. An answer is given once.
+        """The result of a posted call, waiting at most this long; `None` while it has not returned. Each result is given once.
 
         Raises:
-            Unanswered: it never will, for the helper is another one.
+            Unanswered: it never will, because the helper was replaced.
         """
         with self._one_at_a_time:
             until = time.monotonic() + seconds
@@ -132,7 +132,7 @@ class Aside:
             return self._posted.pop(number)
 
     def forget(self, number: int) -> None:
-        """Nobody asks after this posted call any more."""
+        """Drop this posted call; its result is not needed."""
         self._posted.pop(number, None)
 
     def makes_headway(self, number: int, spent: list[bytes]) -> bool:
@@ -186,7 +186,7 @@ class Aside:
             except BlockingIOError:
                 if time.monotonic() > until:
                     self._give_up()
-                    raise Unanswered("mpmon's helper does not listen") from None
+                    raise Unanswered("mpmon's helper does not accept requests") from None
                 select.select([], [self._asks], [], LOOK_S)
             except OSError:
                 self._give_up()
@@ -210,7 +210,7 @@ class Aside:
                 raise Unanswered(f"no answer for {now - began:.0f} s")
 
     def _hear(self, seconds: float) -> bool:
-        """Take what the helper says within so long; whether it said something."""
+        """Receive from the helper for at most this long; returns whether something came."""
         if self._process is None:
             return False
         ready = select.poll()
@@ -242,7 +242,7 @@ class Aside:
             self._hear(LOOK_S)
         tid = self._places.pop(number, 0)
         if not tid:
-            # It has just returned, has not begun, or the helper has not come to say so.
+            # It has just returned or not begun, or the helper has not reported it yet.
             return True
         folder = f"/proc/{self.pid}/task/{tid}"
         try:
@@ -257,7 +257,7 @@ class Aside:
         return ran or state not in (b"S", b"D")
 
     def _give_up(self) -> None:
-        """This helper is of no use any more; what it was asked will not be answered."""
+        """Abandon this helper; its pending requests will not be answered."""
         process, self._process = self._process, None
         self._unpacker = Unpacker()
         self._posted.clear()
@@ -276,7 +276,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(END_S)
     except TimeoutExpired:
-        # A thread of it is where no signal reaches; kept, so that nobody waits for it.
+        # One of its threads cannot be reached by signals; the object is kept so that nothing waits for it.
         _OUTLIVING.append(process)
 
 

@@ -1,7 +1,7 @@
-"""The helper process: makes the calls it is sent, each in a thread that may be left behind.
+"""The helper process: makes the calls it receives, each in a thread that can be abandoned.
 
-The threads take turns at listening: the one that hears a question makes the call itself, and another one listens meanwhile.
-So a call that hangs costs a thread and nothing else, and one that does not costs no change of threads.
+The threads take turns at listening: the one that receives a request makes the call itself while another one listens. So a
+call that hangs costs a thread and nothing else, and one that does not costs no change of threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK = 1 << 16
 
 
 class Helper:
-    """Answers questions that come from one descriptor into another."""
+    """Answers requests from one descriptor on another."""
 
     def __init__(self, questions: int, answers: int) -> None:
         self._questions, self._answers = questions, answers
@@ -33,15 +33,15 @@ class Helper:
         self._unpacker = Unpacker()
         self._heard: list[Any] = []
         self._callers: dict[int, int] = {}
-        """Threads that make a call, by its number."""
+        """Threads in a call, by the call's number."""
 
     def serve(self) -> None:
-        """Listen and answer, until nobody asks any more."""
+        """Listen and answer until the input ends."""
         while True:
             with self._turn:
                 question = self._next()
                 if question is None:
-                    # Not through the interpreter's end, which waits for threads.
+                    # Not through the interpreter's shutdown, which waits for threads.
                     os._exit(0)
                 self._hand_over()
             self._answer(question)
@@ -98,7 +98,7 @@ def main(parent: int) -> None:
     end_with(parent, b"mpmon-aside")
     heap.give_back()
     answers = os.dup(1)
-    # Whatever a library may print goes nowhere.
+    # Output of libraries is discarded.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

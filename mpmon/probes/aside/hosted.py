@@ -1,7 +1,7 @@
-"""Probes with tables of their own that live in the helper: what they ask of the job's files and memory may never return.
+"""Probes with tables of their own that live in the helper: their reads of the job's files and memory may never return.
 
-Each round they are told which processes came, ran and ended, and they answer with the tables that changed.  A round whose
-answer is late does not wait for it: the tables of before stand, and after a while the probe's report says for how long.
+Each round they are told which processes came, ran and ended, and they answer with the tables that changed.  A round does not
+wait for a late answer: the previous tables stay, and after a while the probe's report says for how long.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 
 PATIENCE_S = 0.03
-"""How long the end of a round waits for the answer to its beginning; in a report until it comes or makes no headway."""
+"""How long the end of a round waits for the answer to its beginning; in a report until it comes or makes no progress."""
 
 SILENCE_S = 2.0
-"""Without an answer for so long, it is told."""
+"""After this time without an answer, the report says so."""
 
 AGAIN_S, LIVES = 30.0, 4
-"""A probe that does not answer is made anew after so long, and the one before is left behind; so often at most."""
+"""A probe that does not answer is replaced after this time, at most this often, and the old one abandoned."""
 
 TABLES = tuple(
     field.name for field in msgspec.structs.fields(Snapshot) if field.default == () and field.name != "processes"
@@ -55,12 +55,12 @@ TABLES = tuple(
 
 
 class News(msgspec.Struct, kw_only=True):
-    """What happened to the processes of the job since the round before."""
+    """Changes in the job's processes since the previous round."""
 
     round: Snapshot
     """Without rows."""
     changed: tuple[Process, ...] = ()
-    """Rows of those that came, ended or became something else."""
+    """Rows of those that started, ended or executed another program."""
     ran: tuple[int, ...] = ()
     """Pids of others that ran."""
     gone: tuple[int, ...] = ()
@@ -70,9 +70,9 @@ class HostedProbe:
     """One probe in the helper: a `mpmon.session.side_probe.SideProbe`."""
 
     def __init__(self, proc: Proc, aside: Aside, make: Callable[[Proc], Hosted], name: str, *, eager: bool) -> None:
-        """`make` must be possible to pickle; `name` is that of the probe's report.
+        """`make` must be picklable; `name` is that of the probe's report.
 
-        `eager` waits for each answer: a report wants it, and the first picture of a screen must not wait.
+        `eager` waits for each answer: a report needs it, while the first picture of a screen must not wait.
         """
         self._proc = proc
         self._aside = aside
@@ -90,7 +90,7 @@ class HostedProbe:
         self._lives = 0
 
     def begin(self) -> None:
-        """What is asked for needs the processes of the round; see `add`."""
+        """Nothing yet: the request needs the processes of the round; see `add`."""
 
     def add(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with the tables as far as they are known."""
@@ -115,7 +115,7 @@ class HostedProbe:
         """It ends with the helper."""
 
     def _ask(self, snapshot: Snapshot) -> None:
-        # One that another call has started again knows nothing.
+        # A restarted helper has no state.
         if self._aside.start() and self._aside.pid != self._helper:
             self._told, self._helper = {}, self._aside.pid
         now = {process.pid: process for process in snapshot.processes}
@@ -149,7 +149,7 @@ class HostedProbe:
             self._tables[table] = shared(rows, self._tables.get(table, ()))
 
     def _may_wait(self) -> bool:
-        """The report waits while the helper makes headway."""
+        """A report waits while the helper makes progress."""
         if time.monotonic() - self._asked_at < SILENCE_S / 2:
             return True
         return self._number is not None and self._aside.makes_headway(self._number, self._spent)
@@ -174,7 +174,7 @@ class HostedProbe:
 
 
 def _lasting(row: Process | None) -> tuple[object, ...] | None:
-    """What hosted probes ask of a row; counters are none of it."""
+    """The fields of a row that hosted probes use, without counters."""
     return row and (
         row.start_time, row.ended, row.ppid, row.uid, row.namespace_pid, row.forked, row.environment,
     )  # fmt: skip

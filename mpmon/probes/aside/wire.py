@@ -1,4 +1,4 @@
-"""What goes between mpmon and its helper: frames of a length and a pickle."""
+"""Messages between mpmon and its helper: frames of a length and a pickle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 _LENGTH = struct.Struct("=Q")
 
 MOST_BYTES = 1 << 30
-"""Of one frame: no rows of one process are as many."""
+"""Limit of one frame: the rows of one process are always smaller."""
 
 
 class Question(NamedTuple):
@@ -58,7 +58,7 @@ class Unpacker:
         self._pieces = bytearray()
 
     def feed(self, chunk: bytes) -> list[Any]:
-        """The messages that are whole now.
+        """The messages that are complete now.
 
         Raises:
             ValueError: these are no frames.

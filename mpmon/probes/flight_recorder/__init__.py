@@ -1,12 +1,12 @@
 """Sequence numbers of collectives, where a Flight Recorder can be read as JSON: only where the user named a source.
 
-Three kinds of source, told apart by their form: a JSON file of one rank, a folder of such files, and a debug server of
-torch (`torch.distributed.debug.start_debug_server`).  Pickles are never loaded: loading one runs what it holds.
+Three kinds of source, told apart by their form: a JSON file of one rank, a folder of such files, and a debug server of torch
+(`torch.distributed.debug.start_debug_server`).  Pickles are never loaded: loading one can run any code.
 
-A debug server is either of two, and says itself which (torch/distributed/debug/_frontend.py,
+A debug server is one of two kinds, and reports which (torch/distributed/debug/_frontend.py,
 torch/csrc/distributed/c10d/control_plane/WorkerServer.cpp, torch 2.13):
 
-- The front end, started by rank 0: `GET /fr_trace_json` is a page with one block a rank, headed `Rank N: ADDRESS`.  The
+- The front end, started by rank 0: `GET /fr_trace_json` is a page with one block per rank, headed `Rank N: ADDRESS`.  The
   front end asks all ranks for it, and answers when the last one has, or after its own time limit of a minute.
 - The worker server, one in each rank: `GET /handler/` lists its handlers, `POST /handler/fr_trace_json` is the dump; it
   does not say of which rank, so the process that listens on that port is looked up.  The answer is made by a thread of
@@ -14,9 +14,8 @@ torch/csrc/distributed/c10d/control_plane/WorkerServer.cpp, torch 2.13):
 
 `fr_trace_json` knows the groups of the processor (gloo); those of NCCL are in `dump_nccl_trace_json`.
 
-Sources are read in a thread of its own, at the start, when ranks have come to rest since the last reading, and every 30 s
-for how many collectives a second they begin; never twice in a time twenty times as long as the reading took, and the
-screen never waits.
+Sources are read in a separate thread: at the start, when ranks have stopped running since the last reading, and every 30 s
+for their rates of collectives. The pause is at least twenty times as long as a reading took, and the screen never waits.
 
 Modules: `dump` turns one rank's JSON into rows, `files` and `servers` get it, the latter by `asking`, `reader` is the thread,
 `source` is what they share.
@@ -54,7 +53,7 @@ def _source(word: str, proc: Proc) -> Source:
     try:
         mode = kind_of(proc, os.path.abspath(word))
     except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or "no name of a file"
+        reason = getattr(problem, "strerror", None) or "not a file name"
         raise UsageError(f"the flight recorder {word!r} cannot be read: {reason}.", REMEDY) from problem
     found = Folder(word, proc) if stat.S_ISDIR(mode) else File(word, proc)
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
@@ -69,10 +68,10 @@ def _server(word: str) -> Source:
         parts = urlsplit(word)
         port = parts.port
     except ValueError as problem:
-        raise UsageError(f"{word!r} is no address of a debug server.", remedy) from problem
+        raise UsageError(f"{word!r} is not the address of a debug server.", remedy) from problem
     more = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
-    # What a terminal would not show as it is is no name of a host either.
+    # Text that does not print cannot be a host name either.
     is_name = parts.hostname and parts.hostname.isprintable() and " " not in parts.hostname
     if parts.scheme != "http" or not parts.hostname or not is_name or not port or more:
-        raise UsageError(f"{word!r} is no address of a debug server.", remedy)
+        raise UsageError(f"{word!r} is not the address of a debug server.", remedy)
     return Server(parts.hostname, port)

@@ -1,8 +1,8 @@
-"""One question to a server over HTTP, within one deadline and so many bytes.
+"""One HTTP request, bounded by a deadline and a number of bytes.
 
 `http.client` limits the time of each call of the socket only: a header that comes byte by byte, or `100 Continue` again and
-again, would keep it for as long as the server likes.  So here the connection itself knows by when all must have come, and
-how much more may come.
+again, would keep it busy indefinitely. So here the connection itself has the deadline and the number of bytes that may still
+come.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def ask(host: str, port: int, method: str, path: str, *, seconds: float, most: i
     with contextlib.closing(http.client.HTTPConnection(host, port)) as connection:
         connection.sock = line = connected(host, port, time.monotonic() + seconds)
         connection.request(method, path)
-        line.may_bring(MOST_HEADER, f"more than {MOST_HEADER >> 10} KiB without coming to what it was asked")
+        line.may_bring(MOST_HEADER, f"more than {MOST_HEADER >> 10} KiB without reaching the requested data")
         answer = connection.getresponse()
         too_much = f"more than {most >> 20} MiB"
         line.may_bring(most, too_much)

@@ -1,8 +1,9 @@
 """What one rank's Flight Recorder wrote, as JSON, to rows.
 
-The form is that of `dump_json` in torch/csrc/distributed/c10d/FlightRecorderDetail.hpp (version 2.10, torch 2.13): the
-entries of a ring of 2,000 operations, and per process group the numbers last put on the queue and last completed.
-A dump made by `pickle` holds the same and the lines that called; it is read only once somebody turned it into JSON.
+The form is that of
+`dump_json` in torch/csrc/distributed/c10d/FlightRecorderDetail.hpp (version 2.10, torch 2.13): the entries of a ring of 2,000
+operations, and per process group the numbers last put on the queue and last completed. A dump made by `pickle` has the same
+data plus the calling lines; it is read only after it was converted to JSON.
 
 What the numbers are worth (tried with torch 2.13 and gloo):
 
@@ -30,7 +31,7 @@ MOST_GROUPS = 64
 """Groups of one rank that are kept: those used last."""
 
 MOST_RANKS = 1 << 20
-"""A number above this is no rank."""
+"""Larger numbers are not accepted as ranks."""
 
 DEFAULT_GROUP = "default_pg"
 """How torch describes the group of all ranks (torch/distributed/distributed_c10d.py)."""
@@ -85,7 +86,7 @@ def is_pickle(start: bytes) -> bool:
 
 
 def parse_dump(text: bytes | str, *, rank: int | None, pid: int | None, read_at: float) -> Dump:
-    """The rows of one rank; `rank` of a dump that does not say itself whose it is.
+    """The rows of one rank; `rank` is used for a dump that does not name its rank.
 
     Raises:
         BadDump: not the JSON of a Flight Recorder.
@@ -104,7 +105,7 @@ def parse_dump(text: bytes | str, *, rank: int | None, pid: int | None, read_at:
 
 
 def merged(dumps: Sequence[Dump]) -> Dump:
-    """One rank's two recorders as one: that of the processor's groups and that of its devices'."""
+    """Merges the two recorders of one rank: that of CPU groups and that of device groups."""
     records = [dump.record for dump in dumps]
     groups = {(group.backend, group.name): group for record in records for group in record.groups}
     record = msgspec.structs.replace(
@@ -121,7 +122,7 @@ def _dictionary(text: bytes | str) -> dict[str, Any]:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
         raise BadDump("is not JSON") from problem
     if not isinstance(dump, dict) or not {"entries", "pg_status", "pg_config"} & dump.keys():
-        raise BadDump("is JSON, but not of a Flight Recorder: it has neither entries nor pg_status")
+        raise BadDump("is JSON, but not from a Flight Recorder: it has neither entries nor pg_status")
     return dump
 
 
@@ -157,7 +158,7 @@ def _operation(entry: _Entry) -> str:
 
 
 def _groups(dump: dict[str, Any], by_group: dict[tuple[str, str], list[_Entry]]) -> tuple[list[GroupProgress], int]:
-    """How far the rank is in each group, and of how many groups only a number is known that differs from rank to rank."""
+    """The rank's progress in each group, and the number of groups known only by a number that differs from rank to rank."""
     configs = [config for _, value in _items(dump.get("pg_config")) if (config := _converted(value, _Config))]
     members = {config.name: ranks for config in configs if config.name and (ranks := _ranks(config.ranks))}
     groups = [_progress(key, rows, members.get(key[1])) for key, rows in by_group.items()]

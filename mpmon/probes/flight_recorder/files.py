@@ -1,7 +1,7 @@
 """Dumps in files: one of one rank, or a folder of them. Pickles are told apart and never loaded.
 
-What lies in a folder may be anybody's, and may change at any time: links are followed only where the user named one, and
-nothing but a regular file is read.
+Files in a folder may belong to anyone and change at any time: links are followed only where the user named one, and nothing
+but a regular file is read.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class File:
         self._proc = proc
 
     def check(self) -> None:
-        """Tell the user at once what is wrong with it.
+        """Report at once what is wrong with it.
 
         Raises:
-            UsageError: a pickle, no JSON, or nobody knows of which rank.
+            UsageError: a pickle, not JSON, or of an unknown rank.
         """
         try:
             record = _parsed_file(self._proc, self.path, 0.0, follow=True).record
@@ -51,7 +51,7 @@ class File:
             raise UsageError(f"the flight recorder {self.path!r} cannot be read: {problem.strerror}.") from problem
         if record.rank is None:
             raise UsageError(
-                f"the flight recorder {self.path!r} does not say of which rank it is.", "Name the file rank0.json."
+                f"the flight recorder {self.path!r} does not say which rank it belongs to.", "Name the file rank0.json."
             )
 
     def read(self, look: Look) -> Iterator[Dump | CannotRead]:
@@ -67,10 +67,10 @@ class Folder:
         self._proc = proc
 
     def check(self) -> None:
-        """Tell the user at once if there is nothing in it.
+        """Report at once if it contains no usable file.
 
         Raises:
-            UsageError: no JSON in it, perhaps pickles, or it may not be read.
+            UsageError: no JSON in it, perhaps pickles, or it cannot be read.
         """
         try:
             if self._files():
@@ -108,7 +108,7 @@ class Folder:
             return False
 
 
-_PICKLED = "is a pickle, which mpmon never loads because that would run whatever it holds"
+_PICKLED = "is a pickle, which mpmon never loads because that could run any code in it"
 
 
 def _read_file(proc: Proc, path: str, now: float, *, follow: bool) -> Dump | CannotRead:
@@ -119,7 +119,7 @@ def _read_file(proc: Proc, path: str, now: float, *, follow: bool) -> Dump | Can
     except OSError as problem:
         return CannotRead(f"{path}: {problem.strerror}")
     if dump.record.rank is None:
-        return CannotRead(f"{path} does not say of which rank it is; name it rank0.json")
+        return CannotRead(f"{path} does not say which rank it belongs to; name it rank0.json")
     return dump
 
 
@@ -166,7 +166,7 @@ def content_of(_proc: Proc, path: str, most: int, *, follow: bool) -> tuple[byte
 
 
 def _opened(path: str, *, follow: bool) -> BinaryIO:
-    """A regular file, without waiting for anybody; `follow` a link to one. All files of this package are opened here.
+    """A regular file, opened without blocking; `follow` allows a link to one. All files of this package are opened here.
 
     Raises:
         BadDump: it is something else.
@@ -178,7 +178,7 @@ def _opened(path: str, *, follow: bool) -> BinaryIO:
         if stat.S_ISLNK(info.st_mode):
             raise BadDump("is a link, which mpmon follows only where it is named itself")
         if not stat.S_ISREG(info.st_mode):
-            raise BadDump("is no regular file")
+            raise BadDump("is not a regular file")
         return open(open_found(found, info, Place(path)), "rb")
     finally:
         os.close(found)

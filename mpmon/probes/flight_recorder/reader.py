@@ -12,11 +12,12 @@ from mpmon.probes.flight_recorder.dump import Dump
 from mpmon.probes.flight_recorder.source import CannotRead, Look, Source
 
 SHORTEST_PAUSE_S, REST_SHARE, REFRESH_S = 2.0, 20.0, 30.0
-"""Between two readings: at least, in times of how long one took, and where nobody new came to rest: for how many
-collectives are begun meanwhile."""
+"""Pauses between two readings: the least, the least as a multiple of the last reading's duration, and the usual one while no
+rank stops running (for rates of collectives).
+"""
 
 SOON_S = 1.0
-"""A first reading that takes longer is told."""
+"""A first reading that takes longer is reported."""
 
 MOST_PROBLEMS = 3
 """That are told of one reading."""
@@ -32,7 +33,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class FlightRecorder:
-    """Reads the sources in a thread of its own; `look` only fetches what was read last."""
+    """Reads the sources in a separate thread; `look` only returns the last result."""
 
     def __init__(self, named: tuple[Source, ...]) -> None:
         self._sources = named
@@ -46,7 +47,7 @@ class FlightRecorder:
         self._thread: threading.Thread | None = None
 
     def look(self, look: Look, rested_at: float | None) -> Reading:
-        """What is known now. `rested_at`: when the last of those that stand came to rest; `None` while nobody stands."""
+        """The last result. `rested_at`: when the last rank without progress stopped; `None` if all make progress."""
         now = look.now()
         rested = rested_at is not None and rested_at >= self._asked_at
         due = rested or self._look is None or now >= self._asked_at + REFRESH_S
@@ -73,7 +74,7 @@ class FlightRecorder:
             try:
                 self._reading = self._read(self._look)
             except Exception as problem:
-                # Whatever a stranger's answer leads to must not end the watch, and must be seen.
+                # No exception caused by a server's answer may end the watch; it must be reported.
                 report = ProbeReport(name="flight recorder", ok=False, seconds=0.0, problem=repr(problem)[:200])
                 self._reading = msgspec.structs.replace(self._reading, report=report)
             self._busy = False
@@ -100,7 +101,7 @@ def _not_yet(look: Look, seconds: float) -> Reading:
 
 
 def read_all(named: Iterable[Source], look: Look) -> Reading:
-    """Every source once. Of two that know the same rank the first counts."""
+    """Reads every source once. If two know the same rank, the first counts."""
     found: dict[tuple[int | None, int | None], Dump] = {}
     problems: list[str] = []
     root = look.pids[0] if look.pids else 0

@@ -63,7 +63,7 @@ class Server:
         for page in _PAGES:
             status, body = self._ask("GET", page)
             if page == _PAGES[0] and (status != http.client.OK or b"<h2>Rank " not in body):
-                raise CannotRead(f"{self.name} is no debug server of torch: it answered {status} to {page}")
+                raise CannotRead(f"{self.name} is not a torch debug server: it answered {status} to {page}")
             for rank, text, problem in blocks(body.decode("utf-8", "replace")):
                 if text:
                     texts[rank].append(text.encode())

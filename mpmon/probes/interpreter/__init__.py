@@ -1,23 +1,24 @@
-"""What CPython itself knows about its threads, read from the memory of a process: in which calls they are, who holds which
-lock, in which frame, who waits for whom.
+"""What CPython itself knows about its threads, read from the memory of a process: their calls, which thread holds which lock
+in which frame, and which thread waits for which.
 
-Theory.  `with lock:` leaves the bound `__exit__` of the lock on the value stack of its frame until the block ends.  The
-exception table says how deep that stack must be at the instruction a frame stands at, so everything below that depth is
-alive, and a lock found there is held: no stale slots, no guess (Python 3.10 keeps the depths in the frame's block stack).
-`Condition.wait` gives its lock back meanwhile, and so may a function that looks up `release`: of the latter nothing is proved,
-and nothing of a lock that another thread may have taken by a bare `acquire()` since.
-An `RLock` names its owner itself.  A lock that was taken by a bare `acquire()` leaves no trace; of it nothing is said.
+Theory.  `with lock:` leaves the bound
+`__exit__` of the lock on the value stack of its frame until the block ends.  The exception table says how deep that stack
+must be at the instruction a frame stands at, so everything below that depth is alive, and a lock found there is held: no
+stale slots, no guess (Python 3.10 keeps the depths in the frame's block stack). `Condition.wait` releases its lock meanwhile,
+and so may a function that looks up `release`: in the latter case nothing is proved, nor for a lock that another thread may
+have taken by a bare `acquire()` since. An `RLock` names its owner itself.  A lock taken by a bare `acquire()` leaves no trace
+and is not reported.
 
-A `for` loop keeps its iterator on the same stack: where it is found again further on, the loop gets on.
+A `for` loop keeps its iterator on the same stack: if its position has advanced, the loop makes progress.
 
 A lock is known by the word its waiters sleep on, the same address the kernel shows for the system call, so that the facts
 of the two join.  From Python 3.14 on a lock is one byte and waiters sleep elsewhere; there the awaited lock is the one on
 top of the waiter's value stack.
 
-A task of an event loop leads to its coroutine, that one to the call it awaits, and so on to a future; what a future stands for
-the functions of asyncio tell that await it.
+A task of an event loop leads to its coroutine, that one to the call it awaits, and so on to a future; the asyncio functions
+that await it show what the future stands for.
 
-Of a loop that may go round in circles, digests of what its variables lead to tell whether anything changes there.
+For a loop that may never end, digests of everything reachable from its variables show whether anything changes there.
 
 Modules: `runtime` finds the interpreter in a process, `layouts` holds where its fields lie (tables for 3.10 to 3.12; what
 the interpreter publishes from 3.13 on, checked, with the rest from a table), `walk` goes along threads and frames, `codes`

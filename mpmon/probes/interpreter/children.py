@@ -1,9 +1,9 @@
-"""Children a program still remembers: the `Process` and `Popen` objects its frames lead to.
+"""Children that a program still has objects for: the `Process` and `Popen` objects reachable from its frames.
 
-The kernel forgets a child when its parent has collected it; the object that stands for it keeps pid and exit status as
-long as somebody refers to it (Lib/multiprocessing/process.py, popen_fork.py, Lib/subprocess.py).  Looked at are variables of
-the frames, what lists, tuples and dictionaries among them hold, and the attributes in which pools, executors, DataLoaders
-and torch's spawn keep theirs.
+The kernel forgets a child once its parent has reaped it; the child's object keeps pid and exit status as long as it is
+referenced (Lib/multiprocessing/process.py, popen_fork.py, Lib/subprocess.py).  Looked at are variables of the frames, what
+lists, tuples and dictionaries among them hold, and the attributes in which pools, executors, DataLoaders and torch's spawn
+keep theirs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What the variables of calls lead to, as digests that tell whether anything there has changed: numbers in attributes, how
 much containers hold, what is in a tensor.
 
-A loop that gets on leaves a trace in something like that, be it a counter of an object, a queue that becomes shorter, or a
-matrix.  Plain numbers that are local variables of the job's own functions are left to whoever reads the frames.
-The values themselves are not kept.
+A loop that makes progress leaves a trace in something like that, be it a counter of an object, a queue that becomes shorter,
+or a matrix.  Plain numbers that are local variables of the job's own functions are left to whoever reads the frames. The
+values themselves are not kept.
 """
 
 from __future__ import annotations

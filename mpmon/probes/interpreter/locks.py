@@ -1,4 +1,4 @@
-"""Who holds which lock, who waits for whom, and how far loops are, from the frames of one process."""
+"""Lock holders, waits between threads, and positions of loops, from the frames of one process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOCK_AT, OWNER_AT = 16, 24
 """Fields of `lockobject` and `rlockobject`: the lock, and the ident of the thread that owns it."""
 
 
-TORN = "frames of a thread that runs could not be followed"
+TORN = "frames of a running thread could not be followed"
 
 BOUND_TO = 24
 """`m_self` of a built-in method and `im_self` of a bound one."""
@@ -99,7 +99,7 @@ def look_inside(
     except NoInterpreter as reason:
         return Findings(unknown=Unknown(table="locks", pid=pid, reason=str(reason)))
     except OSError as problem:
-        reason = f"memory may not be read ({(problem.strerror or 'failed').lower()})"
+        reason = f"memory cannot be read ({(problem.strerror or 'failed').lower()})"
         return Findings(unknown=Unknown(table="locks", pid=pid, reason=reason))
     return Findings(
         tuple(msgspec.structs.replace(row, exact=False) if row.tid in ran else row for row in inside.locks),

@@ -16,7 +16,7 @@ from mpmon.probes.memory import Memory
 READS = 60_000
 """Reads of one process's memory in one look; a hundred threads need some thousand."""
 
-TOO_MUCH = "its calls lead to more memory than one look reads"
+TOO_MUCH = "its calls refer to more memory than one sample may read"
 
 TYPE, TYPE_NAME, BASIC_SIZE, TYPE_FLAGS, DICT_OFFSET = 8, 24, 32, 168, 288
 """PyObject.ob_type; PyTypeObject's tp_name, tp_basicsize, tp_flags, tp_dictoffset: the same since Python 3.8."""

@@ -107,7 +107,7 @@ def queues(proc: Proc, pid: int, everything: list[Area]) -> Found:
     except NoInterpreter as reason:
         return Found([], problem=str(reason))
     except OSError as problem:
-        return Found([], problem=f"memory may not be read ({(problem.strerror or 'failed').lower()})")
+        return Found([], problem=f"memory cannot be read ({(problem.strerror or 'failed').lower()})")
     return search.found
 
 

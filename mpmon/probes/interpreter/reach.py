@@ -1,9 +1,8 @@
 """What the code of a sleeping task could do when it wakes: which locks, queues, events and tasks its variables lead to.
 
 Followed are the variables of its calls, the names of their modules that they look up, what containers and attributes hold,
-the functions and methods among them, and what those look up in turn, but for the standard library and installed packages.
-Whatever is of a type that is not known here could lead anywhere, and so could a walk that is longer than allowed: then nothing
-is said.
+the functions and methods among them, and what those look up in turn, but for the standard library and installed packages. An
+object of an unknown type could lead anywhere, and so could a walk that exceeds its limit: then the result is unknown.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ The rows are those that py-spy's dumps become, for a tenth of the cost, as most 
 has not run since is where it was.  Whether it ran is told by the kernel: by the state of a thread, by the CPU time of the
 process, which every thread that leaves a CPU has moved, and where that moved, by the counters of each thread.
 
-A thread that may have run while it was read is read again until two readings in a row find it in the very same calls; one of
-which that is not so has no row.  Nothing is stopped or written.
+A thread that may have run while it was read is read again until two readings in a row find the same calls; otherwise it gets
+no row.  Nothing is stopped or written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mpmon.probes.syscalls import place_of
 ATTEMPTS = 16
 """Readings of a thread that runs, before it is given up."""
 
-RAN_ON = "ran on while it was read"
+RAN_ON = "kept running while it was read"
 
 LOST = "the list of its Python threads cannot be followed"
 
@@ -83,7 +83,7 @@ class StackReader:
         """The stacks of this moment, seconds since the epoch.
 
         Raises:
-            OSError: its memory may not be read.
+            OSError: its memory cannot be read.
         """
         clock = self._cpu_time()
         if clock is not None and clock == self._clock:
@@ -134,7 +134,7 @@ class StackReader:
         )
 
     def _read_place(self) -> CallPlace | None:
-        """Where the main thread waits; `None` where that may not be read."""
+        """Where the main thread waits; `None` where that cannot be read."""
         try:
             return place_of(self._proc.reread(self._proc.path(self._pid, "task", self._pid, "syscall")))
         except OSError:
@@ -212,7 +212,7 @@ def _settled(walk: Walk, threads: Mapping[int, PythonThread], ran: Collection[in
     """Those that were found in the same calls twice, if they may have run; raises `Torn` for one whose frames lead nowhere."""
     settled = {tid: thread for tid, thread in threads.items() if tid not in ran}
     if not all(thread.is_whole for thread in settled.values()):
-        raise Torn("the frames of a thread lead nowhere")
+        raise Torn("the frames of a thread could not be followed")
     unsettled = {tid: thread for tid, thread in threads.items() if tid in ran}
     for _ in range(ATTEMPTS):
         if not unsettled:
@@ -249,6 +249,6 @@ def read_stacks(proc: Proc, pid: int, taken_at: float) -> Reading:
     """The stacks of one process; what was found is kept for the next time.
 
     Raises:
-        OSError: its memory may not be read.
+        OSError: its memory cannot be read.
     """
     return _reader(proc, pid).read(taken_at)

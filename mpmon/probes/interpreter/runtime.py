@@ -158,5 +158,5 @@ def _confirmed(memory: Memory, address: int, layout: Layout) -> Layout:
     words = memory.unpack(f"{len(PUBLISHED[layout.version])}Q", address + 24)
     confirmed = with_published(layout, words) if words else None
     if confirmed is None:
-        raise NoInterpreter("the layout that the interpreter publishes cannot be")
+        raise NoInterpreter("the layout that the interpreter publishes is impossible")
     return confirmed

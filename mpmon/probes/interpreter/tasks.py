@@ -68,7 +68,7 @@ TASK = b"_asyncio.Task"
 PENDING = 0
 """`fut_state`"""
 
-RAN_ON = "its event loop ran on while its tasks were read"
+RAN_ON = "its event loop kept running while its tasks were read"
 LOST = "the tasks of its event loop cannot be followed"
 TOO_MANY = "its event loops have more tasks than are read"
 OTHERS = "its event loops have tasks of a class that is not known"
@@ -98,7 +98,7 @@ def read_tasks(proc: Proc, pid: int, loops: Collection[int]) -> Reading:
         except NoInterpreter as reason:
             return Reading(unknown=Unknown(table="tasks", pid=pid, reason=str(reason)))
         except OSError as reason:
-            words = f"memory may not be read ({(reason.strerror or 'failed').lower()})"
+            words = f"memory cannot be read ({(reason.strerror or 'failed').lower()})"
             return Reading(unknown=Unknown(table="tasks", pid=pid, reason=words))
         except Torn as reason:
             found, problem = [], str(reason) or LOST

@@ -1,10 +1,10 @@
-"""What is in the queues of a job, and who puts into them and gets from them.
+"""The content of a job's queues, and their producers and consumers.
 
-How many items are in a queue is what its semaphore lacks: `put` takes a permit, `get` gives it back
-(Lib/multiprocessing/queues.py).  Its value is in the first four bytes (`struct new_sem` of glibc's internaltypes.h; musl has
-it there too), and any process that maps it may be asked.
-Who puts and who gets is told by the ledger each process keeps of it: permits taken minus permits given back.  After a fork
-the ledger of the child lies at the same address.
+The number of items in a queue follows from its semaphore:
+`put` takes a permit, `get` returns it (Lib/multiprocessing/queues.py).  Its value is in the first four bytes (`struct
+new_sem` of glibc's internaltypes.h; musl has it there too), and any process that maps it may be asked. Producers and
+consumers follow from the ledger of each process: permits taken minus permits returned.  After a fork the ledger of the child
+lies at the same address.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mpmon.probes.ipc.queues import Key, Place, Queue
 from mpmon.probes.memory import Memory
 
 PIPE_AGAIN_S = 3.0
-"""Between two looks into one pipe."""
+"""Interval between two checks of one pipe."""
 
 LEDGERS_SOON_S = 5.0
 """Until the ledgers of a process are read again that has a queue of which it is not known who puts or who gets; then twice as
@@ -56,7 +56,7 @@ class Contents:
         self._asked: dict[Key, tuple[float, float]] = {}
         """When the ledgers of each process are to be read again, and the pause until then, seconds."""
         self.gone: list[str] = []
-        """Queues that nobody has any more."""
+        """Queues that no process has any more."""
         self.lost: set[int] = set()
         """Processes that have not what they had: they are to be looked at again."""
 
@@ -119,14 +119,14 @@ class Contents:
                 there = False
             if there:
                 queue.values = _values(place, memories.of(pid))
-                queue.problem = "" if queue.values else "the memory of those who have it may not be read"
+                queue.problem = "" if queue.values else "the memory of the processes that have it cannot be read"
                 queue.ledgers = _ledgers(queue, looks, processes, memories)
                 queue.taken = _taken(queue)
                 queue.undone = _undone(queue, looks, processes, memories)
                 queue.by_ended = _by_ended(queue, looks, processes, memories)
                 return
             self.lost.add(pid)
-        queue.values, queue.unread, queue.problem = {}, None, "its pipe may not be opened"
+        queue.values, queue.unread, queue.problem = {}, None, "its pipe cannot be opened"
         queue.ledgers, queue.taken, queue.undone, queue.by_ended = (), None, (), None
         if not refused:
             self.gone.append(queue.name)
@@ -161,7 +161,7 @@ class _Memories:
         self._all.close()
 
     def of(self, pid: int) -> Memory | None:
-        """`None` where it may not be read."""
+        """`None` where it cannot be read."""
         if pid not in self._open:
             try:
                 self._open[pid] = self._all.enter_context(Memory(self._proc, pid))

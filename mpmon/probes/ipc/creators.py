@@ -1,4 +1,4 @@
-"""Whether the process that made a file still lives: its pid stands in the file's name, as its own pid namespace counts."""
+"""Whether the creator of a file is still alive: the file's name has its pid in its own pid namespace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mpmon.probes.stat import Stat, boot_time
 _NEVER, _LATEST = float("inf"), float(1 << 60)
 
 SLACK_S = 2.0
-"""Clocks of files and of processes may differ by so much."""
+"""Tolerance between file times and process times."""
 
 
 class Creators:
@@ -38,7 +38,7 @@ class Creators:
         return any(_is_older(process.start_time, made_at) for process in self._job.get(creator, ()))
 
     def alive(self, creator: int, seen_by: Process, made_at: float | None) -> bool | None:
-        """`seen_by` is a process in the pid namespace of the creator; `None` where nobody can tell."""
+        """`seen_by` is a process in the pid namespace of the creator; `None` if unknown."""
         if self.in_job(creator, made_at):
             return True
         key = (creator, seen_by.namespace_pid is None)
@@ -72,5 +72,5 @@ def inside(process: Process) -> int:
 
 
 def _is_older(started_at: float, made_at: float | None) -> bool:
-    """A process that began after the file was made has the pid of its creator, and is another one."""
+    """Whether the process with the creator's pid started after the file was made, so that it is a different one."""
     return started_at <= (made_at or _LATEST) + SLACK_S

@@ -1,13 +1,13 @@
 """Files of torch that have a name and that no process of the job has mapped.
 
-Either their creator lives: then they are on their way to a receiver, or came to one that was not looked at again since.
-Or it is dead: then they are left behind, unless somebody else still has them mapped, which only a look at every process of
-the machine can tell, or a manager of torch's `file_system` strategy that was there before them will remove them
-(torch_shm_manager removes what its clients leave two seconds after the last of them).
-Such a look takes many rounds, in which processes begin and end: a child has what its parent had mapped, who may be gone before
-anybody asks it.  And whoever knows a name may map the file after it was asked, from one who ends before it is.  So all are asked
-twice, the second time in the opposite order, and those that began meanwhile at the end, at one go; and everybody is asked again
-from time to time.  One that cannot be asked may have any file of its user.
+Either their creator is alive: then they are in transit to a receiver, or arrived at one that was not read again since. Or it
+is dead: then they are left behind, unless another process still has them mapped, which only reading every process of the
+machine can tell, or a manager of torch's `file_system` strategy that was there before them will remove them
+(torch_shm_manager removes what its clients leave two seconds after the last of them). Such a look takes many rounds, in which
+processes begin and end: a child has what its parent had mapped, whose parent may be gone before anybody asks it. And a process
+that knows a name may map the file after it was asked, from one that ends before it is. So all processes are asked twice, the
+second time in the opposite order; those that started meanwhile are asked at the end, all at once; and all are asked again from
+time to time. A process that cannot be asked may have any file of its user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one process maps and has open of shared memory: proc_pid_maps(5), proc_pid_fd(5), and what that uses up of its limits:
+"""Shared memory that one process has mapped and open: proc_pid_maps(5), proc_pid_fd(5), and how much of its limits that uses:
 proc_pid_limits(5), proc_pid_statm(5).
 
 Files of torch are known by their name, `torch_PID_RANDOM_NUMBER` (NewProcessWideShmHandle of torch's c10 and ATen);
@@ -101,7 +101,7 @@ def look_at(proc: Proc, pid: int, now: float, maps_limit: int | None, before: Lo
         except OSError as problem:
             gone = problem.errno in (errno.ENOENT, errno.ESRCH)
             words = {"maps": "mappings", "descriptors": "open files"}[what]
-            reason = f"{words} may not be read ({(problem.strerror or 'failed').lower()})"
+            reason = f"{words} cannot be read ({(problem.strerror or 'failed').lower()})"
             look.problem = Unknown(table="shared_uses", pid=pid, reason="ended" if gone else reason, gone=gone)
     look.names = frozenset(look.semaphores.values())
     most_files, most_addresses = _limits(proc, pid)
@@ -193,7 +193,7 @@ def _fill_rows(look: Look, limits: Limits) -> None:
 
 
 def _limits(proc: Proc, pid: int) -> tuple[int | None, int | None]:
-    """The soft limits of open files and of addresses; `None` for none, or where they may not be read."""
+    """The soft limits of open files and of addresses; `None` for none, or where they cannot be read."""
     try:
         text = proc.text(pid, "limits")
     except OSError:

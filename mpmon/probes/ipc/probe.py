@@ -1,9 +1,9 @@
-"""One round of looking at what a job shares, and what a round may cost.
+"""One round of reading what a job shares, and the cost limits of a round.
 
 To read the mappings and descriptors of a process costs about a millisecond of a large one, so it is done once for each
-process, again only after it has moved, the one that was not looked at for longest first, and for no more than a small
-share of one CPU: in a large job that moves, rows may be minutes old.  A job that stands still is known exactly.
-A look for one report (`eager`) reads everything at once.
+process, again only after it has moved, the one that was not looked at for longest first, and for no more than a small share
+of one CPU: in a large active job, rows may be minutes old. A job without activity is known exactly. A look for one report
+(`eager`) reads everything at once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from mpmon.probes.ipc.tmpfs import FileSystems
 from mpmon.rows import kept
 
 INCOME = 0.0002
-"""Share of one CPU that may be spent on looking again."""
+"""Share of one CPU that may be spent on repeated reads."""
 
 PURSE_S = 0.02
-"""CPU time that may be spent on looking again in one go."""
+"""CPU time that may be spent on repeated reads at once."""
 
 EAGER_S = 0.05
 """The same for each round of a look for one report."""
@@ -80,7 +80,7 @@ class IpcProbe:
         self._settled_at, self._pause_s = float("-inf"), 0.0
         """When it was last thought about whom to ask for queues, and how long not to think about it again."""
         self._unread = 0
-        """Rounds until every queue was read since somebody moved."""
+        """Rounds until every queue has been read since a process last changed."""
         self._creators = Creators(proc)
         self._files = Storages(proc, self._creators, per_round=ALL if eager else REFCOUNTERS_PER_ROUND)
         self._leftovers = Leftovers(proc, self._creators, eager=eager)

@@ -1,7 +1,7 @@
-"""The queues of multiprocessing of a job: which there are, asked of the memory of the programs that have them.
+"""The multiprocessing queues of a job, found in the memory of the programs that have them.
 
-Whoever made a queue knows all of it, so parents are asked before their children, and a child only when it has semaphores
-that nobody has explained yet; one that was sent a queue (spawn, forkserver) is asked once for where it keeps its ledger.
+The creator of a queue knows all of it, so parents are searched before their children, and a child only if it has semaphores
+that no search has explained yet; one that was sent a queue (spawn, forkserver) is asked once for where it keeps its ledger.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ class Queue:
         if self.first.parts.kind == "SimpleQueue":
             reasons["items"] = "a SimpleQueue does not count its items"
         elif "room" not in self.values:
-            reasons["items"] = self.problem or "its semaphore may not be read"
+            reasons["items"] = self.problem or "its semaphore cannot be read"
         elif self.items() is None:
-            reasons["items"] = "its semaphore has a value that cannot be"
+            reasons["items"] = "its semaphore has an impossible value"
         if self.unread is None and self.problem:
             reasons["unread_bytes"] = self.problem
         return reasons
@@ -210,7 +210,7 @@ class Queues:
         try:
             everything = areas(self._proc, process.pid)
         except OSError as refused:
-            asked.refuse(process.pid, f"mappings may not be read ({(refused.strerror or 'failed').lower()})")
+            asked.refuse(process.pid, f"mappings cannot be read ({(refused.strerror or 'failed').lower()})")
             return
         found = queues(self._proc, process.pid, everything)
         if found.problem and not found.problem.startswith(NO_PYTHON):

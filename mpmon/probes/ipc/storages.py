@@ -116,7 +116,7 @@ class Storages:
                 if looks[pid].at < now:
                     self.gone.add(pid)
             except OSError as problem:
-                reason = f"files in /dev/shm may not be read ({(problem.strerror or 'failed').lower()})"
+                reason = f"files in /dev/shm cannot be read ({(problem.strerror or 'failed').lower()})"
                 file.problem = Unknown(table="shared_files", pid=pid, reason=reason)
             else:
                 file.problem = None
@@ -243,7 +243,7 @@ def _may_be_refcounter(file: _File, shared: Shared, process: Process) -> bool:
 def _from_memory(proc: Proc, pid: int, shared: Shared, length: int) -> bytes:
     """
     Raises:
-        OSError: the memory may not be read.
+        OSError: the memory cannot be read.
     """
     with Memory(proc, pid) as memory:
         starts = range(0, length, READ_LIMIT)

@@ -1,14 +1,13 @@
-"""What each thread is blocked in, from the kernel, without stopping anybody.
+"""What each thread is blocked in, from the kernel, without stopping any process.
 
-proc_pid_syscall(5) gives the call and its arguments, so a futex word, a descriptor, a poll set or a child can be named.
-A descriptor becomes an object all processes agree on (a pipe by its inode), and every process that holds an end of it is
-listed, because those are the ones who could wake the sleeper.
-A futex word in shared memory becomes (device, inode, offset), so the same semaphore is one object in all processes,
-although it is unlinked and mapped at different addresses.
+proc_pid_syscall(5) gives the call and its arguments, so a futex word, a descriptor, a poll set or a child can be named. A
+descriptor becomes an object with the same id in all processes (a pipe by its inode), and every process that holds an end of
+it is listed, because those are the ones that could wake the sleeper. A futex word in shared memory becomes (device, inode,
+offset), so the same semaphore is one object in all processes, although it is unlinked and mapped at different addresses.
 
 Rights: `stat` and `sched` anyone; `wchan`, `fd` and `maps` the same user (PTRACE_MODE_READ); `syscall` and memory the
 right to attach (PTRACE_MODE_ATTACH), which Yama 1 grants only to ancestors.
-What may not be read is an `Unknown`; the rest still counts.
+What cannot be read is an `Unknown`; the rest still counts.
 
 Modules: `threads` makes the rows, `call` reads one system call with its arguments, `holdings` what a process has open and mapped,
 `waited` names the objects a call waits on, `clocks` turns the kernel's times into ours.

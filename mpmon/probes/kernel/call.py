@@ -34,7 +34,7 @@ class Call:
         self._memory = memory
 
     def words(self, layout: str, address: int) -> tuple[int, ...] | None:
-        """What lies at an address, in a layout of `struct`; `None` where it may not be read."""
+        """What lies at an address, in a layout of `struct`; `None` where it cannot be read."""
         return self._memory.unpack(layout, address) if self._memory else None
 
     def descriptor(self) -> int:

@@ -1,7 +1,7 @@
 """What one process has open and mapped: proc_pid_fd(5), proc_pid_maps(5); each by an identity all processes agree on.
 
-A file on a file system that somebody else serves is never touched: its server may have died, and whoever asks then waits
-for ever.  Its identity is what the kernel knows: the inode in proc_pid_fdinfo(5), the device of its mount.
+A file on a file system with an external server is never touched: the server may be dead, and then any access waits forever.
+Its identity is what the kernel knows: the inode in proc_pid_fdinfo(5), the device of its mount.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Holdings:
         try:
             names = os.listdir(self._proc.path(self.pid, "fd"))
         except PermissionError:
-            self.problem = "open files may not be read (another user's, or not dumpable)"
+            self.problem = "open files cannot be read (another user's, or not dumpable)"
             return
         if len(names) > MAX_HANDLES:
-            self.problem = f"{len(names)} open files, looked at the first {MAX_HANDLES}"
+            self.problem = f"{len(names)} open files, of which mpmon read the first {MAX_HANDLES}"
         for name in sorted(names, key=int)[:MAX_HANDLES]:
             handle = self._handle(int(name))
             if handle:

@@ -1,4 +1,4 @@
-"""What each thread is blocked in: one row a thread, with rows of what it waits on and of what its process has."""
+"""What each thread is blocked in: one row per thread, with rows for what it waits on and what its process has open."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class KernelLook:
         except Unanswered:
             with_memory = False
         except OSError:
-            pass  # whoever reads it tells why not
+            pass  # the reader reports why not
         return look_at(self._proc, pid, self._now, with_memory)
 
     def _take(self, pid: int, rows: ProcessRows | OSError | None) -> None:
@@ -97,7 +97,7 @@ def look_at(proc: Proc, pid: int, now: float, with_memory: bool | None = None) -
     `None` where nobody has said whether it may be read, and it may not be possible: a thread sleeps in the kernel.
 
     Raises:
-        OSError: it is gone, or may not be read.
+        OSError: it is gone, or cannot be read.
     """
     if with_memory is None and sleeps_in_kernel(proc.path(pid)):
         return None
@@ -152,7 +152,7 @@ class _OneProcess:
         )  # fmt: skip
 
     def _memory(self, pid: int) -> AbstractContextManager[Memory | None]:
-        """The memory of a process; nothing where it may not be read."""
+        """The memory of a process; nothing where it cannot be read."""
         if not self._with_memory:
             return nullcontext()
         try:
@@ -161,7 +161,7 @@ class _OneProcess:
             return nullcontext()
 
     def _note_locked(self, holdings: Holdings) -> tuple[str, ...]:
-        """Who polls for a lock waits for it too, and no system call tells."""
+        """A thread that polls for a lock waits for it too, although no system call shows it."""
         locked = [row for row in holdings.opened if row.object in self._waited.file_locks]
         for row in locked:
             self._objects.setdefault(row.object, locked_file(row.object, row.path, self._waited.file_locks))
@@ -195,12 +195,12 @@ class _OneProcess:
             yield from self._waited.of(tid, call, self._holdings)
 
     def _syscall(self, pid: int, tid: int) -> tuple[str | None, tuple[int, ...]]:
-        """Name and arguments of the call a thread is in; no name where there is none, or it may not be read."""
+        """Name and arguments of the call a thread is in; no name where there is none, or it cannot be read."""
         try:
             fields = self._proc.text(pid, "task", tid, "syscall").split()
         except OSError as problem:
             if isinstance(problem, PermissionError):
-                reason = "the system call may not be read (ptrace right)"
+                reason = "the system call cannot be read (ptrace right)"
                 self._unknown = self._unknown or Unknown(table="blocked", pid=pid, reason=reason)
             return None, ()
         if not fields or fields[0] == "running":

@@ -1,4 +1,4 @@
-"""Frames of C and C++ of threads, read from outside; nothing is stopped.
+"""C and C++ frames of threads, read from outside without stopping anything.
 
 Theory.  Of a thread that sleeps the kernel tells two registers, the stack pointer and the program counter
 (proc_pid_syscall(5)).  There is frame information because C++ needs it for its exceptions, and distributions build C with it,
@@ -6,15 +6,15 @@ too: it tells for each instruction how far the caller's stack pointer is from a 
 caller's registers were saved.  So one climbs from frame to frame.  The functions a thread sleeps in save all registers that outer
 ones need, and in practice each is known when it is needed (measured: 301 threads of Python and torch, no guess).
 
-Where a register is not known a frame is derived, or else searched for on the stack.  Either is believed only if a call stands
-before the return address that leads to this function: a direct call names whom it calls.  Each frame tells how it was
-found and what proves it, and each stack why it ends.
+Where a register is not known a frame is derived, or else searched for on the stack.  Either is accepted only if a call to
+this function precedes the return address: a direct call names its target. Each frame says how it was found and what proves
+it, and each stack why it ends.
 
 The counters of the scheduler are read before and after: if they are the same, the thread has not run and all frames are
 of one moment.  One that ran is read once more, and then refused.
 
-Of a thread that runs the kernel copies all registers and the lowest piece of the stack where it allows perf (`samples`), and the
-climb begins with those.  That is one moment of many: it shows what the thread does, but is no fact that lasts.
+Of a thread that runs the kernel copies all registers and the lowest piece of the stack where it allows perf (`samples`), and
+the climb begins with those.  That is one moment of many: it shows what the thread does, but is not a lasting fact.
 
 Modules: `standing` and `samples` ask the kernel; `space` knows which file lies where in the process, `image` what is in a file,
 `cfi` and `dwarf` read frame information; `unwind` goes from a frame to its caller, `lost` finds one to which nothing leads, by

@@ -1,4 +1,4 @@
-"""How much work a look may be: counted, not timed, so that the same process gives the same answer on any machine."""
+"""The work limit of one reading: counted, not timed, so that the same process gives the same result on any machine."""
 
 from __future__ import annotations
 

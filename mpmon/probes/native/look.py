@@ -32,7 +32,7 @@ def native_stacks(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tupl
     """The frames of C and C++ of these threads of a process, one row for each.
 
     Raises:
-        OSError: the process is gone, or its memory may not be read.
+        OSError: the process is gone, or its memory cannot be read.
     """
     machine = machine_of()
     if machine is None:
@@ -47,7 +47,7 @@ def native_samples(proc: Proc, pid: int, tids: Sequence[int], now: float) -> tup
     """The same of threads that run, each in one moment; of one that does not run meanwhile there are no frames.
 
     Raises:
-        OSError: the process is gone, or its memory may not be read.
+        OSError: the process is gone, or its memory cannot be read.
     """
     machine = machine_of()
     if machine is None or not machine.is_sampled:

@@ -13,7 +13,7 @@ RUNNING = "running"
 MOVED = "moved"
 """It ran while it was read, twice."""
 REFUSED = "refused"
-"""It may not be read, or is of a kind that is not understood."""
+"""It cannot be read, or is of a kind that is not understood."""
 
 REGISTERS = "registers"
 """The innermost frame: the kernel tells where the thread stands."""

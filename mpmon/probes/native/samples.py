@@ -63,7 +63,7 @@ _BY_PERF = {0: 0, 1: 3, 2: 2, 3: 1, 4: 4, 5: 5, 6: 6, 7: 7, 8: 16} | {16 + n: 8 
 _MASK = sum(1 << number for number in _BY_PERF)
 
 OTHER_MACHINE = "mpmon samples running threads on x86-64 only"
-NEVER_IN_USER_CODE = "it did not run in code of its own while mpmon watched"
+NEVER_IN_USER_CODE = "it did not run in user mode while mpmon watched"
 
 
 class Sample(NamedTuple):

@@ -42,7 +42,7 @@ def standing(proc: Proc, pid: int, tid: int) -> Standing:
             return Standing(int(pointer, 16), int(counter, 16))
     except ValueError:
         pass
-    raise NotStanding(REFUSED, "its system call is told in another form")
+    raise NotStanding(REFUSED, "its system call is in an unknown format")
 
 
 class Counters:

@@ -1,9 +1,9 @@
-"""GPUs, as NVIDIA's management library (NVML) knows them, asked in a process of its own.
+"""GPUs, as NVIDIA's management library (NVML) reports them, queried in a separate process.
 
-A call into the driver may never come back and may crash whoever makes it, so the loop makes none.  A helper process does:
-it is started when GPUs are first asked for, answers one line of JSON a round, and is gone when mpmon is, however that ends.
-In it one thread walks the devices; a call that does not come back leaves that thread and that device behind, and another
-thread goes on with the others.
+A driver call may never return, and may crash the calling process, so the main loop makes none. A helper process does: it is
+started when GPUs are first needed, answers one line of JSON per round, and ends with mpmon, however that ends. In it one
+thread walks the devices; a call that does not return makes it abandon that thread and that device, and another thread
+continues with the other devices.
 
 Modules of the loop: `client` is the probe, `child` the helper as seen from outside, `pids` tells whose pids the driver names.
 Modules of the helper: `helper` answers, `tasks` leaves stuck calls behind, `device` makes the rows, of `fields`, `processes`

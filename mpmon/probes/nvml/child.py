@@ -1,4 +1,6 @@
-"""The helper process as the loop sees it: started, asked, heard, ended. Nothing here waits longer than it is told to."""
+"""The main loop's side of the helper process: start it, send requests, receive answers, end it. Nothing here waits longer
+than given.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from mpmon.probes.nvml.wire import Ask, Look, Settings
 
 CHUNK = 1 << 16
 END_S = 0.1
-"""How long an end in peace, and the end after it, may take."""
+"""Time for an orderly end, and for the forced one after it."""
 
 CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE})
 """Signals a program gets for what it does itself."""

@@ -1,4 +1,6 @@
-"""The probe of the loop: asks the helper at the beginning of a round, takes at its end what there is."""
+"""The probe of the main loop: sends a request to the helper at the beginning of a round, and takes the answer at its end if
+there is one.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ SHORTEST_PAUSE_S = 0.2
 """Between two questions: the driver serves one at a time, and training needs it too."""
 
 SILENCE_S = 3.0
-"""Without an answer for so long, it is told."""
+"""After this time without an answer, the report says so."""
 
 RESTARTS_AFTER_S = (1.0, 5.0, 30.0)
 """How long to wait before a helper that crashed is started again, each time; then it is not."""
@@ -136,7 +138,7 @@ class NvmlProbe:
             self._start_at = self._now() + wait_s
             what_now = f"asked again after {wait_s:g} s"
         else:
-            what_now = "asked no more"
+            what_now = "not asked again"
         self._tables.mark(how)
         self._tell(f"{how}; {what_now}", ok=False)
 

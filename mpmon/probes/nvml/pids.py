@@ -11,9 +11,9 @@ import msgspec
 from mpmon.model import GpuProcess, Process, Snapshot
 from mpmon.probes.files import Proc
 
-NOT_VISIBLE = "not visible here: it has ended, /proc hides it, or it is of another pid namespace"
+NOT_VISIBLE = "not visible here: it has ended, /proc hides it, or it is in another pid namespace"
 OTHER_NAMESPACE = (
-    "NVML reports pids of another namespace: run mpmon on the host, or its container with --pid=host (hostPID: true in "
+    "NVML reports pids from another namespace: run mpmon on the host, or its container with --pid=host (hostPID: true in "
     "Kubernetes)"
 )
 

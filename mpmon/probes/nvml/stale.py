@@ -1,4 +1,4 @@
-"""Rows of which nothing new is known."""
+"""Rows without new data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks done one after the other in a thread, until a call does not come back: then that thread and that task are left behind.
+"""Tasks run one after the other in a thread, until a call does not return: then that thread and that task are abandoned.
 
 The thread that is left behind ends when its task is done, which may be never; the task can be done again after that.
 """

@@ -8,16 +8,16 @@ GPU_IS_LOST, RESET_REQUIRED, VERSION_MISMATCH, UNKNOWN = 15, 16, 18, 999
 
 CODES: dict[int, str] = {
     1: "the library was not initialised",
-    2: "the driver does not know this question",
+    2: "the driver does not know this query",
     NOT_SUPPORTED: "not supported by this GPU",
     NO_PERMISSION: "no permission",
     NOT_FOUND: "not found",
     INSUFFICIENT_SIZE: "the answer keeps growing",
     8: "the GPU's power cables are not attached",
     DRIVER_NOT_LOADED: "the driver is not loaded",
-    TIMEOUT: "the driver gave up waiting",
+    TIMEOUT: "the driver timed out",
     11: "the kernel has a problem with the GPU's interrupts",
-    LIBRARY_NOT_FOUND: "the driver misses a library of its own",
+    LIBRARY_NOT_FOUND: "one of the driver's own libraries is missing",
     FUNCTION_NOT_FOUND: "this driver has no such call",
     14: "the GPU's infoROM is corrupted",
     GPU_IS_LOST: "the GPU is lost",
@@ -27,7 +27,7 @@ CODES: dict[int, str] = {
     19: "the GPU is in use",
     20: "not enough memory",
     21: "the driver has no data",
-    25: "this driver wants another version of the question",
+    25: "this driver requires another version of the query",
     27: "the driver is not ready",
     28: "no such GPU",
     29: "the GPU is in a state that does not allow it",
@@ -41,7 +41,7 @@ NO_LIBRARY_BUT_DEVICES = (
     "libnvidia-ml.so.1 was not found although there is /dev/nvidiactl: install the driver's utilities; a container needs "
     "NVIDIA_DRIVER_CAPABILITIES=utility,compute"
 )
-NOT_LOADED_NO_DEVICES = "no NVIDIA GPU here: the driver is installed and not loaded"
+NOT_LOADED_NO_DEVICES = "no NVIDIA GPU here: the driver is installed but not loaded"
 SLEEP = "every NVIDIA GPU here is suspended, and mpmon wakes none"
 SHADOWED = (
     "the deprecated package pynvml shadows nvidia-ml-py: "
@@ -68,7 +68,7 @@ GARBLED = "the driver's list of processes makes no sense: pids or sizes cannot b
 DEVICES: dict[int, str] = {
     GPU_IS_LOST: "the GPU is lost: it does not answer on its bus any more; see dmesg for NVRM and Xid, then reset it or "
     "reboot",
-    RESET_REQUIRED: "the GPU requires a reset: end all that use it, monitors too, then nvidia-smi --gpu-reset, or reboot",
+    RESET_REQUIRED: "the GPU requires a reset: end all processes on it, monitors too, then nvidia-smi --gpu-reset, or reboot",
 }
 """What makes a device as a whole unreadable."""
 

@@ -180,7 +180,7 @@ class Member:
 
 @may_hang
 def proportional_size(proc: Proc, pid: int) -> int | None:
-    """PSS of a live process, bytes; `None` where it may not be read or the process is gone."""
+    """PSS of a live process, bytes; `None` where it cannot be read or the process is gone."""
     try:
         kib = first_int(status_fields(proc.text(pid, "smaps_rollup")).get("Pss"))
     except OSError:

@@ -107,7 +107,7 @@ class ProcessTable:
         return member.start_ticks if member else None
 
     def main_call(self, pid: int) -> bytes:
-        """The system call of the main thread as the kernel prints it; empty where it may not be read."""
+        """The system call of the main thread as the kernel prints it; empty where it cannot be read."""
         try:
             return self._proc.reread(self._proc.path(pid, "task", pid, "syscall"))
         except OSError:

@@ -110,7 +110,7 @@ class Traits:
         try:
             return self._proc.read(self._pid, name, limit=limit)
         except PermissionError:
-            self.unreadable = "belongs to another user or is not dumpable: command line and counters only"
+            self.unreadable = "belongs to another user or is not dumpable: only the command line and counters"
             return None
         except Standstill as problem:
             self.unreadable = problem.strerror or ""

@@ -134,7 +134,7 @@ class ShimFile:
         if layout.seal(words[1 : layout.IDENTITY_SEAL]) != words[layout.IDENTITY_SEAL]:
             raise BadFile("its header is damaged")
         if (words[layout.PID], words[layout.START_TICKS]) != (self.name.pid, self.name.start_ticks):
-            raise BadFile("it belongs to another process than its name says")
+            raise BadFile("it belongs to a different process than its name says")
 
     def _region(self, descriptor: int, region: Region, header: memoryview) -> bytes:
         used = min(header[region.used_at], region.most)

@@ -132,7 +132,7 @@ class ShimProbe:
             except FileNotFoundError:
                 continue
             except Refused as refusal:
-                problem = problem or f"{folder} {words(refusal)}, so no record is read there"
+                problem = problem or f"{folder} {words(refusal)}, so its records are not read"
             except OSError as refusal:
                 problem = problem or f"{folder}: {words(refusal)}"
         for path in self._files.keys() - listed.keys():
@@ -264,7 +264,7 @@ def _try_to_read(file: ShimFile) -> str:
         return f"its shim's file cannot be used: {problem}"
     except Refused as refusal:
         file.forget()
-        return f"its shim's file is not believed: it {words(refusal)}"
+        return f"its shim's file is not trusted: it {words(refusal)}"
     except OSError as problem:
         return f"its shim's file cannot be read: {words(problem)}"
     return ""

@@ -1,9 +1,8 @@
 """Run by `site` at the start of every interpreter that has this folder on PYTHONPATH: `mpmon run` puts it there.
 
-It loads the shim's package from its place, under a name of its own: the interpreter may be one without mpmon, and of the
-environment mpmon is installed in nothing else must be seen.
-Then it takes the folder off `sys.path` and runs the `sitecustomize` that it hides.
-Any Python may come here, so this file is plain enough for old ones.
+It loads the shim's package from its place, under a separate name: the interpreter may have no mpmon, and nothing else of
+mpmon's environment may become importable. Then it takes the folder off `sys.path` and runs the `sitecustomize` that it hides.
+Any Python may run this, so this file avoids newer syntax.
 """
 
 import os
@@ -32,7 +31,7 @@ def start_shim():  # noqa: ANN201  old Pythons know no annotations
 
 
 def run_hidden():  # noqa: ANN201
-    """What this interpreter would have run without us; what it raises, `site` reports as usual."""
+    """Run what this interpreter would have run without mpmon; `site` reports its exceptions as usual."""
     sys.path[:] = [place for place in sys.path if os.path.normpath(place) != FOLDER]
     del sys.modules["sitecustomize"]
     __import__("sitecustomize")

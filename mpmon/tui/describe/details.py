@@ -112,12 +112,12 @@ def _environment(scene: Scene, process: Process, width: int) -> list[Line]:
     """The few names mpmon keeps."""
     if process.environment is None:
         reasons = scene.reasons("environment", process.pid) or scene.reasons("processes", process.pid)
-        return [plain(f"  not read: {reasons[0]}" if reasons else "  may not be read", "dim")]
+        return [plain(f"  not read: {reasons[0]}" if reasons else "  cannot be read", "dim")]
     if not process.environment:
-        return [plain("  none of the names mpmon keeps", "dim")]
+        return [plain("  none of the names that mpmon keeps", "dim")]
     pairs = sorted(process.environment.items())
     lines = [clip(((f"  {name}", "key"), (f"={value}", "")), width) for name, value in pairs]
-    return [*lines, plain("  these tell its place in the job; e asks for all", "dim")]
+    return [*lines, plain("  these show its place in the job; e shows all", "dim")]
 
 
 class Section(NamedTuple):

@@ -57,7 +57,7 @@ def environment(scene: Scene, pid: int, width: int, answers: Mapping[int, Answer
         return wrap(own.problem, width, style="warn")
     others = {p: a.variables for p, a in answers.items() if p != pid and a.variables}
     lines = wrap(own.problem, width, style="warn") if own.problem else []
-    lines += wrap("as it was when the program was started: what it set since is not seen", width, style="dim")
+    lines += wrap("as it was when the program started; later changes are not visible", width, style="dim")
     if others:
         lines += _compared(scene, own.variables, others, width, masked=masked)
     lines += [BLANK, plain("all variables", "title")]
@@ -72,7 +72,7 @@ def kept(scene: Scene, pid: int, width: int, why: str) -> list[Line]:
     lines = [*wrap(why, width, style="warn"), BLANK]
     variables = process.environment if process else None
     if not variables:
-        return [*lines, plain("none of the names that are kept" if variables == {} else "it could not be read", "dim")]
+        return [*lines, plain("none of the recorded names" if variables == {} else "it could not be read", "dim")]
     return [*lines, *(line for name in sorted(variables) for line in _pair(name, variables[name], width, masked=True))]
 
 

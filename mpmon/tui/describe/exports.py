@@ -21,12 +21,12 @@ MOST = 100
 """Blocks of one kind that are listed, the oldest first."""
 
 STATES: dict[str, Span] = {
-    REBUILT_TWICE: ("rebuilt more than once: it may be freed while it is used, or never", "bad"),
+    REBUILT_TWICE: ("rebuilt more than once: it may be freed while in use, or never", "bad"),
     HELD_BY_DEAD: ("its receiver died: not freed before its producer ends", "bad"),
-    IN_FLIGHT: ("under way, not received yet", ""),
+    IN_FLIGHT: ("in transit, not received yet", ""),
     NOT_COLLECTED: ("released, not collected", ""),
     HELD: ("held", ""),
-    UNKNOWN: ("not known where", "dim"),
+    UNKNOWN: ("location unknown", "dim"),
 }
 """The worst first."""
 
@@ -100,7 +100,7 @@ def _total(scene: Scene, views: Sequence[ExportView], width: int) -> list[Line]:
     ages = [view.age_s for view in views if view.age_s is not None]
     facts += [f"oldest {fmt.age(max(ages))}"] if ages else []
     limbo = sum(view.limbo for view in views if view.state != NOT_COLLECTED)
-    facts += [f"{limbo} in limbo, which its producer has no more use for"] if limbo else []
+    facts += [f"{limbo} in limbo, no longer used by its producer"] if limbo else []
     look = "warn" if is_remarked(scene, first) else style
     return wrap(" · ".join(facts), width, style=look, first="  ", then="    ")
 
@@ -116,7 +116,7 @@ def _about(scene: Scene, view: ExportView) -> Iterator[str]:
         name = next((queue.name for queue in scene.ipc.queues if queue.id == view.queue), None)
         yield f"through {view.queue}" + (f", {name}" if name else "")
     if view.synced:
-        yield "sent with a full synchronization, for want of events"
+        yield "sent with a full synchronization, because no events were left"
     yield f"counted in {view.file}"
 
 

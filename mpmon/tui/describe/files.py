@@ -80,11 +80,11 @@ def _nobody(scene: Scene, handle: Handle, does: str) -> str:
     """A stranger to the job at the other end, or this process itself, or nobody that was seen."""
     strangers = [h for h in scene.snapshot.outsiders if h.object == handle.object]
     if strangers:
-        return f"process {scene.hosts.pid(strangers[0].pid)}, not of the job, {does}"
+        return f"process {scene.hosts.pid(strangers[0].pid)}, not part of the job, {does}"
     own = [h for h in scene.handles.get(handle.object, ()) if h.pid == handle.pid and h.fd != handle.fd]
     if any(h.writes if does == "writes" else h.reads for h in own):
         return f"{does} it itself"
-    return f"nobody known {does} it"
+    return f"no known process {does} it"
 
 
 def _holders(scene: Scene, name: str, *, but: int | None) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def _why_none(scene: Scene) -> Iterator[str]:
     if not scene.snapshot.gpus:
         yield from filter(None, (scene.problem_of(PROBE),))
         return
-    yield "none that the driver knows of"
+    yield "none known to the driver"
     unread = {gpu.index: gpu.reasons[LIST] for gpu in scene.snapshot.gpus if LIST in gpu.reasons}
     yield from (f"who is on GPU {index} is not known: {reason}" for index, reason in unread.items())
 
@@ -55,7 +55,7 @@ def _why_none(scene: Scene) -> Iterator[str]:
 def _one(scene: Scene, row: GpuProcess, width: int) -> list[Line]:
     device = next((gpu for gpu in scene.snapshot.gpus if gpu.uuid == row.gpu_uuid), None)
     if device is None:
-        return [plain(f"  {row.gpu_uuid}, of which nothing else is known", "dim")]
+        return [plain(f"  {row.gpu_uuid}, otherwise unknown", "dim")]
     part = next((p for p in scene.snapshot.mig_instances if _is_on(row, p)), None)
     facts = [_use(row, device, part), _device(device)]
     lines = [clip(_name(scene, row, device, part), width), *indented(facts, width)]

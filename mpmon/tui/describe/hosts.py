@@ -23,12 +23,12 @@ CLOCK_S = 0.01
 """A clock that is ahead by less is right."""
 
 FIGURES = (
-    ("load_per_cpu", "load {:.2f} for each CPU"), ("steal_percent", "{:.1f} % of CPU time stolen"),
+    ("load_per_cpu", "load {:.2f} per CPU"), ("steal_percent", "{:.1f} % of CPU time stolen"),
     ("throttled_percent", "CPU quota runs out in {:.0f} % of periods"), ("memory_stall_percent", "waits for memory {:.1f} %"),
     ("gpu_utilization_percent", "GPUs busy {:.0f} %"), ("gpu_clock_percent", "slowest GPU clock {:.0f} %"),
     ("gpu_power_watts", "GPUs {:.0f} W each"), ("gpus_slowed", "{:.0f} GPUs slowed down"),
     ("nic_errors_per_s", "network {:.1f} errors/s"), ("nic_drops_per_s", "{:.1f} drops/s"),
-    ("retransmit_percent", "{:.2f} % of TCP sent again"),
+    ("retransmit_percent", "{:.2f} % of TCP retransmitted"),
 )  # fmt: skip
 """In the order in which they are told."""
 
@@ -108,7 +108,7 @@ class _About:
                 yield fmt.plural(self._gpus[node.host], "GPU")
             yield f"seen {age(self._scene.since(node.taken_at) or 0.0)} ago"
         elif not node.problem:
-            yield "its processes were not asked for"
+            yield "its processes were not queried"
         if node.state:
             yield f"its agent: {agent(self._scene, node)}" + (f", mpmon {node.version}" if node.version else "")
         if node.rights == "":
@@ -126,8 +126,8 @@ def _figures(row: Figures) -> Iterator[str]:
 
 
 def _elsewhere(scene: Scene, row: Elsewhere, width: int) -> Iterator[Line]:
-    where = "machines that were not asked" if row.hosts is None else row.hosts
+    where = "machines that were not queried" if row.hosts is None else row.hosts
     yield from wrap(where, width, style="title")
     since = "" if row.since is None else f", since {age(scene.since(row.since) or 0.0)}"
-    like = "" if row.like is None else f"; rank {row.like} stands for them"
+    like = "" if row.like is None else f"; rank {row.like} represents them"
     yield from wrap(f"{ranges(row.ranks)}: {row.does}{since}{like}", width, first="  ", then="  ")

@@ -22,7 +22,7 @@ MOST_ORPHANS = 20
 WHAT_IT_ADDS = (
     "where a queue was made, and which line puts into it and gets from it",
     "how many items were put, taken and lost, and since when a call has not come back",
-    "whose CUDA memory is under way, held by whom, how much, since when, and from which line it was sent",
+    "whose CUDA memory is in transit, who holds it, how much, since when, and from which line it was sent",
 )
 
 
@@ -65,7 +65,7 @@ def _queues(scene: Scene, width: int) -> list[Line]:
 def _memory(scene: Scene, width: int) -> list[Line]:
     memory = scene.ipc.memory
     if memory is None:
-        return [plain("  /dev/shm could not be asked", "dim")]
+        return [plain("  /dev/shm could not be read", "dim")]
     full = memory.used_bytes >= NEARLY_FULL * memory.size_bytes
     said = f"/dev/shm: {fmt.size(memory.used_bytes)} of {fmt.size(memory.size_bytes)} used, by this job and others"
     lines = wrap(said, width, style="warn" if full else "", first="  ", then="    ")
@@ -98,7 +98,7 @@ def _share(row: SharerView) -> Iterator[str]:
     if row.storages:
         yield f"has {fmt.plural(row.storages, 'tensor')} {fmt.size(row.bytes)} mapped"
     if row.created:
-        yield f"made {fmt.plural(row.created, 'tensor')} {fmt.size(row.created_bytes)} of those that are there"
+        yield f"made {fmt.plural(row.created, 'tensor')} {fmt.size(row.created_bytes)} of those now in it"
     limits = (("descriptors", row.descriptors, row.descriptors_limit), ("mappings", row.maps, row.maps_limit))
     yield from (f"{fmt.number(used)} of {fmt.number(limit)} {what}" for what, used, limit in limits)
 
@@ -111,7 +111,7 @@ def _shim(scene: Scene, width: int) -> list[Line]:
     without = [row.pid for row in scene.snapshot.processes if row.pid not in alive and not row.ended]
     if not alive:
         lines = wrap(
-            "not there; start the job with `mpmon run -- COMMAND`, and it tells:", width, first="  ", then="  "
+            "not loaded; start the job with `mpmon run -- COMMAND`, and it records:", width, first="  ", then="  "
         )
         return lines + [line for what in WHAT_IT_ADDS for line in wrap(what, width, first="  · ", then="    ")]
     said = f"in {fmt.plural(len(alive), 'process', 'processes')}"

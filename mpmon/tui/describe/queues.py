@@ -58,7 +58,7 @@ def in_full(scene: Scene, view: QueueView, width: int) -> list[Line]:
     lines += indented([f"{_content(view)} · {_flow(scene, view)}"], width)
     if is_unread_by_suspect(scene, view):
         readers = names_of(scene, sorted(scene.suspects.intersection(view.consumers)))
-        lines += indented([f"to be read by {readers}, who blocks the others"], width, style="bad")
+        lines += indented([f"to be read by {readers}, which blocks the others"], width, style="bad")
     lines += indented(_waiting(scene, view, to_put=True), width, style="warn")
     lines += indented(_waiting(scene, view, to_put=False), width)
     for name, lock, waiting in (("get", view.read_lock, view.blocked_get), ("put", view.write_lock, view.blocked_put)):
@@ -77,7 +77,7 @@ def _content(view: QueueView) -> str:
 def _flow(scene: Scene, view: QueueView) -> str:
     """Who puts and who gets; in brackets who could, where nobody was seen to."""
     ends = (("producers", view.producers), ("consumers", view.consumers))
-    said = [(field, names_of(scene, pids) if pids else "nobody known") for field, pids in ends]
+    said = [(field, names_of(scene, pids) if pids else "no known process") for field, pids in ends]
     return " → ".join(f"({who})" if field in view.reasons else who for field, who in said)
 
 
@@ -98,8 +98,8 @@ def _for(scene: Scene, since: float | None) -> str:
 
 def _lock(scene: Scene, name: str, lock: LockView) -> str:
     if lock.orphaned:
-        return f"{name} lock: taken, and none of those alive has it: its holder ended without giving it back"
-    return f"{name} lock: taken by {names_of(scene, lock.holders) if lock.holders else 'somebody, not known who'}"
+        return f"{name} lock: taken, but no living process holds it: its holder ended without releasing it"
+    return f"{name} lock: taken by {names_of(scene, lock.holders) if lock.holders else 'an unknown process'}"
 
 
 def _counted(scene: Scene, view: QueueView) -> Iterator[str]:
@@ -175,5 +175,5 @@ def nothing_found(scene: Scene, width: int) -> list[Line]:
             reasons.setdefault(row.reason, []).append(row.pid)
     said = [f"not read of {names_of(scene, pids)}: {reason}" for reason, pids in reasons.items()]
     if not said and not scene.snapshot.queues:
-        return [plain("  none was found", "dim")]
+        return [plain("  none found", "dim")]
     return [line for text in said for line in wrap(text, width, style="dim", first="  ", then="    ")]

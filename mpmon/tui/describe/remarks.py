@@ -37,7 +37,7 @@ def remarks_in_full(scene: Scene, width: int) -> list[Line]:
     """Every remark with its evidence and advice."""
     if not scene.diagnosis.remarks:
         return []
-    lines = [plain("also to know:", "title")]
+    lines = [plain("remarks:", "title")]
     for remark in scene.diagnosis.remarks:
         lines += [*_in_full(scene, remark, width), BLANK]
     return lines

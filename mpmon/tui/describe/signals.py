@@ -36,15 +36,15 @@ SIGNALS: tuple[Choice, ...] = tuple(
     Choice(number.name, does, number)
     for number, does in (
         (signal.SIGTERM, "asks it to end; torchrun ends its ranks first"),
-        (signal.SIGINT, "as Ctrl-C: KeyboardInterrupt, once its main thread runs Python again"),
+        (signal.SIGINT, "like Ctrl-C: KeyboardInterrupt, once its main thread runs Python again"),
         (signal.SIGKILL, "ends it at once; nothing is saved or cleaned up"),
         (signal.SIGSTOP, "holds it until SIGCONT"),
-        (signal.SIGCONT, "lets it go on after a stop"),
-        (signal.SIGUSR1, "means what the program says; ends it when it says nothing"),
-        (signal.SIGUSR2, "means what the program says; ends it when it says nothing"),
-        (signal.SIGHUP, "its terminal is gone: ends it when it says nothing else"),
-        (signal.SIGQUIT, "ends it with a core file, where those are on"),
-        (signal.SIGABRT, "the same; with faulthandler on, it prints all its stacks first"),
+        (signal.SIGCONT, "lets it continue after a stop"),
+        (signal.SIGUSR1, "handled by the program; ends it if there is no handler"),
+        (signal.SIGUSR2, "handled by the program; ends it if there is no handler"),
+        (signal.SIGHUP, "its terminal is gone: ends it if there is no handler"),
+        (signal.SIGQUIT, "ends it with a core dump, if these are enabled"),
+        (signal.SIGABRT, "the same; with faulthandler on, it first prints all its stacks"),
     )
 )
 """The most useful first: signal(7)."""
@@ -179,4 +179,4 @@ def _cleaners(scene: Scene, pids: set[int]) -> str:
     found = sorted(pid for pid in pids if scene.role(pid) in CLEANERS)
     if not found:
         return ""
-    return f"{names_of(scene, found)} would remove what the others leave in shared memory, and end after them by itself"
+    return f"{names_of(scene, found)} would remove what the others leave in shared memory, and would then end by itself"

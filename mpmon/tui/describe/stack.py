@@ -109,7 +109,7 @@ def missing(scene: Scene, pid: int, width: int) -> list[Line]:
     process = scene.processes.get(pid)
     if process is None or process.ended or any(e.pid == pid for e in scene.snapshot.exits):
         return [plain("no stack: the process has ended", "dim")]
-    return [plain("no stack was read yet (r looks now)", "dim")]
+    return [plain("no stack was read yet (r reads it now)", "dim")]
 
 
 def all_threads(scene: Scene, pid: int, width: int, *, folded: bool = False) -> list[Line]:

@@ -42,7 +42,7 @@ def _call(scene: Scene, blocked: Blocked) -> Line:
     where = blocked.syscall or blocked.wchan
     spans: list[Span] = [("in ", "dim"), (where, "")] if where else [(f"state {blocked.state}", "dim")]
     if _is_over(scene, blocked):
-        return (*spans, (" when it was last looked at; it has run since", "dim"))
+        return (*spans, (" when last sampled; it has run since", "dim"))
     if blocked.ran_at is not None:
         spans.append((f" · asleep {fmt.age(scene.since(blocked.ran_at))}", ""))
     if blocked.timeout_s is not None:
@@ -100,12 +100,12 @@ def _others(scene: Scene, blocked: Blocked, objects: tuple[str, ...]) -> str:
     if holders := [row for row in scene.snapshot.locks if row.holds and row.object in objects]:
         return f"held by thread {scene.thread_name(holders[0].pid, holders[0].tid)}"
     if objects[0].startswith("futex:"):
-        return "who could wake it is not known"
+        return "what could wake it is not known"
     handles = scene.handles_on(objects)
     others = {h.pid for h in handles if h.pid != blocked.pid and (h.reads if blocked.writes else h.writes)}
     if others:
         return "other end: " + names(scene, tuple(sorted(others)))
-    return "nobody else known at the other end" if handles else "other end unknown"
+    return "no other known process at the other end" if handles else "other end unknown"
 
 
 def names(scene: Scene, pids: tuple[int, ...]) -> str:

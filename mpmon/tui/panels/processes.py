@@ -240,7 +240,7 @@ class ProcessesPanel(Table[Row]):
         left_out = tags.add(scene, [pid for top in self._at_cursor() for pid in below(top, scene.views)])
         self.repaint()
         count = f"{len(tags.pids(scene))} tagged"
-        return f"{count}; not those who clean up after them ({left_out})" if left_out else count
+        return f"{count}; without those that clean up after them ({left_out})" if left_out else count
 
     def untag(self) -> None:
         """Untags all."""

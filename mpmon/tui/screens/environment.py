@@ -30,7 +30,7 @@ NO_ANSWER = (
     f"no answer for {PATIENCE_S:g} s: the kernel makes readers wait while the process's memory map is locked, "
     "as when it maps a large file or dumps core"
 )
-OF_A_RECORDING = "a recording keeps these few variables only, for the rest may hold secrets"
+OF_A_RECORDING = "a recording keeps only these few variables, because the others may hold secrets"
 
 
 class EnvironmentPage(Page):

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 SAID: dict[str, Span] = {
     HELD_BY_DEAD: ("its receiver died", "bad"),
     REBUILT_TWICE: ("rebuilt twice", "bad"),
-    IN_FLIGHT: ("under way", "dim"),
+    IN_FLIGHT: ("in transit", "dim"),
     NOT_COLLECTED: ("not collected", "dim"),
-    UNKNOWN: ("not known where", "dim"),
+    UNKNOWN: ("location unknown", "dim"),
 }
 """What is said of a state; memory that is held is as it should be."""
 

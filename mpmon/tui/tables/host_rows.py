@@ -133,7 +133,7 @@ def _notes(node: Node, usual: Container[str | None]) -> Iterator[str]:
     if node.problem:
         yield node.problem
     elif node.taken_at is None:
-        yield "not asked: Enter asks"
+        yield "not queried (Enter)"
     if node.version and node.taken_at is None and node.problem and node.version not in usual:
         yield f"mpmon {node.version}"
     if abs(node.offset_s) > SKEW_S:

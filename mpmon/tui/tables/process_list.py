@@ -83,7 +83,7 @@ class ProcessList:
         if self.host:
             parts = [f"{shown if rows and rows[0].pid < 0 else count} on {self.host} (Esc: all hosts)"]
         elif others := elsewhere(scene):
-            parts.append(f"{others} more ranks as they say")
+            parts.append(f"{others} more ranks reported")
         if tagged := len(self.tags.pids(scene)):
             parts.append(f"{tagged} tagged")
         if self._as_list:

@@ -42,7 +42,7 @@ def nothing_of(scene: Scene, host: str) -> Row:
     elif node.problem:
         does = node.problem
     elif node.taken_at is None:
-        does = "asked for its processes: they come with one of the next looks"
+        does = "its processes were queried: they arrive with one of the next samples"
     else:
         does = "no process of the job runs there"
     return Row(

@@ -52,8 +52,8 @@ def _memory_notes(scene: Scene, memory: MemoryView) -> Iterator[Span]:
     if memory.orphans:
         held = fmt.size(sum(row.size_bytes for row in memory.orphans))
         files = fmt.plural(len(memory.orphans), "file")
-        yield (f"{held} in {files} of the dead", "warn" if shm_orphans.TOPIC in topics else "dim")
+        yield (f"{held} in {files} of dead processes", "warn" if shm_orphans.TOPIC in topics else "dim")
     if memory.in_transit:
-        yield (f"{memory.in_transit} under way", "dim")
+        yield (f"{memory.in_transit} in transit", "dim")
     if memory.others:
-        yield ("others see another one", "dim")
+        yield ("others see a different one", "dim")

@@ -1,4 +1,4 @@
-"""A job that may not be read: all its processes have cleared their dumpable flag (prctl(2)), and belong to the user whose
+"""A job that cannot be read: all its processes have cleared their dumpable flag (prctl(2)), and belong to the user whose
 number is given. Its child is stopped, or is killed and not collected."""
 
 import ctypes

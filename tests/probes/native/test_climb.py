@@ -174,7 +174,7 @@ def test_a_program_that_was_deleted_keeps_its_names(copied: Path) -> None:
         try:
             os.stat(next(Path(f"/proc/{pid}/map_files").iterdir()))
         except PermissionError:
-            pytest.skip("/proc/PID/map_files may not be read: it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE")
+            pytest.skip("/proc/PID/map_files cannot be read: it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE")
         assert chains(pid, "program") == CHAINS
 
 
