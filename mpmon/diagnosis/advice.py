@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Finding, Suspect, Waiter
 from mpmon.diagnosis.frames import bare, calls, has
-from mpmon.diagnosis.words import several
+from mpmon.diagnosis.humanize import several
 from mpmon.model import Stack
 
 Advice = Callable[[Case, Finding], str | None]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mpmon.diagnosis.findings import Diagnosis, Finding, Verdict
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.native_waits import FOR_THREADS
 from mpmon.diagnosis.natives import native_fact
-from mpmon.diagnosis.words import several
 from mpmon.model import BOTH, Snapshot, Stack
 
 MOST_PROCESSES = 12

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from mpmon.diagnosis.collective_seq import Numbers
 from mpmon.diagnosis.findings import Place, Suspect
 from mpmon.diagnosis.frames import bare, called_by_user, calls, inner_machinery, innermost_user, is_user, place
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.gpus.spins import Spin, spins
-from mpmon.diagnosis.history import History, Look, Past, ThreadKey
+from mpmon.diagnosis.history import History, Sample, ThreadHistory, ThreadKey
 from mpmon.diagnosis.ipc import Ipc
 from mpmon.diagnosis.loops import first, stuck, user_frame
-from mpmon.diagnosis.memory import Memory
+from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
-from mpmon.diagnosis.numbers import Numbers
 from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, same_since, till_now
-from mpmon.diagnosis.progress.variables import keep_changing, same_answer_since
+from mpmon.diagnosis.progress.state_change import keep_changing, same_answer_since
 from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S
-from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Standing, Wait, in_own_code, polled, standing
+from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Wait, WaitState, in_own_code, polled, standing
 from mpmon.diagnosis.world import World
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack, Task
 
@@ -48,9 +48,9 @@ SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
 class Case(Tables):
     """The tables with what is judged from several of them. Everything is computed when first asked for."""
 
-    def __init__(self, history: History, snapshot: Snapshot, memory: Memory | None = None) -> None:
+    def __init__(self, history: History, snapshot: Snapshot, memory: Memo | None = None) -> None:
         super().__init__(history, snapshot, memory)
-        self._standings: dict[ThreadKey, Standing] = {}
+        self._standings: dict[ThreadKey, WaitState] = {}
         self._working: dict[int, tuple[ThreadKey, ...]] = {}
         self._motions: dict[ThreadKey, Motion] = {}
         self._stuck_tasks: dict[ThreadKey, tuple[Task, ...]] = {}
@@ -82,45 +82,45 @@ class Case(Tables):
 
     # What a thread waits for
 
-    def standing(self, key: ThreadKey) -> Standing:
+    def standing(self, key: ThreadKey) -> WaitState:
         """What a thread waits for."""
         return self._in_collectives.get(key) or self._without_numbers(key)
 
-    def _without_numbers(self, key: ThreadKey) -> Standing:
+    def _without_numbers(self, key: ThreadKey) -> WaitState:
         """What it waits for by its frames and by what the kernel says."""
         if key not in self._standings:
             found = self._read(key)
             lock = self.wanted_lock(key)
             if self.silent_mounts and (mount := self.silent_mount(key)):
-                found = Standing(Wait.FILE, f"waiting for a file on {mount.path}", found.frame)
+                found = WaitState(Wait.FILE, f"waiting for a file on {mount.path}", found.frame)
             elif lock and (self.lock_holders(lock) or self.holders_before_fork(key[0], lock)):
-                found = Standing(Wait.THREAD_LOCK, "a lock", found.frame)
+                found = WaitState(Wait.THREAD_LOCK, "a lock", found.frame)
             elif found.kind in _SOCKET_WAITS and self._asks_store(key):
-                found = Standing(Wait.STORE_KEY, "a key of the store", found.frame)
+                found = WaitState(Wait.STORE_KEY, "a key of the store", found.frame)
             elif found.kind is Wait.FUTEX and self._leaves(key):
-                found = Standing(Wait.EXIT, self._own_threads_words(key) or "what a library does at exit")
+                found = WaitState(Wait.EXIT, self._own_threads_words(key) or "what a library does at exit")
             elif found.kind is Wait.FUTEX and (words := self._own_threads_words(key)):
-                found = Standing(Wait.FUTEX, words, found.frame)
+                found = WaitState(Wait.FUTEX, words, found.frame)
             elif found.kind is Wait.FUTEX and self._waits_for_work(key):
-                found = Standing(Wait.COLLECTIVE, ASYNCHRONOUS, found.frame)
+                found = WaitState(Wait.COLLECTIVE, ASYNCHRONOUS, found.frame)
             elif found.kind is Wait.FUTEX and key[0] in self.in_rpc and self.is_native(key):
-                found = Standing(Wait.REMOTE_CALL, "an answer of another process", found.frame)
+                found = WaitState(Wait.REMOTE_CALL, "an answer of another process", found.frame)
             elif found.kind in _GPU_CALLS and self._waits_for_gpu(key):
-                found = Standing(Wait.GPU, "its GPU", found.frame)
+                found = WaitState(Wait.GPU, "its GPU", found.frame)
             elif found.kind is Wait.SLEEP and self.polled_locks(key):
-                found = Standing(Wait.FILE_LOCK, "a file lock", found.frame)
+                found = WaitState(Wait.FILE_LOCK, "a file lock", found.frame)
             elif found.kind is Wait.DEBUGGER and (self._is_interactive(key[0]) or self._is_console(key)):
-                found = Standing(Wait.SERVICE, "somebody to type", found.frame)
+                found = WaitState(Wait.SERVICE, "somebody to type", found.frame)
             elif found.kind is Wait.DEBUGGER and found.frame is None and self._is_typed_to(key):
-                found = Standing(Wait.PIPE_READ, "what is typed to its terminal")
+                found = WaitState(Wait.PIPE_READ, "what is typed to its terminal")
             elif found.kind is Wait.THREAD_QUEUE and self._serves_library(key):
-                found = Standing(Wait.SERVICE, "what its library gives it to do", found.frame)
+                found = WaitState(Wait.SERVICE, "what its library gives it to do", found.frame)
             elif key[0] == key[1] and self._only_stays(key, found):
-                found = Standing(Wait.SIGNAL, "a signal", found.frame)
+                found = WaitState(Wait.SIGNAL, "a signal", found.frame)
             self._standings[key] = found
         return self._standings[key]
 
-    def _read(self, key: ThreadKey) -> Standing:
+    def _read(self, key: ThreadKey) -> WaitState:
         """What its own rows tell; what the kernel says of its process now outranks every look of before."""
         process = self.processes.get(key[0])
         if process and process.state == "T":
@@ -144,7 +144,7 @@ class Case(Tables):
         return in_group and (named or (self.asks_for_work(key) and self.is_native(key)))
 
     @cached_property
-    def _in_collectives(self) -> dict[ThreadKey, Standing]:
+    def _in_collectives(self) -> dict[ThreadKey, WaitState]:
         """Main threads of ranks that have burned their CPU in one line for long, or slept for their GPUs there, which spin.
         So they would in a computation, but the Flight Recorders say that these have begun a collective which others have not.
         """
@@ -154,7 +154,7 @@ class Case(Tables):
         own = (Wait.RUNNING, Wait.GPU)
         spinning = [pid for pid in heads if pid in self.ranks and self._without_numbers((pid, pid)).kind in own]
         waiting = [pid for pid in spinning if self.numbers.lag(pid) or self.numbers.clash(pid)]
-        return {(pid, pid): Standing(Wait.COLLECTIVE, ASYNCHRONOUS, None) for pid in waiting}
+        return {(pid, pid): WaitState(Wait.COLLECTIVE, ASYNCHRONOUS, None) for pid in waiting}
 
     def _waits_for_gpu(self, key: ThreadKey) -> bool:
         """It sleeps in a call of CUDA, as its frames of C say."""
@@ -190,7 +190,7 @@ class Case(Tables):
             return False
         return not any(row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns)
 
-    def _only_stays(self, key: ThreadKey, found: Standing) -> bool:
+    def _only_stays(self, key: ThreadKey, found: WaitState) -> bool:
         """The main thread of a program, or of a process of its own, has nothing more to do than to be there, while others work,
         or serve: it is in `signal.pause()`, in an event or a loop that a handler of SIGTERM or a request may end, or in
         a loop that is never left.
@@ -332,8 +332,8 @@ class Case(Tables):
             else:
                 found = self.memory.same(("motion", key), _gets_on, past.looks)
                 moves = till_now(found, past, self.now)
-                asks = moves is Motion.MOVING and self.asks_since(key) is not None
-                self._motions[key] = Motion.NAPPING if asks else moves
+                asks = moves is Motion.PROGRESSING and self.asks_since(key) is not None
+                self._motions[key] = Motion.POLLING if asks else moves
         return self._motions[key]
 
     def asks_since(self, key: ThreadKey) -> float | None:
@@ -361,7 +361,12 @@ class Case(Tables):
         """Another thread of the process that keeps the GIL and gets nowhere."""
         for other in self.threads(key[0]):
             stack = self.stacks.get(other)
-            if other != key and stack and stack.owns_gil and self.motion(other) in (Motion.FROZEN, Motion.SPINNING):
+            if (
+                other != key
+                and stack
+                and stack.owns_gil
+                and self.motion(other) in (Motion.NOT_SCHEDULED, Motion.BUSY_LOOP)
+            ):
                 return other
         return None
 
@@ -390,7 +395,7 @@ class Case(Tables):
         """Threads of a process without Python frames that ran lately and do not just look in from time to time."""
         return [
             (pid, row.tid) for row in self._threads_of.get(pid, ())
-            if (pid, row.tid) not in self.stacks and self.motion((pid, row.tid)) is not Motion.FROZEN
+            if (pid, row.tid) not in self.stacks and self.motion((pid, row.tid)) is not Motion.NOT_SCHEDULED
             and not _ticks(self.past((pid, row.tid)))
         ]  # fmt: skip
 
@@ -404,7 +409,7 @@ class Case(Tables):
         """Processes whose main thread gets on or computes, and does not only look in from time to time, or after others."""
         alive = [pid for pid in self.processes if self.is_alive(pid) and self.role(pid).kind not in HELPERS]
         return frozenset(
-            pid for pid in alive if self.motion((pid, pid)) in (Motion.MOVING, Motion.SPINNING)
+            pid for pid in alive if self.motion((pid, pid)) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
             and (self.standing((pid, pid)).kind not in _LOOKS_IN or self._works_between_naps(pid))
             and polled(self.stacks.get((pid, pid))) is None
             and not self.standing((pid, pid)).idle
@@ -494,7 +499,7 @@ class Case(Tables):
         return (
             pid in self.ranks
             and self.standing((pid, pid)).kind is Wait.SLEEP
-            and self.motion((pid, pid)) is Motion.MOVING
+            and self.motion((pid, pid)) is Motion.PROGRESSING
         )
 
     # As a person is told
@@ -526,10 +531,10 @@ def _user_line(stack: Stack) -> Place | None:
     return place(frame) if frame else None
 
 
-def _gets_on(looks: tuple[Look, ...]) -> Motion:
+def _gets_on(looks: tuple[Sample, ...]) -> Motion:
     """By its frames; where they only show that it sleeps again, by what its variables lead to."""
     found = gets_on(looks)
-    return Motion.MOVING if found is Motion.NAPPING and keep_changing(looks) else found
+    return Motion.PROGRESSING if found is Motion.POLLING and keep_changing(looks) else found
 
 
 def _is_kept(item: KernelObject, pid: int) -> bool:
@@ -544,7 +549,7 @@ def _sleeps_in_library(blocked: Blocked | None) -> bool:
     return blocked.syscall == "nanosleep" or blocked.args[1:2] == (0,)
 
 
-def _ticks(past: Past | None) -> bool:
+def _ticks(past: ThreadHistory | None) -> bool:
     """Most looks find it in a wait with a time limit, as a watchdog or a heartbeat is."""
     limits = [
         look.blocked.wakes_at is not None or look.blocked.timeout_s is not None

@@ -15,12 +15,12 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait, user_lines
-from mpmon.diagnosis.words import runs, several
 
 
 class Numbered(msgspec.Struct, frozen=True):

@@ -17,15 +17,16 @@ import msgspec
 from mpmon.diagnosis.advice import further_advice
 from mpmon.diagnosis.basis import agreement
 from mpmon.diagnosis.case import SIGNAL_CALLS, Case
+from mpmon.diagnosis.deadlocks import deadlocks
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.edges.dead import death, did
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Unchecked, Verdict
-from mpmon.diagnosis.gaps import hides_call, unchecked
 from mpmon.diagnosis.graph import Closed, Exited, Graph, Nobody, Status
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.hosts import told
-from mpmon.diagnosis.knots import knots
-from mpmon.diagnosis.memory import Memory
+from mpmon.diagnosis.humanize import age, several
+from mpmon.diagnosis.memo import Memo
+from mpmon.diagnosis.missing_data import hides_call, unchecked
 from mpmon.diagnosis.pace import Progress, progress
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
@@ -49,17 +50,16 @@ from mpmon.diagnosis.thresholds import (
 )
 from mpmon.diagnosis.views import process_views
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import age, several
 from mpmon.model import NOT_PYTHON
 from mpmon.spans import count
 
 
-def diagnose(history: History, memory: Memory | None = None) -> Diagnosis:
+def diagnose(history: History, memory: Memo | None = None) -> Diagnosis:
     """What mpmon says about the present snapshot; `memory` of the rounds before saves work and changes nothing."""
     snapshot = history.snapshot
     if snapshot is None:
         return Diagnosis(verdict=Verdict.UNKNOWN, because="nothing was read yet")
-    memory = memory or Memory()
+    memory = memory or Memo()
     memory.turn()
     case = Case(history, snapshot, memory)
     found = msgspec.structs.replace(
@@ -81,7 +81,7 @@ def _judged(case: Case) -> Diagnosis:
     closed_sets += lost_requests(case, graph, goals)
     closed_sets += own_requests(case, graph, goals)
     closed_sets += lost_work(case, graph, goals)
-    closed_sets += knots(case, graph)
+    closed_sets += deadlocks(case, graph)
     stuck_sets = [StuckSet(case, graph, closed) for closed in closed_sets]
     ripe = [stuck for stuck in stuck_sets if _is_ripe(stuck)]
     ranked = _ranked(ripe)
@@ -96,7 +96,7 @@ def _looked_after(case: Case, graph: Graph, goal: ThreadKey) -> list[ThreadKey]:
     """
     status, loops = graph.node(goal).status, case.standing(goal).kind is Wait.EVENT_LOOP
     looks = status is Status.LEAF or (status is Status.LIVE and loops)
-    if not looks or case.motion(goal) is not Motion.NAPPING:
+    if not looks or case.motion(goal) is not Motion.POLLING:
         return []
     return [key for pid in case.helpmates(goal[0]) if graph.node(key := (pid, pid)).status is Status.WAITS]
 
@@ -111,7 +111,7 @@ def _only_sleeps(case: Case, graph: Graph, closed: Closed) -> bool:
     blocked = case.blocked.get(closed.goal)
     chosen = blocked is not None and (blocked.wakes_at is not None or blocked.syscall in SIGNAL_CALLS)
     asleep = chosen and case.standing(closed.goal).kind is Wait.SLEEP
-    if not asleep or closed.members != (closed.goal,) or case.motion(closed.goal) is not Motion.FROZEN:
+    if not asleep or closed.members != (closed.goal,) or case.motion(closed.goal) is not Motion.NOT_SCHEDULED:
         return False
     return all(graph.closed(key) is None for key in _at_work_beside(case, closed))
 
@@ -277,7 +277,7 @@ def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
     waits_for_end = case.standing(goal).kind in (*_ENDS, Wait.SIGNAL)
     if waits_for_end or is_server(case, goal) or graph.node(goal).status is not Status.WAITS or graph.closed(goal):
         return False
-    stands = case.motion(goal) not in (Motion.MOVING, Motion.UNSEEN)
+    stands = case.motion(goal) not in (Motion.PROGRESSING, Motion.UNKNOWN)
     return stands and case.now - stands_since(case, goal) >= PATIENCE_S
 
 
@@ -399,7 +399,7 @@ def _is_ripe(stuck: StuckSet) -> bool:
     if case.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(patience, _rounds_of_polling_s(stuck)):
         return False
     # Who tries again and again may get at its next attempt what anybody gave back that has just ended.
-    polls = not stuck.closed.exact and stuck.motion() is Motion.NAPPING
+    polls = not stuck.closed.exact and stuck.motion() is Motion.POLLING
     anybody = [*case.processes, *(row.pid for row in case.snapshot.exits)]
     ended = anybody if polls else [gone.pid for gone in stuck.gone]
     if any(case.now - at < NEXT_ROUND_S for pid in ended if (at := case.ended_at(pid)) is not None):
@@ -412,7 +412,7 @@ def _is_ripe(stuck: StuckSet) -> bool:
 
 def _rounds_of_polling_s(stuck: StuckSet) -> float:
     """How long it takes to see a root blocker that polls come back in vain often enough, seconds."""
-    polls = stuck.root is not None and stuck.ending is Ending.LEAF and stuck.motion() is Motion.NAPPING
+    polls = stuck.root is not None and stuck.ending is Ending.LEAF and stuck.motion() is Motion.POLLING
     return POLLS_IN_VAIN * (pause_s(stuck.blocked()) or 0.0) if polls else 0.0
 
 
@@ -503,7 +503,7 @@ def _healthy_words(case: Case, goals: list[ThreadKey]) -> str:
     name = case.role(goal[0]).name
     if case.standing(goal).idle:
         return f"{name} is idle, as expected: it waits for {case.standing(goal).words}"
-    moves = case.motion(goal) is Motion.MOVING
+    moves = case.motion(goal) is Motion.PROGRESSING
     said = f"{name} is making progress: {doing(case, goal)}" if moves else f"{name} is {doing(case, goal)}"
     return f"{said}{_above(case)}"
 

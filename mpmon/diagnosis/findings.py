@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-from mpmon.diagnosis.words import several
+from mpmon.diagnosis.humanize import several
 from mpmon.model import FlightRecord, Gpu, GpuProcess, Pid, QueueRecord, QueueState, Row, Snapshot, Spot
 
 MOST_CAUSES = 6

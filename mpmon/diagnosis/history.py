@@ -15,11 +15,11 @@ import msgspec
 from mpmon.diagnosis.findings import Moment
 from mpmon.diagnosis.ipc.ground import Ground
 from mpmon.diagnosis.ipc.queues import parts
-from mpmon.diagnosis.memory import others
+from mpmon.diagnosis.memo import others
 from mpmon.diagnosis.roles import GivenNames, Role, given_names, roles, still_hold
 from mpmon.diagnosis.spots import Spots
 from mpmon.diagnosis.thresholds import BIRTHS_S, GROWTH_BYTES, KEPT_LOOKS, LEAST_SIGNS, POLLS_SHARE
-from mpmon.diagnosis.waits import Standing, standing
+from mpmon.diagnosis.waits import WaitState, standing
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
 
 TREND_ROUNDS = 300
@@ -31,7 +31,7 @@ ThreadKey = tuple[int, int]
 _Row = Process | Thread | Stack | Blocked
 
 
-class Look(msgspec.Struct, frozen=True, gc=False):
+class Sample(msgspec.Struct, frozen=True, gc=False):
     """One thread as it was found at one moment."""
 
     at: float
@@ -41,7 +41,7 @@ class Look(msgspec.Struct, frozen=True, gc=False):
     """How often it had been put on a CPU by then."""
     run_ns: int = 0
     """How long it had run by then."""
-    _standing: Standing | None = None
+    _standing: WaitState | None = None
 
     @property
     def on_cpu(self) -> bool:
@@ -49,7 +49,7 @@ class Look(msgspec.Struct, frozen=True, gc=False):
         return self.blocked is None or self.blocked.state == "R" or self.blocked.syscall == "running"
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> WaitState:
         """What it waited in, as these two tell; looked up once."""
         found = self._standing
         if found is None:
@@ -58,7 +58,7 @@ class Look(msgspec.Struct, frozen=True, gc=False):
         return found
 
 
-class Past(msgspec.Struct, frozen=True, gc=False):
+class ThreadHistory(msgspec.Struct, frozen=True, gc=False):
     """One thread over time."""
 
     thread: Thread
@@ -69,14 +69,14 @@ class Past(msgspec.Struct, frozen=True, gc=False):
     """When it was last seen to have run, seconds since the epoch; before mpmon came, from its sleep age."""
     changes: int = 0
     """Rounds in which it had run since it was first seen."""
-    looks: tuple[Look, ...] = ()
+    looks: tuple[Sample, ...] = ()
     alike_since: float = 0.0
     """The moment of the first of those looks in a row, up to the last, that found the same lines and variables on a CPU; it may
     be one of long ago, of which nothing else is remembered.
     """
 
 
-class Life(msgspec.Struct, frozen=True, gc=False):
+class ProcessActivity(msgspec.Struct, frozen=True, gc=False):
     """Signs of life of one process: moments at which something irreversible was seen."""
 
     process: Process
@@ -111,8 +111,8 @@ class History:
         self.first_at = 0.0
         self.rounds = 0
         self.snapshot: Snapshot | None = None
-        self.pasts: dict[ThreadKey, Past] = {}
-        self.lives: dict[tuple[int, float], Life] = {}
+        self.pasts: dict[ThreadKey, ThreadHistory] = {}
+        self.lives: dict[tuple[int, float], ProcessActivity] = {}
         self.stirred: frozenset[int] | None = None
         """Processes of which a row, a thread, a past or a life is another one than in the round before; `None` where that
         may be so of all.
@@ -164,7 +164,7 @@ class History:
         new.trend = (*self.trend[-(TREND_ROUNDS - 1) :], _moment(snapshot, new._rates))
         return new
 
-    def past(self, pid: int, tid: int) -> Past | None:
+    def past(self, pid: int, tid: int) -> ThreadHistory | None:
         """What is remembered of a thread."""
         return self.pasts.get((pid, tid))
 
@@ -174,7 +174,7 @@ class History:
         look = past.looks[-1] if past and past.looks else None
         return look.stack if look and look.at == self.now else None
 
-    def life(self, process: Process) -> Life | None:
+    def life(self, process: Process) -> ProcessActivity | None:
         """What is remembered of a process."""
         return self.lives.get(process.key)
 
@@ -191,14 +191,14 @@ class History:
             changes += [new for _, new in pairs]
         return changes
 
-    def _pasts(self, snapshot: Snapshot) -> dict[ThreadKey, Past]:
+    def _pasts(self, snapshot: Snapshot) -> dict[ThreadKey, ThreadHistory]:
         at = snapshot.taken_at
         stacks = {(row.pid, row.tid): row for row in snapshot.stacks}
         blocked = {(row.pid, row.tid): row for row in snapshot.blocked}
         keys = ((row, (row.pid, row.tid)) for row in snapshot.threads)
         return {key: _with_look(self._past(row, at), at, stacks.get(key), blocked.get(key)) for row, key in keys}
 
-    def _later_pasts(self, changes: list[_Row], at: float) -> dict[ThreadKey, Past]:
+    def _later_pasts(self, changes: list[_Row], at: float) -> dict[ThreadKey, ThreadHistory]:
         """Most threads have the very same rows as in the round before, and the same past then."""
         pasts = dict(self.pasts)
         pasts.update({(row.pid, row.tid): self._past(row, at) for row in changes if isinstance(row, Thread)})
@@ -210,24 +210,24 @@ class History:
             pasts[key] = _with_look(past, at, stacks.get(key, stack), blocked.get(key, call))
         return pasts
 
-    def _past(self, thread: Thread, at: float) -> Past:
+    def _past(self, thread: Thread, at: float) -> ThreadHistory:
         """What is remembered of a thread, with how much it ran by now."""
         past = self.pasts.get((thread.pid, thread.tid))
         if past is None:
-            return Past(thread, thread, at, at)
+            return ThreadHistory(thread, thread, at, at)
         if thread is past.thread or thread == past.thread:
             return past
         return msgspec.structs.replace(past, thread=thread, ran_at=at, changes=past.changes + 1)
 
-    def _lives(self, snapshot: Snapshot, again: list[Process]) -> dict[tuple[int, float], Life]:
+    def _lives(self, snapshot: Snapshot, again: list[Process]) -> dict[tuple[int, float], ProcessActivity]:
         if self.snapshot is None:
-            return {row.key: Life(row, row, snapshot.taken_at) for row in snapshot.processes}
+            return {row.key: ProcessActivity(row, row, snapshot.taken_at) for row in snapshot.processes}
         elapsed = max(1e-3, snapshot.taken_at - self.snapshot.taken_at)
         lives = dict(self.lives) if len(again) < len(snapshot.processes) else {}
         for process in again:
             life = self.lives.get(process.key)
             if life is None:
-                life = Life(process, process, snapshot.taken_at)
+                life = ProcessActivity(process, process, snapshot.taken_at)
             elif process is not life.process:
                 life = _with_counters(life, process, snapshot.taken_at, elapsed)
             elif life.rate != 0.0:
@@ -329,7 +329,7 @@ def _same_names(before: tuple[Process, ...], now: tuple[Process, ...]) -> bool:
     )
 
 
-def _with_look(past: Past, at: float, stack: Stack | None, blocked: Blocked | None) -> Past:
+def _with_look(past: ThreadHistory, at: float, stack: Stack | None, blocked: Blocked | None) -> ThreadHistory:
     last = past.looks[-1] if past.looks else None
     if last is not None:
         # In a recording rows are made anew; those of the same reading are told from another one by their moment.
@@ -342,14 +342,14 @@ def _with_look(past: Past, at: float, stack: Stack | None, blocked: Blocked | No
     ran_at = past.ran_at
     if blocked and blocked.ran_at is not None and past.changes == 0:
         ran_at = min(ran_at, blocked.ran_at)
-    look = Look(at, stack, blocked, past.thread.slices, past.thread.run_ns)
+    look = Sample(at, stack, blocked, past.thread.slices, past.thread.run_ns)
     since = past.alike_since if last is not None and _are_alike(last, look) else at
     return msgspec.structs.replace(
         past, looks=(*past.looks[-(KEPT_LOOKS - 1) :], look), ran_at=ran_at, alike_since=since
     )
 
 
-def _are_alike(before: Look, after: Look) -> bool:
+def _are_alike(before: Sample, after: Sample) -> bool:
     if not (before.on_cpu and after.on_cpu) or before.stack is None or after.stack is None:
         return False
     return before.stack is after.stack or _pictures(before.stack) == _pictures(after.stack)
@@ -359,7 +359,7 @@ def _pictures(stack: Stack) -> list[tuple[object, ...]]:
     return [(row.file, row.function, row.line, row.arguments_digest, row.locals_digest) for row in stack.frames]
 
 
-def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> Life:
+def _with_counters(life: ProcessActivity, process: Process, now: float, elapsed: float) -> ProcessActivity:
     before = life.process
     if process.ended and not before.ended:
         life = msgspec.structs.replace(life, ended_at=now)

@@ -13,7 +13,7 @@ from typing import Any, Optional, TypeVar, get_type_hints
 import msgspec
 
 from mpmon.diagnosis.findings import Diagnosis, Event, Finding, ProcessView, Suspect
-from mpmon.diagnosis.words import several
+from mpmon.diagnosis.humanize import several
 from mpmon.model import PIDS_OF_A_HOST, Pid, Row, Snapshot
 
 R = TypeVar("R", bound=Row)

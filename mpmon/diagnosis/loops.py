@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mpmon.diagnosis.frames import is_user
-from mpmon.diagnosis.words import several
+from mpmon.diagnosis.humanize import several
 from mpmon.model import SENDS_TO_OTHERS, Frame, Task
 
 LOCKS = frozenset({"lock", "semaphore"})

@@ -19,6 +19,7 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Bottleneck, Diagnosis, Moment, Pace, Pause, Place
 from mpmon.diagnosis.frames import innermost_user, place
+from mpmon.diagnosis.humanize import age, runs, speeds
 from mpmon.diagnosis.ipc.names import RESULTS
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.rates import collective_rates, rates
@@ -35,7 +36,6 @@ from mpmon.diagnosis.thresholds import (
     SHARE_LOOKS,
 )
 from mpmon.diagnosis.waits import SLEEP_CALLS
-from mpmon.diagnosis.words import age, runs, speeds
 from mpmon.model import CallPlace
 
 
@@ -246,7 +246,7 @@ def _pause_words(diagnosis: Diagnosis, pause: Pause, now: float) -> str:
     return f"all ranks{but} stood still for {age(pause.ended - pause.began)}, {age(now - pause.ended)} ago"
 
 
-_RUNS = frozenset({Motion.MOVING, Motion.UNSEEN})
+_RUNS = frozenset({Motion.PROGRESSING, Motion.UNKNOWN})
 """Of a thread that is known: it is not frozen, and perhaps it gets on."""
 
 
@@ -255,7 +255,7 @@ def _words(case: Case, paces: tuple[Pace, ...], bottleneck: Bottleneck | None) -
     speed = _speed(paces)
     moves = [case.motion((row.pid, row.pid)) for row in paces]
     first = next(iter(paces))
-    if speed or all(motion is Motion.MOVING for motion in moves):
+    if speed or all(motion is Motion.PROGRESSING for motion in moves):
         who = f"{len(paces)} ranks make progress" if len(paces) > 1 else f"{first.role} makes progress"
     elif all(case.past((row.pid, row.pid)) and motion in _RUNS for row, motion in zip(paces, moves, strict=True)):
         who = f"{len(paces)} ranks run" if len(paces) > 1 else f"{first.role} runs"

@@ -170,7 +170,7 @@ def part(stuck: StuckSet) -> Part | None:
 
 def is_outside(stuck: StuckSet) -> bool:
     """The root stands in a wait for somebody who is no part of the job, or for a file."""
-    outside = stuck.ending is Ending.EXTERNAL and stuck.motion() is Motion.FROZEN
+    outside = stuck.ending is Ending.EXTERNAL and stuck.motion() is Motion.NOT_SCHEDULED
     return outside and stuck.standing().kind in _FOR_OUTSIDE and not left_connection(stuck) and not stalls(stuck)
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.gaps import rests_on_facts
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.missing_data import rests_on_facts
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
-from mpmon.diagnosis.words import several
 
 MOST_NAMED = 3
 """Threads that one doubt names."""
@@ -33,7 +33,7 @@ def _doubts(stuck: StuckSet) -> Iterator[str]:
     case, closed = stuck.case, stuck.closed
     if closed.assumed:
         yield f"it is assumed that nothing else can end the wait of {_names(case, closed.assumed)}"
-    if moving := [key for key in stuck.roots if case.motion(key) is not Motion.FROZEN]:
+    if moving := [key for key in stuck.roots if case.motion(key) is not Motion.NOT_SCHEDULED]:
         yield f"{_names(case, moving)} still {'run' if len(moving) > 1 else 'runs'} from time to time"
     timed = stuck.roots if stuck.ending is Ending.CYCLE else ()
     if timed := [key for key in timed if _may_give_up(case, key)]:

@@ -128,7 +128,7 @@ def own_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Close
 def _asks_own(case: Case, graph: Graph, key: ThreadKey) -> bool:
     """It waits for an answer of its own process."""
     edge = graph.node(key).edge
-    waits = case.standing(key).kind is Wait.SOCKET and case.motion(key) is Motion.FROZEN
+    waits = case.standing(key).kind is Wait.SOCKET and case.motion(key) is Motion.NOT_SCHEDULED
     return waits and edge is not None and all(isinstance(row, tuple) and row[0] == key[0] for row in edge.targets)
 
 

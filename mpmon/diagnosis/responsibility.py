@@ -23,23 +23,23 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis.balances import owing, put_by_ended
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.collectives import split
+from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.edges.connections import unserved
 from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, replaced
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Suspect
 from mpmon.diagnosis.graph import Absent, Nobody, Target
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.links import stalls
-from mpmon.diagnosis.managers import client_calls
-from mpmon.diagnosis.mates import crashed_mates
+from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.queue_ledgers import owing, put_by_ended
 from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet, crashed
-from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait, context, in_barrier, in_own_code
 
 _ANSWERS = (Wait.SOCKET, Wait.QUEUE_GET, Wait.POLL)
@@ -70,7 +70,9 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         return ()
     if left := left_connection(stuck):
         return (case.suspect(left[1]),)
-    if starving := [key for key in stuck.roots if stuck.motion(key) is Motion.FROZEN and starves_others(case, key)]:
+    if starving := [
+        key for key in stuck.roots if stuck.motion(key) is Motion.NOT_SCHEDULED and starves_others(case, key)
+    ]:
         return tuple(map(case.suspect, starving))
     if stuck.in_handler:
         return (case.suspect(stuck.in_handler[0]),)
@@ -182,7 +184,7 @@ def polled_for(stuck: StuckSet) -> list[int]:
     polls = stuck.ending is Ending.LEAF and stuck.root and stuck.standing().kind is Wait.SLEEP
     return (
         crashed_relatives(stuck.case, stuck.root[0])
-        if polls and stuck.root and stuck.motion() is Motion.NAPPING
+        if polls and stuck.root and stuck.motion() is Motion.POLLING
         else []
     )
 

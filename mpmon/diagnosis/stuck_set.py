@@ -11,13 +11,13 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.dead import exit_words
 from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
 from mpmon.diagnosis.frames import interrupted
-from mpmon.diagnosis.gaps import hides_call
 from mpmon.diagnosis.graph import Closed, Exited, External, Graph, Nobody, Status, Target
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import age, amount
+from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.waits import Context, Standing, Wait, context
-from mpmon.diagnosis.words import age, amount
+from mpmon.diagnosis.waits import Context, Wait, WaitState, context
 from mpmon.model import Blocked, Frame
 
 
@@ -117,7 +117,7 @@ class StuckSet:
         """The thread whose progress counts."""
         return self.closed.goal
 
-    def standing(self, key: ThreadKey | None = None) -> Standing:
+    def standing(self, key: ThreadKey | None = None) -> WaitState:
         """What the root, or another thread, stands in."""
         return self.case.standing(key or self.root or self.goal)
 
@@ -184,7 +184,7 @@ class StuckSet:
     @cached_property
     def is_frozen(self) -> bool:
         """None of the roots runs."""
-        return all(self.case.motion(key) is Motion.FROZEN for key in self.roots)
+        return all(self.case.motion(key) is Motion.NOT_SCHEDULED for key in self.roots)
 
     @cached_property
     def stood_s(self) -> float:
@@ -195,7 +195,7 @@ class StuckSet:
         edge = self.graph.node(key).edge
         if edge and edge.idle_s is not None:
             return edge.idle_s
-        moves = self.case.motion(key) is Motion.MOVING
+        moves = self.case.motion(key) is Motion.PROGRESSING
         return 0.0 if moves else self.case.now - stands_since(self.case, key)
 
     @property
@@ -288,7 +288,7 @@ class StuckSet:
         standing = self.case.standing(key)
         motion = self.case.motion(key)
         edge = self.graph.node(key).edge
-        words = "spins" if motion is Motion.SPINNING else edge.words if edge and edge.held else standing.words
+        words = "spins" if motion is Motion.BUSY_LOOP else edge.words if edge and edge.held else standing.words
         thread = None if key[0] == key[1] else self.case.thread_name(key)
         return Link(
             pid=key[0], role=self.case.role(key[0]).name, does=words, place=self.case.place(key), thread=thread,
@@ -316,10 +316,10 @@ def doing(case: Case, key: ThreadKey, since: str = "") -> str:
         return exit_words(process.exit_code)
     if standing.kind is Wait.STOPPED:
         return standing.words + at
-    if motion is Motion.SPINNING:
+    if motion is Motion.BUSY_LOOP:
         return f"busy-looping{at}"
     if standing.kind is Wait.SLEEP:
-        return ("asleep" if motion is not Motion.NAPPING else "polling with short sleeps") + at + until(case, key)
+        return ("asleep" if motion is not Motion.POLLING else "polling with short sleeps") + at + until(case, key)
     if standing.kind is Wait.RUNNING:
         return f"running{at}"
     if standing.kind is Wait.FILE:
@@ -338,7 +338,7 @@ def _at(where: Place) -> str:
 def until(case: Case, key: ThreadKey) -> str:
     """How much of a sleep is left, to be appended: `, 5 min to go`; empty where it has no end, or naps anyway."""
     blocked = case.blocked.get(key)
-    if blocked is None or blocked.wakes_at is None or case.motion(key) is Motion.NAPPING:
+    if blocked is None or blocked.wakes_at is None or case.motion(key) is Motion.POLLING:
         return ""
     left = blocked.wakes_at - case.now
     return f", {amount(left)} to go" if left > 1 else ""

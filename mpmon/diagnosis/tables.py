@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from mpmon.diagnosis.history import History, Past, ThreadKey
+from mpmon.diagnosis.history import History, ThreadHistory, ThreadKey
 from mpmon.diagnosis.libraries import RANK_THREADS
-from mpmon.diagnosis.memory import Memory
+from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.natives import NativeFact, native_fact
 from mpmon.diagnosis.roles import Role, given_name, named_process
 from mpmon.diagnosis.starts import Starts
@@ -43,11 +43,11 @@ RPC_THREADS = "TP_"
 class Tables:
     """The joins over one history and its last snapshot. Each is made when first asked for."""
 
-    def __init__(self, history: History, snapshot: Snapshot, memory: Memory | None = None) -> None:
+    def __init__(self, history: History, snapshot: Snapshot, memory: Memo | None = None) -> None:
         """`memory` keeps the joins of tables that did not change since the round before."""
         self.history = history
         self.snapshot = snapshot
-        self.memory = memory or Memory()
+        self.memory = memory or Memo()
         self.now = snapshot.taken_at
         self.processes: dict[int, Process] = {row.pid: row for row in snapshot.processes}
         self.roles: dict[int, Role] = history.roles
@@ -150,7 +150,7 @@ class Tables:
         """What the kernel says, by thread."""
         return self.memory.same("blocked", _by_thread, self.snapshot.blocked)
 
-    def past(self, key: ThreadKey) -> Past | None:
+    def past(self, key: ThreadKey) -> ThreadHistory | None:
         """What is remembered of a thread."""
         return self.history.pasts.get(key)
 

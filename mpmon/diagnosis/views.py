@@ -53,7 +53,7 @@ def process_views(case: Case, graph: Graph, findings: tuple[Finding, ...]) -> tu
         same = known is not None and all(map(is_, known[0], reasons))
         now.views[process.pid] = known if known and same else (reasons, _view(case, graph, suspects, process))
         key = (process.pid, process.pid)
-        if case.motion(key) is Motion.FROZEN and not until(case, key):
+        if case.motion(key) is Motion.NOT_SCHEDULED and not until(case, key):
             now.awake.discard(process.pid)
         else:
             now.awake.add(process.pid)
@@ -129,7 +129,7 @@ def _mood(case: Case, graph: Graph, process: Process, suspects: set[int]) -> str
     if process.stopped:
         return "stopped"
     if key not in case.blocked and key not in case.stacks:
-        return "working" if case.motion(key) is Motion.MOVING else ""
+        return "working" if case.motion(key) is Motion.PROGRESSING else ""
     return _MOODS[graph.node(key).status]
 
 

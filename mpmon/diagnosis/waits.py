@@ -57,7 +57,7 @@ _EVENTS = frozenset({"inotify", "eventfd", "timerfd", "signalfd"})
 """What read(2) waits at for something to happen."""
 
 
-class Standing(msgspec.Struct, frozen=True, gc=False):
+class WaitState(msgspec.Struct, frozen=True, gc=False):
     """What one thread waits for."""
 
     kind: Wait
@@ -72,27 +72,27 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
         return self.kind in IDLE
 
 
-STOPPED = Standing(Wait.STOPPED, "stopped by a signal")
+STOPPED = WaitState(Wait.STOPPED, "stopped by a signal")
 
 
-def standing(stack: Stack | None, blocked: Blocked | None) -> Standing:
+def standing(stack: Stack | None, blocked: Blocked | None) -> WaitState:
     """What a thread waits for, from its frames and the kernel."""
     if blocked and blocked.state in "Tt":
-        return STOPPED if blocked.state == "T" else Standing(Wait.STOPPED, "held by a debugger")
+        return STOPPED if blocked.state == "T" else WaitState(Wait.STOPPED, "held by a debugger")
     found = _from_frames(stack) if stack else None
     if found and not (found.kind is Wait.COLLECTIVE and _finished(blocked)):
         return _sharpened(found, blocked)
     return _from_kernel(stack, blocked)
 
 
-def _from_frames(stack: Stack) -> Standing | None:
-    best: Standing | None = None
+def _from_frames(stack: Stack) -> WaitState | None:
+    best: WaitState | None = None
     called = ""
     for frame in chain(stack.frames[:1], islice(inner_machinery(stack), 1, None)):
         function = bare(frame.function)
         for pattern in _BY_FUNCTION.get(function, ()):
             if known_as(frame.file).endswith(pattern.file) and pattern.called in (None, called):
-                found = Standing(pattern.kind, pattern.words or function, frame)
+                found = WaitState(pattern.kind, pattern.words or function, frame)
                 inner_wins = best and (
                     (pattern.encloses and best.kind is found.kind) or (best.kind, found.kind) in _INNER_WINS
                 )
@@ -118,27 +118,27 @@ def _finished(blocked: Blocked | None) -> bool:
     return blocked is not None and blocked.state == "R"
 
 
-def _sharpened(found: Standing, blocked: Blocked | None) -> Standing:
+def _sharpened(found: WaitState, blocked: Blocked | None) -> WaitState:
     """Frames say what the program means; a feeder thread that writes is not idle, whatever its frames are called."""
     if found.kind is not Wait.SERVICE or blocked is None or blocked.state != "S":
         return found
     if blocked.writes:
-        return Standing(Wait.PIPE_WRITE, "room in a pipe", found.frame)
+        return WaitState(Wait.PIPE_WRITE, "room in a pipe", found.frame)
     if any(name.startswith("semaphore:") for name in blocked.waits_on):
-        return Standing(Wait.LOCK, "an inter-process lock", found.frame)
+        return WaitState(Wait.LOCK, "an inter-process lock", found.frame)
     return found
 
 
-def _from_kernel(stack: Stack | None, blocked: Blocked | None) -> Standing:
+def _from_kernel(stack: Stack | None, blocked: Blocked | None) -> WaitState:
     if blocked is None:
-        return Standing(Wait.UNKNOWN, "unknown")
+        return WaitState(Wait.UNKNOWN, "unknown")
     if blocked.state == "R" or blocked.syscall == "running":
-        return Standing(Wait.RUNNING, "runs")
+        return WaitState(Wait.RUNNING, "runs")
     name = blocked.syscall or ""
     if name in SLEEP_CALLS or (blocked.wakes_at is not None and name != "futex"):
         if row := polled(stack):
-            return Standing(row.kind, row.words, stack.frames[0] if stack else None)
-        return Standing(Wait.SLEEP, "time.sleep" if stack else "sleep")
+            return WaitState(row.kind, row.words, stack.frames[0] if stack else None)
+        return WaitState(Wait.SLEEP, "time.sleep" if stack else "sleep")
     kinds = [object_id.partition(":")[0] for object_id in blocked.waits_on]
     return _from_call(name, kinds, blocked)
 
@@ -149,39 +149,39 @@ def polled(stack: Stack | None) -> PollRow | None:
     return next((row for row in POLLS if tests <= row.names), None) if tests else None
 
 
-def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:
+def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
     if name == "futex":
         kind = Wait.LOCK if "semaphore" in kinds else Wait.FUTEX
-        return Standing(kind, "a lock")
+        return WaitState(kind, "a lock")
     if name in ("flock", "fcntl") and kinds:
-        return Standing(Wait.FILE_LOCK, "a file lock")
+        return WaitState(Wait.FILE_LOCK, "a file lock")
     if name == "vfork" or (name in ("clone", "clone3") and kinds == ["process"]):
-        return Standing(Wait.CHILD, "a child to become another program")
+        return WaitState(Wait.CHILD, "a child to become another program")
     if name in ("wait4", "waitid") or kinds == ["process"]:
-        return Standing(Wait.CHILD, "a child to exit")
+        return WaitState(Wait.CHILD, "a child to exit")
     if "terminal" in kinds:
         return (
-            Standing(Wait.DEBUGGER, "somebody to type")
+            WaitState(Wait.DEBUGGER, "somebody to type")
             if _prompts(blocked)
-            else Standing(Wait.FILE, "reading a device")
+            else WaitState(Wait.FILE, "reading a device")
         )
     if name in _POLLS and blocked.timeout_s is not None:
-        return Standing(Wait.POLL, "events")
+        return WaitState(Wait.POLL, "events")
     if "pty" in kinds and not blocked.writes:
-        return Standing(Wait.PIPE_READ, "output to a terminal")
+        return WaitState(Wait.PIPE_READ, "output to a terminal")
     if "pipe" in kinds:
-        return Standing(
+        return WaitState(
             Wait.PIPE_WRITE if blocked.writes else Wait.PIPE_READ, "room in a pipe" if blocked.writes else "a pipe"
         )
     if "socket" in kinds:
-        return Standing(Wait.SOCKET, "a socket")
+        return WaitState(Wait.SOCKET, "a socket")
     if not _EVENTS.isdisjoint(kinds):
-        return Standing(Wait.POLL, "events")
+        return WaitState(Wait.POLL, "events")
     if name in _FILE_CALLS or blocked.state == "D" or name in ("read", "write"):
-        return Standing(Wait.FILE, _FILE_WORDS.get(name, "reading or writing a file"))
+        return WaitState(Wait.FILE, _FILE_WORDS.get(name, "reading or writing a file"))
     if kinds or name in _POLLS:
-        return Standing(Wait.POLL, "events")
-    return Standing(Wait.UNKNOWN, name or "unknown")
+        return WaitState(Wait.POLL, "events")
+    return WaitState(Wait.UNKNOWN, name or "unknown")
 
 
 def _prompts(blocked: Blocked) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from mpmon.diagnosis.graph import External
+from mpmon.diagnosis.humanize import ranges, several
 from mpmon.diagnosis.tables import Tables
-from mpmon.diagnosis.words import ranges, several
 from mpmon.model import Elsewhere
 from mpmon.numerals import numeral
 from mpmon.spans import Spans, both, count, has, spans, union, without

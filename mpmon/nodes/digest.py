@@ -42,7 +42,7 @@ MOST_RANK = 1 << 24
 MOST_SPANS = 512
 """Spans of ranks in one class of one machine."""
 
-_MOVES = frozenset({Motion.MOVING, Motion.UNSEEN})
+_MOVES = frozenset({Motion.PROGRESSING, Motion.UNKNOWN})
 
 _PASSING = re.compile(r", \S+ (?:s|min|h|days) to go$|(?<=\bpid )\d+|(?<=\bthread )\d+")
 """What differs from process to process, or from look to look, of those that do the same."""

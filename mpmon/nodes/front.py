@@ -19,7 +19,7 @@ from itertools import islice
 import msgspec
 
 from mpmon.diagnosis.findings import Observation
-from mpmon.diagnosis.words import ranges
+from mpmon.diagnosis.humanize import ranges
 from mpmon.errors import CannotTell, MpmonError, UsageError
 from mpmon.model import LATE, NO_JOB, ProbeReport, Snapshot
 from mpmon.nodes import wire

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis import ipc
 from mpmon.diagnosis.findings import Observation
+from mpmon.diagnosis.humanize import age, several, size
 from mpmon.diagnosis.ipc import ExportView, Ipc, LockView, MemoryView, PairView, QueueView, SharerView
 from mpmon.diagnosis.ipc.names import in_words
-from mpmon.diagnosis.words import age, several, size
 
 MOST_LINES = 6
 """Lines of one kind."""

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from msgspec import structs
 
-from mpmon.diagnosis import holding, loops, merging, pace
+from mpmon.diagnosis import lock_annotations, loops, merging, pace
 from mpmon.diagnosis.findings import Diagnosis, Finding, Observation, ProcessView, Remark, Suspect, Verdict, by_reason
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.hosts import Hosts
-from mpmon.diagnosis.words import age
+from mpmon.diagnosis.humanize import age
 from mpmon.model import Frame, NativeFrame, Process, Snapshot, Stack
 from mpmon.printable import command_line, in_ascii, written_out
 from mpmon.reports import sharing
@@ -136,7 +136,7 @@ def _suspect(snapshot: Snapshot, suspect: Suspect) -> Iterator[str]:
 
 def _notes(snapshot: Snapshot, stack: Stack) -> dict[int, tuple[str, ...]]:
     """Notes on frames, by the identity of the frame."""
-    return {id(stack.frames[at]): notes for at, notes in holding.by_frame(snapshot, stack).items()}
+    return {id(stack.frames[at]): notes for at, notes in lock_annotations.by_frame(snapshot, stack).items()}
 
 
 def _frames(frames: tuple[Frame | NativeFrame, ...], notes: dict[int, tuple[str, ...]], most: int) -> Iterator[str]:

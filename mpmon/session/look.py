@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from mpmon.diagnosis.frames import called_by_user
+from mpmon.diagnosis.progress.loop_progress import may_go_round
 from mpmon.diagnosis.progress.pauses import pause_s
-from mpmon.diagnosis.progress.rounds import may_go_round
 from mpmon.diagnosis.thresholds import RETRY_S
 from mpmon.diagnosis.waits import in_own_code
 from mpmon.model import (

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from mpmon.diagnosis import Chronicle, History, Memory, diagnose
+from mpmon.diagnosis import Chronicle, History, Memo, diagnose
 from mpmon.diagnosis.basis import basis
 from mpmon.diagnosis.findings import Diagnosis, Observation
 from mpmon.diagnosis.remarks import gpu_spinning
@@ -48,7 +48,7 @@ class Observer:
         self._ras = ras
         self._history = History()
         self._chronicle = Chronicle()
-        self._memory = Memory()
+        self._memory = Memo()
         self._first_at: float | None = None
         self._number = 0
         self._foreseen: tuple[History, Diagnosis] | None = None

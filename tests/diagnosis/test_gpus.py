@@ -9,7 +9,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Diagnosis, Observation, Verdict
 from mpmon.diagnosis.gpus import Share, branches, ordinals, visible
 from mpmon.diagnosis.gpus.joins import Gpus
-from mpmon.diagnosis.words import between, runs, size
+from mpmon.diagnosis.humanize import between, runs, size
 from mpmon.model import Gpu, MigInstance, Process, Row
 from mpmon.reports.document import render
 from tests.builders import MIB, ROOT, gpu, history, on_gpu, process, snapshot

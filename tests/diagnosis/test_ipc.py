@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpmon.diagnosis import History, Memory, diagnose
+from mpmon.diagnosis import History, Memo, diagnose
 from mpmon.diagnosis.findings import Observation
 from mpmon.diagnosis.ipc import Ipc, of
 from mpmon.model import (
@@ -195,7 +195,7 @@ def test_queues_of_a_loader_are_known_by_who_uses_them(
 def names_over_time(*rounds: tuple[Row, ...]) -> list[str | None]:
     """The name of the queue in each of these rounds, as a view is told it."""
     found: list[str | None] = []
-    seen_so_far, results = History(), Memory()
+    seen_so_far, results = History(), Memo()
     for second, rows in enumerate(rounds):
         now = snapshot(*rows, at=float(second))
         seen_so_far = seen_so_far.add(now)

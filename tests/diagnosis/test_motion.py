@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis.history import Look, Past
+from mpmon.diagnosis.history import Sample, ThreadHistory
 from mpmon.diagnosis.progress.motion import Motion, motion, same_since
 from mpmon.model import Blocked, Stack
 from tests.builders import START, blocked, frame, running, stack, thread
@@ -29,10 +29,10 @@ def loop(line: int, *, at: float, others: int = 0) -> Stack:
     return stack("main", frame(f"train.py:{line} main", others=others), at=at)
 
 
-def past(*looks: tuple[float, Stack, Blocked], ran_at: float, slices: tuple[int, ...] = ()) -> Past:
-    rows = [Look(START + at, found, row, slices[n] if slices else n * 10) for n, (at, found, row) in enumerate(looks)]
+def past(*looks: tuple[float, Stack, Blocked], ran_at: float, slices: tuple[int, ...] = ()) -> ThreadHistory:
+    rows = [Sample(START + at, found, row, slices[n] if slices else n * 10) for n, (at, found, row) in enumerate(looks)]
     counters = thread(slices=rows[-1].slices)
-    return Past(counters, thread(slices=0), START, START + ran_at, len(rows), tuple(rows))
+    return ThreadHistory(counters, thread(slices=0), START, START + ran_at, len(rows), tuple(rows))
 
 
 def of(*looks: tuple[float, Stack, Blocked], ran_at: float | None = None, slices: tuple[int, ...] = ()) -> Motion:
@@ -41,79 +41,79 @@ def of(*looks: tuple[float, Stack, Blocked], ran_at: float | None = None, slices
 
 
 def test_one_that_was_never_seen() -> None:
-    assert motion(None, START) is Motion.UNSEEN
+    assert motion(None, START) is Motion.UNKNOWN
 
 
 def test_one_that_did_not_run_is_frozen() -> None:
     assert of(
         (0, item(9, index=1, at=0), blocked("futex")), (6, item(9, index=1, at=0), blocked("futex")), ran_at=1
-    ) is (Motion.FROZEN)
+    ) is (Motion.NOT_SCHEDULED)
 
 
 def test_two_looks_do_not_prove_that_one_who_runs_gets_nowhere() -> None:
-    assert of(*((at, item(9, index=1, at=at), running()) for at in (0.0, 5.0))) is Motion.UNSEEN
+    assert of(*((at, item(9, index=1, at=at), running()) for at in (0.0, 5.0))) is Motion.UNKNOWN
 
 
 def test_looks_of_one_moment_prove_nothing() -> None:
-    assert of(*((at, item(9, index=1, at=at), running()) for at in (0.0, 1.0, 2.0, 3.0))) is Motion.UNSEEN
+    assert of(*((at, item(9, index=1, at=at), running()) for at in (0.0, 1.0, 2.0, 3.0))) is Motion.UNKNOWN
 
 
 def test_one_that_walks_around_inside_one_call_spins() -> None:
-    assert of(*((at, item(28 + int(at) % 4, index=37, at=at), running()) for at in range(8))) is Motion.SPINNING
+    assert of(*((at, item(28 + int(at) % 4, index=37, at=at), running()) for at in range(8))) is Motion.BUSY_LOOP
 
 
 def test_native_code_that_computes_without_the_gil_moves() -> None:
     looks = ((float(at), item(28, index=37, at=at, owns_gil=False), running()) for at in range(8))
-    assert of(*looks) is Motion.MOVING
+    assert of(*looks) is Motion.PROGRESSING
 
 
 def test_one_that_gives_the_gil_away_at_times_spins() -> None:
     looks = ((float(at), item(28 + at % 2, index=37, at=at, owns_gil=at != 3), running()) for at in range(8))
-    assert of(*looks) is Motion.SPINNING
+    assert of(*looks) is Motion.BUSY_LOOP
 
 
 def test_native_code_that_keeps_the_gil_moves_and_a_loop_in_one_line_spins() -> None:
     looks = [(float(at), item(28, index=37, at=at), running()) for at in range(8)]
-    assert of(*looks) is Motion.MOVING
+    assert of(*looks) is Motion.PROGRESSING
     looks[5] = (5.0, msgspec.structs.replace(looks[5][1], turning=(0,)), running())
-    assert of(*looks) is Motion.SPINNING
+    assert of(*looks) is Motion.BUSY_LOOP
 
 
 def test_one_that_tries_again_and_again_naps() -> None:
     sleeping = blocked("clock_nanosleep", wakes_at=START)
-    assert of(*((at, item(20, index=37, at=at, inner="download"), sleeping) for at in range(8))) is Motion.NAPPING
+    assert of(*((at, item(20, index=37, at=at, inner="download"), sleeping) for at in range(8))) is Motion.POLLING
 
 
 def test_a_worker_with_another_item_moves() -> None:
-    assert of(*((at, item(30, index=int(at), at=at), running()) for at in range(8))) is Motion.MOVING
+    assert of(*((at, item(30, index=int(at), at=at), running()) for at in range(8))) is Motion.PROGRESSING
 
 
 def test_a_training_loop_at_other_lines_moves() -> None:
-    assert of(*((at, loop(20 + int(at), at=at), running()) for at in range(8))) is Motion.MOVING
+    assert of(*((at, loop(20 + int(at), at=at), running()) for at in range(8))) is Motion.PROGRESSING
 
 
 def test_a_training_loop_with_other_variables_moves() -> None:
-    assert of(*((at, loop(20, at=at, others=int(at)), running()) for at in range(8))) is Motion.MOVING
+    assert of(*((at, loop(20, at=at, others=int(at)), running()) for at in range(8))) is Motion.PROGRESSING
 
 
 def test_a_training_loop_that_nothing_changes_in_spins() -> None:
-    assert of(*((at, loop(20, at=at), running()) for at in range(8))) is Motion.SPINNING
+    assert of(*((at, loop(20, at=at), running()) for at in range(8))) is Motion.BUSY_LOOP
 
 
 def test_one_that_was_woken_moves() -> None:
     forever = blocked("poll", "pipe:7")
-    assert of(*((at, loop(20, at=at), forever) for at in range(8))) is Motion.MOVING
+    assert of(*((at, loop(20, at=at), forever) for at in range(8))) is Motion.PROGRESSING
 
 
 def test_one_whose_wait_has_a_time_limit_wakes_by_itself() -> None:
     every_second = blocked("poll", "pipe:7", timeout_s=1.0)
-    assert of(*((at, loop(20, at=at), every_second) for at in range(8)), slices=tuple(range(8))) is Motion.NAPPING
+    assert of(*((at, loop(20, at=at), every_second) for at in range(8)), slices=tuple(range(8))) is Motion.POLLING
 
 
 def test_one_that_ran_more_often_than_its_time_limit_explains_was_given_something() -> None:
     every_five = blocked("poll", "pipe:7", timeout_s=5.0)
     slices = tuple(100 * n for n in range(8))
-    assert of(*((at, loop(20, at=at), every_five) for at in range(8)), slices=slices) is Motion.MOVING
+    assert of(*((at, loop(20, at=at), every_five) for at in range(8)), slices=slices) is Motion.PROGRESSING
 
 
 def test_one_that_waits_anew_long_before_its_deadline_was_woken() -> None:
@@ -122,12 +122,12 @@ def test_one_that_waits_anew_long_before_its_deadline_was_woken() -> None:
     def waits(until: float) -> Blocked:
         return blocked("futex", "futex:4100:0x70", wakes_at=START + until)
 
-    assert of(*((at, loop(20, at=at), waits(1800 + at)) for at in range(8))) is Motion.MOVING
-    assert of(*((at, loop(20, at=at), waits(1800)) for at in range(8))) is Motion.NAPPING
-    assert of(*((at, loop(20, at=at), waits(at + 0.5)) for at in range(8))) is Motion.NAPPING
+    assert of(*((at, loop(20, at=at), waits(1800 + at)) for at in range(8))) is Motion.PROGRESSING
+    assert of(*((at, loop(20, at=at), waits(1800)) for at in range(8))) is Motion.POLLING
+    assert of(*((at, loop(20, at=at), waits(at + 0.5)) for at in range(8))) is Motion.POLLING
 
 
-def later(found: Past, *, ran_s: float, slices: int) -> Past:
+def later(found: ThreadHistory, *, ran_s: float, slices: int) -> ThreadHistory:
     """The same some time after its last look, having run so much since."""
     last = found.looks[-1]
     counters = thread(run_s=last.run_ns / 1e9 + ran_s, slices=last.slices + slices)
@@ -137,16 +137,16 @@ def later(found: Past, *, ran_s: float, slices: int) -> Past:
 def test_one_that_computes_since_it_was_seen_twice_moves() -> None:
     seen = past(*((at, loop(20, at=at), running()) for at in (0.0, 5.0)), ran_at=5)
 
-    assert motion(later(seen, ran_s=4.0, slices=4000), START + 10) is Motion.MOVING
-    assert motion(later(seen, ran_s=0.1, slices=4000), START + 10) is Motion.UNSEEN
+    assert motion(later(seen, ran_s=4.0, slices=4000), START + 10) is Motion.PROGRESSING
+    assert motion(later(seen, ran_s=0.1, slices=4000), START + 10) is Motion.UNKNOWN
 
 
 def test_one_that_computes_now_naps_no_more() -> None:
     every_second = blocked("poll", "pipe:7", timeout_s=1.0)
     seen = past(*((at, loop(20, at=at), every_second) for at in range(8)), ran_at=7, slices=tuple(range(8)))
 
-    assert motion(later(seen, ran_s=2.0, slices=20), START + 12) is Motion.MOVING
-    assert motion(later(seen, ran_s=0.0, slices=5), START + 12) is Motion.NAPPING
+    assert motion(later(seen, ran_s=2.0, slices=20), START + 12) is Motion.PROGRESSING
+    assert motion(later(seen, ran_s=0.0, slices=5), START + 12) is Motion.POLLING
 
 
 def test_one_that_only_took_up_its_wait_again_since_it_was_seen_does_not_move() -> None:
@@ -154,23 +154,23 @@ def test_one_that_only_took_up_its_wait_again_since_it_was_seen_does_not_move() 
     looks = [(float(at), loop(20 + at, at=at), running()) for at in range(6)]
     seen = past(*looks, (6.0, loop(40, at=6), every_five), ran_at=6, slices=(*range(0, 60, 10), 60))
 
-    assert motion(later(seen, ran_s=0.0, slices=1), START + 10) is Motion.NAPPING
-    assert motion(later(seen, ran_s=0.0, slices=3), START + 10) is Motion.MOVING
+    assert motion(later(seen, ran_s=0.0, slices=1), START + 10) is Motion.POLLING
+    assert motion(later(seen, ran_s=0.0, slices=3), START + 10) is Motion.PROGRESSING
 
 
 def test_one_that_runs_on_since_it_was_seen_in_a_timed_wait_waits_no_more() -> None:
     waits = blocked("poll", "pipe:7", timeout_s=5.0)
     seen = past(*((at, loop(5, at=at), waits) for at in (0.0, 5.0, 10.0, 15.0)), ran_at=80, slices=(1, 2, 3, 4))
     naps = msgspec.structs.replace(seen, thread=thread(slices=30, run_s=1.0))
-    assert motion(naps, START + 80) is Motion.NAPPING
+    assert motion(naps, START + 80) is Motion.POLLING
     runs = msgspec.structs.replace(seen, thread=thread(slices=8000, run_s=1.0))
-    assert motion(runs, START + 80) is Motion.MOVING
+    assert motion(runs, START + 80) is Motion.PROGRESSING
 
 
 def test_a_stack_that_mixes_two_moments_does_not_count() -> None:
     looks = [(float(at), item(30 + at % 2, index=37, at=at), running()) for at in range(8)]
     looks[4] = (4.0, item(30, index=99, at=4, exact=False), running())
-    assert of(*looks) is Motion.SPINNING
+    assert of(*looks) is Motion.BUSY_LOOP
 
 
 def test_a_wait_that_is_taken_up_again_has_other_deadlines_inside_of_the_library() -> None:
@@ -181,7 +181,7 @@ def test_a_wait_that_is_taken_up_again_has_other_deadlines_inside_of_the_library
         )
 
     polls = blocked("poll", "pipe:7", timeout_s=1.0)
-    assert of(*((at, waits(at), polls) for at in range(8)), slices=tuple(range(8))) is Motion.NAPPING
+    assert of(*((at, waits(at), polls) for at in range(8)), slices=tuple(range(8))) is Motion.POLLING
 
 
 def test_since_when_it_stands() -> None:

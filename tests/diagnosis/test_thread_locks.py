@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mpmon.diagnosis import holding
+from mpmon.diagnosis import lock_annotations
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
 from mpmon.model import Awaited, Blocked, LockUse, Row, Stack
 from tests.builders import (
@@ -214,14 +214,14 @@ def test_frames_say_what_they_hold_and_wait_for() -> None:
     rows = [row for part in abba() for row in part]
     picture = snapshot(*rows)
     first = next(row for row in picture.stacks if isinstance(row, Stack) and row.tid == FIRST)
-    assert holding.by_frame(picture, first) == {
+    assert lock_annotations.by_frame(picture, first) == {
         0: ("holding Lock 0xa0", "waiting to lock Lock 0xb0, held by thread second")
     }
 
 
 def test_a_lock_without_a_frame_belongs_to_the_thread() -> None:
     picture = snapshot(process(), stack("main", "job.py:1 f"), lock(A, None, tid=ROOT, kind="RLock", depth=None))
-    assert holding.by_thread(picture, picture.stacks[0]) == ("holding RLock 0xa0",)
+    assert lock_annotations.by_thread(picture, picture.stacks[0]) == ("holding RLock 0xa0",)
 
 
 def test_a_forked_child_whose_call_has_no_arguments() -> None:

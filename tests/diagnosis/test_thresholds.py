@@ -21,7 +21,7 @@ OTHERS = {
     "history.py: TREND_ROUNDS": "memory",
     "ipc/memory.py": "which rows are shown",
     "views.py": "which rows are shown",
-    "words.py": "how speeds are told",
+    "humanize.py": "how speeds are told",
 }
 """Files, folders and constants of whose numbers none judges a job, and what they are about."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.libraries import WAITS
-from mpmon.diagnosis.waits import Context, Standing, Wait, context, in_own_code, standing
+from mpmon.diagnosis.waits import Context, Wait, WaitState, context, in_own_code, standing
 from mpmon.model import Blocked, Stack
 from tests.builders import blocked, running, stack
 
@@ -176,7 +176,7 @@ KERNEL: list[tuple[Wait, str, Blocked]] = [
 
 @pytest.mark.parametrize(("kind", "words", "row"), KERNEL, ids=lambda value: getattr(value, "name", None))
 def test_in_its_own_code_the_system_call_tells(kind: Wait, words: str, row: Blocked) -> None:
-    assert standing(OWN, row) == Standing(kind, words)
+    assert standing(OWN, row) == WaitState(kind, words)
 
 
 def test_nothing_known() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mpmon.diagnosis import History, Memory, engine
+from mpmon.diagnosis import History, Memo, engine
 from mpmon.diagnosis.findings import Diagnosis, Finding, Suspect
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.rules import RULES, Rule
@@ -118,7 +118,7 @@ class Said(msgspec.Struct, frozen=True):
 
 def said(case: Path) -> tuple[Said, ...]:
     """At the end of a recording; of a job that does not hang at each moment, since none must be taken for a hang."""
-    history, memory, told = History(), Memory(), []
+    history, memory, told = History(), Memo(), []
     snapshots = _snapshots(case)
     watched = not read_expected(case).hangs
     for snapshot in snapshots:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from mpmon.diagnosis.findings import Diagnosis, Event, Finding, Remark, Verdict
-from mpmon.diagnosis.words import age, several
+from mpmon.diagnosis.humanize import age, several
 from mpmon.model import Snapshot
 
 

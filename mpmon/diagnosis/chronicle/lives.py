@@ -13,8 +13,8 @@ import msgspec
 
 from mpmon.diagnosis.edges.dead import did, exit_words, returncode_words
 from mpmon.diagnosis.findings import Diagnosis, Event, ProcessView
-from mpmon.diagnosis.memory import others
-from mpmon.diagnosis.words import runs, several
+from mpmon.diagnosis.humanize import runs, several
+from mpmon.diagnosis.memo import others
 from mpmon.model import PIDS_OF_A_HOST, Process, Snapshot
 
 SETTLES_S = 3.0

@@ -49,9 +49,9 @@ from mpmon.diagnosis.edges.threads import (
 from mpmon.diagnosis.frames import called_by_user, is_user
 from mpmon.diagnosis.graph import External, Node, Status, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.progress.life import signs_of_life
+from mpmon.diagnosis.progress.activity import signs_of_life
+from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share
-from mpmon.diagnosis.progress.rounds import round_since
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import SERVANTS
 from mpmon.diagnosis.thresholds import PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
@@ -75,7 +75,7 @@ def _stands_beside(case: Case, found: Node) -> bool:
     """In a thread of its own it sleeps again and again in a loop that is never left; or it takes connections."""
     key = found.key
     if found.status is Status.LEAF:
-        return key[0] != key[1] and case.motion(key) is Motion.NAPPING and case.tests(key) == ()
+        return key[0] != key[1] and case.motion(key) is Motion.POLLING and case.tests(key) == ()
     outside = found.edge is not None and all(isinstance(target, External) for target in found.edge.targets)
     return outside and any(item.listens for item in case.waits_on(key))
 
@@ -90,7 +90,7 @@ def _node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.IDLE)
     if edge := asked_tasks(case, key):
         return Node(key, Status.WAITS, edge)
-    if standing.kind not in _ALWAYS_WAITS and motion is Motion.MOVING:
+    if standing.kind not in _ALWAYS_WAITS and motion is Motion.PROGRESSING:
         return Node(key, Status.LIVE)
     if mount := case.silent_mount(key):
         return Node(key, Status.WAITS, file_server(case, key, mount))
@@ -112,23 +112,23 @@ def _node(case: Case, key: ThreadKey) -> Node:
     # A loop that tests what nobody of the job does only sleeps.
     edge_of = None if tested else EDGES.get(standing.kind)
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
-        edge = message(case, key) if standing.kind is Wait.POLL and motion is Motion.NAPPING else None
+        edge = message(case, key) if standing.kind is Wait.POLL and motion is Motion.POLLING else None
         among_us = edge is not None and not any(isinstance(target, External) for target in edge.targets)
         return Node(key, Status.WAITS, edge) if among_us else Node(key, Status.LIVE)
     if standing.kind is Wait.UNKNOWN and (hidden := hidden_wait(case, key)):
         return Node(key, Status.WAITS, hidden)
-    if motion is Motion.FROZEN and _gives_up_soon(case, key):
+    if motion is Motion.NOT_SCHEDULED and _gives_up_soon(case, key):
         return Node(key, Status.LIVE)
     if edge_of is None:
         status = _leaf(case, key, motion)
-        polls = status is Status.LEAF and motion is Motion.NAPPING
+        polls = status is Status.LEAF and motion is Motion.POLLING
         # Whoever has the file open on which another one has a lock, and only naps, tries to get the lock.
         edge = file_lock(case, key) if polls and case.locks_of_others(key[0]) else None
         edge = _other_opener(case, key) if status is Status.LEAF and _opens_pipe(case, key) else edge
         return Node(key, Status.WAITS, edge) if edge else Node(key, status)
     if key not in case.stacks and standing.kind in _NEED_FRAMES and not case.is_foreign(key[0]):
         # A bare futex says nothing about who could release it.
-        return _native_node(case, key) if motion is Motion.FROZEN else Node(key, Status.LIVE)
+        return _native_node(case, key) if motion is Motion.NOT_SCHEDULED else Node(key, Status.LIVE)
     edge = name_server(case, key) or edge_of(case, key)
     if edge is None:
         return Node(key, Status.LIVE)
@@ -193,21 +193,21 @@ def _has_only_timers(case: Case, key: ThreadKey, edge: WaitEdge) -> bool:
 
 def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
     """It waits for nobody in the job: does it end by itself?"""
-    if motion is Motion.UNSEEN:
+    if motion is Motion.UNKNOWN:
         return Status.LEAF if _only_naps(case, key) else Status.LIVE
     blocked = case.blocked.get(key)
     ends_soon = blocked is not None and blocked.wakes_at is not None and blocked.wakes_at - case.now < SOON_S
-    if ends_soon and (motion is Motion.FROZEN or (motion is Motion.NAPPING and _sleeps_long(blocked))):
+    if ends_soon and (motion is Motion.NOT_SCHEDULED or (motion is Motion.POLLING and _sleeps_long(blocked))):
         return Status.LIVE
-    if motion in (Motion.NAPPING, Motion.SPINNING) and signs_of_life(case, key):
+    if motion in (Motion.POLLING, Motion.BUSY_LOOP) and signs_of_life(case, key):
         return Status.LIVE
-    if motion is Motion.NAPPING and (past := case.past(key)) and share(past.looks) > POLLS_SHARE:
+    if motion is Motion.POLLING and (past := case.past(key)) and share(past.looks) > POLLS_SHARE:
         # It computes between short sleeps, and a look seldom finds it at that.
         return Status.LIVE
-    if motion is Motion.NAPPING and any(_pauses(case, (pid, pid)) for pid in case.helpmates(key[0])):
+    if motion is Motion.POLLING and any(_pauses(case, (pid, pid)) for pid in case.helpmates(key[0])):
         # What it looks for may come from a process that it has started and that has something to do in a moment.
         return Status.LIVE
-    if motion is Motion.SPINNING and context(case.stacks.get(key)) is None and not starves_others(case, key):
+    if motion is Motion.BUSY_LOOP and context(case.stacks.get(key)) is None and not starves_others(case, key):
         # Code that nobody called on behalf of others may compute as long as it likes, unless it goes round in circles.
         return Status.LEAF if _goes_round(case, key) and _keeps_waiting(case, key) else Status.LIVE
     return Status.LEAF
@@ -242,7 +242,7 @@ def _keeps_waiting(case: Case, key: ThreadKey) -> bool:
     servants = case.clients.get(key[0], ())
     return any(
         row[0] in servants if case.standing(row).idle else case.standing(row).kind in _MESSAGES
-        and case.motion(row) in (Motion.FROZEN, Motion.NAPPING)
+        and case.motion(row) in (Motion.NOT_SCHEDULED, Motion.POLLING)
         for row in others
     )  # fmt: skip
 

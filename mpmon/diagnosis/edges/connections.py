@@ -16,10 +16,10 @@ from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.graph import Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.libraries import SERVES_IN_TURN, SERVES_ONE, TURNS
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import ENDS, Wait
-from mpmon.diagnosis.words import age
 from mpmon.model import KernelObject
 
 LOOPBACK = ("127.", "[::1]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Basis, External, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.words import age, mount_words
+from mpmon.diagnosis.humanize import age, mount_words
 from mpmon.model import Mount
 
 ADVICE = (

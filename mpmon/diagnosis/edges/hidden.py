@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.gaps import hides_call
 from mpmon.diagnosis.graph import Basis, Exited, Nobody, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import Wait
@@ -23,7 +23,7 @@ def hidden_wait(case: Case, key: ThreadKey) -> WaitEdge | None:
     """
     others = [pid for pid in case.processes if pid != key[0] and case.is_alive(pid)]
     stopped = [pid for pid in others if case.processes[pid].stopped]
-    if key in case.stacks or not hides_call(case, key) or case.motion(key) is not Motion.FROZEN or not stopped:
+    if key in case.stacks or not hides_call(case, key) or case.motion(key) is not Motion.NOT_SCHEDULED or not stopped:
         return None
     targets = tuple((pid, pid) for pid in others if case.role(pid).kind not in HELPERS)
     evidence = f"what pid {key[0]} waits for cannot be read; pid {stopped[0]} is stopped"

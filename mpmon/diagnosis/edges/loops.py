@@ -8,9 +8,9 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.objects import has_mail, other_ends
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.loops import STREAM, does, place_of
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import several
 
 MOST_TOLD = 4
 """Tasks of which the evidence tells what they wait for."""

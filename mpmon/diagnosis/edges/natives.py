@@ -10,10 +10,10 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.words import several
 
 
 def native_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
@@ -92,12 +92,12 @@ def native_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
 def waits_for(case: Case, key: ThreadKey, other: ThreadKey) -> bool:
     """It stands still until that very thread has done something in C, so it does nothing for it."""
     edge = _told(case, key)
-    return edge is not None and edge.targets == (other,) and case.motion(key) is Motion.FROZEN
+    return edge is not None and edge.targets == (other,) and case.motion(key) is Motion.NOT_SCHEDULED
 
 
 def _waits_for_natives(case: Case, key: ThreadKey) -> bool:
     """The same of any native threads."""
-    return _told(case, key) is not None and case.motion(key) is Motion.FROZEN
+    return _told(case, key) is not None and case.motion(key) is Motion.NOT_SCHEDULED
 
 
 def _told(case: Case, key: ThreadKey) -> WaitEdge | None:

@@ -14,12 +14,12 @@ from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.thresholds import IN_VAIN_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, in_barrier
-from mpmon.diagnosis.words import several
 from mpmon.model import KernelObject, SemaphoreUse
 from mpmon.numerals import numeral
 
@@ -149,9 +149,9 @@ def _hands(case: Case, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
     for other in case.others_at_work(first) if first[1] == pid else ():
         past = case.past(other)
         in_vain = (
-            past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and case.motion(other) is not Motion.MOVING
+            past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and case.motion(other) is not Motion.PROGRESSING
         )
-        if not in_vain and case.motion(other) is not Motion.NAPPING and not _serves_library(case, other, key):
+        if not in_vain and case.motion(other) is not Motion.POLLING and not _serves_library(case, other, key):
             yield other
 
 
@@ -263,7 +263,7 @@ def _works(case: Case, item: KernelObject, key: ThreadKey) -> bool:
                 name in ended or not name.startswith("process:") or name == "process:any" for name in row.waits_on
             )
         )
-    return case.motion(key) in (Motion.MOVING, Motion.SPINNING)
+    return case.motion(key) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
 
 
 def _lock(

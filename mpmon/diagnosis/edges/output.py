@@ -11,8 +11,8 @@ from mpmon.diagnosis.edges.ends import end_of_process
 from mpmon.diagnosis.edges.objects import has_mail
 from mpmon.diagnosis.graph import External, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.thresholds import RESTS_AFTER_S, SOON_S
-from mpmon.diagnosis.words import several
 
 
 def end_or_output(case: Case, key: ThreadKey) -> WaitEdge | None:

@@ -7,13 +7,13 @@ from mpmon.diagnosis.edges.dead import dead_relatives, forgotten_child
 from mpmon.diagnosis.edges.threads import native_mutex
 from mpmon.diagnosis.frames import bare, own_frames
 from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, Target, WaitEdge
-from mpmon.diagnosis.history import Look, ThreadKey
+from mpmon.diagnosis.history import Sample, ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS, target_of
 from mpmon.diagnosis.thresholds import GREETING_BYTES, LEAST_TICKS
 from mpmon.diagnosis.waits import ASYNCHRONOUS, Wait
-from mpmon.diagnosis.words import several
 from mpmon.diagnosis.world import LOOPBACK
 from mpmon.numerals import numeral
 from mpmon.spans import has
@@ -150,7 +150,7 @@ def _thread_there(case: Case, key: ThreadKey, pid: int) -> ThreadKey | None:
     there = [one for one in threads if case.standing(one).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)]
     there = [one for one in there if case.is_of_group(key, one) is not False]
     # One that has run on since it was found there has left it.
-    there = [one for one in there if case.motion(one) is not Motion.MOVING]
+    there = [one for one in there if case.motion(one) is not Motion.PROGRESSING]
     words = case.standing(key).words
     return next((one for one in there if case.standing(one).words == words), next(iter(there), None))
 
@@ -175,7 +175,7 @@ def _ticks(case: Case, key: ThreadKey) -> bool:
     return all(_naps(look) for look in past.looks if look.stack)
 
 
-def _naps(look: Look) -> bool:
+def _naps(look: Sample) -> bool:
     row, kind = look.blocked, look.standing.kind
     limited = row is not None and (row.wakes_at is not None or row.timeout_s is not None)
     return kind is Wait.SLEEP or (kind is Wait.CONDITION and limited)

@@ -12,8 +12,8 @@ from mpmon.diagnosis.edges.dead import dead_relatives
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import several
 
 _SERVES = ("torch/distributed/rpc/internal.py", ("_run_function",))
 

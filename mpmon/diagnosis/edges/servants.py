@@ -13,12 +13,12 @@ from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.frames import bare, calls, has, in_call
 from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
 from mpmon.diagnosis.waits import Context, Wait, context
-from mpmon.diagnosis.words import several
 
 _LOADER = "dataloader worker"
 
@@ -206,4 +206,4 @@ def _idle_words(case: Case, pids: Iterable[int]) -> str:
 
 def _service_busy(case: Case, pid: int) -> bool:
     """The thread that hands results over runs, so that it may be about to bring this one."""
-    return any(case.motion(key) is Motion.MOVING for key in case.threads(pid) if is_deliverer(case, key))
+    return any(case.motion(key) is Motion.PROGRESSING for key in case.threads(pid) if is_deliverer(case, key))

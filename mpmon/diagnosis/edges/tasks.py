@@ -6,11 +6,11 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.graph import Absent, Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.thresholds import IDLE_S, LEAST_SIGNS, POLLS_SHARE
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import several
 from mpmon.model import Stack
 
 _ASKS = frozenset({
@@ -27,7 +27,7 @@ def asked_tasks(case: Case, key: ThreadKey) -> WaitEdge | None:
         return None
     tasks = [other for other in case.tasks if packages & case.shape(other).runs]
     others = [other for other in tasks if other != key]
-    if key in tasks and not others and case.motion(key) is not Motion.MOVING and case.is_on_one_machine:
+    if key in tasks and not others and case.motion(key) is not Motion.PROGRESSING and case.is_on_one_machine:
         (name, *_) = sorted(packages & case.shape(key).runs)
         evidence = (
             f"{name} has called no code of the job but {case.place(key)} of pid {key[0]}, which itself waits in {name}"
@@ -110,7 +110,7 @@ def _asks(case: Case, key: ThreadKey) -> bool:
     return kind in _ASKS or serves
 
 
-_MOVES = frozenset({Motion.MOVING, Motion.SPINNING, Motion.UNSEEN})
+_MOVES = frozenset({Motion.PROGRESSING, Motion.BUSY_LOOP, Motion.UNKNOWN})
 
 
 def _evidence(case: Case, tasks: list[ThreadKey], name: str) -> str:

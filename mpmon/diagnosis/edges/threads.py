@@ -8,14 +8,14 @@ from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
 from mpmon.diagnosis.frames import calls
 from mpmon.diagnosis.graph import FEW, Absent, Basis, External, Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.native_waits import Sort
-from mpmon.diagnosis.progress.life import signs_of_life
+from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.thresholds import CLOCKS_S, GIL_INTERVAL_S, RETRY_S
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import several
 from mpmon.model import Frame, LockUse
 
 
@@ -39,7 +39,7 @@ def _asks_for_gil(case: Case, key: ThreadKey) -> bool:
     blocked, fact = case.blocked.get(key), case.native_facts.get(key)
     wakes_at = blocked.wakes_at if blocked is not None and blocked.syscall == "futex" else None
     asks = wakes_at is not None and wakes_at - case.now < GIL_INTERVAL_S
-    return (asks or (fact is not None and fact.is_surely(Sort.GIL))) and case.motion(key) is not Motion.MOVING
+    return (asks or (fact is not None and fact.is_surely(Sort.GIL))) and case.motion(key) is not Motion.PROGRESSING
 
 
 def gil_edge(case: Case, owner: ThreadKey) -> WaitEdge:
@@ -54,7 +54,7 @@ def kept_by_gil(case: Case, key: ThreadKey) -> WaitEdge | None:
     """A thread that waits with the GIL for the lock of a file that its own process has by another open file: whichever of the
     other threads took it needs the GIL to give it back.
     """
-    if case.motion(key) is not Motion.FROZEN:
+    if case.motion(key) is not Motion.NOT_SCHEDULED:
         return None
     if not starves_others(case, key) or {pid for item in case.waits_on(key) for pid in item.holders} != {key[0]}:
         return None
@@ -122,7 +122,7 @@ def _may_be_released(case: Case, key: ThreadKey, use: LockUse) -> bool:
     """
     others = [other for other in case.others_at_work(key) if other != (use.pid, use.tid)]
     return use.kind != "RLock" and any(
-        case.motion(other) in (Motion.MOVING, Motion.SPINNING)
+        case.motion(other) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
         or case.standing(other).kind in (Wait.SLEEP, Wait.RUNNING, Wait.GPU)
         for other in others
     )

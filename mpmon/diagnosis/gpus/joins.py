@@ -9,9 +9,9 @@ from itertools import islice, takewhile
 
 from mpmon.diagnosis.gpus.shares import Device, Share, by_device, device_of, is_named
 from mpmon.diagnosis.gpus.visible import Ordinal, ordinals
+from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.tables import Tables
 from mpmon.diagnosis.thresholds import GPU_FRESH_S
-from mpmon.diagnosis.words import runs, several
 from mpmon.model import Gpu, GpuProcess
 
 _DEVICE = "device:/dev/nvidia"

@@ -33,7 +33,7 @@ from mpmon.model import Gpu
 if TYPE_CHECKING:
     from mpmon.diagnosis.case import Case
 
-_STILL = frozenset({Motion.FROZEN, Motion.NAPPING, Motion.SPINNING})
+_STILL = frozenset({Motion.NOT_SCHEDULED, Motion.POLLING, Motion.BUSY_LOOP})
 
 
 class Spin(msgspec.Struct, frozen=True, gc=False):

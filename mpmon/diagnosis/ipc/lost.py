@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.ipc.exports import IN_FLIGHT
 from mpmon.diagnosis.ipc.ground import Ground
 from mpmon.diagnosis.ipc.views import ExportView, QueueView
 from mpmon.diagnosis.thresholds import LOST_AFTER_S, RECEIVED_WITHIN_S
-from mpmon.diagnosis.words import age
 
 
 def never_received(

@@ -2,9 +2,10 @@
 
 Running proves nothing: a loop that retries forever runs too.  From the smallest scope to the largest:
 
-- `motion`: one thread, by its counters and samples: frozen, napping, spinning, moving;
-- `rounds`: whether top-level code loops without progress; `variables`: whether state reachable from a napping loop changes;
-- `life`: what a process did for others while it seems to loop without progress;
+- `motion`: one thread, by its counters and samples: not scheduled, polling, in a busy loop, progressing;
+- `loop_progress`: whether top-level code loops without progress; `state_change`: whether state reachable from a polling loop
+  changes;
+- `activity`: what a process did for others while it seems to loop without progress;
 - `ticking`: threads that only wake, check or write a line, and sleep again.
 
 The first three need only the history of one thread, the others also need roles.  Every constant is next to its use,

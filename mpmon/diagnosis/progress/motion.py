@@ -1,14 +1,14 @@
-"""Does a thread get anywhere? Counters say whether it ran, looks say whether it got anywhere.
+"""Does a thread make progress? Counters say whether it ran, samples say whether that changed anything.
 
-A thread that did not run is *frozen*; the kernel's counters prove it.
+A thread that did not run was *not scheduled*; the kernel's counters prove it.
 A thread that runs proves nothing: a loop that tries again for ever runs too.  Then its looks are compared from the
 outermost frame inwards.  A frame is the *same call* as long as function and arguments are the same.  Where a library
 called the user's code and waits for it (a DataLoader its dataset, a pool its task, see `waits.Context`), returning from
 that call is progress, and anything inside of it is not: a worker whose `__getitem__` has another argument has moved on,
 one that walks through lines of the same call has not.  Code that nobody called on behalf of others (a training loop) is
-given the benefit of the doubt: any change in it counts, unless it computes and goes round in circles (`rounds`).  And so is
-what has an end though it takes long: native code that computes without the GIL, and a loop over a list or a range that
-advances.
+given the benefit of the doubt: any change in it counts, unless it computes and goes round in circles (`loop_progress`).
+And so is what has an end though it takes long: native code that computes without the GIL, and a loop over a list or a
+range that advances.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from enum import Enum
 from itertools import pairwise
 
 from mpmon.diagnosis.frames import inner_machinery, is_user
-from mpmon.diagnosis.history import Look, Past
-from mpmon.diagnosis.progress.rounds import round_since, stays_in_native
+from mpmon.diagnosis.history import Sample, ThreadHistory
+from mpmon.diagnosis.progress.loop_progress import round_since, stays_in_native
 from mpmon.diagnosis.thresholds import (
     ASKS_AGAIN_S,
     COMPUTES_SHARE,
@@ -40,47 +40,47 @@ from mpmon.model import Frame, Stack
 class Motion(Enum):
     """What a thread did in the time mpmon watched."""
 
-    FROZEN = "frozen"
+    NOT_SCHEDULED = "not scheduled"
     """It did not run at all."""
-    NAPPING = "napping"
+    POLLING = "polling"
     """It wakes, finds nothing, and goes back to the same sleep or poll."""
-    SPINNING = "spinning"
+    BUSY_LOOP = "busy loop"
     """It burns CPU inside one call."""
-    MOVING = "moving"
+    PROGRESSING = "progressing"
     """It gets somewhere."""
-    UNSEEN = "unseen"
+    UNKNOWN = "unknown"
     """Not watched long enough."""
 
 
-def motion(past: Past | None, now: float) -> Motion:
+def motion(past: ThreadHistory | None, now: float) -> Motion:
     """What a thread did lately."""
     if past is None:
-        return Motion.UNSEEN
-    return Motion.FROZEN if is_frozen(past, now) else till_now(gets_on(past.looks), past, now)
+        return Motion.UNKNOWN
+    return Motion.NOT_SCHEDULED if is_frozen(past, now) else till_now(gets_on(past.looks), past, now)
 
 
-def is_frozen(past: Past, now: float) -> bool:
+def is_frozen(past: ThreadHistory, now: float) -> bool:
     """It has not run for a while."""
     return now - past.ran_at >= FROZEN_AFTER_S
 
 
-def gets_on(found: tuple[Look, ...]) -> Motion:
+def gets_on(found: tuple[Sample, ...]) -> Motion:
     """What the looks at a thread tell that runs."""
     looks = _without_outliers([look for look in found if look.stack])
     if round_since(looks) is not None:
-        return Motion.SPINNING
+        return Motion.BUSY_LOOP
     if len(looks) < 3 or looks[-1].at - looks[0].at < LOOKS_SPAN_S:
-        return Motion.UNSEEN
+        return Motion.UNKNOWN
     still = _since_it_advanced(looks)
     if len(still) < len(looks) and not _is_seen_well(still):
-        return Motion.MOVING
+        return Motion.PROGRESSING
     looks = still
     if 2 * sum(1 for look in looks if look.on_cpu) <= len(looks):
-        return Motion.MOVING if _steps(looks) else Motion.NAPPING
-    return Motion.MOVING if _computes(looks) else Motion.SPINNING
+        return Motion.PROGRESSING if _steps(looks) else Motion.POLLING
+    return Motion.PROGRESSING if _computes(looks) else Motion.BUSY_LOOP
 
 
-def _steps(looks: list[Look]) -> bool:
+def _steps(looks: list[Sample]) -> bool:
     """On behalf of others, in a loop over a list or a range that was further on after each sleep: it has an end.
 
     Who sleeps is read whole, so that one step is enough.
@@ -91,7 +91,7 @@ def _steps(looks: list[Look]) -> bool:
     return _grows(_turns(stacks), least=1)
 
 
-def _computes(looks: list[Look]) -> bool:
+def _computes(looks: list[Sample]) -> bool:
     """On behalf of others, in what has an end: native code, or a loop over a list or a range that advances.  A loop that never
     ends is one of Python, and goes through nothing.
     """
@@ -122,40 +122,40 @@ def _grows(turns: list[dict[int, int]], *, least: int) -> bool:
     return False
 
 
-def till_now(found: Motion, past: Past, now: float) -> Motion:
+def till_now(found: Motion, past: ThreadHistory, now: float) -> Motion:
     """What the looks tell, corrected by how much the thread has run since the last of them."""
     since_s = now - past.looks[-1].at if past.looks else 0.0
     if since_s >= STALE_AFTER_S:
-        before = 0.0 if found is Motion.UNSEEN else share(past.looks)
-        if found in (Motion.UNSEEN, Motion.NAPPING) and _share_since(past, since_s) >= before + COMPUTES_SHARE:
-            return Motion.MOVING
-        if found is Motion.NAPPING and _was_woken(past, since_s):
-            return Motion.MOVING
-        if found is Motion.MOVING and _polled_again(past, since_s):
-            return Motion.NAPPING
+        before = 0.0 if found is Motion.UNKNOWN else share(past.looks)
+        if found in (Motion.UNKNOWN, Motion.POLLING) and _share_since(past, since_s) >= before + COMPUTES_SHARE:
+            return Motion.PROGRESSING
+        if found is Motion.POLLING and _was_woken(past, since_s):
+            return Motion.PROGRESSING
+        if found is Motion.PROGRESSING and _polled_again(past, since_s):
+            return Motion.POLLING
     return found
 
 
-def share(looks: tuple[Look, ...]) -> float:
+def share(looks: tuple[Sample, ...]) -> float:
     """Of a CPU, while it was looked at."""
     if not looks:
         return 0.0
     return (looks[-1].run_ns - looks[0].run_ns) / 1e9 / max(looks[-1].at - looks[0].at, 1.0)
 
 
-def _share_since(past: Past, since_s: float) -> float:
+def _share_since(past: ThreadHistory, since_s: float) -> float:
     """Of a CPU, since the last look: one that computes now is no longer where it was found."""
     return (past.thread.run_ns - past.looks[-1].run_ns) / 1e9 / since_s
 
 
-def _polled_again(past: Past, since_s: float) -> bool:
+def _polled_again(past: ThreadHistory, since_s: float) -> bool:
     """It was found in a wait with a time limit, and has not run more often than to take it up again."""
     last = past.looks[-1]
     limit = last.blocked.timeout_s if last.blocked and not last.on_cpu else None
     return bool(last.stack and limit) and 0 < past.thread.slices - last.slices <= since_s / (limit or 1) + 1
 
 
-def _was_woken(past: Past, since_s: float) -> bool:
+def _was_woken(past: ThreadHistory, since_s: float) -> bool:
     """It was found in a wait with a time limit, and has run far more often than to take it up again: that wait is over."""
     last = past.looks[-1]
     limit = last.blocked.timeout_s if last.blocked and not last.on_cpu else None
@@ -167,7 +167,7 @@ def _most_runs(seconds: float, limit: float) -> float:
     return TIMED_SLICES * (seconds / max(limit, 0.01) + 1)
 
 
-def same_since(past: Past) -> float:
+def same_since(past: ThreadHistory) -> float:
     """Since when all looks find the thread in the same calls, seconds since the epoch."""
     looks = _without_outliers([look for look in past.looks if look.stack])
     since = past.ran_at
@@ -180,13 +180,13 @@ def same_since(past: Past) -> float:
     return min(since, past.alike_since) if looks and all(look.on_cpu for look in looks) else since
 
 
-def _since_it_advanced(looks: list[Look]) -> list[Look]:
+def _since_it_advanced(looks: list[Sample]) -> list[Sample]:
     """The looks from which on nothing got on: what it did before says nothing about the present."""
     last = [at for at, (before, after) in enumerate(pairwise(looks), 1) if _advanced(before, after)]
     return looks[last[-1] :] if last else looks
 
 
-def _is_seen_well(looks: list[Look]) -> bool:
+def _is_seen_well(looks: list[Sample]) -> bool:
     """Enough was seen since it got on: hardly any runs, as of a timed re-poll, or frames read often enough.
 
     A look may have kept the frames of the one before.
@@ -197,11 +197,11 @@ def _is_seen_well(looks: list[Look]) -> bool:
     return span >= SPAN_AGAIN_S and len({id(look.stack) for look in looks}) >= 3
 
 
-def _advanced(before: Look, after: Look) -> bool:
+def _advanced(before: Sample, after: Sample) -> bool:
     return _moved(before, after) or _woken(before, after)
 
 
-def _woken(before: Look, after: Look) -> bool:
+def _woken(before: Sample, after: Sample) -> bool:
     """It ran between two looks, more often than the time limit of its wait explains: it was given something."""
     ran = after.slices - before.slices
     if not ran or before.on_cpu or after.on_cpu or before.blocked is None or after.blocked is None:
@@ -218,7 +218,7 @@ def _woken(before: Look, after: Look) -> bool:
     return ran > _most_runs(after.at - before.at, limit)
 
 
-def _moved(before: Look, after: Look) -> bool:
+def _moved(before: Sample, after: Sample) -> bool:
     if before.stack is None or after.stack is None or before.stack is after.stack:
         return False
     same = _same_calls(before.stack, after.stack)
@@ -230,7 +230,7 @@ def _moved(before: Look, after: Look) -> bool:
     return _pictures(before.stack) != _pictures(after.stack)
 
 
-def _asks_again(look: Look) -> bool:
+def _asks_again(look: Sample) -> bool:
     """It waits or sleeps for so short a time that it can only be asking again and again; or it is just about to."""
     row = look.blocked
     limit = row.timeout_s if row else None
@@ -284,7 +284,7 @@ def _picture(frame: Frame) -> tuple[str, int, int | None, int | None]:
     return frame.function, frame.line, frame.arguments_digest, frame.locals_digest
 
 
-def _without_outliers(looks: list[Look]) -> list[Look]:
+def _without_outliers(looks: list[Sample]) -> list[Sample]:
     """A stack read while the thread ran may mix two moments: drop one that differs from two neighbours that agree."""
     kept = [
         look

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.progress.life import signs_of_life
+from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.thresholds import BEAT_SHARE, RETRY_S
@@ -21,7 +21,7 @@ _PAUSES = frozenset({Wait.SLEEP, Wait.CONDITION, Wait.PROCESS_EVENT, Wait.POLL, 
 
 def only_ticks(case: Case, key: ThreadKey) -> bool:
     """Each look finds it in the same short pause, and nothing that its process does meanwhile but to write."""
-    if case.standing(key).kind not in _PAUSES or not (case.motion(key) is Motion.NAPPING or _beats(case, key)):
+    if case.standing(key).kind not in _PAUSES or not (case.motion(key) is Motion.POLLING or _beats(case, key)):
         return False
     pause = pause_s(case.blocked.get(key))
     return pause is not None and pause <= RETRY_S and signs_of_life(case, key, but_messages=True) is None
@@ -31,7 +31,7 @@ def _beats(case: Case, key: ThreadKey) -> bool:
     """A thread of a library's own, in which none of the user's code runs, that hardly runs: what changes in it is the time."""
     past = case.past(key)
     serves = key[0] != key[1] and bool(case.shape(key).serves)
-    return serves and past is not None and case.motion(key) is Motion.MOVING and share(past.looks) < BEAT_SHARE
+    return serves and past is not None and case.motion(key) is Motion.PROGRESSING and share(past.looks) < BEAT_SHARE
 
 
 def only_beats(case: Case, key: ThreadKey) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.humanize import size
 from mpmon.diagnosis.ipc.near import is_near
-from mpmon.diagnosis.words import size
 from mpmon.model import Limits
 
 TOPIC = "address-space-near-limit"

@@ -17,8 +17,8 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus.shares import device_of, is_named
+from mpmon.diagnosis.humanize import several, size
 from mpmon.diagnosis.roles import WORKERS
-from mpmon.diagnosis.words import several, size
 from mpmon.model import Gpu, GpuProcess, Process
 
 TOPIC = "gpu-held"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.words import age
+from mpmon.diagnosis.humanize import age
 from mpmon.model import Gpu, Xid
 
 TOPIC = "gpu-lost"

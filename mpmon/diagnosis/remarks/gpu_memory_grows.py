@@ -17,7 +17,7 @@ from statistics import median
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Moment, Remark
 from mpmon.diagnosis.gpus import Device, device_of
-from mpmon.diagnosis.words import age, amount, between, size
+from mpmon.diagnosis.humanize import age, amount, between, size
 
 TOPIC = "gpu-memory-grows"
 

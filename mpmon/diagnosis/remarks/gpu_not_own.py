@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus import Device, Share
-from mpmon.diagnosis.words import between, size
+from mpmon.diagnosis.humanize import between, size
 
 TOPIC = "gpu-not-own"
 

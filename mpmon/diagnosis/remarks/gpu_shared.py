@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus import Device
-from mpmon.diagnosis.words import size
+from mpmon.diagnosis.humanize import size
 
 TOPIC = "gpu-shared"
 

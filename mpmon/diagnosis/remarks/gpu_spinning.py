@@ -19,9 +19,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus.spins import Spin, all_spin
+from mpmon.diagnosis.humanize import age, between
 from mpmon.diagnosis.stuck_set import doing
 from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S, GPU_WORKS_PERCENT
-from mpmon.diagnosis.words import age, between
 
 TOPIC = "gpu-spinning"
 

@@ -19,11 +19,11 @@ from mpmon.diagnosis.advice import available_cpus
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.frames import has
-from mpmon.diagnosis.history import Look
+from mpmon.diagnosis.history import Sample
+from mpmon.diagnosis.humanize import age, between, several
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import doing
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import age, between, several
 
 TOPIC = "gpu-starved"
 
@@ -73,7 +73,7 @@ def remarks(case: Case) -> Iterator[Remark]:
 def _starved(case: Case, head: int) -> _Starved | None:
     """Its main thread gets on, but is found waiting for the loader at most looks, while its device has little to do."""
     past = case.past((head, head))
-    if past is None or len(past.looks) < LOOKS or case.motion((head, head)) is not Motion.MOVING:
+    if past is None or len(past.looks) < LOOKS or case.motion((head, head)) is not Motion.PROGRESSING:
         return None
     looks = [look for look in past.looks if look.stack and look.at >= case.now - BACK_S]
     if len(looks) < LOOKS or looks[-1].at - looks[0].at < SPAN_S:
@@ -90,11 +90,11 @@ def _starved(case: Case, head: int) -> _Starved | None:
     return _Starved(head, mean(percents), waits, len(looks), looks[-1].at - looks[0].at, alone=bool(alone))
 
 
-def _waits(look: Look) -> bool:
+def _waits(look: Sample) -> bool:
     return look.standing.kind is Wait.LOADER_BATCH
 
 
-def _loading(looks: tuple[Look, ...]) -> frozenset[float]:
+def _loading(looks: tuple[Sample, ...]) -> frozenset[float]:
     """The moments of those that found it making a batch by itself."""
     return frozenset(look.at for look in looks if look.stack is not None and has(look.stack, *_FETCHES))
 

@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.words import between, several
+from mpmon.diagnosis.humanize import between, several
 from mpmon.model import SLOWDOWNS, Gpu
 
 TOPIC = "gpu-throttled"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus import Device, device_of
-from mpmon.diagnosis.words import between, size
+from mpmon.diagnosis.humanize import between, size
 
 TOPIC = "ipc-contexts"
 

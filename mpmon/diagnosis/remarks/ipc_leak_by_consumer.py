@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.humanize import age, size
 from mpmon.diagnosis.ipc import ExportView
 from mpmon.diagnosis.ipc.exports import most_common
 from mpmon.diagnosis.ipc.names import in_words
-from mpmon.diagnosis.words import age, size
 
 TOPIC = "ipc-leak-by-consumer"
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.humanize import size
 from mpmon.diagnosis.ipc import PairView
-from mpmon.diagnosis.words import size
 
 TOPIC = "ipc-leak-by-death"
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.humanize import several, size
 from mpmon.diagnosis.ipc import ExportView
 from mpmon.diagnosis.ipc.exports import NOT_COLLECTED, most_common
-from mpmon.diagnosis.words import several, size
 
 TOPIC = "ipc-limbo"
 

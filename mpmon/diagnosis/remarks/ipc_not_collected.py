@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.humanize import age, between, size
 from mpmon.diagnosis.ipc import ExportView
-from mpmon.diagnosis.words import age, between, size
 
 TOPIC = "ipc-not-collected"
 

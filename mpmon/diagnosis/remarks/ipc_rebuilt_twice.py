@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.ipc import ExportView
-from mpmon.diagnosis.words import several
 
 TOPIC = "ipc-rebuilt-twice"
 

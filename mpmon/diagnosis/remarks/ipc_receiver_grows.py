@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Moment, Remark
-from mpmon.diagnosis.words import age, size
+from mpmon.diagnosis.humanize import age, size
 
 TOPIC = "ipc-receiver-grows"
 

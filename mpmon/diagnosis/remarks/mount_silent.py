@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.file_servers import ADVICE
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.words import age, mount_words, several
+from mpmon.diagnosis.humanize import age, mount_words, several
 from mpmon.model import Mount
 
 TOPIC = "mount-silent"

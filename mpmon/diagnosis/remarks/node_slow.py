@@ -18,8 +18,8 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.figures import Difference, differences
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.hosts import Hosts
+from mpmon.diagnosis.humanize import age, ranges, several
 from mpmon.diagnosis.pace import progress
-from mpmon.diagnosis.words import age, ranges, several
 from mpmon.spans import spans
 
 TOPIC = "node-slow"

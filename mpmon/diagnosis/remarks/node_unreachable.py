@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.words import age, several
+from mpmon.diagnosis.humanize import age, several
 from mpmon.model import NO_JOB, Node
 
 TOPIC = "node-unreachable"

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.frames import has
+from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.ipc import QueueView
 from mpmon.diagnosis.ipc.names import in_words
 from mpmon.diagnosis.ipc.queues import QUEUES_FILE
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import age, several
 
 TOPIC = "queue-undrained"
 

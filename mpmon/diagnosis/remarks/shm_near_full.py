@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
-from mpmon.diagnosis.words import size
+from mpmon.diagnosis.humanize import size
 from mpmon.model import SharedMemory
 
 TOPIC = "shm-near-full"

@@ -60,7 +60,7 @@ class Rule(Protocol):
 
     @property
     def NEEDS(self) -> frozenset[str]:  # noqa: N802  a constant of the module
-        """Tables without which the cause cannot be decided, of those in `mpmon.diagnosis.gaps.FACTS`."""
+        """Tables without which the cause cannot be decided, of those in `mpmon.diagnosis.missing_data.FACTS`."""
         ...
 
     @staticmethod

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from mpmon.diagnosis.collectives import Differs, Split, named_root, names_of, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import runs, several
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
-from mpmon.diagnosis.words import runs, several
 
 CAUSE = "collective-mismatch"
 NEEDS = frozenset({"stacks", "flight_records"})

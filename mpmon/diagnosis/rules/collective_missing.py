@@ -16,10 +16,10 @@ from mpmon.diagnosis.collectives import Differs, Split, names_of, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, Nobody
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility import absent_party
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import several
 
 CAUSE = "collective-missing"
 NEEDS = frozenset({"stacks", "flight_records"})

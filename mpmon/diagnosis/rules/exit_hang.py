@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import is_user
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import undrained
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import several
 
 CAUSE = "exit-hang"
 NEEDS = frozenset({"stacks"})

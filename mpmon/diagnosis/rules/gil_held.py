@@ -11,10 +11,10 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.parts import keeps_gil
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import Claim, StuckSet, stands_since
-from mpmon.diagnosis.words import age
 
 CAUSE = "gil-held"
 NEEDS = frozenset({"stacks", "blocked"})
@@ -42,5 +42,5 @@ def claim(stuck: StuckSet) -> Claim | None:
 
 def _waits_with_gil(stuck: StuckSet) -> ThreadKey | None:
     """Code that waits gives the GIL away; one that stands still with it keeps all others from running."""
-    rests = (key for key in stuck.roots if stuck.motion(key) is Motion.FROZEN)
+    rests = (key for key in stuck.roots if stuck.motion(key) is Motion.NOT_SCHEDULED)
     return next((key for key in rests if starves_others(stuck.case, key)), None)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from mpmon.diagnosis.edges.file_servers import ADVICE
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.humanize import mount_words
 from mpmon.diagnosis.parts import is_at_exit, is_other_program, is_outside
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import mount_words
 from mpmon.model import Blocked, Mount
 
 CAUSE = "io-wait"
@@ -25,7 +25,7 @@ NEEDS = frozenset({"blocked", "handles"})
 def claim(stuck: StuckSet) -> Claim | None:
     """The root waits for somebody outside the job, or in the kernel for a device."""
     blocked = stuck.blocked()
-    if stuck.motion() is not Motion.FROZEN or blocked is None:
+    if stuck.motion() is not Motion.NOT_SCHEDULED or blocked is None:
         return None
     uninterruptible = stuck.ending is Ending.LEAF and blocked.state == "D"
     # What Python code does with a file the rules about its role tell; another program has nothing else to show.

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import kept_until_end
 from mpmon.diagnosis.responsibility import absent_party
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import several
 
 CAUSE = "item-lost"
 NEEDS = frozenset({"stacks", "blocked", "handles"})

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.hosts import Hosts
+from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.links import Stall, hosts_between, stalls
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
-from mpmon.diagnosis.words import age
 
 CAUSE = "link-stalled"
 NEEDS = frozenset({"blocked", "handles"})

@@ -7,18 +7,18 @@ What to do: take locks in the same order everywhere; use a single lock; never bl
 from __future__ import annotations
 
 from mpmon.diagnosis.collectives import Differs, split
+from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.loops import STREAM
-from mpmon.diagnosis.managers import client_calls
-from mpmon.diagnosis.mates import crashed_mates
+from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.parts import kept_until_end
 from mpmon.diagnosis.responsibility import exchanging, in_given_stream, left_connection, waits_for_room
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
-from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import LOCKS, Wait
-from mpmon.diagnosis.words import several
 
 CAUSE = "lock-cycle"
 NEEDS = frozenset({"blocked", "handles", "semaphores", "locks"})

@@ -11,9 +11,9 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent, Nobody
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import kept_until_end, waiter_for_lock
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
-from mpmon.diagnosis.words import several
 
 CAUSE = "lock-held"
 NEEDS = frozenset({"blocked", "semaphores", "locks"})

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import bare
+from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.parts import Part, part
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import Claim, StuckSet, doing, stands_since
 from mpmon.diagnosis.waits import Context
-from mpmon.diagnosis.words import age
 
 CAUSE = "main-stuck"
 NEEDS = frozenset({"stacks"})
@@ -28,7 +28,7 @@ def claim(stuck: StuckSet) -> Claim | None:
         return None
     sampler = stuck.context() is Context.SAMPLER
     where = " (in the DataLoader's sampler)" if sampler else ""
-    spins = stuck.motion() is Motion.SPINNING
+    spins = stuck.motion() is Motion.BUSY_LOOP
     return Claim(
         summary=f"{stuck.role()} has been {stuck.has_been()}{where}",
         evidence=(
@@ -36,7 +36,7 @@ def claim(stuck: StuckSet) -> Claim | None:
             *stuck.edge_evidence(),
         ),
         advice=("Look at that line; bound the loop or the wait.",),
-        certainty=Certainty.LIKELY if sampler or stuck.motion() is Motion.FROZEN else Certainty.POSSIBLE,
+        certainty=Certainty.LIKELY if sampler or stuck.motion() is Motion.NOT_SCHEDULED else Certainty.POSSIBLE,
     )
 
 

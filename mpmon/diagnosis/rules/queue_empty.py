@@ -7,18 +7,18 @@ What to do: put a sentinel for each consumer in a `finally`; use `get(timeout=â€
 
 from __future__ import annotations
 
-from mpmon.diagnosis.balances import Balance, Ended, owing, put_by_ended
+from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.edges.dead import advice_on, crashed_relatives, death, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.managers import client_calls, those_who_only_wait
-from mpmon.diagnosis.mates import crashed_mates
+from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.parts import Loss, loss
+from mpmon.diagnosis.queue_ledgers import Balance, Ended, owing, put_by_ended
 from mpmon.diagnosis.responsibility import those_gone
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import several
 
 CAUSE = "queue-empty"
 NEEDS = frozenset({"stacks", "blocked", "handles"})

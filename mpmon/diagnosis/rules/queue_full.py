@@ -11,11 +11,11 @@ from mpmon.diagnosis.edges.dead import advice_on, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.managers import client_calls, those_who_only_wait
+from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.waits import ENDS, READS, Wait
-from mpmon.diagnosis.words import several
 
 CAUSE = "queue-full"
 NEEDS = frozenset({"stacks", "blocked", "semaphores"})

@@ -10,11 +10,11 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.dead import advice_on, crashed_relatives, did, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import several
 
 CAUSE = "rank-dead"
 NEEDS = frozenset({"stacks"})
@@ -27,7 +27,7 @@ _LAUNCHERS = (
 
 def claim(stuck: StuckSet) -> Claim | None:
     """Ranks wait for a process that ended."""
-    if stuck.ending is Ending.LEAF and stuck.motion() is Motion.NAPPING and stuck.kind() == "rank":
+    if stuck.ending is Ending.LEAF and stuck.motion() is Motion.POLLING and stuck.kind() == "rank":
         return _polls_after_crash(stuck)
     if stuck.nobody and stuck.nobody.reason is Absent.RANK_ENDED:
         return _without_trace(stuck, stuck.nobody.why)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import External
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import ranges, several
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import ranges, several
 from mpmon.spans import spans
 
 CAUSE = "ranks-elsewhere"

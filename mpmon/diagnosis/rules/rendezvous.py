@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.meeting import Meeting, Missed, meeting
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
-from mpmon.diagnosis.words import several
 
 CAUSE = "rendezvous"
 NEEDS = frozenset({"stacks", "processes"})

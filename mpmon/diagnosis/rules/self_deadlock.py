@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.loops import does, first
 from mpmon.diagnosis.parts import keeps_own_loop, waiter_for_lock
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
-from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import Context, Wait
 
 CAUSE = "self-deadlock"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from mpmon.diagnosis.collectives import Differs, Split, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
-from mpmon.diagnosis.words import several
 
 CAUSE = "sendrecv-unmatched"
 NEEDS = frozenset({"stacks"})

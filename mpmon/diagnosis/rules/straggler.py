@@ -21,7 +21,7 @@ def claim(stuck: StuckSet) -> Claim | None:
         return None
     others = waiting_for_rank(stuck)
     words = stuck.standing(others[0]).words
-    spins = stuck.motion() is Motion.SPINNING
+    spins = stuck.motion() is Motion.BUSY_LOOP
     lags = [lag for key in others if (lag := stuck.case.numbers.lag(key[0])) and stuck.root in lag.targets]
     return Claim(
         summary=f"{stuck.role()} has been {stuck.has_been()}, while {len(others)} other "
@@ -39,6 +39,6 @@ def claim(stuck: StuckSet) -> Claim | None:
 
 
 def _certainty(stuck: StuckSet, *, proved: bool) -> Certainty:
-    if stuck.motion() is Motion.SPINNING and stuck.context() is None:
+    if stuck.motion() is Motion.BUSY_LOOP and stuck.context() is None:
         return Certainty.POSSIBLE
     return Certainty.PROVED if proved else Certainty.LIKELY

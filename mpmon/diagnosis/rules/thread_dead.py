@@ -13,10 +13,10 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import forsaken
 from mpmon.diagnosis.responsibility import left_connection
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
-from mpmon.diagnosis.words import several
 
 CAUSE = "thread-dead"
 NEEDS = frozenset({"stacks"})

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import forsaken
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.waits import Wait
-from mpmon.diagnosis.words import several
 
 CAUSE = "thread-deadlock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})

@@ -9,15 +9,15 @@ well as the queue; use `ProcessPoolExecutor`, which raises BrokenProcessPool.
 
 from __future__ import annotations
 
+from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.edges.dead import advice_on, death, did, evidence_of, replaced
 from mpmon.diagnosis.edges.servants import pool_workers
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
-from mpmon.diagnosis.mates import crashed_mates
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.responsibility import polled_for
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
-from mpmon.diagnosis.words import several
 
 CAUSE = "worker-dead"
 NEEDS = frozenset({"stacks"})

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.parts import Part, part
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility import is_client, unfinished_tasks
 from mpmon.diagnosis.stuck_set import Claim, StuckSet, doing, stands_since
-from mpmon.diagnosis.words import age, several
 
 CAUSE = "worker-stuck"
 NEEDS = frozenset({"stacks"})
@@ -27,7 +27,7 @@ def claim(stuck: StuckSet) -> Claim | None:
         return _wait_for_clients(stuck, tasks)
     if part(stuck) is not Part.WORKER:
         return None
-    spins = stuck.motion() is Motion.SPINNING
+    spins = stuck.motion() is Motion.BUSY_LOOP
     return Claim(
         summary=f"{stuck.role()} has been {stuck.has_been()}",
         evidence=(_moves(stuck), *stuck.edge_evidence()),
@@ -67,8 +67,8 @@ def _names(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:
 
 
 def _moves(stuck: StuckSet) -> str:
-    if stuck.motion() is Motion.FROZEN:
+    if stuck.motion() is Motion.NOT_SCHEDULED:
         return f"{stuck.role()} has not run for {stuck.for_how_long()} (scheduler counters of /proc/PID/task/TID)"
-    if stuck.motion() is Motion.SPINNING:
+    if stuck.motion() is Motion.BUSY_LOOP:
         return stuck.burning()
     return f"{stuck.role()} wakes and returns to the same line: every sample finds the same arguments"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from mpmon.diagnosis.words import age, ranges, several
+from mpmon.diagnosis.humanize import age, ranges, several
 from mpmon.tui import format as fmt
 from mpmon.tui.line import BLANK, Line, plain, wrap
 from mpmon.tui.tables.host_rows import Seen, agent

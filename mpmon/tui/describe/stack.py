@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from mpmon.diagnosis import holding, loops
+from mpmon.diagnosis import lock_annotations, loops
 from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.tui import format as fmt
@@ -55,7 +55,7 @@ def thread_lines(scene: Scene, pid: int, tid: int, width: int, *, folded: bool =
     if stack is None:
         return lines + (native_lines(native, width) if native else missing(scene, pid, width))
     lines += [plain(note, "dim") for note in _notes(scene, stack)]
-    notes = holding.by_frame(scene.snapshot, stack)
+    notes = lock_annotations.by_frame(scene.snapshot, stack)
     lines += frame_lines(stack, width, folded=folded, notes=notes, native=native)
     return lines + _task_lines(scene, stack, width)
 
@@ -83,14 +83,17 @@ def along_chain(scene: Scene, pid: int, tid: int, width: int) -> list[list[Line]
         stack = next((s for s in scene.stacks_of(link.pid) if link.thread in (s.thread_name, None)), None)
         if stack is not None and stack.tid != tid:
             title = clip(plain(f"{in_chain(scene, finding, link)} · {link.does}", "title"), width)
-            notes, native = holding.by_frame(scene.snapshot, stack), scene.native_stacks.get((link.pid, stack.tid))
+            notes, native = (
+                lock_annotations.by_frame(scene.snapshot, stack),
+                scene.native_stacks.get((link.pid, stack.tid)),
+            )
             found.append([title, *frame_lines(stack, width, folded=True, notes=notes, native=native)])
     return found
 
 
 def _notes(scene: Scene, stack: Stack) -> list[str]:
     """What to know before trusting the frames."""
-    notes: list[str] = [*holding.by_thread(scene.snapshot, stack)]
+    notes: list[str] = [*lock_annotations.by_thread(scene.snapshot, stack)]
     if stack.owns_gil:
         notes.append("holds the GIL")
     if not stack.exact:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from mpmon.diagnosis.humanize import speed
 from mpmon.diagnosis.pace import in_words
-from mpmon.diagnosis.words import speed
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.naming import RANK, kind_of, short_names
 from mpmon.tui.line import Line, clip, plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpmon.diagnosis.memory import others
+from mpmon.diagnosis.memo import others
 from mpmon.model import PIDS_OF_A_HOST
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.naming import short_names

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.findings import Verdict
-from mpmon.diagnosis.words import speed
+from mpmon.diagnosis.humanize import speed
 from mpmon.tui import format as fmt
 from mpmon.tui.describe.naming import kind_of
 from mpmon.tui.describe.queues import has_shim, is_unread_by_suspect, name_of, waits_since

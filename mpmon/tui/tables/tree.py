@@ -26,7 +26,7 @@ from collections import Counter, defaultdict
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from mpmon.diagnosis.memory import others
+from mpmon.diagnosis.memo import others
 from mpmon.numerals import numeral
 from mpmon.tui.describe.naming import RANK, kind_of
 

@@ -24,7 +24,7 @@ def others(before: Sequence[T], now: Sequence[T]) -> list[tuple[T, T]] | None:
     return [(before[at], now[at]) for at in compress(range(len(now)), map(is_not, before, now))]
 
 
-class Memory:
+class Memo:
     """Of one stream of rounds."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Unchecked, Verdict, by_reason
-from mpmon.diagnosis.gaps import FACTS
+from mpmon.diagnosis.missing_data import FACTS
 from mpmon.diagnosis.rules import RULES, stopped
 from mpmon.model import NOT_PYTHON, Row, Unknown
 from tests.builders import ROOT, blocked, holds, kernel_object, process, snapshot, stack, watched

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis import History
-from mpmon.diagnosis.balances import Balance, owing
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.queue_ledgers import Balance, owing
 from mpmon.model import QueueState
 from tests.builders import ROOT, process, snapshot
 

@@ -19,13 +19,13 @@ from mpmon.diagnosis.waits import Wait, context
 from mpmon.model import CLOCK, Frame, Stack
 
 if TYPE_CHECKING:
-    from mpmon.diagnosis.history import Look
+    from mpmon.diagnosis.history import Sample
 
 NOT_KNOWN = -1
 """The digest of what cannot be seen."""
 
 
-def keep_changing(looks: Sequence[Look]) -> bool:
+def keep_changing(looks: Sequence[Sample]) -> bool:
     """In code that nobody called on behalf of others: what happens inside of a task that does not end is no progress.
 
     What one waits for with a time limit is left out: it counts who waits for it.
@@ -38,7 +38,7 @@ def keep_changing(looks: Sequence[Look]) -> bool:
     return all(_differ(before, after) for before, after in pairwise(last))
 
 
-def same_answer_since(looks: Sequence[Look]) -> float | None:
+def same_answer_since(looks: Sequence[Sample]) -> float | None:
     """Since when one that is mostly found asleep, or in a wait with a short time limit, at the same line finds the same each
     time, seconds since the epoch; `None` where that is not long.
     """
@@ -54,7 +54,7 @@ def same_answer_since(looks: Sequence[Look]) -> float | None:
     return since if stacks and stacks[-1].taken_at - since >= PATIENCE_S else None
 
 
-def _pauses(look: Look) -> bool:
+def _pauses(look: Sample) -> bool:
     seconds = pause_s(look.blocked)
     return look.standing.kind is Wait.SLEEP or (seconds is not None and seconds <= RETRY_S)
 

@@ -20,13 +20,13 @@ from mpmon.diagnosis.waits import context
 from mpmon.model import Frame, Stack
 
 if TYPE_CHECKING:
-    from mpmon.diagnosis.history import Look
+    from mpmon.diagnosis.history import Sample
 
 NOT_KNOWN = -1
 """The position of an iterator of which nobody knows where it is, and the digest of what cannot be seen."""
 
 
-def round_since(looks: Sequence[Look]) -> float | None:
+def round_since(looks: Sequence[Sample]) -> float | None:
     """Since when a thread has gone round in circles, seconds since the epoch; `None`: it does not, or too little was seen."""
     computing = list(takewhile(_computes, reversed(looks)))[::-1]
     stacks = list({id(look.stack): look.stack for look in computing if look.stack}.values())
@@ -83,7 +83,7 @@ def _whole(stacks: list[Stack]) -> list[Stack]:
     return whole if TORN_SHARE * len(stacks) >= len(stacks) - count else []
 
 
-def _computes(look: Look) -> bool:
+def _computes(look: Sample) -> bool:
     """It was on a CPU."""
     return look.on_cpu and look.stack is not None
 

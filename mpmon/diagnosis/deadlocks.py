@@ -9,7 +9,7 @@ from mpmon.diagnosis.graph import Closed, Graph, Nobody, Target
 from mpmon.diagnosis.waits import LOCKS
 
 
-def knots(case: Case, graph: Graph) -> list[Closed]:
+def deadlocks(case: Case, graph: Graph) -> list[Closed]:
     """One row for each such thread."""
     threads = (key for pid in case.processes if case.is_alive(pid) for key in case.threads(pid))
     found = (graph.closed(key) for key in threads if case.standing(key).kind in LOCKS)

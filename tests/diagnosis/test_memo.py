@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from mpmon.codec import TABLES, decode, encode
-from mpmon.diagnosis import Chronicle, History, Memory, diagnose
-from mpmon.diagnosis.memory import others
+from mpmon.diagnosis import Chronicle, History, Memo, diagnose
+from mpmon.diagnosis.memo import others
 from mpmon.model import Snapshot
 from mpmon.rows import same_rows
 from mpmon.session.recording import read_recording
@@ -39,7 +39,7 @@ def _shared(before: tuple[object, ...], now: tuple[object, ...]) -> tuple[object
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_with_and_without_it_all_rounds_say_the_same(case: Path) -> None:
-    plain, kept, memory, before = History(), History(), Memory(), None
+    plain, kept, memory, before = History(), History(), Memo(), None
     one, other = Chronicle(), Chronicle()
     for now in read_recording(case / "recording.jsonl.gz"):
         plain, before = plain.add(anew(now)), sharing(before, now)
@@ -69,7 +69,7 @@ def test_who_is_stirred() -> None:
 
 def test_one_that_rests_is_frozen_some_time_later_though_nothing_has_changed() -> None:
     rest = snapshot(TRAINER, WORKER, thread(4100), thread(4121), stack("main", "train.py:7 main"))
-    history, memory = History(), Memory()
+    history, memory = History(), Memo()
     for second in range(8):
         history = history.add(msgspec.structs.replace(rest, taken_at=rest.taken_at + second))
         assert encode(diagnose(history, memory)) == encode(diagnose(history))

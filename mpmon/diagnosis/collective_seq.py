@@ -19,12 +19,12 @@ import msgspec
 
 from mpmon.diagnosis.graph import External, Target
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.progress.motion import same_since
 from mpmon.diagnosis.tables import Tables
-from mpmon.diagnosis.waits import Standing
-from mpmon.diagnosis.words import several
+from mpmon.diagnosis.waits import WaitState
 from mpmon.model import Collective, FlightRecord, GroupProgress
 
 DEFAULT_GROUP = "default_pg"
@@ -43,7 +43,7 @@ _GRADIENTS = frozenset({BACKWARD, "wait", "wait_tensor", "DistributedDataParalle
 """Waits that may be for any operation."""
 
 
-class Lag(msgspec.Struct, frozen=True):
+class Behind(msgspec.Struct, frozen=True):
     """A rank waits in a collective that others have not entered."""
 
     targets: tuple[Target, ...]
@@ -53,7 +53,7 @@ class Lag(msgspec.Struct, frozen=True):
     exact: bool
 
 
-class Clash(msgspec.Struct, frozen=True):
+class Mismatch(msgspec.Struct, frozen=True):
     """All ranks have come to the same number, but not with the same operation, size or type."""
 
     by_call: dict[str, tuple[int, ...]]
@@ -74,11 +74,11 @@ class Clash(msgspec.Struct, frozen=True):
 class Numbers:
     """What the Flight Recorders say, by the pids of the ranks."""
 
-    def __init__(self, tables: Tables, standing: Callable[[ThreadKey], Standing]) -> None:
+    def __init__(self, tables: Tables, standing: Callable[[ThreadKey], WaitState]) -> None:
         """`standing` tells what a thread waits in."""
         self._tables = tables
         self._standing = standing
-        self._lags: dict[int, Lag | None] = {}
+        self._lags: dict[int, Behind | None] = {}
 
     @cached_property
     def _pids(self) -> dict[int, int]:
@@ -132,13 +132,13 @@ class Numbers:
 
     # Who is behind
 
-    def lag(self, pid: int) -> Lag | None:
+    def lag(self, pid: int) -> Behind | None:
         """Who is behind the collective that this rank waits in; `None` where nobody is, or where it is not known."""
         if pid not in self._lags:
             self._lags[pid] = self._find_lag(pid) if self._tables.snapshot.flight_records else None
         return self._lags[pid]
 
-    def _find_lag(self, pid: int) -> Lag | None:
+    def _find_lag(self, pid: int) -> Behind | None:
         found = self._waits_in(pid)
         if found is None:
             return None
@@ -153,7 +153,7 @@ class Numbers:
         exact = sure and operation not in _ONE_SIDED and all(
             progress.counted and rank in self._pids and self._records[rank][1] for rank, progress in behind.items()
         )  # fmt: skip
-        return Lag(tuple(map(self._target, behind)), self._lag_words(group, number, operation, behind), exact)
+        return Behind(tuple(map(self._target, behind)), self._lag_words(group, number, operation, behind), exact)
 
     def _waits_in(self, pid: int) -> tuple[GroupProgress, int, bool] | None:
         """Group and number of the one collective this rank has not finished, and whether it surely waits in that."""
@@ -225,7 +225,7 @@ class Numbers:
 
     # Who took another turn
 
-    def clash(self, pid: int) -> Clash | None:
+    def clash(self, pid: int) -> Mismatch | None:
         """What the ranks called that have all come to the number this one waits in, if it is not the same."""
         found = self._waits_in(pid) if self._tables.snapshot.flight_records else None
         if found is None:
@@ -248,7 +248,7 @@ class Numbers:
             f"{several([f'rank {rank}' for rank in ranks])} called {call} as collective {number} of group {group.name}"
             for call, ranks in by_call.items()
         ]
-        return Clash(
+        return Mismatch(
             {call: tuple(self._pids[rank] for rank in ranks) for call, ranks in by_call.items()}, tuple(words), told
         )  # fmt: skip
 

@@ -14,8 +14,8 @@ import msgspec
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Unchecked
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.words import several
 from mpmon.model import NOT_PYTHON, Blocked, Unknown
 
 FACTS: dict[str, str] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.edges.dead import exit_words
-from mpmon.diagnosis.words import age, amount, several
+from mpmon.diagnosis.humanize import age, amount, several
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.history import Life, ThreadKey
+from mpmon.diagnosis.history import ProcessActivity, ThreadKey
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.progress.variables import same_answer_since
+from mpmon.diagnosis.progress.state_change import same_answer_since
 from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, TIMED_SLICES
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.model import Handle
@@ -41,21 +41,21 @@ def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> 
         return "its workers were given work"
     if any(_gets_on(case, helper) for helper in _helpers(case, pid)):
         return "a process that it has started makes progress"
-    polls = key == (pid, pid) and case.motion(key) is Motion.NAPPING and context(case.stacks.get(key)) is None
+    polls = key == (pid, pid) and case.motion(key) is Motion.POLLING and context(case.stacks.get(key)) is None
     if polls and case.at_work - {pid}:
         return "another process of the job makes progress"
     others = [other for other in case.threads(pid) if other != key]
-    if any(case.motion(other) is Motion.MOVING for other in others):
+    if any(case.motion(other) is Motion.PROGRESSING for other in others):
         return "another of its threads makes progress"
     return None
 
 
-def _keeps_growing(life: Life, now: float) -> bool:
+def _keeps_growing(life: ProcessActivity, now: float) -> bool:
     """It has more in memory than ever before, again and again: it makes something. What goes round in circles does not."""
     return life.grew_rounds >= LEAST_SIGNS and life.grew_at is not None and now - life.grew_at <= PATIENCE_S
 
 
-def _only_asks(case: Case, key: ThreadKey, life: Life) -> bool:
+def _only_asks(case: Case, key: ThreadKey, life: ProcessActivity) -> bool:
     """It gets the same answer each time, closes what it reads before it sleeps, and writes no more than messages."""
     since = case.asks_since(key)
     if since is None:
@@ -64,7 +64,7 @@ def _only_asks(case: Case, key: ThreadKey, life: Life) -> bool:
     return not any(row.reads or wrote for row in _opened(case, key[0]))
 
 
-def _only_repeats(case: Case, key: ThreadKey, life: Life) -> bool:
+def _only_repeats(case: Case, key: ThreadKey, life: ProcessActivity) -> bool:
     """The interpreter shuts down and waits for an executor's task that reads nothing, keeps nothing open, and in which nothing
     changes: there is nothing left that it could still bring to its end.
     """
@@ -99,12 +99,12 @@ def _helpers(case: Case, pid: int) -> Iterator[int]:
 def _gets_on(case: Case, pid: int) -> bool:
     """One that moves, or uses a CPU where its frames cannot be compared."""
     key, life = (pid, pid), case.history.life(case.processes[pid])
-    if case.motion(key) in (Motion.MOVING, Motion.SPINNING) and not case.standing(key).idle:
+    if case.motion(key) in (Motion.PROGRESSING, Motion.BUSY_LOOP) and not case.standing(key).idle:
         return True
     return key not in case.stacks and life is not None and _works(life, case.now)
 
 
-def _works(life: Life, now: float) -> bool:
+def _works(life: ProcessActivity, now: float) -> bool:
     """It keeps reading or writing, or computing."""
     return _goes_on(life.io_at, now) or _goes_on(life.busy_at, now)
 
