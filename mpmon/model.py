@@ -95,6 +95,10 @@ class Process(Row, frozen=True, kw_only=True):
     """Characters read by system calls so far (rchar of proc_pid_io(5)); grows with page cache and pipes too."""
     written_bytes: int | None = None
     """Characters written by system calls so far (wchar of proc_pid_io(5))."""
+    child_faults: int | None = None
+    """Page faults of the children that it has waited for so far (cminflt of proc_pid_stat(5)): each child has some, so this grows
+    with each that has ended, however short it was there; `None` in old recordings.
+    """
     exit_code: int | None = None
     """For a zombie, the status it ended with in the form of wait(2); `None` while alive or when hidden."""
     cgroup: Name | None = None
@@ -394,6 +398,10 @@ class Stack(Row, frozen=True, kw_only=True):
     """
 
 
+SENDS_TO_OTHERS = "sends"
+"""Of `Task.reaches`; in recordings made before, nothing says so."""
+
+
 class Task(Row, frozen=True, kw_only=True):
     """A task of an event loop of asyncio that is not done: in which coroutines it is and what it awaits, as the interpreter says
     (`mpmon.probes.interpreter.tasks`).
@@ -424,8 +432,8 @@ class Task(Row, frozen=True, kw_only=True):
     holds: tuple[Name, ...] = ()
     """The locks and semaphores of asyncio of which it is in an `async with` block."""
     reaches: tuple[Name, ...] | None = None
-    """Of one that sleeps: what other tasks await of all that its variables and the functions it knows lead to, and which of these
-    tasks; `None` where that is not known.
+    """Of one that sleeps: what other tasks await of all that its variables and the functions it knows lead to, which of these
+    tasks, and `SENDS_TO_OTHERS` where there is a connection or an open file among it; `None` where that is not known.
     """
     callbacks: int | None = None
     """Handlers of signals of its loop, and timers that are neither a sleep nor a time limit: what they call may do anything."""
@@ -956,6 +964,9 @@ class Node(Row, frozen=True, kw_only=True):
 PIDS_OF_A_HOST = 1 << 23
 """Larger than any pid of a kernel: PID_MAX_LIMIT of linux/threads.h is 2**22."""
 
+
+LATE = "late"
+"""The state of an agent that has been silent for some seconds."""
 
 NO_JOB = "no job"
 """The state of an agent where no process of the job runs."""

@@ -83,6 +83,9 @@ def _run() -> None:
     installed = (at for at, folder in enumerate(sys.path) if folder.endswith("-packages"))
     at = next(installed, len(sys.path))
     sys.path[at:at] = folders.split(os.pathsep)
+    if sys.flags.no_site:
+        # msgspec does without it, and a helper is for hours: with all that it imports it takes 1.5 MiB.
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  as the import system has it
     sys.argv = [file, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

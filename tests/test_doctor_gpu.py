@@ -82,11 +82,20 @@ def test_memory_is_not_taken_where_nobody_can_be_asked(machine: World, capsys: p
     said = capsys.readouterr().out
     assert said.startswith("driver 580.95.05, 2 × Stand-in H200, torch ")
     assert "confirmed            driver-answers: all asked figures, of 2 GPU(s)\n" in said
-    assert "take up to 1536 MiB of the first GPU for some 3 minutes" in said
+    assert " more checks take up to 1536 MiB of the first GPU for some 3 minutes" in said
     assert "There is no terminal to ask on: skipped without --yes." in said
     left_out = "not applicable here  context-is-listed: skipped: it allocates GPU memory, which was not allowed\n"
     assert left_out in said
     assert said.endswith("not applicable here\n")
+
+
+def test_memory_of_which_nothing_is_known_is_not_called_empty(
+    machine: World, nvml: Standin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu.Confirming.__init__, "__defaults__", (memory.CASES,))
+    nvml.say(Scenario().lost(0))
+    cli.run(["doctor", "--gpu"])
+    assert "(how much of its memory is in use is not known)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("answer", "taken"), [("y", True), ("", False), ("no", False)])

@@ -26,6 +26,9 @@ from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, S
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
+_GPU_CALLS = frozenset({Wait.POLL, Wait.FUTEX, Wait.FILE, Wait.UNKNOWN})
+"""What the kernel alone tells of a sleep in the driver's library, which may make any of these calls."""
+
 _LOOKS_IN = frozenset({Wait.SLEEP, Wait.LAUNCHER, Wait.COLLECTIVE, Wait.SIGNAL})
 """What one stands in that may run on and on and do nothing for others: a monitor, a launcher, a wait that burns a CPU."""
 
@@ -88,9 +91,9 @@ class Case(Tables):
         if key not in self._standings:
             found = self._read(key)
             lock = self.wanted_lock(key)
-            if mount := self.silent_mount(key):
+            if self.silent_mounts and (mount := self.silent_mount(key)):
                 found = Standing(Wait.FILE, f"waiting for a file on {mount.path}", found.frame)
-            elif self.lock_holders(lock) or self.holders_before_fork(key[0], lock):
+            elif lock and (self.lock_holders(lock) or self.holders_before_fork(key[0], lock)):
                 found = Standing(Wait.THREAD_LOCK, "a lock", found.frame)
             elif found.kind in _SOCKET_WAITS and self._asks_store(key):
                 found = Standing(Wait.STORE_KEY, "a key of the store", found.frame)
@@ -102,11 +105,17 @@ class Case(Tables):
                 found = Standing(Wait.COLLECTIVE, ASYNCHRONOUS, found.frame)
             elif found.kind is Wait.FUTEX and key[0] in self.in_rpc and self.is_native(key):
                 found = Standing(Wait.REMOTE_CALL, "an answer of another process", found.frame)
+            elif found.kind in _GPU_CALLS and self._waits_for_gpu(key):
+                found = Standing(Wait.GPU, "its GPU", found.frame)
             elif found.kind is Wait.SLEEP and self.polled_locks(key):
                 found = Standing(Wait.FILE_LOCK, "a file lock", found.frame)
             elif found.kind is Wait.DEBUGGER and (self._is_interactive(key[0]) or self._is_console(key)):
                 found = Standing(Wait.SERVICE, "somebody to type", found.frame)
-            elif self._only_stays(key, found):
+            elif found.kind is Wait.DEBUGGER and found.frame is None and self._is_typed_to(key):
+                found = Standing(Wait.PIPE_READ, "what is typed to its terminal")
+            elif found.kind is Wait.THREAD_QUEUE and self._serves_library(key):
+                found = Standing(Wait.SERVICE, "what its library gives it to do", found.frame)
+            elif key[0] == key[1] and self._only_stays(key, found):
                 found = Standing(Wait.SIGNAL, "a signal", found.frame)
             self._standings[key] = found
         return self._standings[key]
@@ -136,17 +145,21 @@ class Case(Tables):
 
     @cached_property
     def _in_collectives(self) -> dict[ThreadKey, Standing]:
-        """Main threads of ranks that have burned their CPU in one line for long, as their GPUs do.  Both would do so in a
-        computation as well, but the Flight Recorders say that these have begun a collective which others have not.
+        """Main threads of ranks that have burned their CPU in one line for long, or slept for their GPUs there, which spin.
+        So they would in a computation, but the Flight Recorders say that these have begun a collective which others have not.
         """
         if not self.snapshot.flight_records:
             return {}
         heads = (pid for spin in self.spins if self.now - spin.since >= GPU_STANDS_LONG_S for pid in spin.heads)
-        spinning = [
-            pid for pid in heads if pid in self.ranks and self._without_numbers((pid, pid)).kind is Wait.RUNNING
-        ]
+        own = (Wait.RUNNING, Wait.GPU)
+        spinning = [pid for pid in heads if pid in self.ranks and self._without_numbers((pid, pid)).kind in own]
         waiting = [pid for pid in spinning if self.numbers.lag(pid) or self.numbers.clash(pid)]
         return {(pid, pid): Standing(Wait.COLLECTIVE, ASYNCHRONOUS, None) for pid in waiting}
+
+    def _waits_for_gpu(self, key: ThreadKey) -> bool:
+        """It sleeps in a call of CUDA, as its frames of C say."""
+        fact = self.native_facts.get(key)
+        return fact is not None and fact.is_surely(Sort.GPU)
 
     def _leaves(self, key: ThreadKey) -> bool:
         """The interpreter is gone, and exit(3) runs what libraries have left to do."""
@@ -179,11 +192,11 @@ class Case(Tables):
 
     def _only_stays(self, key: ThreadKey, found: Standing) -> bool:
         """The main thread of a program, or of a process of its own, has nothing more to do than to be there, while others work,
-        or serve: it is in `signal.pause()`, in an event that a handler of SIGTERM or a request may set, or in a loop that is
-        never left.
+        or serve: it is in `signal.pause()`, in an event or a loop that a handler of SIGTERM or a request may end, or in
+        a loop that is never left.
         """
         blocked = self.blocked.get(key)
-        if key[0] != key[1] or blocked is None:
+        if blocked is None:
             return False
         kind = self.role(key[0]).kind
         own = key[0] == self.snapshot.root_pid or kind in _PROGRAMS
@@ -194,7 +207,9 @@ class Case(Tables):
         timed = blocked.wakes_at is not None or blocked.timeout_s is not None
         in_call = blocked.syscall in SIGNAL_CALLS and not timed
         # A child has its parent's handlers, whether or not they set anything of its own.
-        told = asks_event and self._may_be_told(key) and (own or timed)
+        # A flag that is no call, as in `while running: time.sleep(1)`, is for a handler to change.
+        flag = bool(tests) and all(name == "?" or name.startswith(".") for name in tests) and not row
+        told = (asks_event or flag) and self._may_be_told(key) and (own or timed)
         stays = in_call or tests == () or told
         return stays and (len(self.threads(key[0])) > 1 or bool(self.helpmates(key[0])))
 
@@ -205,6 +220,10 @@ class Case(Tables):
         stack = self.stacks.get(key)
         own = stack is not None and (called_by_user(stack) or not any(is_user(row.file) for row in stack.frames))
         return own and self.in_event(key)
+
+    def _serves_library(self, key: ThreadKey) -> bool:
+        """A thread that a library has started, in none of the user's code: it waits for the library's requests."""
+        return key[0] != key[1] and bool(self.shape(key).serves)
 
     def _may_be_told(self, key: ThreadKey) -> bool:
         """A handler of SIGTERM, or a thread that listens, may set an event of the process."""
@@ -235,6 +254,20 @@ class Case(Tables):
         commands = any(calls(frame, "/cmd.py", ("cmdloop",)) for frame in stack.frames)
         return commands and not any(frame.file.endswith(("/bdb.py", "/pdb.py")) for frame in stack.frames)
 
+    def _is_typed_to(self, key: ThreadKey) -> bool:
+        """By a program of the job, as by pexpect, and not by a person."""
+        return any(self.typists.get(item.id) for item in self.waits_on(key))
+
+    @cached_property
+    def typists(self) -> dict[str, list[ThreadKey]]:
+        """Python threads that wait for what is printed to a terminal, by that: they have the other side of it, and type."""
+        found: dict[str, list[ThreadKey]] = {}
+        for key in self.stacks:
+            for item in self.waits_on(key):
+                if item.kind == "pty" and item.peer:
+                    found.setdefault(item.peer, []).append(key)
+        return found
+
     def silent_mount(self, key: ThreadKey) -> Mount | None:
         """The file system that a thread waits for and that does not answer.
 
@@ -255,11 +288,8 @@ class Case(Tables):
 
     def wanted_lock(self, key: ThreadKey) -> str | None:
         """The lock of its own process a thread waits for."""
-        if row := self._wanted.get(key):
-            return row.object
-        blocked = self.blocked.get(key)
-        words = (name for name in blocked.waits_on if name.startswith("futex:")) if blocked and blocked.waits_on else ()
-        return next(iter(words), None)
+        row = self._wanted.get(key)
+        return row.object if row else self._futexes.get(key)
 
     def holders_before_fork(self, pid: int, lock: str | None) -> list[LockUse]:
         """For a lock that a child copied at its fork: the threads of the parent that hold the parent's, at the same
@@ -391,22 +421,42 @@ class Case(Tables):
 
     def stuck_tasks(self, key: ThreadKey) -> tuple[Task, ...]:
         """Those of the event loop that a thread rests in, where nothing else is left in it; see `loops`."""
+        if key not in self.loop_tasks:
+            return ()
         if key not in self._stuck_tasks:
             self._stuck_tasks[key] = self._find_stuck(key)
         return self._stuck_tasks[key]
 
     def _find_stuck(self, key: ThreadKey) -> tuple[Task, ...]:
-        tasks = self.loop_tasks.get(key, ())
-        if not tasks or key[0] in self._half_known_loops or self.standing(key).kind is not Wait.EVENT_LOOP:
+        tasks = self.loop_tasks[key]
+        if key[0] in self._half_known_loops or self.standing(key).kind is not Wait.EVENT_LOOP:
             return ()
         children = frozenset(pid for pid in self.clients.get(key[0], ()) if self.is_alive(pid))
         blocked = self.blocked.get(key)
         # One of the descriptors it watches is there only to wake it up.
         connected = blocked is None or len(blocked.waits_on) > 1
+        partners = bool(self.partners(key))
         process = self.processes[key[0]]
         handlers = process.catches_term or process.catches_alarm
-        alone = not (connected or children or handlers or self.others_at_work(key))
-        return stuck(tasks, alone=alone, children=children)
+        alone = not ((connected and not partners) or children or handlers or self.others_at_work(key))
+        return stuck(tasks, alone=alone, children=children, partners=partners)
+
+    def partners(self, key: ThreadKey) -> tuple[KernelObject, ...]:
+        """What an event loop watches besides its own wake-up, if each of that is a connection to, or the end of, a process of the
+        job and of nobody else; else nothing.
+        """
+        blocked, own = self.blocked.get(key), self.held_by.get(key[0], frozenset())
+        items = [item for item in self.waits_on(key) if item.peer not in own]
+        known = blocked is not None and all(name in self.objects for name in blocked.waits_on)
+        return tuple(items) if known and all(self._is_among_us(item, key[0]) for item in items) else ()
+
+    def _is_among_us(self, item: KernelObject, pid: int) -> bool:
+        far = item.peer if item.kind == "socket" else item.id
+        if item.kind == "process":
+            return True
+        if item.kind not in ("pipe", "socket") or far is None or item.listens or self.outsiders.get(far):
+            return False
+        return any(row.pid != pid and self.is_alive(row.pid) for row in self.holders.get(far, ()))
 
     @cached_property
     def loop_tasks(self) -> dict[ThreadKey, tuple[Task, ...]]:

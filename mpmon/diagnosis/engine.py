@@ -28,6 +28,7 @@ from mpmon.diagnosis.knots import knots
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.pace import Progress, progress
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.proof import judged
 from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_requests, serves, stands_by
@@ -37,9 +38,11 @@ from mpmon.diagnosis.rules import RULES
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet, doing, stands_since
 from mpmon.diagnosis.thresholds import (
     COMPUTES_SHARE,
+    MIN_ROUNDS,
     MIN_WATCH_S,
     NEXT_ROUND_S,
     PATIENCE_S,
+    POLLS_IN_VAIN,
     RUNNING_PATIENCE_S,
     SETTLED_S,
     STILL_S,
@@ -88,8 +91,12 @@ def _judged(case: Case) -> Diagnosis:
 
 
 def _looked_after(case: Case, graph: Graph, goal: ThreadKey) -> list[ThreadKey]:
-    """Those whom one has started that sleeps and looks again, nobody knows for what: it may be for what they should do."""
-    if graph.node(goal).status is not Status.LEAF or case.motion(goal) is not Motion.NAPPING:
+    """Those whom one has started that sleeps and looks again, nobody knows for what: it may be for what they should do.  An
+    event loop that its timers wake does so too.
+    """
+    status, loops = graph.node(goal).status, case.standing(goal).kind is Wait.EVENT_LOOP
+    looks = status is Status.LEAF or (status is Status.LIVE and loops)
+    if not looks or case.motion(goal) is not Motion.NAPPING:
         return []
     return [key for pid in case.helpmates(goal[0]) if graph.node(key := (pid, pid)).status is Status.WAITS]
 
@@ -197,10 +204,14 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], stuck_sets: list
     verdict, since, because, hidden = Verdict.HEALTHY, None, _healthy_words(case, goals), ()
     gets_on = Progress()
     slow = next((goal for goal in goals if _is_slow(case, graph, goal)), None)
+    waits = any(graph.node(goal).status is Status.WAITS for goal in goals)
     if case.history.watched_s < MIN_WATCH_S:
-        verdict, because = (
-            Verdict.UNKNOWN,
-            f"observed for only {case.history.watched_s:.1f} s, too short to tell",
+        verdict = Verdict.UNKNOWN
+        because = f"observed for only {case.history.watched_s:.1f} s, too short to tell"
+    elif waits and case.history.rounds < MIN_ROUNDS:
+        verdict = Verdict.UNKNOWN
+        because = (
+            f"observed for {case.history.watched_s:.1f} s, but only {case.history.rounds} times: too seldom to tell"
         )
     elif hidden := tuple(dict.fromkeys(key for goal in goals for key in graph.rests_on(goal))):
         verdict, because = Verdict.UNKNOWN, _hidden_words(case, hidden[0][0])
@@ -385,7 +396,7 @@ def _is_ripe(stuck: StuckSet) -> bool:
     """It has stood for long enough to be called a hang."""
     case = stuck.case
     patience = PATIENCE_S if stuck.is_frozen else RUNNING_PATIENCE_S
-    if case.history.watched_s < MIN_WATCH_S or stuck.stood_s < patience:
+    if case.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(patience, _rounds_of_polling_s(stuck)):
         return False
     # Who tries again and again may get at its next attempt what anybody gave back that has just ended.
     polls = not stuck.closed.exact and stuck.motion() is Motion.NAPPING
@@ -397,6 +408,12 @@ def _is_ripe(stuck: StuckSet) -> bool:
     if stuck.is_goal or case.standing(stuck.goal).kind in _ENDS or (edge and edge.polled):
         return True
     return case.now - stands_since(case, stuck.goal) >= NEXT_ROUND_S
+
+
+def _rounds_of_polling_s(stuck: StuckSet) -> float:
+    """How long it takes to see a root blocker that polls come back in vain often enough, seconds."""
+    polls = stuck.root is not None and stuck.ending is Ending.LEAF and stuck.motion() is Motion.NAPPING
+    return POLLS_IN_VAIN * (pause_s(stuck.blocked()) or 0.0) if polls else 0.0
 
 
 _ENDS = frozenset({Wait.LAUNCHER, Wait.JOIN_PROCESS, Wait.CHILD, Wait.REMOTE_END})

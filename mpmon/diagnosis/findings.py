@@ -293,3 +293,5 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The last minutes, oldest first, the present one included."""
     events: tuple[Event, ...] = ()
     """What happened since mpmon came, the oldest first; the last hundreds."""
+    told_at: float | None = None
+    """When it was told once more, with nothing new but the state of the agents on other machines; `None` the first time."""

@@ -160,6 +160,8 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     key: ThreadKey
     status: Status
     edge: WaitEdge | None = None
+    bystander: bool = False
+    """A heartbeat, or one that takes new connections: it may be able to help, and nothing tells that it ever meant to."""
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):
@@ -248,12 +250,29 @@ class Graph:
         if goal in progressing:
             return None
         members, paths = self._closed_from(goal, progressing)
-        core = self._core(members, progressing)
-        roots, cycle = self._roots(members, core, progressing)
+        core, roots, cycle = self._ends(members, progressing)
         path = paths.get(_end(roots, members, self), (goal,))
         argument = dict.fromkeys((*path, *(root for root in roots if cycle and isinstance(root, tuple))))
         assumed = tuple(key for key in argument if (edge := self.node(key).edge) and not edge.exact)
         return Closed(goal, tuple(members), tuple(roots), cycle, path, assumed, tuple(core))
+
+    def _ends(
+        self, members: list[ThreadKey], progressing: set[ThreadKey]
+    ) -> tuple[list[ThreadKey], list[Target], bool]:
+        """Who waits for nobody outside, the root blockers, and whether these wait for each other.
+
+        Bystanders are asked only where nothing else tells who the root blockers are.
+        """
+        acting = [key for key in members if not self.node(key).bystander]
+        if acting and len(acting) < len(members):
+            bystanders = progressing | (set(members) - set(acting))
+            core = self._core(acting, bystanders)
+            roots, cycle = self._roots(acting, core, bystanders)
+            if roots:
+                return core, roots, cycle
+        core = self._core(members, progressing)
+        roots, cycle = self._roots(members, core, progressing)
+        return core, roots or self._waiting(core), cycle
 
     def _is_helped(self, node: Node) -> bool:
         """One who is enough moves already: of the others nobody need be thought about."""
@@ -358,10 +377,13 @@ class Graph:
             return list[Target](deserted), False
         if cycle := self._cycle(core, progressing, exact=False):
             return list(cycle), True
+        return [], False
+
+    def _waiting(self, core: list[ThreadKey]) -> list[Target]:
+        """Where nothing else tells: who waits for one that is known moves when that one does; the others wait for somebody."""
         waiting = [(key, edge) for key in core if (edge := self.node(key).edge)]
-        # Whoever waits for one that is known moves when that one does; the others wait for somebody.
         vague: list[Target] = [key for key, edge in waiting if not edge.exact and not edge.every]
-        return vague or [key for key, _ in waiting], False
+        return vague or [key for key, _ in waiting]
 
     def _asked(self, members: list[ThreadKey]) -> list[Target]:
         """Who runs code that a library called for another member: between the two there is nothing but the library."""

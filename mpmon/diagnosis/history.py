@@ -98,6 +98,8 @@ class Life(msgspec.Struct, frozen=True, gc=False):
     """Rounds in which it had clearly more than ever before."""
     grew_at: float | None = None
     """When it last had."""
+    reaped_at: float | None = None
+    """When it was last seen to have waited for a child that ended."""
     ended_at: float | None = None
     """When it was first seen to have ended, of one that was seen alive before."""
 
@@ -368,6 +370,8 @@ def _with_counters(life: Life, process: Process, now: float, elapsed: float) -> 
         life = msgspec.structs.replace(
             life, most_bytes=process.rss_bytes, grew_rounds=life.grew_rounds + 1, grew_at=now
         )
+    if process.child_faults != before.child_faults and before.child_faults is not None:
+        life = msgspec.structs.replace(life, reaped_at=now)
     if (process.read_bytes, process.written_bytes) == (before.read_bytes, before.written_bytes):
         return msgspec.structs.replace(life, process=process, rate=rate)
     wrote_at = life.wrote_at if process.written_bytes == before.written_bytes else now

@@ -5,6 +5,9 @@ block, of tasks these tasks; of anything else whoever can get at it.  A heartbea
 if nothing its variables lead to is awaited by others.  What can still move is the smallest set that holds every task which
 waits for the time or the world outside, and each whose wait one of the set may end; the rest is stuck.
 
+A task that awaits a connection or a pipe waits for whoever has the other end.  Where all that the loop watches leads to processes
+of the job, it is for these to move, unless a sleeper could send them something.
+
 A loop is called stuck only if all its tasks but such sleepers are.  Whoever waits for an event that nobody sets may do so by
 right: it is how a service says that it runs for ever; so this counts only where another task waits for that one.
 """
@@ -15,7 +18,7 @@ from collections.abc import Sequence
 
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.words import several
-from mpmon.model import Frame, Task
+from mpmon.model import SENDS_TO_OTHERS, Frame, Task
 
 LOCKS = frozenset({"lock", "semaphore"})
 SIGNS = frozenset({"event", "condition", "barrier"})
@@ -23,7 +26,7 @@ SIGNS = frozenset({"event", "condition", "barrier"})
 
 OBJECTS = frozenset({*LOCKS, *SIGNS, "queue get", "queue put", "queue join"})
 ENDS = frozenset({"tasks", "any task"})
-SLEEP, PROCESS = "sleep", "process"
+SLEEP, PROCESS, STREAM = "sleep", "process", "stream"
 
 WORDS = {
     "sleep": "sleeps", "lock": "awaits a lock", "semaphore": "awaits a semaphore", "event": "awaits an event",
@@ -38,18 +41,19 @@ MOST_NAMES = 4
 """Tasks that are named as those whose end one awaits."""
 
 
-def stuck(tasks: Sequence[Task], *, alone: bool, children: frozenset[int]) -> tuple[Task, ...]:
-    """The tasks of one loop that wait for each other, for nobody, or for the end of these children, if nothing else is left in
-    it but sleepers that could not help; else none.
+def stuck(tasks: Sequence[Task], *, alone: bool, children: frozenset[int], partners: bool) -> tuple[Task, ...]:
+    """The tasks of one loop that wait for each other, for nobody, for the end of these children, or for the job's processes at
+    the other ends of its connections, if nothing else is left in it but sleepers that could not help; else none.
 
     Args:
         tasks: All tasks of the loop.
         alone: Nobody outside of the loop could do anything in it: no thread, no connection, no handler of a signal.
         children: Processes of the job whose end a task may wait for.
+        partners: All its connections lead to processes of the job.
     """
     left = {row.object: row for row in tasks if row.waits != SLEEP}
     sleepers = [row for row in tasks if row.waits == SLEEP]
-    if not left or not all(_may_be_stuck(row, children) for row in left.values()):
+    if not left or not all(_may_be_stuck(row, children, partners=partners) for row in left.values()):
         return ()
     for row in left.values():
         if _is_helped(row, left, sleepers, alone=alone):
@@ -61,9 +65,11 @@ def stuck(tasks: Sequence[Task], *, alone: bool, children: frozenset[int]) -> tu
     return tuple(left.values())
 
 
-def _may_be_stuck(row: Task, children: frozenset[int]) -> bool:
+def _may_be_stuck(row: Task, children: frozenset[int], *, partners: bool) -> bool:
     if row.timed or row.waits is None:
         return False
+    if row.waits == STREAM:
+        return partners
     return row.waits in OBJECTS or row.waits in ENDS or (row.waits == PROCESS and row.child in children)
 
 
@@ -71,6 +77,8 @@ def _is_helped(row: Task, left: dict[str, Task], sleepers: Sequence[Task], *, al
     """Somebody who is not among those that are left may end its wait."""
     if row.waits == PROCESS:
         return False
+    if row.waits == STREAM:
+        return row.callbacks != 0 or any(_could_send(sleeper) for sleeper in sleepers)
     if row.waits in ENDS:
         # Of several that have to end it is enough that one never does.
         others = [name not in left for name in row.tasks]
@@ -83,6 +91,10 @@ def _is_helped(row: Task, left: dict[str, Task], sleepers: Sequence[Task], *, al
 
 def _could_reach(sleeper: Task, row: Task) -> bool:
     return sleeper.reaches is None or row.waits_on in sleeper.reaches or row.object in sleeper.reaches
+
+
+def _could_send(sleeper: Task) -> bool:
+    return sleeper.reaches is None or SENDS_TO_OTHERS in sleeper.reaches
 
 
 def first(tasks: Sequence[Task]) -> Task | None:

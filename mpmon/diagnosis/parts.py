@@ -18,7 +18,7 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility import left_connection, polled_for
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
-from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait
+from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait, in_barrier
 
 
 class Part(Enum):
@@ -125,6 +125,23 @@ def _waits_for_end(stuck: StuckSet, key: ThreadKey, pid: int) -> bool:
     """Of a process; from one whose interpreter exits nothing else can be waited for."""
     ends = stuck.standing(key).kind in ENDS or stuck.standing((pid, pid)).kind is Wait.EXIT
     return ends and key[0] != pid and (pid, pid) in stuck.targets(key)
+
+
+def forsaken(stuck: StuckSet) -> list[ThreadKey]:
+    """Threads of one process in the same call, where nobody else is left: who waits there gives the others nothing."""
+    roots = list(stuck.roots)
+    kinds = {stuck.standing(key).kind for key in roots}
+    stacks = [stuck.case.stacks.get(key) for key in roots]
+    calls = {tuple((row.function, row.file, row.line) for row in stack.frames) if stack else () for stack in stacks}
+    alike = (
+        stuck.ending is Ending.CYCLE
+        and len(roots) > 1
+        and len({key[0] for key in roots}) == len(kinds) == len(calls) == 1
+    )
+    return roots if alike and kinds <= _FROM_OTHERS and not in_barrier(stacks[0]) else []
+
+
+_FROM_OTHERS = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
 
 
 def part(stuck: StuckSet) -> Part | None:

@@ -171,7 +171,7 @@ def left_connection(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, list[ThreadK
     """Each connection of a server has its thread, but one, over which a client waits for an answer: the client, the thread that
     accepts, those that serve the others.
     """
-    if stuck.ending not in (Ending.EXTERNAL, Ending.OPEN):
+    if stuck.ending not in (Ending.EXTERNAL, Ending.OPEN, Ending.CYCLE):
         return None
     found = ((key, unserved(stuck.case, key)) for key in stuck.members_in(*_ANSWERS))
     return next(((key, *row) for key, row in found if row), None)

@@ -15,6 +15,7 @@ from mpmon.diagnosis.libraries import RANK_THREADS
 from mpmon.diagnosis.memory import Memory
 from mpmon.diagnosis.natives import NativeFact, native_fact
 from mpmon.diagnosis.roles import Role, given_name, named_process
+from mpmon.diagnosis.starts import Starts
 from mpmon.model import (
     NOT_PYTHON,
     Awaited,
@@ -31,7 +32,6 @@ from mpmon.model import (
     Stack,
     Thread,
 )
-from mpmon.numerals import numeral
 
 STORE_THREAD = "pt_tcpstore_uv"
 """The thread of a TCPStore's server (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp)."""
@@ -71,22 +71,12 @@ class Tables:
         return [pid for pid in self.memory.same("ranks", _ranks, self.roles) if self.is_alive(pid)]
 
     @cached_property
-    def _last_starts(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for run, count in map(self._start_of, self._living_ranks):
-            found[run] = max(count, found.get(run, 0))
-        return found
+    def _starts(self) -> Starts:
+        return Starts(self.processes[pid] for pid in self._living_ranks)
 
     def is_of_earlier_start(self, pid: int) -> bool:
         """A rank that was left over when torchrun started the job again, perhaps on another machine."""
-        run, count = self._start_of(pid)
-        return count < self._last_starts.get(run, 0)
-
-    def _start_of(self, pid: int) -> tuple[str, int]:
-        """By which name torchrun knows the job of a rank, and how often it had started it before."""
-        process = self.processes.get(pid)
-        kept = (process.environment if process else None) or {}
-        return kept.get("TORCHELASTIC_RUN_ID", ""), numeral(kept.get("TORCHELASTIC_RESTART_COUNT", "")) or 0
+        return pid in self.processes and self._starts.is_earlier(self.processes[pid])
 
     def is_alive(self, pid: int) -> bool:
         """In the job and not a zombie."""
@@ -299,6 +289,11 @@ class Tables:
     def _wanted(self) -> dict[ThreadKey, LockUse]:
         return self.memory.same("wanted", _wanted, self.snapshot.locks)
 
+    @cached_property
+    def _futexes(self) -> dict[ThreadKey, str]:
+        """The first word that a thread waits on in futex(2)."""
+        return self.memory.same("futexes", _futexes, self.snapshot.blocked)
+
     def lock_holders(self, lock: str | None) -> list[LockUse]:
         """The threads that hold a lock of their process, by its frames or by the lock's own word."""
         return [use for use in self._lock_uses.get(lock or "", ()) if use.holds]
@@ -380,6 +375,11 @@ def _held_by(rows: Iterable[Handle]) -> dict[int, frozenset[str]]:
 
 def _wanted(rows: Sequence[LockUse]) -> dict[ThreadKey, LockUse]:
     return {(row.pid, row.tid): row for row in reversed(rows) if not row.holds}
+
+
+def _futexes(rows: Iterable[Blocked]) -> dict[ThreadKey, str]:
+    words = (((row.pid, row.tid), name) for row in rows for name in reversed(row.waits_on) if name.startswith("futex:"))
+    return dict(words)
 
 
 def _by_child(rows: Iterable[Remembered]) -> dict[int, Remembered]:

@@ -39,6 +39,16 @@ MIN_WATCH_S = 1.9
 least, 215 unbounded.
 """
 
+MIN_ROUNDS = 3
+"""Looks before a job whose main thread waits is called healthy: of two, one may have been read in the middle of a step.  On a
+busy machine, two looks may be ten seconds apart. Recordings: none changes.
+"""
+
+POLLS_IN_VAIN = 3
+"""So often must one that sleeps and looks again have come back in vain: a leader that renewed its lease every four seconds was
+called hung after seven. Recordings: none changes.
+"""
+
 NEXT_ROUND_S = 1.5
 """Seconds after which there was a second look, where rounds are one second apart: at a goal that stands, whose own time
 matters less than that of the suspects; at one that ended, whom whoever waits for it has then noticed, if it ever does.  It

@@ -87,14 +87,18 @@ def _reasons(case: Case, graph: Graph, process: Process, suspects: set[int]) -> 
     """All that a view is made of, to be compared by identity."""
     key = (process.pid, process.pid)
     life = case.history.lives.get(process.key)
+    past, motion, status = case.past(key), case.motion(key), graph.node(key).status
+    # Of one that works nobody is told since when it stands, so that it may run and its view be the same: of 256 processes that
+    # wake every half second all but a few.
+    works = status is Status.LIVE and process.pid not in suspects and (key in case.blocked or key in case.stacks)
     return (
         process,
-        case.past(key),
+        past.looks if past and works else past,
         case.blocked.get(key),
         case.stacks.get(key),
-        motion := case.motion(key),
-        # Of one that only looks in from time to time it hangs on the others.
-        graph.node(key).status if motion is Motion.NAPPING else None,
+        case.standing(key),
+        motion,
+        status,
         intern(until(case, key)),
         case.roles.get(process.pid),
         process.pid in suspects,

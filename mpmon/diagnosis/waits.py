@@ -145,8 +145,8 @@ def _from_kernel(stack: Stack | None, blocked: Blocked | None) -> Standing:
 
 def polled(stack: Stack | None) -> PollRow | None:
     """What one waits for that sleeps and looks again, where its loop tests that and nothing else."""
-    tests = set(stack.tests or ()) if stack else set[str]()
-    return next((row for row in POLLS if tests and tests <= row.names), None)
+    tests = set(stack.tests) if stack and stack.tests else None
+    return next((row for row in POLLS if tests <= row.names), None) if tests else None
 
 
 def _from_call(name: str, kinds: list[str], blocked: Blocked) -> Standing:

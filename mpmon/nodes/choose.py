@@ -14,7 +14,7 @@ import msgspec
 
 from mpmon.diagnosis.figures import differences
 from mpmon.model import Elsewhere, Figures
-from mpmon.nodes.digest import Class, Digest, at, in_time
+from mpmon.nodes.digest import Class, Digest, at, in_time, of_last_start
 from mpmon.nodes.digest import union as joined
 from mpmon.nodes.names import folded
 from mpmon.spans import Spans, both, count, spans, union, without
@@ -93,7 +93,7 @@ class Picks:
         """
         if told != self._told:
             self._rows = {number: self._row(number, *said) for number, said in told.items()}
-            self._told, self._whole = dict(told), joined(*self._rows.values())
+            self._told, self._whole = dict(told), of_last_start(joined(*self._rows.values()))
         if self._is_few:
             return False
         wanted = union(choose(self._whole, figures) or spans(sorted(told)[:MOST]), self.wanted)
@@ -105,8 +105,8 @@ class Picks:
 
     def elsewhere(self, here: Iterable[int]) -> tuple[Elsewhere, ...]:
         """What is known of the ranks of all other machines than those of which facts are at hand."""
-        asked = tuple(here)
-        ranks = union(*(row.ranks for number in asked for row in self._rows.get(number, ()) if row.kind.role == "rank"))
+        asked, kinds = tuple(here), {row.kind for row in self._whole if row.kind.role == "rank"}
+        ranks = union(*(row.ranks for number in asked for row in self._rows.get(number, ()) if row.kind in kinds))
         return elsewhere(self._whole, ranks, self._names, spans(asked))
 
     def _row(self, number: int, classes: Digest, offset_s: float) -> Digest:

@@ -22,6 +22,7 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.starts import start_of
 from mpmon.diagnosis.stuck_set import doing, stands_since
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import Moment, Row, Stack
@@ -65,6 +66,8 @@ class Kind(Row, frozen=True, kw_only=True, order=True):
     """The ranks of the process group of that; empty where that is not known."""
     calls: _Words = ""
     """A digest of all calls of the main thread."""
+    meets: _Words = ""
+    """A digest of where the ranks of its start of the job meet, and how many, if torchrun started them."""
 
 
 class Class(Row, frozen=True, kw_only=True):
@@ -81,6 +84,8 @@ class Class(Row, frozen=True, kw_only=True):
     """Since when the first of them stands, seconds since the epoch; `None` where all get on."""
     newest: Moment | None = None
     """The same of the last."""
+    starts: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """How often one of their agents had started its ranks after a failure, at most."""
 
 
 Digest = tuple[Class, ...]
@@ -106,7 +111,7 @@ def _few(found: Digest) -> Digest:
 
 def _various(row: Class) -> Kind:
     """Of classes of which there are too many."""
-    return Kind(role="rank" if row.kind.role == "rank" else "various", does="various")
+    return Kind(role="rank" if row.kind.role == "rank" else "various", does="various", meets=row.kind.meets)
 
 
 def union(*digests: Iterable[Class]) -> Digest:
@@ -116,6 +121,19 @@ def union(*digests: Iterable[Class]) -> Digest:
         for row in each:
             found.setdefault(row.kind, []).append(row)
     return tuple(_joined(kind, found[kind]) for kind in sorted(found))
+
+
+def of_last_start(classes: Digest) -> Digest:
+    """Without ranks that were left over when torchrun started the job again: see `mpmon.diagnosis.starts`."""
+    most: dict[str, int] = {}
+    for row in classes:
+        if row.kind.meets:
+            most[row.kind.meets] = max(row.starts, most.get(row.kind.meets, 0))
+    over = {
+        place for place, starts in most.items()
+        if any(other > starts for at, other in most.items() if at != place)
+    }  # fmt: skip
+    return tuple(row for row in classes if row.kind.meets not in over)
 
 
 def at(classes: Digest, node: int) -> Digest:
@@ -145,6 +163,7 @@ def _joined(kind: Kind, rows: list[Class]) -> Class:
         first=min(row.first for row in rows),
         oldest=min((row.oldest for row in rows if row.oldest is not None), default=None),
         newest=max((row.newest for row in rows if row.newest is not None), default=None),
+        starts=max(row.starts for row in rows),
     )  # fmt: skip
 
 
@@ -154,22 +173,27 @@ def _class(case: Case, pid: int, node: int) -> Class | None:
         return None
     if role.kind != "rank" and case.standing(key).idle:
         return None
+    if case.is_of_earlier_start(pid if role.kind == "rank" or role.parent is None else role.parent):
+        return None
+    start = start_of(case.processes[pid])
     since = None if case.motion(key) in _MOVES else stands_since(case, key)
     return Class(
         kind=_kind(case, key, stands=since is not None), ranks=((role.rank, role.rank),), nodes=((node, node),),
-        first=(role.rank, node), oldest=since, newest=since,
+        first=(role.rank, node), oldest=since, newest=since, starts=start.failures if start else 0,
     )  # fmt: skip
 
 
 def _kind(case: Case, key: ThreadKey, *, stands: bool) -> Kind:
     role, standing = case.role(key[0]).kind[:LONGEST], case.standing(key)
+    start = start_of(case.processes[key[0]])
+    meeting = _short((start.run, *start.meets)) if start else ""
     if not stands:
-        return Kind(role=role, does="")
+        return Kind(role=role, does="", meets=meeting)
     meets = standing.kind is Wait.COLLECTIVE
     group = spans(case.group_of(key)) if meets else ()
     return Kind(
         role=role, does=_PASSING.sub("", doing(case, key))[:LONGEST], operation=standing.words[:LONGEST] if meets else "",
-        group=group if len(group) <= MOST_SPANS else (), calls=_calls(case.stacks.get(key)),
+        group=group if len(group) <= MOST_SPANS else (), calls=_calls(case.stacks.get(key)), meets=meeting,
     )  # fmt: skip
 
 
@@ -177,4 +201,8 @@ def _calls(stack: Stack | None) -> str:
     if stack is None:
         return ""
     frames = ((frame.function, frame.file.rpartition("/")[2], frame.line) for frame in own_frames(stack))
-    return hashlib.blake2b(repr(list(frames)).encode(), digest_size=6).hexdigest()
+    return _short(list(frames))
+
+
+def _short(facts: object) -> str:
+    return hashlib.blake2b(repr(facts).encode(), digest_size=6).hexdigest()

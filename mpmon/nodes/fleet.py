@@ -427,8 +427,7 @@ class Fleet:
 
     def _still_out(self, running: _Running, node: _Node) -> None:
         """It was tried once more; one that refuses us now is not again."""
-        said = "\n".join(_of_label(running.said, running.nodes.index(node))) if running.carrier.labelled else ""
-        problem = self._transport.trouble(node.name, said or running.said.decode("utf-8", "replace"))
+        problem = self._transport.trouble(node.name, _said_of(running, node))
         if node.awaited and problem:
             node.problem, node.awaited = problem, problem.awaited
 
@@ -456,10 +455,7 @@ class Fleet:
 
     def _complaint(self, running: _Running, node: _Node) -> Trouble | None:
         """What was said about a node, by its carrier or before its agent's first word."""
-        said = running.said.decode("utf-8", "replace")
-        if running.carrier.labelled:
-            said = "\n".join(_of_label(running.said, running.nodes.index(node))) or said
-        said = "\n".join([*node.unpacker.remarks, said])
+        said = "\n".join([*node.unpacker.remarks, _said_of(running, node)])
         words = last_line(said)[: wire.LONGEST_REMARK]
         return self._transport.trouble(node.name, said) or (Trouble(f"has no agent: {words}") if words else None)
 
@@ -660,10 +656,17 @@ def _read(descriptor: int) -> bytes | None:
         return b""
 
 
-def _of_label(said: bytes, label: int) -> list[str]:
-    """The whole lines about one task."""
-    lines = said.split(b"\n")[:-1]
-    return [line.decode("utf-8", "replace") for line in lines if (at := _LABEL.match(line)) and int(at[1]) == label]
+def _said_of(running: _Running, node: _Node) -> str:
+    """What a carrier complained of about a node, else about all of its nodes; never what it did about others."""
+    if not running.carrier.labelled:
+        return running.said.decode("utf-8", "replace")
+    return "\n".join(_of_label(running.said, running.nodes.index(node)) or _of_label(running.said, None))
+
+
+def _of_label(said: bytes, label: int | None) -> list[str]:
+    """The whole lines about one task, or about none."""
+    found = ((line, _LABEL.match(line)) for line in said.split(b"\n")[:-1])
+    return [line.decode("utf-8", "replace") for line, at in found if (int(at[1]) if at else None) == label]
 
 
 def read_figures(told: wire.Round, before: Figures | None) -> Figures:

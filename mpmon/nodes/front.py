@@ -4,13 +4,16 @@ Each round asks every agent for what it sees and waits until all that are there 
 standing still whose answer is late.  All say in a few words what their ranks stand in; facts come from those that
 `mpmon.nodes.choose` picks by these words, which are all where the nodes are few.  Where the words name somebody new, the round
 begins again with its facts.  A node that is lost is not in the round; what is known of nodes stands among the probes.
+
+Whoever is late holds up the round of all until it is lost.  Meanwhile the round before is told once more, each second, with
+the state of the agents alone changed: what the job does was not seen since.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 
 import msgspec
@@ -18,7 +21,7 @@ import msgspec
 from mpmon.diagnosis.findings import Observation
 from mpmon.diagnosis.words import ranges
 from mpmon.errors import CannotTell, MpmonError, UsageError
-from mpmon.model import NO_JOB, ProbeReport, Snapshot
+from mpmon.model import LATE, NO_JOB, ProbeReport, Snapshot
 from mpmon.nodes import wire
 from mpmon.nodes.choose import Picks
 from mpmon.nodes.fleet import CONNECT_S, LATE_S, LOST_S, ROUND_S, Fleet, NodeState, State
@@ -59,7 +62,7 @@ MOST_TOLD = 1000
 """Nodes of which each is told by itself: those at hand and the silent ones first."""
 
 STATES = {
-    State.HERE: "fresh", State.LATE: "late", State.ENDED: "ended", State.COMING: "unreachable", State.LOST: "unreachable",
+    State.HERE: "fresh", State.LATE: LATE, State.ENDED: "ended", State.COMING: "unreachable", State.LOST: "unreachable",
     State.OUT: "unreachable",
 }  # fmt: skip
 """As `mpmon.model.Node` has them."""
@@ -106,6 +109,12 @@ class NodesWatch:
         """Of the last round; where the job has ended, agents say the same once more."""
         self._looked: dict[int, float] = {}
         """When the nodes looked of which that round was, by their places and their own clocks."""
+        self._before: Observation | None = None
+        """Of the last round."""
+        self._late: dict[int, int] = {}
+        """For how many seconds nothing was heard of those that are late, by their places, as it was told last."""
+        self._silent: set[str] = set()
+        """Who did not answer in the last round, by their names."""
         self._told: dict[str, str] = {}
         """What was told of nodes that are not there, by their names."""
         self.title = transport.title
@@ -124,7 +133,7 @@ class NodesWatch:
             while not self._stopped.is_set():
                 began = self._clock.now()
                 self._grow()
-                snapshot = self._round()
+                snapshot = yield from self._round()
                 if snapshot is None:
                     return
                 if self._is_news:
@@ -139,9 +148,9 @@ class NodesWatch:
         snapshot = self._ras.add(snapshot) if self._ras else snapshot
         if self._recorder:
             self._recorder.write(snapshot)
-        observation = observer.see(snapshot)
-        self.reel.add(observation)
-        return observation
+        self._before, self._late = observer.see(snapshot), {}
+        self.reel.add(self._before)
+        return self._before
 
     def _begin(self) -> None:
         """Wait for the agents, choose the job, have them look at it.
@@ -179,8 +188,8 @@ class NodesWatch:
             self._fleet.add(carriers)
             self._picks.add([name for carrier in carriers for name in carrier.nodes])
 
-    def _round(self) -> Snapshot | None:
-        """What all nodes say; `None` when there is nothing more to say.
+    def _round(self) -> Generator[Observation, None, Snapshot | None]:
+        """What all nodes say; `None` when there is nothing more to say.  Meanwhile, whose agents are late.
 
         Raises:
             MpmonError: no node ever said anything.
@@ -191,7 +200,7 @@ class NodesWatch:
             self._number += 1
             self._asked = self._picks.asked
             self._fleet.ask(self._number, self._asked)
-            whole = self._fleet.wait(self._is_answered, AGAIN_S)
+            whole = yield from self._answered()
             nodes = self._fleet.nodes()
             answered = {place: node for place, node in enumerate(nodes) if self._is_fresh(place, node)}
             if answered and (whole or self._clock.now() >= until):
@@ -215,6 +224,43 @@ class NodesWatch:
             if is_over:
                 return None
         return None
+
+    def _answered(self) -> Generator[Observation, None, bool]:
+        """All have answered, or are not waited for any more; `False` when some did not in time."""
+        until = self._clock.now() + AGAIN_S
+        while (left := until - self._clock.now()) > 0:
+            if not self._fleet.wait(
+                lambda nodes: self._is_answered(nodes) or self._silences(nodes) != self._late, left
+            ):
+                continue
+            nodes = self._fleet.nodes()
+            if self._is_answered(nodes):
+                return True
+            self._late = self._silences(nodes)
+            if self._before and not self._wish.eager:
+                yield self._retold(self._before, nodes)
+        return False
+
+    def _silences(self, nodes: list[NodeState]) -> dict[int, int]:
+        """Of those that answered the last question."""
+        silent = (State.LATE, State.LOST)
+        return {
+            place: int(node.silent_s) for place, node in enumerate(nodes)
+            if node.state in silent and node.silent_s >= LATE_S and node.name not in self._silent
+        }  # fmt: skip
+
+    def _retold(self, before: Observation, nodes: list[NodeState]) -> Observation:
+        """The last round with how the agents are now."""
+        late = {nodes[place].name: nodes[place].silent_s for place in self._late}
+        now = self._clock.now()
+        rows = tuple(
+            msgspec.structs.replace(row, state=LATE, heard_at=now - late[row.host])
+            if row.host in late and not row.problem else row
+            for row in before.snapshot.nodes
+        )  # fmt: skip
+        return msgspec.structs.replace(
+            before, snapshot=msgspec.structs.replace(before.snapshot, nodes=rows), told_at=now
+        )
 
     def _is_over(self, nodes: list[NodeState], until: float) -> bool:
         """Nothing more will be said; for one report, not soon enough."""
@@ -275,8 +321,7 @@ class NodesWatch:
     def _joined(self, nodes: list[NodeState], answered: dict[int, NodeState]) -> Snapshot | None:
         """What they say as one; `None` when none of them says what can be."""
         silent = [node for place, node in enumerate(nodes) if place not in answered]
-        troubles = reports(silent)
-        self._report(troubles)
+        self._report(reports(silent))
         here = [place for place, node in answered.items() if node.facts == self._number or self._has_ended(place, node)]
         parts = [
             *(self._part(nodes[at], snapshot=nodes[at].snapshot) for at in here),
@@ -291,7 +336,15 @@ class NodesWatch:
         except Unjoinable as contradiction:
             self._expel(parts, str(contradiction))
             return None
-        return msgspec.structs.replace(joined, probes=(*joined.probes, *troubles))
+        return msgspec.structs.replace(joined, probes=(*joined.probes, *self._noted(silent)))
+
+    def _noted(self, silent: list[NodeState]) -> Iterator[ProbeReport]:
+        """What is wrong with these, and once that it no longer is."""
+        before, self._silent = self._silent, {node.name for node in silent}
+        for node in silent:
+            yield ProbeReport(name=node.name, ok=False, seconds=0.0, problem=problem(node, how_long=False))
+        for name in sorted(before - self._silent):
+            yield ProbeReport(name=name, ok=True, seconds=0.0)
 
     def _part(self, node: NodeState, *, snapshot: Snapshot | None = None, problem: str | None = None) -> Part:
         offset_s = node.offset_s if snapshot else 0.0
@@ -415,10 +468,14 @@ def reports(nodes: list[NodeState]) -> tuple[ProbeReport, ...]:
     return tuple(ProbeReport(name=node.name, ok=False, seconds=0.0, problem=problem(node)) for node in nodes)
 
 
-def problem(node: NodeState) -> str:
-    """What went wrong with it, and which ranks run there, as far as it has said that: as the rest of `n2 …`."""
+def problem(node: NodeState, *, how_long: bool = True) -> str:
+    """What went wrong with it, and which ranks run there, as far as it has said that: as the rest of `n2 …`.
+
+    Without for how long, which is another each time, it is the same as long as nothing else goes wrong.
+    """
     reason = node.problem.reason if node.problem else "has not answered"
-    silent = f", silent for {node.silent_s:.0f} s" if node.state is State.LOST and node.silent_s >= LOST_S else ""
+    is_timed = how_long and node.state is State.LOST and node.silent_s >= LOST_S
+    silent = f", silent for {node.silent_s:.0f} s" if is_timed else ""
     ranks = _ranks(node)
     there = f"; {ranges(ranks)} run{'s' if count(ranks) == 1 else ''} there" if ranks else ""
     return f"{reason}{silent}{there}"

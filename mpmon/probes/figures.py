@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from statistics import mean
 
 import msgspec
 
@@ -232,4 +231,4 @@ def _mean(readings: list[Gpu], value: Callable[[Gpu], float | None]) -> float | 
 
 def _mean_of(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return mean(known) if known else None
+    return sum(known) / len(known) if known else None

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 _FORKNOEXEC = 0x40
 """PF_FORKNOEXEC in the flags of proc_pid_stat(5): linux/sched.h."""
 
-_USED = itemgetter(0, 1, 2, 3, 6, 11, 12, 17, 19, 21)
+_USED = itemgetter(0, 1, 2, 3, 6, 8, 11, 12, 17, 19, 21)
 """Places after the name of the fields that `Stat` has of every process; only one that ends has an exit code too."""
+_LAST_USED = 21
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -27,7 +28,8 @@ class Stat:
     """The fields of proc_pid_stat(5) that mpmon uses."""
 
     __slots__ = (
-        "cpu_s", "exit_code", "forked", "name", "pgid", "ppid", "rss_bytes", "sid", "start_ticks", "state", "threads",
+        "child_faults", "cpu_s", "exit_code", "forked", "name", "pgid", "ppid", "rss_bytes", "sid", "start_ticks", "state",
+        "threads",
     )  # fmt: skip
 
     def __init__(self, text: bytes) -> None:
@@ -38,6 +40,7 @@ class Stat:
         self.state = fields[0].decode()
         self.ppid, self.pgid, self.sid = int(fields[1]), int(fields[2]), int(fields[3])
         self.forked = bool(int(fields[6]) & _FORKNOEXEC)
+        self.child_faults: int | None = int(fields[8])
         self.cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
         self.threads = int(fields[17])
         self.start_ticks = int(fields[19])
@@ -79,24 +82,21 @@ class Stat:
             stat.rss_bytes, stat.cpu_s = int(pages[1]) * _PAGE, int(spent[0]) / 1e9
         except (OSError, ValueError, KeyError, IndexError):
             return None
-        stat.forked, stat.exit_code = False, None
+        stat.forked, stat.exit_code, stat.child_faults = False, None, None
         known = silent.get(pid)
         stat.start_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS) if known is None else known
         silent[pid] = stat.start_ticks
         return stat
 
 
-def same_facts(before: bytes, now: bytes) -> bool:
-    """Whether two texts of proc_pid_stat(5) make the same `Stat` of a process that has not ended.
+def facts(text: bytes) -> tuple[bytes, ...]:
+    """What a `Stat` of a process that has not ended is made of, as it is written there; nothing of one that has.
 
     Most fields say what mpmon does not use, and the CPU that it ran on last changes all the time.
     """
-    name, _, fields = now.rpartition(b")")
-    name_before, _, fields_before = before.rpartition(b")")
-    if not before or name != name_before:
-        return False
-    used = _USED(fields.split())
-    return used[0] not in b"ZX" and used == _USED(fields_before.split())
+    name, _, fields = text.rpartition(b")")
+    used = _USED(fields.split(None, _LAST_USED + 1))
+    return () if used[0] in b"ZX" else (name, *used)
 
 
 def boot_time(proc: Proc) -> float:

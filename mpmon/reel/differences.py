@@ -17,7 +17,7 @@ Places = list[int]
 says.
 """
 
-FEW = 4
+FEW = 2
 """If fewer than one in this many rows is new, tables of equal length are compared position by position."""
 
 R = TypeVar("R", bound=msgspec.Struct)

@@ -16,7 +16,7 @@ SOON_S = 1.0
 CALM_S, LONGEST_S = 2.0, 4.0
 """Of a job that is well: at least and at most, by what a round costs."""
 
-SHARE = 0.008
+SHARE = 0.006
 """Of a CPU: what its rounds may take, as long as they need not be further apart than that."""
 
 REMEMBERED = 8

@@ -59,15 +59,17 @@ class NativeLooks:
         return self._table
 
     def add(self, snapshot: Snapshot, wanted: Mapping[int, Collection[int]]) -> Snapshot:
-        """The snapshot with the stacks of these threads, by process, as far as there is time; those of others are forgotten."""
-        before = self._rows
+        """The snapshot with the stacks of these threads, too, by process, as far as there is time.
+
+        Those of which the diagnosis asks no more are kept while they are true: it may be because of them that it does not.
+        """
+        if not self._rows and not wanted:
+            return snapshot
         threads = {(row.pid, row.tid): row for row in snapshot.threads if row.tid in wanted.get(row.pid, ())}
-        self._rows = {key: before[key] for key in threads if key in before}
         missing: dict[int, list[int]] = {}
-        for pid, tid in threads.keys() - before.keys():
+        for pid, tid in threads.keys() - self._rows.keys():
             missing.setdefault(pid, []).append(tid)
         report = self._read(missing, threads, snapshot.taken_at) if missing else None
-        self._rows = {key: self._rows[key] for key in threads if key in self._rows}
         rows = self._known()
         if report is None and rows is snapshot.native_stacks:
             return snapshot

@@ -8,7 +8,8 @@ Whether a process is due:
 - came to rest in a system call that no look at it has found lately: at once, for a hang may have begun;
 - has rested for a while in another call than that of its last look: in its turn, for what that look found is over;
 - is a rank in a place of which little is known: at once, first of all that keep running;
-- keeps running: only while somebody else stands still and may wait for it, or the user looks at it.
+- keeps running: only while somebody else stands still and may wait for it, or the user looks at it; of a crowd in which looks
+  have found the same for long, one process after the other.
 
 The looks of a round are bounded too, and so are dumps of stacks over time (`budget`).
 """
@@ -28,6 +29,11 @@ PER_ROUND = 16
 
 AGAIN_PER_ROUND = 4
 """Processes of one round that are looked at again only because time has passed."""
+
+CROWD, TURN_S = 64, 5.0
+"""Of so many processes somebody is always due. Where there are more, so long is between two looks at those of which looks have
+long found the same: each is 5 ms of CPU, and what is saved is there for a hang.
+"""
 
 WOKEN_INTERVAL_S = 4.0
 """At most between two looks at a process that runs, after another one has come to stand."""
@@ -79,6 +85,8 @@ class Schedule:
         self._all_due = False
         self._is_first = True
         self._rests: dict[int, _Rest] = {}
+        self._turn_at = float("-inf")
+        """When one of those was looked at last of which the same is known for long."""
         self.attended: int | None = None
         """The process the user looks at."""
         self.untold: dict[int, int] = {}
@@ -107,15 +115,23 @@ class Schedule:
         due.sort(key=self._order)
         urgent = [pid for pid in due if self._is_urgent(pid)]
         again = [pid for pid in due if not self._is_urgent(pid)]
-        return [*urgent, *again[:PER_ROUND]] if self._eager else self._affordable(urgent, again)
+        return [*urgent, *again[:PER_ROUND]] if self._eager else self._affordable(urgent, again, now)
 
-    def _affordable(self, urgent: Sequence[int], again: Sequence[int]) -> list[int]:
+    def _affordable(self, urgent: Sequence[int], again: Sequence[int], now: float) -> list[int]:
         allowed = min(PER_ROUND, int(self._budget.left))
         self.pending = len(urgent) > allowed and self._budget.left - allowed >= 1
         self._all_due = self._all_due and self.pending
         over = [pid for pid in again if self._rests.get(pid) is _Rest.OVER]
         in_turn = [pid for pid in again if pid not in over and self._budget.left >= self._least_left(pid)]
-        return [*urgent, *[*over, *in_turn][:AGAIN_PER_ROUND]][:allowed]
+        soon = [pid for pid in in_turn if self._is_soon(pid)]
+        later = [pid for pid in in_turn if not self._is_soon(pid)] if now >= self._turn_at + TURN_S else []
+        self._turn_at = now if later else self._turn_at
+        return [*urgent, *[*over, *soon][:AGAIN_PER_ROUND], *later[:1]][:allowed]
+
+    def _is_soon(self, pid: int) -> bool:
+        """Another look at one that goes on as before need not wait for its turn."""
+        is_few = len(self._table.living) <= CROWD
+        return is_few or pid in self.untold or self._looks[pid].interval_s <= WOKEN_INTERVAL_S
 
     def _least_left(self, pid: int) -> float:
         """Looks that have to be left for another one at this process: to know what ranks do is worth a part of the reserve."""

@@ -16,6 +16,7 @@ from textual.filter import LineFilter, NoColor
 from mpmon.errors import MpmonError
 from mpmon.tui.background import in_background
 from mpmon.tui.clipboard import for_clipboard, said
+from mpmon.tui.describe.hosts import tardy
 from mpmon.tui.export import file_stem
 from mpmon.tui.feed import Feed
 from mpmon.tui.format import age
@@ -207,8 +208,8 @@ class MonitorApp(App[int]):
         elif self._is_silent():
             parts.append(f"nothing new for {age(self._silence.seconds)}: sampling the job takes long")
         if self._scene is not None:
-            parts += self._scene.complaints
-        return " · ".join(parts)
+            parts += [tardy(self._scene), *self._scene.complaints]
+        return " · ".join(filter(None, parts))
 
     def _is_silent(self) -> bool:
         return self._watch.live and self._ended is None and self._silence.is_long

@@ -15,6 +15,7 @@ from mpmon.diagnosis.gpus import Ordinal, branches, device_of, ordinals
 from mpmon.diagnosis.gpus.shares import is_named, lineage
 from mpmon.diagnosis.hosts import Hosts
 from mpmon.diagnosis.rates import Rates, Teller, collective_rates, rates
+from mpmon.model import LATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Diagnosis, Finding, Observation
     from mpmon.diagnosis.gpus import Device, Share
     from mpmon.diagnosis.ipc import Ipc
-    from mpmon.model import Blocked, GpuProcess, Handle, KernelObject, NativeStack, Process, Snapshot, Stack
+    from mpmon.model import Blocked, GpuProcess, Handle, KernelObject, NativeStack, Node, Process, Snapshot, Stack
 
 
 _JOINS = ("stacks", "native_stacks", "blocked", "objects", "handles")
@@ -247,6 +248,16 @@ class Scene:
     def problem_of(self, probe: str) -> str | None:
         """What a probe has to say of its last run."""
         return next((report.problem for report in self.snapshot.probes if report.name == probe), None)
+
+    def silent_s(self, node: Node) -> float | None:
+        """For how long nothing was heard of a machine; `None` where that is too short to matter."""
+        told_at = self.observation.told_at or self.now
+        return None if node.heard_at is None else max(0.0, told_at - node.heard_at)
+
+    @cached_property
+    def late(self) -> frozenset[str]:
+        """The machines whose agents are late: what is shown of them may be over."""
+        return frozenset(node.host for node in self.snapshot.nodes if node.state == LATE)
 
     @cached_property
     def complaints(self) -> tuple[str, ...]:

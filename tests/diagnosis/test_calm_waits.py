@@ -391,17 +391,26 @@ def test_who_was_seen_to_move_before_is_healthy_for_a_while() -> None:
 
 
 @pytest.mark.parametrize(
-    ("caller", "hangs"), [("job.py:40 <module>", False), ("site-packages/torch/store.py:7 barrier", True)],
-    ids=["of the program's own", "of a library, which tries again"],
-)  # fmt: skip
-def test_a_wait_with_a_limit_ends_by_itself(caller: str, *, hangs: bool) -> None:
-    """A heartbeat: it waits for a sign for 20 s, and has something to do when none came."""
+    "caller", ["job.py:40 <module>", "site-packages/apscheduler/schedulers/blocking.py:32 _main_loop"]
+)
+def test_a_wait_with_a_limit_ends_by_itself(caller: str) -> None:
+    """A heartbeat, or a scheduler: it waits for a sign for 20 s, and has something to do when none came."""
 
     def rows(second: int) -> Rows:
         waits = blocked("futex", "futex:4100:0x10", ran_at=START, wakes_at=START + 20)
         return process(), thread(), stack("main", *IN_EVENT[:2], caller, at=second), waits
 
-    assert (seen(rows).verdict is Verdict.HUNG) is hangs
+    assert seen(rows).verdict is not Verdict.HUNG
+
+
+def test_a_library_that_takes_up_its_wait_again_tries_again() -> None:
+    def rows(second: int) -> Rows:
+        turn = second // 8
+        waits = blocked("futex", "futex:4100:0x10", ran_at=START + 8 * turn, wakes_at=START + 8 * turn + 8)
+        library = "site-packages/torch/store.py:7 barrier"
+        return process(), thread(slices=turn + 1), stack("main", *IN_EVENT[:2], library, at=second), waits
+
+    assert seen(rows, 31).verdict is Verdict.HUNG
 
 
 def test_a_process_whose_first_thread_has_ended_goes_on() -> None:
@@ -416,3 +425,74 @@ def test_the_child_of_one_that_waits_for_it_ended_after_the_processes_were_liste
     """wait(2) does not block without a child, so that no such moment can last."""
     waits = (process(), thread(), stack("main", "launch.py:996 launch"), blocked("wait4", "process:4200", ran_at=0.0))
     assert seen(lambda _: waits).verdict is Verdict.HEALTHY
+
+
+def test_two_looks_far_apart_are_too_few_to_call_a_job_that_waits_healthy() -> None:
+    """On a machine that has no time for it."""
+    rows = (
+        process(), thread(), stack("main", "lib/subprocess.py:1264 Popen.wait", "job.py:7 main"),
+        blocked("wait4", f"process:{CHILD}", ran_at=0.0), *sleeper(CHILD, 0),
+    )  # fmt: skip
+    found = diagnosed([snapshot(*rows, at=0.0), snapshot(*rows, at=8.0)])
+    assert (found.verdict, found.because) == (
+        Verdict.UNKNOWN, "observed for 8.0 s, but only 2 times: too seldom to tell",
+    )  # fmt: skip
+
+
+def test_a_thread_of_a_library_that_waits_for_its_work_is_idle() -> None:
+    """Of twisted's pool, beside a reactor that waits for the world."""
+    work = f"{PACKAGES}/twisted/_threads/_threadworker.py:75 work"
+
+    def rows(second: int) -> Rows:
+        return (
+            process(), thread(slices=second),
+            stack("main", f"{PACKAGES}/twisted/internet/epollreactor.py:230 doPoll", "job.py:9 main"),
+            blocked("epoll_wait", "socket:7", timeout_s=20.0), kernel_object("socket:7", listens=True),
+            thread(ROOT, NATIVE), stack("pool", "lib/queue.py:171 Queue.get", work, tid=NATIVE),
+            blocked("futex", tid=NATIVE, ran_at=0.0),
+        )  # fmt: skip
+
+    assert seen(rows).verdict is not Verdict.HUNG
+
+
+def test_who_waits_for_a_stranger_with_a_limit_goes_on_by_itself() -> None:
+    """A worker that asks a broker for work."""
+
+    def rows(limit: float | None) -> Callable[[int], Rows]:
+        waits = blocked("poll", "socket:7", ran_at=START, timeout_s=limit)
+        broker = kernel_object("socket:7", path="tcp 127.0.0.1:4000 to 10.0.0.2:6379")
+        return lambda second: (process(), thread(), stack("main", "worker.py:5 <module>", at=second), waits, broker)
+
+    assert seen(rows(405.0)).verdict is not Verdict.HUNG
+    assert seen(rows(None)).verdict is Verdict.HUNG
+
+
+@pytest.mark.parametrize(("catches", "hangs"), [(True, False), (False, True)])
+def test_a_flag_in_a_loop_is_for_a_handler_to_change(*, catches: bool, hangs: bool) -> None:
+    """`while running: time.sleep(1)` in a worker that has threads to do the work."""
+
+    def rows(second: int) -> Rows:
+        naps = msgspec.structs.replace(stack("main", "cli.py:476 work", pid=CHILD, at=second), tests=("?",))
+        return (
+            process(), thread(), stack("main", "lib/subprocess.py:1264 Popen.wait", "job.py:7 main"),
+            blocked("wait4", f"process:{CHILD}", ran_at=0.0), kernel_object(f"process:{CHILD}"),
+            process(CHILD, parent=ROOT, catches_term=catches), thread(CHILD, slices=second), naps,
+            blocked("clock_nanosleep", pid=CHILD, wakes_at=START + second + 0.5, ran_at=START + second - 0.5),
+            thread(CHILD, NATIVE),
+            stack("worker", "lib/queue.py:171 Queue.get", f"{PACKAGES}/dramatiq/worker.py:9 run", pid=CHILD, tid=NATIVE),
+            blocked("futex", pid=CHILD, tid=NATIVE, ran_at=0.0),
+        )  # fmt: skip
+
+    assert (seen(rows, 20).verdict is Verdict.HUNG) is hangs
+
+
+@pytest.mark.parametrize(("faults", "hangs"), [(90, False), (0, True)])
+def test_children_that_no_look_has_found_were_there(faults: int, *, hangs: bool) -> None:
+    """A scheduler that starts a short program every four seconds: their page faults are counted where they were waited for."""
+
+    def rows(second: int) -> Rows:
+        turn = second // 4
+        waits = blocked("futex", "futex:4100:0x10", ran_at=START + 4 * turn, wakes_at=START + 4 * turn + 4)
+        return process(child_faults=turn * faults), thread(slices=turn + 1), stack("main", *IN_EVENT, at=second), waits
+
+    assert (seen(rows, 21).verdict is Verdict.HUNG) is hangs

@@ -165,3 +165,15 @@ def test_a_socket_on_another_machine_of_which_no_more_is_known_may_be_the_other_
     assert (edge.targets, edge.exact) == (((SERVER, SERVER),), False)
     known = (*rows, kernel_object(FAR, path="tcp 10.0.0.2:22 to 10.0.0.9:50000"))
     assert not any(isinstance(target, tuple) for target in node(case(*known), (ROOT, ROOT)).edge.targets)
+
+
+def test_an_event_loop_answers_on_no_connection_that_it_does_not_watch() -> None:
+    """All actors have all ends, by a fork: the one whose loop watches other connections is not the one that is asked."""
+    loop = "lib/asyncio/base_events.py:1884 _run_once"
+    actors = (
+        process(OTHER, parent=ROOT), holds(OTHER, FAR), stack("main", loop, "actor.py:40 main", pid=OTHER),
+        blocked("epoll_wait", "socket:8", "socket:9", pid=OTHER), kernel_object("socket:8"), kernel_object("socket:9"),
+        process(CHILD, parent=ROOT), holds(CHILD, FAR), stack("main", "actor.py:20 act", pid=CHILD), blocked("futex", pid=CHILD),
+    )  # fmt: skip
+    client = tuple(row for row in CLIENT if getattr(row, "pid", 0) != SERVER)
+    assert awaited(client, actors) == {(CHILD, CHILD)}

@@ -276,3 +276,16 @@ def renumbered_closed(row: Closed, numbers: dict[ThreadKey, ThreadKey]) -> Close
 
 def _number(target: Target, numbers: dict[ThreadKey, ThreadKey]) -> Target:
     return numbers[target] if isinstance(target, tuple) else target
+
+
+def test_a_heartbeat_is_no_root_blocker_where_others_wait_for_each_other() -> None:
+    beats = Node(key(4), Status.LEAF, bystander=True)
+    found = closed(waits(1, 2, 4), waits(2, 3), waits(3, 2), beats)
+    assert found is not None
+    assert (set(found.roots), found.cycle) == ({key(2), key(3)}, True)
+
+
+def test_a_heartbeat_is_the_root_blocker_where_nothing_else_tells() -> None:
+    found = closed(waits(1, 2), Node(key(2), Status.LEAF, bystander=True))
+    assert found is not None
+    assert found.roots == (key(2),)

@@ -77,6 +77,7 @@ def test_the_workers_of_a_pool_that_serves_the_library() -> None:
 FAR = KernelObject(id="socket:7", kind="socket", path="tcp 10.0.0.1:4000 to 10.0.0.2:6379")
 WAYS = {
     "one has a task": lambda: seen(*RUNS),
+    "one is in a function of C": lambda: seen(f"{RAY}:500 execute", f"{RAY}:1069 Worker.main_loop"),
     "one computes in native code": lambda: seen(*IDLE, cpu=0.5),
     "a worker is being started": lambda: seen(*IDLE, seconds=9),
     "others may be on another machine": lambda: seen(*IDLE, more=(FAR,)),

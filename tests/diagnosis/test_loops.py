@@ -6,7 +6,7 @@ import pytest
 
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
 from mpmon.diagnosis.loops import lines
-from mpmon.model import Frame, Row, Task, Unknown
+from mpmon.model import SENDS_TO_OTHERS, Frame, Row, Task, Unknown
 from tests.builders import ROOT, START, after, blocked, diagnosed, holds, kernel_object, process, snapshot, stack
 
 LOOP = ("/usr/lib/python3.12/asyncio/base_events.py:1910 _run_once", "job.py:40 <module>")
@@ -136,3 +136,40 @@ def test_tasks_are_told_those_that_sleep_last() -> None:
         "… 1 more",
     ]
     assert lines((BEATS,), ROOT + 1, 3) == []
+
+
+READS = task("reads", "stream", "asyncio:4100:0x50", line=20)
+FILTER = 4121
+TO, BACK = "socket:7", "socket:8"
+
+
+def driven(*rows: Row, stranger: bool = False) -> Diagnosis:
+    """What is said of a loop that reads what a filter writes, which reads what the loop's process has to write."""
+    waits = blocked("epoll_wait", "socket:0", TO, ran_at=START, timeout_s=0.9)
+    other = holds(4199, BACK) if stranger else holds(FILTER, BACK)
+    first = snapshot(
+        process(), stack("main", *LOOP), waits, kernel_object("socket:0", peer="socket:1"), holds(ROOT, "socket:1"),
+        kernel_object(TO, peer=BACK, fill=0), holds(ROOT, TO), other,
+        process(FILTER, parent=ROOT, cmdline=("python", "filt.py")), stack("main", "filt.py:13 main", pid=FILTER),
+        blocked("read", BACK, pid=FILTER, ran_at=START), kernel_object(BACK, peer=TO, fill=0), *rows,
+    )  # fmt: skip
+    return diagnosed([after(first, float(second), ran=[ROOT]) for second in range(11)])
+
+
+def test_a_task_that_reads_from_one_who_reads_from_its_loop() -> None:
+    (finding, *_) = driven(READS, BEATS).findings
+    assert (finding.cause, {suspect.pid for suspect in finding.suspects}) == ("lock-cycle", {ROOT, FILTER})
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [(READS, task("sends", "sleep", reaches=(SENDS_TO_OTHERS,))), (READS, task("any", "sleep", reaches=None)),
+     (READS, task("asks", "future", "asyncio:4100:0x60"), BEATS)],
+    ids=["a sleeper that could send", "a sleeper of which nothing is known", "a future that anybody may set"],
+)  # fmt: skip
+def test_a_loop_that_may_yet_be_told_something(rows: tuple[Task, ...]) -> None:
+    assert driven(*rows).verdict is not Verdict.HUNG
+
+
+def test_what_comes_from_a_stranger_nobody_here_can_tell() -> None:
+    assert driven(READS, BEATS, stranger=True).verdict is not Verdict.HUNG

@@ -396,6 +396,18 @@ def test_an_answer_of_the_resolver_comes_from_outside() -> None:
     assert "an answer from a name server" in evidence(found.findings[0])
 
 
+@pytest.mark.parametrize("call", ["poll", "futex", "ioctl"])
+def test_who_sleeps_until_its_gpu_is_done_gets_on_as_one_who_burns_its_cpu_meanwhile(call: str) -> None:
+    rows = (
+        process(), thread(), stack("main", "job.py:12 step"), blocked(call, ran_at=0.0),
+        native(f"libc {call}", "cuda", "cuda cuStreamSynchronize", "cudart cudaStreamSynchronize", "cpu at::native::item"),
+    )  # fmt: skip
+    found = watched(snapshot(*rows))
+    assert (found.verdict, found.findings) == (Verdict.HEALTHY, ())
+    assert found.processes[0].does == "waiting for its GPU in step() at job.py:12"
+    assert watched(snapshot(*rows[:-1], native(f"libc {call}", "codec decode"))).verdict is Verdict.HUNG
+
+
 def test_what_a_library_leaves_to_do_keeps_a_program_from_its_exit() -> None:
     exits = ("libc", "codec logger_shutdown", "libc exit", "python Py_BytesMain")
     bare = NativeStack(pid=ROOT, tid=ROOT, taken_at=START, frames=frames(*exits)[: len(exits)], end="start")

@@ -9,7 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Verdict
+from mpmon.diagnosis.graph import Basis
 from mpmon.model import NOT_PYTHON, Handle, Remembered, Row, SemaphoreUse, Unknown
 from tests.builders import (
     ROOT,
@@ -17,6 +20,7 @@ from tests.builders import (
     blocked,
     diagnosed,
     frame,
+    history,
     holds,
     kernel_object,
     process,
@@ -372,3 +376,17 @@ def test_a_new_group_is_a_collective_of_all_ranks() -> None:
     )  # fmt: skip
     finding = found.findings[0]
     assert (finding.cause, suspects(finding)) == ("collective-mismatch", [THIRD])
+
+
+def test_the_word_of_a_robust_mutex_names_its_owner() -> None:
+    """As LMDB has one in its file; the same word read as a semaphore's value would be a great many permits."""
+    mutex = "semaphore:fe:00:77:40"
+    word = 0x8000_0000 | SECOND
+    now = snapshot(
+        process(), stack("main", "job.py:25 store"), blocked("futex", mutex), holds(ROOT, mutex),
+        process(SECOND, parent=ROOT), thread(SECOND), stack("main", "job.py:30 store", pid=SECOND), holds(SECOND, mutex),
+        kernel_object(mutex, value=word),
+    )  # fmt: skip
+    edge = node(Case(history(now), now), (ROOT, ROOT)).edge
+    assert edge is not None
+    assert (edge.targets, edge.basis, edge.held) == (((SECOND, SECOND),), Basis.MEMORY, True)

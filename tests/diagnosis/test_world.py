@@ -7,7 +7,8 @@ import pytest
 
 from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Diagnosis, Finding, Verdict
-from mpmon.model import Awaited, Elsewhere, Node, Row
+from mpmon.diagnosis.starts import Starts
+from mpmon.model import Awaited, Elsewhere, Node, Process, Row
 from mpmon.nodes.join import Part, join
 from tests.builders import ROOT, START, blocked, history, process, snapshot, stack, thread, watched
 
@@ -28,9 +29,9 @@ def environment(number: int, *, world: int = 8, local: int | None = 4, address: 
 def standing(number: int, *frames: str, **more: object) -> tuple[Row, ...]:
     """A rank that stands still in these frames."""
     pid = FIRST + number
-    kept = more.pop("kept", None) or environment(number)
+    kept, parent = more.pop("kept", None) or environment(number), more.pop("parent", ROOT)
     return (
-        process(pid, parent=ROOT, environment=kept), thread(pid), thread(pid, pid + 60, name="pt_gloo_runloop"),
+        process(pid, parent=parent, environment=kept), thread(pid), thread(pid, pid + 60, name="pt_gloo_runloop"),
         stack("main", *frames, pid=pid), blocked("futex", f"futex:{pid}:0x70", pid=pid, ran_at=START - 60),
     )  # fmt: skip
 
@@ -192,16 +193,45 @@ def test_machines_that_do_not_answer_are_named() -> None:
 # torchrun starts the job again
 
 
-def test_ranks_of_an_earlier_start_are_not_waited_for() -> None:
-    """The machine of ranks 2 and 3 has not heard yet that torchrun has started the job again."""
+def of_start(number: int, count: int, **more: str) -> dict[str, str]:
+    run = {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": str(count)}
+    return {**environment(number, world=4, local=2), **run, **more}
 
-    def of_start(number: int, count: int) -> dict[str, str]:
-        run = {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": str(count)}
-        return {**environment(number, world=4, local=2), **run}
 
-    late = (rank(number, "barrier", kept=of_start(number, 0)) for number in (2, 3))
+@pytest.mark.parametrize(
+    ("parent", "more"),
+    [(ROOT, {}), (ROOT + 1, {"MASTER_PORT": "29600"}), (ROOT + 1, {"WORLD_SIZE": "6"})],
+    ids=["of one agent", "at another port", "of another size"],
+)
+def test_ranks_of_an_earlier_start_are_not_waited_for(parent: int, more: dict[str, str]) -> None:
+    """The agent of ranks 2 and 3 has not ended them yet."""
+    late = (rank(number, "barrier", kept=of_start(number, 0, **more), parent=parent) for number in (2, 3))
     finding = said(*(rank(number, kept=of_start(number, 1)) for number in (0, 1)), *late).findings[0]
     assert finding.summary == "ranks 0-1 wait for ranks 2-3, which run on other machines"
+
+
+def test_an_agent_of_which_no_rank_has_failed_counts_less_for_the_same_start() -> None:
+    """Agents count the failures of their own ranks only."""
+    calm = (
+        rank(number, "barrier" if number == 3 else "all_reduce", kept=of_start(number, 0), parent=ROOT + 1)
+        for number in (2, 3)
+    )
+    finding = said(*(rank(number, kept=of_start(number, 1)) for number in (0, 1)), *calm).findings[0]
+    assert finding.cause == "collective-mismatch"
+    assert {suspect.role for suspect in finding.suspects} == {"rank 3"}
+
+
+def test_the_rank_that_was_started_in_place_of_another_is_the_one() -> None:
+    """Its agent died and left it over, and another machine got its number."""
+
+    def on(host: str, number: int, pid: int, **more: object) -> Process:
+        kept = of_start(number, 0)
+        return msgspec.structs.replace(process(pid, environment=kept, **more), host=host)
+
+    left, new = on("h1", 2, 7, start_time=START - 90), on("h2", 2, 8, start_time=START - 30)
+    helper = on("h2", 2, 9, parent=8, start_time=START - 5)
+    starts = Starts([left, new, helper, on("h1", 1, 6, start_time=START - 90)])
+    assert [starts.is_earlier(row) for row in (left, new, helper)] == [True, False, False]
 
 
 # Clocks

@@ -12,6 +12,8 @@ from mpmon.doctor.gpu.talking import Program
 from mpmon.doctor.gpu.watching import Report, report_of
 from tests.gpu.streams import RANKS, SAYS_S, job, told, until
 
+FOR_GPU = "the GPU to do what it was given"
+
 
 def topics(report: Report) -> set[str]:
     return {row["topic"] for row in report["remarks"]}
@@ -92,6 +94,27 @@ def stream(world: World) -> Seen:
         return spinning(program, said["ranks"][0])
 
 
+def asleep(world: World) -> Seen:
+    """Its host thread is on no CPU meanwhile, so that its frames of C are read: they say that it waits for the GPU."""
+    with job(RANKS, "sleeps", "1", "cuda" if world.computes else "cpu") as (program, said):
+        (rank,) = said["ranks"]
+        report = until(
+            program.pid, lambda report: calls(report, rank), "a rank whose frames of C say what it waits for"
+        )
+        (call,) = calls(report, rank)
+        if "synchronize" not in call.lower() or report["findings"]:
+            raise Wrong("a rank that waits for the GPU, and no hang", f"{call}; {told(report)}")
+        return Seen(f"{told(report)}; the rank: {call}")
+
+
+def calls(report: Report, rank: int) -> list[str]:
+    """In what its main thread sleeps, where that waits for the GPU."""
+    return [
+        row["calls"] for row in report["native_stacks"]
+        if row["pid"] == row["tid"] == rank and row["waits_for"] == FOR_GPU and row["certain"]
+    ]  # fmt: skip
+
+
 def nccl(_world: World) -> Seen:
     with job(RANKS, "spins", "1", "cuda") as (program, said):
         return spinning(program, said["ranks"][0])
@@ -133,6 +156,8 @@ CASES: Sequence[Case] = (
          "straggler.", ddp_gloo, frozenset({"memory", "torch"})),
     Case("hang-stream", "A rank that waits for a stream whose kernel never ends stands, and its GPU only spins.", stream,
          frozenset({"memory", "torch"})),
+    Case("hang-stream-asleep", "A rank that sleeps until its stream is done is told to wait for the GPU, and not to hang.",
+         asleep, frozenset({"memory", "torch"})),
     Case("hang-all-ranks", "Where all ranks wait so for long, it is told what shows whether they hang.", all_ranks,
          frozenset({"memory", "torch"})),
     Case("hang-nccl", "A rank of DDP on NCCL whose kernel never ends stands, and its GPU only spins.", nccl,

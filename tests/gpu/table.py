@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.doctor.gpu.case import Result, World
-from mpmon.doctor.gpu.report import Report, Row, decode, encode, line, report, summary
+from mpmon.doctor.gpu.report import Report, Row, decode, encode, line, report, summary, torch_words
 
 PROPERTY = "mpmon.gpu"
 
@@ -62,7 +62,7 @@ def merged(reports: list[Report]) -> Report:
 
 def _write(terminal: pytest.TerminalReporter, made: Report) -> None:
     where = "stand-ins, not a GPU" if made.standin else f"driver {made.driver}, {', '.join(dict.fromkeys(made.gpus))}"
-    terminal.section(f"{where}, torch {made.torch}")
+    terminal.section(f"{where}, {torch_words(made.torch)}")
     results = [_result(row) for row in made.results]
     for result in results:
         terminal.write_line(line(result))

@@ -1,6 +1,7 @@
 """Hosts on one machine: each with its own processes, network, host name and mounts, on a bridge that leads nowhere else.
 
-They are made by unshare(1) and ended by killing its process, with which the kernel ends all that runs in them.  With sshd, and
+They are made by unshare(1) and ended by killing its process, with which the kernel ends all that runs in them; they also end with
+the process that made them, however that ends.  With sshd, and
 with Slurm as Debian packs it, there is what mpmon meets on a cluster.  Nothing outside is changed: what Slurm wants of control
 groups, and a file of host names, is mounted for these hosts only.
 """
@@ -22,13 +23,17 @@ import pytest
 from tests.patience import becomes, ran, status_of
 
 FRONT = "front"
-_NETWORK = "10.77"
+FABRIC = "eth1"
+"""The second network, where there is one: between hosts only, as that of a cluster over which jobs talk."""
+
+_NETWORKS = {"eth0": "10.77", FABRIC: "10.78"}
+_NETWORK = _NETWORKS["eth0"]
 
 _INIT = "trap : CHLD TERM; while :; do sleep 100000 & wait; done"
 """bash as the first process also takes the orphans."""
 
 NEEDED = {
-    "ssh": ("ip", "unshare", "nsenter", "sshd", "ssh", "ssh-keygen"),
+    "ssh": ("ip", "setpriv", "unshare", "nsenter", "sshd", "ssh", "ssh-keygen"),
     "slurm": ("slurmd", "slurmctld", "srun", "munged"),
 }
 """Programs, by what is to run on the hosts."""
@@ -79,11 +84,16 @@ def _path(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 
 
+def _end(name: str, device: str) -> str:
+    """Of a cable, at the bridge."""
+    return name if device == "eth0" else f"{name}-{device}"
+
+
 @final
 class Lab:
     """Some hosts `h1`, `h2` ... and one `front` from which they are reached."""
 
-    def __init__(self, count: int, *, slurm: bool = False) -> None:
+    def __init__(self, count: int, *, slurm: bool = False, fabric: bool = False) -> None:
         self._temporary = tempfile.TemporaryDirectory(dir="/tmp")
         self.folder = Path(self._temporary.name)
         self.folder.chmod(0o755)
@@ -91,6 +101,7 @@ class Lab:
         self._unshares: dict[str, subprocess.Popen[bytes]] = {}
         self._log = (self.folder / "init.log").open("ab")
         self._slurm = slurm
+        self._fabric = fabric
         self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm" / "slurm.conf")}
         self.environment["PATH"] += ":/usr/sbin:/sbin"
         try:
@@ -120,12 +131,21 @@ class Lab:
         self._ip(FRONT, "link add br0 type bridge", "link set br0 up", f"addr add {addresses[FRONT]}/16 dev br0")
         for name in sorted(set(addresses) - {FRONT}):
             self._host(name)
-            self._ip(FRONT, f"link add {name} type veth peer name eth0 netns {self._inits[name]}",
-                     f"link set {name} master br0", f"link set {name} up")  # fmt: skip
-            self._ip(name, f"addr add {addresses[name]}/16 dev eth0", "link set eth0 up")
+            self._wire(name, "eth0", addresses[name], "br0")
+        if self._fabric:
+            self._ip(FRONT, "link add br1 type bridge", "link set br1 up")
+            for name in sorted(set(addresses) - {FRONT}):
+                self._wire(name, FABRIC, addresses[name].replace(_NETWORK, _NETWORKS[FABRIC]), "br1")
         self._start_ssh(sorted(set(addresses) - {FRONT}))
         if self._slurm:
             self._start_slurm(sorted(set(addresses) - {FRONT}))
+
+    def _wire(self, name: str, device: str, address: str, bridge: str) -> None:
+        """A cable from a host to a bridge."""
+        end = _end(name, device)
+        self._ip(FRONT, f"link add {end} type veth peer name {device} netns {self._inits[name]}",
+                 f"link set {end} master {bridge}", f"link set {end} up")  # fmt: skip
+        self._ip(name, f"addr add {address}/16 dev {device}", f"link set {device} up")
 
     def _host(self, name: str) -> None:
         ready = self.folder / f"{name}.ready"
@@ -138,7 +158,8 @@ class Lab:
             steps += ["mount -t tmpfs none /sys/fs/cgroup", "mkdir -p /sys/fs/cgroup/systemd",
                       "mount -t cgroup -o none,name=systemd none /sys/fs/cgroup/systemd"]  # fmt: skip
         process = subprocess.Popen(
-            ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c",
+            ["setpriv", "--pdeathsig", "KILL",
+             "unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c",
              f"set -e; {'; '.join(steps)}; set +e; : > {ready}; {_INIT}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._log, start_new_session=True,
         )  # fmt: skip
@@ -181,13 +202,13 @@ class Lab:
         """The machine is gone: nothing answers any more."""
         os.kill(self._inits[name], signal.SIGKILL)
 
-    def cut(self, name: str) -> None:
+    def cut(self, name: str, device: str = "eth0") -> None:
         """Its cable is out: it lives, and its packets do not arrive."""
-        self._ip(FRONT, f"link set {name} down")
+        self._ip(FRONT, f"link set {_end(name, device)} down")
 
-    def mend(self, name: str) -> None:
+    def mend(self, name: str, device: str = "eth0") -> None:
         """Its cable is in again."""
-        self._ip(FRONT, f"link set {name} up")
+        self._ip(FRONT, f"link set {_end(name, device)} up")
 
     # What runs on them
 

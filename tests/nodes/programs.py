@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
+
+from mpmon.nodes.fleet import Fleet, NodeState
 from mpmon.nodes.wire import FromAgent, Lines, Unpacker, Watch, frames
-from tests.patience import ran, status_of
+from tests.patience import patience, ran, status_of
 
 HOUSE = Path(__file__).parents[2]
 
@@ -39,6 +43,23 @@ def mpmon(folder: Path, *arguments: str, nodes: str = "") -> subprocess.Complete
     """To its end."""
     command = [sys.executable, "-m", "mpmon", *arguments]
     return ran(command, env=environment(folder, nodes), stdin=subprocess.DEVNULL, cwd="/")
+
+
+def until(fleet: Fleet, enough: Callable[[list[NodeState]], bool]) -> list[NodeState]:
+    """The nodes when that is so, however long a busy machine takes."""
+    assert any(fleet.wait(enough, pause) for pause in patience()), fleet.nodes()
+    return fleet.nodes()
+
+
+def agents() -> dict[int, psutil.Process]:
+    """By the process each looks at."""
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.Process().children():
+        # Another test may have left one that has ended.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "--stdio" in (words := process.cmdline()):
+                found[int(words[-2])] = process
+    return found
 
 
 class AgentProcess:

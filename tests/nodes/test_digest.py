@@ -15,8 +15,8 @@ from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Diagnosis, Verdict
 from mpmon.diagnosis.history import History
 from mpmon.model import Figures
-from mpmon.nodes.choose import FEW, MOST, choose, elsewhere
-from mpmon.nodes.digest import LONGEST, MOST_CLASSES, Class, Digest, Kind, digest, in_time, union
+from mpmon.nodes.choose import FEW, MOST, Picks, choose, elsewhere
+from mpmon.nodes.digest import LONGEST, MOST_CLASSES, Class, Digest, Kind, digest, in_time, of_last_start, union
 from mpmon.nodes.join import Joiner, Part
 from mpmon.spans import Spans, count, has, spans
 from tests.builders import START, blocked, history, process, snapshot, stack, thread
@@ -27,7 +27,7 @@ from tests.nodes.recorded import HOSTS
 
 kinds = st.builds(
     Kind, role=st.sampled_from(("rank", "dataloader worker")), does=st.sampled_from(("", "a", "b")),
-    group=st.sampled_from(((), ((0, 3),))),
+    group=st.sampled_from(((), ((0, 3),))), meets=st.sampled_from(("", "a")),
 )  # fmt: skip
 
 
@@ -37,7 +37,13 @@ def classes(draw: st.DrawFn) -> Class:
     since = draw(st.none() | st.floats(0.0, 9.0))
     node = rank // ON_A_NODE
     return Class(
-        kind=draw(kinds), ranks=((rank, rank),), nodes=((node, node),), first=(rank, node), oldest=since, newest=since
+        kind=draw(kinds),
+        ranks=((rank, rank),),
+        nodes=((node, node),),
+        first=(rank, node),
+        oldest=since,
+        newest=since,
+        starts=draw(st.integers(0, 2)),
     )
 
 
@@ -94,6 +100,45 @@ def test_what_a_machine_says_is_bounded() -> None:
     assert len(found) <= MOST_CLASSES
     assert sum(count(row.ranks) for row in found if row.kind.role == "rank") == 1000
     assert sum(len(encode(row)) for row in found) < MOST_CLASSES * (LONGEST + 300)
+
+
+def restarted(node: int, *starts: tuple[int, int, str]) -> Digest:
+    """A machine with ranks of one agent: the number of each, how often it was started before, and where it meets the others."""
+    rows = [
+        row for at, (number, count, port) in enumerate(starts) for row in (
+            process(5000 + at, parent=4100, environment={
+                "RANK": str(number), "WORLD_SIZE": "8", "MASTER_ADDR": "n0", "MASTER_PORT": port,
+                "TORCHELASTIC_RUN_ID": "cats", "TORCHELASTIC_RESTART_COUNT": str(count),
+            }),
+            thread(5000 + at), blocked("clock_nanosleep", pid=5000 + at, ran_at=START - 60),
+            stack("main", "train.py:7 f", pid=5000 + at),
+        )
+    ]  # fmt: skip
+    first = snapshot(process(), *rows)
+    return digest(history(*(msgspec.structs.replace(first, taken_at=START + second) for second in range(3))), node)
+
+
+def test_ranks_of_several_starts_of_a_job_are_kept_apart() -> None:
+    (of_one_agent,) = restarted(0, (0, 0, "29500"), (0, 1, "29600"), (1, 1, "29600"))
+    left_over = restarted(1, (2, 0, "29500"), (3, 0, "29500"))
+    calm = restarted(2, (2, 0, "29600"), (3, 0, "29600"))
+    (row,) = of_last_start(union((of_one_agent,), left_over, calm))
+
+    assert (of_one_agent.ranks, of_one_agent.starts) == (((0, 1),), 1)
+    assert (row.ranks, row.nodes) == (((0, 3),), ((0, 0), (2, 2)))
+
+
+def test_ranks_of_a_start_that_is_over_hide_nobody() -> None:
+    """They have the numbers of ranks of which no facts are at hand."""
+    picks = Picks(100)
+    now = restarted(0, (0, 1, "29600"), (1, 1, "29600"))
+    told = {at: (moved(now, at), 0.0) for at in range(99)} | {
+        99: (restarted(99, (8, 0, "29500"), (9, 0, "29500")), 0.0)
+    }
+    picks.hear(told)
+    assert picks.asked == ((0, 0),)
+    (row,) = picks.elsewhere([0, 99])
+    assert row.ranks == ((2, 197),)
 
 
 # Ten thousand

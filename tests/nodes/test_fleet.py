@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import psutil
 import pytest
 
 from mpmon import __version__
 from mpmon.codec import BadRecording
+from mpmon.nodes import fleet as fleets
 from mpmon.nodes.fleet import Fleet, NodeState, State, read_figures
+from mpmon.nodes.transports import Carrier
 from mpmon.nodes.transports.local import Local
 from mpmon.nodes.wire import FIGURES, Round, Watch
 from mpmon.session.clock import LiveClock
 from tests.live.running import Program
-from tests.patience import patience
+from tests.nodes.programs import agents, until
 
 pytestmark = pytest.mark.live
 
@@ -34,22 +36,6 @@ def fleet(job: Program) -> Iterator[Fleet]:
         until(started, lambda nodes: all(node.state is State.HERE for node in nodes))
         started.watch(Watch(interval=0.2, stacks="never"))
         yield started
-
-
-def until(fleet: Fleet, enough: Callable[[list[NodeState]], bool]) -> list[NodeState]:
-    assert any(fleet.wait(enough, pause) for pause in patience()), fleet.nodes()
-    return fleet.nodes()
-
-
-def agents() -> dict[int, psutil.Process]:
-    """By the process each looks at."""
-    found: dict[int, psutil.Process] = {}
-    for process in psutil.Process().children():
-        # Another test may have left one that has ended.
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if "--stdio" in (words := process.cmdline()):
-                found[int(words[-2])] = process
-    return found
 
 
 def test_all_answer(fleet: Fleet, job: Program) -> None:
@@ -130,3 +116,30 @@ def test_nothing_is_left(job: Program) -> None:
         assert agents()
 
     assert agents() == {}
+
+
+class OneStep(Local):
+    """One carrier for all, as srun is."""
+
+    def __init__(self, *names: str, complaint: str) -> None:
+        super().__init__(dict.fromkeys(names, 0))
+        self._step = Carrier(("/bin/sh", "-c", f"echo {shlex.quote(complaint)} >&2; cat"), names, labelled=True)
+
+    def carriers(self) -> list[Carrier]:
+        return [self._step]
+
+
+@pytest.mark.parametrize(
+    ("complaint", "said"),
+    [
+        ("1: /bin/sh: 1: exec: mpmon: not found", ["has not answered within 1 s", "has no mpmon"]),
+        ("srun: error: out of luck", ["has no agent: srun: error: out of luck"] * 2),
+    ],
+)
+def test_what_a_step_says_of_one_task_is_not_said_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, complaint: str, said: list[str]
+) -> None:
+    monkeypatch.setattr(fleets, "CONNECT_S", 1.0)
+    with Fleet(OneStep("n1", "n2", complaint=complaint), LiveClock().now) as fleet:
+        nodes = until(fleet, lambda nodes: all(node.problem for node in nodes))
+    assert [node.problem.reason for node in nodes if node.problem] == said

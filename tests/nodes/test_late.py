@@ -1,27 +1,31 @@
-"""Nodes that are not up, or have no part of the job, when the watch begins: they join it by themselves."""
+"""Nodes that are not up when the watch begins, have no part of the job, or fall silent: they join it by themselves."""
 
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 
+from mpmon.diagnosis.findings import Observation
+from mpmon.model import LATE
 from mpmon.nodes import fleet as fleets
 from mpmon.nodes import front
-from mpmon.nodes.fleet import Fleet, NodeState, State
+from mpmon.nodes.fleet import LATE_S, Fleet, NodeState, State
 from mpmon.nodes.front import NodesWatch
 from mpmon.nodes.transports import Carrier, Trouble
 from mpmon.nodes.transports.local import Local
 from mpmon.nodes.transports.ssh import Ssh
 from mpmon.nodes.wire import Watch
 from mpmon.session.clock import LiveClock
+from mpmon.tui.scene import Scene
 from tests.live.running import Program
+from tests.nodes.programs import agents, until
+from tests.patience import patience
 
 pytestmark = pytest.mark.live
-
-LONGEST_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -100,16 +104,14 @@ def test_an_added_node_that_refuses_us_is_told_and_keeps_nobody(
     refusing = Unready({"n2": job.pids["right"]}, tmp_path / "never", "n2: Permission denied (publickey).")
     with Fleet(Ssh("n1"), LiveClock().now) as fleet:
         fleet.add(refusing.carriers())
-        assert fleet.wait(lambda nodes: nodes[1].problem is not fleets.NEW, LONGEST_S)
-        (_, added) = fleet.nodes()
+        (_, added) = until(fleet, lambda nodes: nodes[1].problem is not fleets.NEW)
 
     assert (added.state, added.problem and added.problem.reason) == (State.OUT, "does not let you in")
 
 
 def answered(fleet: Fleet, number: int) -> list[NodeState]:
     fleet.ask(number)
-    assert fleet.wait(lambda nodes: nodes[0].answers == number, LONGEST_S), fleet.nodes()
-    return fleet.nodes()
+    return until(fleet, lambda nodes: nodes[0].answers == number)
 
 
 @pytest.mark.parametrize(
@@ -129,11 +131,11 @@ def test_a_node_that_refused_us_is_not_tried_again(
         transport, "carriers", lambda: [carriers[0], Carrier(("/bin/sh", "-c", counted), carriers[1].nodes)]
     )
     with Fleet(transport, LiveClock().now) as fleet:
-        assert fleet.wait(lambda nodes: [node.state for node in nodes] == [State.HERE, State.OUT], LONGEST_S)
+        until(fleet, lambda nodes: [node.state for node in nodes] == [State.HERE, State.OUT])
         fleet.watch(Watch(interval=0.2, stacks="never"))
         rounds = iter(range(1, 1000))
         if is_tried:
-            assert fleet.wait(lambda _: starts.read_text().count("\n") > 2, LONGEST_S)
+            until(fleet, lambda _: starts.read_text().count("\n") > 2)
         else:
             # The thread that starts carriers has gone round more than once when a node has answered.
             for _ in range(3):
@@ -151,10 +153,41 @@ def test_a_node_where_the_job_has_not_begun_is_asked_again(
     counted = Carrier(("/bin/sh", "-c", f"echo >> {shlex.quote(str(starts))}; exec {words}"), ("n1",))
     monkeypatch.setattr(transport, "carriers", lambda: [counted])
     with Fleet(transport, LiveClock().now) as fleet:
-        assert fleet.wait(lambda nodes: nodes[0].state is State.HERE, LONGEST_S)
+        until(fleet, lambda nodes: nodes[0].state is State.HERE)
         fleet.watch(Watch(interval=0.2, stacks="never", key="a job that begins later"))
-        assert fleet.wait(lambda nodes: nodes[0].state is State.OUT, LONGEST_S)
-        (node,) = fleet.nodes()
+        (node,) = until(fleet, lambda nodes: nodes[0].state is State.OUT)
         assert node.problem
         assert node.problem.reason == "no process of the job runs there"
-        assert fleet.wait(lambda _: starts.read_text().count("\n") > 2, LONGEST_S)
+        until(fleet, lambda _: starts.read_text().count("\n") > 2)
+
+
+def test_a_node_that_falls_silent_is_told_as_late_before_it_is_missed_and_comes_back(job: Program) -> None:
+    roots = {"n1": job.pids["left"], "n2": job.pids["right"]}
+    watch = NodesWatch(Local(roots), Watch(interval=0.2, stacks="never"))
+    states: list[str | None] = []
+    late: list[Observation] = []
+    before = None
+    for observation, _ in zip(watch, patience(), strict=False):
+        (state,) = [row.state for row in observation.snapshot.nodes if row.host == "n2"]
+        states += [state] if states[-1:] != [state] else []
+        stopped = agents()[job.pids["right"]]
+        if state == "late":
+            late.append(observation)
+            assert before
+            assert observation.diagnosis is before.diagnosis
+            assert observation.snapshot.processes is before.snapshot.processes
+        elif states == ["fresh"]:
+            before = observation
+            stopped.send_signal(signal.SIGSTOP)
+        elif state == "unreachable":
+            stopped.send_signal(signal.SIGCONT)
+        elif states == ["fresh", "late", "unreachable", "fresh"]:
+            watch.stop()
+
+    assert states == ["fresh", "late", "unreachable", "fresh"]
+    assert len(late) > 1, "it is told for how long"
+    silent = [Scene(row).silent_s(node) for row in late for node in row.snapshot.nodes if node.state == LATE]
+    assert silent == sorted(silent)
+    assert min(each or 0.0 for each in silent) >= LATE_S
+    complaints = [event.kind for event in observation.events if event.summary.startswith("n2: ")]
+    assert complaints in ([], ["probe-failed", "probe-works"])

@@ -11,7 +11,7 @@ from mpmon.diagnosis.findings import Observation, Verdict
 from mpmon.nodes import front, wire
 from mpmon.nodes.choose import FEW, MOST, Picks
 from mpmon.nodes.digest import Class, Digest, Kind
-from mpmon.nodes.fleet import State
+from mpmon.nodes.fleet import Fleet, State
 from mpmon.nodes.front import NodesWatch
 from mpmon.nodes.join import Joiner, Part
 from mpmon.nodes.transports import Trouble
@@ -91,6 +91,25 @@ def test_a_node_that_is_lost_is_told_with_its_ranks_and_blamed_for_nothing(monke
     assert told == lost.problem
     (finding,) = seen[-1].diagnosis.findings
     assert {suspect.rank for suspect in finding.suspects} == {35}
+
+
+class Dead(Simulated):
+    """Three nodes are not up."""
+
+    def __enter__(self) -> Fleet:
+        fleet = super().__enter__()
+        for node in self._nodes[3:6]:
+            node.state, node.problem = State.OUT, Trouble("cannot be reached")
+        return fleet
+
+
+def test_three_of_a_thousand_that_are_dead_keep_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, fleet = watched(monkeypatch, "worker", 1_000, Dead)
+    said = seen[-1].diagnosis
+    (unreachable,) = [row for row in said.remarks if row.topic == "node-unreachable"]
+    assert unreachable.summary == "3 of 1000 machines do not answer: n3, n4 and n5"
+    assert {suspect.rank for suspect in said.findings[0].suspects} == {(500 + 7) * ON_A_NODE + 1}
+    assert max(fleet.asked) <= FEW + 1
 
 
 def test_a_machine_that_somebody_enters_is_asked_for_its_facts_and_all_tell_how_they_are(

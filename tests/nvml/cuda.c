@@ -5,6 +5,7 @@
  * Layouts and numbers are those of cuda.h.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "contexts.h"
 
 #define BLOCKS 64
+#define SCHED_BLOCKING_SYNC 4u
 
 enum { SUCCESS = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
 
@@ -24,6 +26,7 @@ typedef struct { char reserved[64]; } Handle;
 static Number blocks[BLOCKS]; /* sizes; the address of one is its place */
 static int file = -1;
 static volatile int launched;
+static unsigned schedule; /* how a thread waits for the device */
 
 static Number address(unsigned place) { return (place + 1ULL) << 40; }
 
@@ -51,6 +54,12 @@ int cuDeviceGetCount(int *out) {
 int cuDeviceGet(int *out, int ordinal) {
     *out = ordinal;
     return ordinal ? INVALID_DEVICE : SUCCESS;
+}
+
+int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) {
+    (void)device;
+    schedule = flags;
+    return SUCCESS;
 }
 
 int cuDevicePrimaryCtxRetain(void **out, int device) {
@@ -85,11 +94,11 @@ int cuLaunchKernel(
     return SUCCESS;
 }
 
-/* As CU_CTX_SCHED_YIELD: the thread never sleeps while it waits. */
+/* As CU_CTX_SCHED_YIELD, where it was not told to sleep: the thread never does while it waits. */
 int cuStreamSynchronize(void *stream) {
     (void)stream;
     while (launched)
-        sched_yield();
+        schedule == SCHED_BLOCKING_SYNC ? poll(NULL, 0, -1) : sched_yield();
     return SUCCESS;
 }
 

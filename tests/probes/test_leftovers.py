@@ -124,6 +124,19 @@ def test_who_maps_it_later_by_its_name_is_heard_of(shm: Shm) -> None:
     assert shm.left_behind() == [f"/dev/shm/{NAME}"]
 
 
+@pytest.mark.parametrize(("owner", "heir"), [(ANOTHER, LAST), (LAST, ANOTHER)], ids=["to a later", "to an earlier"])
+def test_who_maps_it_once_asked_from_one_who_is_gone_before_is_heard_of(shm: Shm, owner: int, heir: int) -> None:
+    """Whichever of the two is asked first."""
+    shm.maps(owner)
+
+    def hands_over() -> None:
+        shm.maps(heir)
+        shm.tree.end(owner)
+
+    shm.proc.meanwhile[owner] = hands_over
+    assert shm.left_behind() == []
+
+
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EMFILE], ids=os.strerror)
 def test_who_cannot_be_asked_may_have_it(shm: Shm, number: int) -> None:
     shm.proc.refuses[ANOTHER] = number

@@ -16,9 +16,11 @@ from mpmon.model import Thread, Unknown
 from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
 from mpmon.probes.processes.member import proportional_size
-from mpmon.probes.stat import Stat, boot_time, same_facts
+from mpmon.probes.processes.threads import Threads
+from mpmon.probes.stat import Stat, boot_time, facts
+from tests.patience import becomes
 from tests.probes.tree import BOOTED_AT, TICKS, Tree, TreeProc, stat_line
-from tests.sleepers import sleeper
+from tests.sleepers import SLEEP, sleeper
 
 LINE = stat_line(4100, name="python (train) 3.11", ppid=77, pgid=4100, sid=77, start=90000, utime=250, threads=2)
 NOW = BOOTED_AT + 2000.0
@@ -52,6 +54,7 @@ def test_the_fields_of_stat() -> None:
     found = Stat(LINE.encode())
     assert (found.state, found.pgid, found.sid, found.threads) == ("S", 4100, 77, 2)
     assert found.cpu_s == 257 / TICKS
+    assert found.child_faults is not None
 
 
 @given(st.integers(0, len(LINE) - 1))
@@ -77,15 +80,71 @@ def test_a_line_says_the_same_when_every_fact_of_it_is_the_same(number: int) -> 
     fields = rest.split()
     fields[number] = "R" if number == 0 else str(int(fields[number]) + 64)
     now = f"{head}) {' '.join(fields)}\n"
-    facts = [
+    read = [
         [getattr(Stat(line.encode()), name) for name in Stat.__slots__ if name != "exit_code"] for line in (LINE, now)
     ]
-    assert same_facts(LINE.encode(), now.encode()) == (facts[0] == facts[1])
+    assert (facts(LINE.encode()) == facts(now.encode())) == (read[0] == read[1])
 
 
-@pytest.mark.parametrize("other", [stat_line(4100, name="b"), stat_line(4100, name="a", state="Z"), ""])
-def test_a_line_with_another_name_or_of_one_that_has_ended_is_read_anew(other: str) -> None:
-    assert not same_facts(other.encode(), stat_line(4100, name="a", state="Z").encode())
+def test_a_line_with_another_name_says_something_else_and_that_of_one_that_has_ended_nothing() -> None:
+    assert facts(stat_line(4100, name="a").encode()) != facts(stat_line(4100, name="b").encode())
+    assert facts(stat_line(4100, name="a", state="Z").encode()) == ()
+
+
+# Threads
+
+
+class Noted(TreeProc):
+    """Notes which threads are read again."""
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree.root)
+        self._noted: list[str] = []
+
+    def reread(self, path: str) -> bytes:
+        if path.endswith("/schedstat"):
+            self._noted.append(path.split("/")[-2])
+        return super().reread(path)
+
+    def taken(self) -> list[str]:
+        noted, self._noted = self._noted, []
+        return noted
+
+
+def test_the_other_threads_are_read_when_the_main_thread_has_not_run_all_that_the_clock_tells(tree: Tree) -> None:
+    tree.add(4100)
+    tree.thread(4100, 4101)
+    proc = Noted(tree)
+    threads = Threads(proc, 4100)
+    threads.refresh(2, 2000)
+    proc.taken()
+    tree.run(4100)
+    ran_ns = 2000 + 500_000_000
+    assert threads.refresh(2, ran_ns)
+    assert proc.taken() == ["4100"]
+    assert [row.run_ns for row in threads.rows] == [500_001_000, 1000]
+    (tree.root / "4100/task/4101/schedstat").write_text("1700 10 2\n")
+    assert threads.refresh(2, ran_ns + 700)
+    assert proc.taken() == ["4100", "4101"]
+    assert [row.run_ns for row in threads.rows] == [500_001_000, 1700]
+    assert not threads.refresh(2, ran_ns + 700)
+    assert proc.taken() == ["4100"]
+    assert not threads.refresh(2)
+    assert proc.taken() == ["4100", "4101"], "nobody could be asked for the clock"
+    proc.close()
+
+
+def test_the_clock_of_a_process_is_the_sum_of_what_its_threads_have_run() -> None:
+    program = f"import threading, time; threading.Thread(target=time.sleep, args=(600,), daemon=True).start(); {SLEEP}"
+    with sleeper(program) as child:
+        proc = Proc()
+
+        def adds_up() -> bool:
+            (clock,) = proc.clocks([child.pid])
+            texts = [proc.read(child.pid, "task", tid, "schedstat") for tid in proc.tids(child.pid)]
+            return len(texts) == 2 and clock == sum(int(text.split()[0]) for text in texts)
+
+        assert becomes(adds_up)
 
 
 # The recorded job

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mpmon.codec import encode
-from mpmon.model import Task
+from mpmon.model import SENDS_TO_OTHERS, Task
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter import tasks as module
 from mpmon.probes.interpreter.coroutines import MOST_CALLS
@@ -121,11 +121,13 @@ def test_what_sleeping_tasks_lead_to(version: str) -> None:
         "beats": set(), "puts": queue, "by_global": queue, "by_method": queue, "by_call": queue,
     }  # fmt: skip
     assert found["anything"] is None
+    sends = {name for name, row in rows.items() if SENDS_TO_OTHERS in (row.reaches or ())}
+    assert sends == {"publishes", "logs"}
     assert {row.callbacks for row in rows.values()} == {1}
 
 
 SLEEPERS = """
-import asyncio, time, logging
+import asyncio, time, logging, socket, sys
 LOG = logging.getLogger("beats")
 async def beats(count):
     while True:
@@ -148,6 +150,14 @@ class Worker:
         self.parts = {"queue": [queue]}
     async def work(self):
         await asyncio.sleep(1000)
+async def publishes(writer):
+    while True:
+        await asyncio.sleep(1000)
+        writer.write(b"tick")
+async def logs(file):
+    while True:
+        await asyncio.sleep(1000)
+        file.write("tick")
 async def anything():
     await asyncio.sleep(1000)
     for task in asyncio.all_tasks():
@@ -157,7 +167,9 @@ async def waiter(queue):
 async def main():
     global QUEUE
     QUEUE = asyncio.Queue()
+    _, writer = await asyncio.open_connection(sock=socket.socketpair()[0])
     for name, work in {
+        "publishes": publishes(writer), "logs": logs(sys.stderr),
         "beats": beats(3), "puts": puts(QUEUE), "by_global": by_global(), "by_method": Worker(QUEUE).work(),
         "by_call": by_call(), "anything": anything(), "waiter": waiter(QUEUE),
     }.items():

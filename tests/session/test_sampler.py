@@ -19,7 +19,7 @@ from mpmon.session import budget, look, schedule
 from mpmon.session import spots as spots_module
 from mpmon.session.look import LONGEST_INTERVAL_S
 from mpmon.session.sampler import Sampler
-from mpmon.session.schedule import PER_ROUND, RESTS_LONG_S
+from mpmon.session.schedule import CROWD, PER_ROUND, RESTS_LONG_S, TURN_S
 from mpmon.session.spots import ENOUGH, IN_VAIN
 from mpmon.session.thorough import BATCH, NO_TIME, TORN_FOR_S
 from tests.builders import START, stack
@@ -300,6 +300,30 @@ def test_looks_at_one_that_runs_but_stays_the_same_become_rare(job: Watched) -> 
     assert gaps == sorted(gaps)
     assert 4 <= len(moments) <= 12
     assert gaps[-1] <= look.LONGEST_INTERVAL_S
+
+
+def test_of_a_crowd_that_goes_on_as_before_one_after_the_other_is_looked_at_and_the_rest_is_saved(
+    job: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "DUMP", 0)
+    workers = range(5000, 5000 + CROWD)
+    for pid in workers:
+        job.tree.add(pid, parent=ROOT, syscall="running")
+    for _ in range(20):
+        job.round(ran=workers)
+    for known in job.sampler._looks.last.values():
+        known.interval_s = look.LONGEST_INTERVAL_S
+    for _ in range(60):
+        job.round(ran=workers)
+    job.dumps.taken()
+    seconds = 60
+    for _ in range(seconds):
+        job.round(ran=workers)
+    assert 0 < len(job.dumps.taken()) <= seconds / TURN_S
+    job.tree.calls(5000, "230 0x1 0x1 0x0 0x0 0x0 0x0 0x3 0x4")
+    for _ in range(seconds // 3):
+        job.round(ran=workers[1:])
+    assert len(job.dumps.taken()) > seconds * budget.LOOKS_PER_S, "one has come to rest: what was saved is spent"
 
 
 def test_looks_become_frequent_again_when_they_differ(job: Watched) -> None:

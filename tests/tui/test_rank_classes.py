@@ -14,6 +14,8 @@ from mpmon.tui.panels.processes import ProcessesPanel
 from mpmon.tui.scene import Scene
 from mpmon.tui.screens.main import MainScreen
 from mpmon.tui.tables.host_rows import host_rows, line
+from mpmon.tui.tables.process_columns import line as process_line
+from mpmon.tui.tables.process_columns import plan
 from mpmon.tui.tables.process_list import ProcessList
 from mpmon.tui.tables.rank_classes import is_class
 from tests.nodes.recorded import last, recordings
@@ -186,6 +188,25 @@ def test_the_line_of_a_machine_tells_how_it_is(row: Node, words: str) -> None:
     scene = Scene(with_tables(node(hung=True), nodes=(*numbered(1), row)))
     (found,) = [each for each in host_rows(scene) if each.host == "n1"]
     assert words in text_of(line(found, 120))
+
+
+def test_what_is_shown_of_a_machine_whose_agent_is_late_is_grey_and_it_is_named() -> None:
+    seen = last(*recordings("worker"))
+    told_at = seen.snapshot.taken_at + 5
+    nodes = tuple(
+        structs.replace(row, state="late", heard_at=told_at - 4) if row.host == "h1" else row for row in seen.snapshot.nodes
+    )  # fmt: skip
+    late = structs.replace(with_tables(seen, nodes=nodes), told_at=told_at)
+    listed = ProcessList()
+
+    before = {row.pid: row.late for row in listed.rows(Scene(seen), 0)}
+    rows = listed.rows(scene := Scene(late), 0)
+    columns = plan(200, 30, gpus=False, hosts=True)
+    assert not any(before.values())
+    assert {row.host for row in rows if row.late} == {"h1"}
+    assert all({style for _, style in process_line(row, columns)} == {"dim"} for row in rows if row.late)
+    assert [row.agent for row in host_rows(scene) if row.host == "h1"] == ["late 4 s"]
+    assert "nothing heard of h1 for 4 s" in draw(late, (120, 40), first="rank")
 
 
 def test_what_a_machine_says_of_itself_is_told_with_what_differs() -> None:

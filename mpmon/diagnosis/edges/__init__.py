@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.connections import clients
 from mpmon.diagnosis.edges.dead import with_crashed
@@ -41,6 +43,7 @@ from mpmon.diagnosis.edges.threads import (
     native_mutex,
     other_threads,
     starves_others,
+    takes_up_again,
     thread_lock,
 )
 from mpmon.diagnosis.frames import called_by_user, is_user
@@ -64,6 +67,20 @@ _ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
 
 def node(case: Case, key: ThreadKey) -> Node:
     """The node of one thread."""
+    found = _node(case, key)
+    return msgspec.structs.replace(found, bystander=True) if _stands_beside(case, found) else found
+
+
+def _stands_beside(case: Case, found: Node) -> bool:
+    """In a thread of its own it sleeps again and again in a loop that is never left; or it takes connections."""
+    key = found.key
+    if found.status is Status.LEAF:
+        return key[0] != key[1] and case.motion(key) is Motion.NAPPING and case.tests(key) == ()
+    outside = found.edge is not None and all(isinstance(target, External) for target in found.edge.targets)
+    return outside and any(item.listens for item in case.waits_on(key))
+
+
+def _node(case: Case, key: ThreadKey) -> Node:
     standing, motion = case.standing(key), case.motion(key)
     if not case.is_alive(key[0]):
         return Node(key, Status.LEAF)
@@ -77,20 +94,23 @@ def node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.LIVE)
     if mount := case.silent_mount(key):
         return Node(key, Status.WAITS, file_server(case, key, mount))
+    if standing.kind is Wait.GPU:
+        # One that works and one that only spins look alike for minutes: see `gpus.spins`.
+        return Node(key, Status.LIVE)
     if owner := gil_owner(case, key):
         return Node(key, Status.WAITS, gil_edge(case, owner))
-    if edge := kept_by_gil(case, key):
+    if standing.kind is Wait.FILE_LOCK and (edge := kept_by_gil(case, key)):
         return Node(key, Status.WAITS, edge)
     if edge := stuck_loop(case, key):
         return Node(key, Status.WAITS, edge)
-    if edge := polled_work(case, key):
+    tested = polled(case.stacks.get(key)) if standing.kind is not Wait.SIGNAL else None
+    if tested and (edge := polled_work(case, key, tested)):
         return Node(key, Status.WAITS, edge)
     if standing.kind is Wait.PROCESS_EVENT and only_beats(case, key):
         # It works once in each pause, until somebody tells it to end: `while not stop.wait(1)`.
         return Node(key, Status.LIVE)
     # A loop that tests what nobody of the job does only sleeps.
-    only_naps = polled(case.stacks.get(key)) and standing.kind is not Wait.SIGNAL
-    edge_of = None if only_naps else EDGES.get(standing.kind)
+    edge_of = None if tested else EDGES.get(standing.kind)
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
         edge = message(case, key) if standing.kind is Wait.POLL and motion is Motion.NAPPING else None
         among_us = edge is not None and not any(isinstance(target, External) for target in edge.targets)
@@ -153,7 +173,9 @@ def _gives_up_soon(case: Case, key: ThreadKey) -> bool:
     wakes_at = blocked.wakes_at
     if wakes_at is None and blocked.timeout_s is not None:
         wakes_at = blocked.ran_at + blocked.timeout_s
-    return wakes_at is not None and wakes_at - blocked.ran_at > RETRY_S and 0.0 <= wakes_at - case.now < SOON_S
+    if wakes_at is None or not 0.0 <= wakes_at - case.now < SOON_S:
+        return False
+    return wakes_at - blocked.ran_at > RETRY_S or not takes_up_again(case, key)
 
 
 def _ends_by_itself(case: Case, key: ThreadKey) -> bool:

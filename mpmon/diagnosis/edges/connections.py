@@ -64,8 +64,18 @@ def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadK
     if pids == [asks[0]] and not case.others_at_work(asks) and not case.natives_at_work(asks[0]):
         yield asks
         return
-    for pid in [pid for pid in pids if any(far in _waits_in(case, key) for key in case.threads(pid))] or pids:
+    there = [pid for pid in pids if any(far in _waits_in(case, key) for key in case.threads(pid))]
+    for pid in there or [pid for pid in pids if not _listens_to_others(case, pid)] or pids:
         yield from _servers_in(case, pid, item, asks)
+
+
+def _listens_to_others(case: Case, pid: int) -> bool:
+    """Its main thread is in an event loop, which watches its connections all the time, and has others besides the one that wakes
+    it up.
+    """
+    main = (pid, pid)
+    watched = [item for item in case.waits_on(main) if item.kind == "socket"]
+    return case.standing(main).kind is Wait.EVENT_LOOP and len(watched) > 1
 
 
 def _perhaps_on_other_machines(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:

@@ -1,11 +1,14 @@
-"""Event loops whose tasks wait for each other, for nobody, or for a child: see `mpmon.diagnosis.loops`."""
+"""Event loops whose tasks wait for each other, for nobody, for a child, or for what other processes of the job send: see
+`mpmon.diagnosis.loops`.
+"""
 
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.edges.objects import has_mail, other_ends
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.loops import does, place_of
+from mpmon.diagnosis.loops import STREAM, does, place_of
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
 
@@ -14,7 +17,7 @@ MOST_TOLD = 4
 
 
 def stuck_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """What a loop waits for in which all tasks are stuck: itself, or children that are stuck too; `None` for any other."""
+    """What a loop waits for in which all tasks are stuck: itself, or other processes; `None` for any other."""
     tasks = case.stuck_tasks(key)
     if not tasks:
         return None
@@ -27,6 +30,19 @@ def stuck_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
             return None
         names = several([case.role(pid).name for pid, _ in children])
         return WaitEdge(children, words=f"the end of {names}", evidence=evidence)
+    if any(row.waits == STREAM for row in tasks):
+        return _answer(case, key, evidence)
     return WaitEdge(
         (key,), every=True, polled=True, words="something only its own tasks could provide", evidence=evidence
     )
+
+
+def _answer(case: Case, key: ThreadKey, evidence: str) -> WaitEdge | None:
+    """Whoever could send something over a connection of the loop."""
+    if has_mail(case, key):
+        return None
+    ends = dict.fromkeys(end for item in case.partners(key) for end in other_ends(case, key, item, writes=False))
+    if not ends:
+        return None
+    names = several(list(dict.fromkeys(case.role(end[0]).name for end in ends if isinstance(end, tuple))))
+    return WaitEdge(tuple(ends), words=f"an answer from {names}", evidence=evidence)

@@ -15,8 +15,9 @@ from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.roles import HELPERS
-from mpmon.diagnosis.thresholds import IN_VAIN_S
+from mpmon.diagnosis.thresholds import IN_VAIN_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, in_barrier
 from mpmon.diagnosis.words import several
 from mpmon.model import KernelObject, SemaphoreUse
@@ -54,6 +55,10 @@ def message(case: Case, key: ThreadKey) -> WaitEdge | None:
     if pipe:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
         return WaitEdge((Nobody(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
+    pause = pause_s(case.blocked.get(key))
+    if pause is not None and pause > RETRY_S:
+        # Whoever waits for a stranger, and not for ever, may do so as long as the program says.
+        return None
     return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
 
 
@@ -123,6 +128,9 @@ def other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) 
     if item.kind == "socket":
         yield from servers(case, item, key)
         return
+    if item.kind == "terminal" and (typists := case.typists.get(item.id)):
+        yield from typists
+        return
     far = item.peer if item.kind == "pty" and item.peer else item.id
     for handle in case.holders.get(far, ()):
         helps = handle.reads if writes else handle.writes
@@ -143,8 +151,15 @@ def _hands(case: Case, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
         in_vain = (
             past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and case.motion(other) is not Motion.MOVING
         )
-        if not in_vain and case.motion(other) is not Motion.NAPPING:
+        if not in_vain and case.motion(other) is not Motion.NAPPING and not _serves_library(case, other, key):
             yield other
+
+
+def _serves_library(case: Case, key: ThreadKey, waiter: ThreadKey) -> bool:
+    """A library's own thread reads and writes what is the library's, of which the waiter has nothing."""
+    packages = case.shape(key).serves
+    of_waiter = case.shape(waiter)
+    return bool(packages) and not packages & (of_waiter.asks | of_waiter.runs | of_waiter.serves)
 
 
 def _hand(case: Case, pid: int) -> ThreadKey:
@@ -169,6 +184,8 @@ def semaphore(case: Case, key: ThreadKey) -> WaitEdge | None:
     items = [item for item in case.waits_on(key) if item.kind == "semaphore"]
     if not items:
         return other_threads(case, key)
+    if owner := _robust_owner(case, items):
+        return owner
     if any(item.value for item in items):
         return None
     item = items[0]
@@ -188,6 +205,25 @@ def semaphore(case: Case, key: ThreadKey) -> WaitEdge | None:
     if _is_lock(uses) and complete and case.standing(key).kind is not Wait.PROCESS_EVENT:
         return _lock(case, key, item, uses, _busy(case, item, users))
     return _counted(case, key, item, [pid for pid in users if pid != key[0]], uses if complete else [])
+
+
+_ROBUST_WAITERS, _ROBUST_TID = 0x8000_0000, 0x3FFF_FFFF
+"""FUTEX_WAITERS and FUTEX_TID_MASK of linux/futex.h: the lock word of a robust pthread mutex, such as that of LMDB, names its
+owner.
+"""
+
+
+def _robust_owner(case: Case, items: list[KernelObject]) -> WaitEdge | None:
+    """Of a mutex in shared memory that is no semaphore: the living thread of the job that its word names."""
+    for item in items:
+        word = item.value or 0
+        owners = [row for row in case.snapshot.threads if row.tid == word & _ROBUST_TID]
+        if word & _ROBUST_WAITERS and len(owners) == 1 and case.is_alive(owners[0].pid):
+            owner = (owners[0].pid, owners[0].tid)
+            words = f"a mutex that {case.role(owner[0]).name} holds"
+            evidence = f"the word of the mutex {item.id} names thread {owner[1]} of pid {owner[0]} as its owner"
+            return WaitEdge((owner,), every=True, basis=Basis.MEMORY, held=True, words=words, evidence=evidence)
+    return None
 
 
 def _is_lock(uses: list[SemaphoreUse]) -> bool:
@@ -215,7 +251,7 @@ def _works(case: Case, item: KernelObject, key: ThreadKey) -> bool:
     row, kind = case.blocked.get(key), case.standing(key).kind
     if row is not None and item.id in row.waits_on:
         return False
-    if kind in (Wait.SLEEP, Wait.RUNNING, Wait.FILE):
+    if kind in (Wait.SLEEP, Wait.RUNNING, Wait.FILE, Wait.GPU):
         return True
     ended = {f"process:{handle.pid}" for handle in case.holders.get(item.id, ())}
     if kind in (Wait.CHILD, Wait.JOIN_PROCESS):
@@ -283,7 +319,9 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         )
     elif kind is Wait.LOCK and uses:
         return _permits(case, item, uses, tuple(gone.pid for gone in dead), _busy(case, item, [key[0], *users]))
-    targets = tuple(dict.fromkeys(_taker(case, pid, item) or _hand(case, pid) for pid in users if pid != key[0]))
+    # Who takes out of a queue is no thread that puts.
+    hands = {pid: (pid, pid) if kind is Wait.QUEUE_PUT else _hand(case, pid) for pid in users if pid != key[0]}
+    targets = tuple(dict.fromkeys(_taker(case, pid, item) or hand for pid, hand in hands.items()))
     if not targets and not dead:
         full = kind is Wait.QUEUE_PUT and any(use.max_value > 1 for use in uses)
         reason = Absent.NO_CONSUMER if full else Absent.HOLDER_ENDED

@@ -8,17 +8,15 @@ from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.servants import busy_threads, executor_threads, pool_workers
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.libraries.rows import PollRow
 from mpmon.diagnosis.progress.ticking import only_beats
-from mpmon.diagnosis.waits import Wait, polled
+from mpmon.diagnosis.waits import Wait
 
 
-def polled_work(case: Case, key: ThreadKey) -> WaitEdge | None:
+def polled_work(case: Case, key: ThreadKey, row: PollRow) -> WaitEdge | None:
     """Children or threads that it asks whether they have ended, tasks whether they are done, an event whether anybody has set
     it: any of them may be the one. `None` where it tests something else, or there is nobody.
     """
-    row = polled(case.stacks.get(key))
-    if row is None or case.standing(key).kind is Wait.SIGNAL:
-        return None
     targets = _WHOSE.get(row.kind, _whose_result)(case, key)
     others = tuple(target for target in dict.fromkeys(targets) if target != key and not only_beats(case, target))
     return WaitEdge(others, words=row.words, evidence=_evidence(case, key)) if others else None

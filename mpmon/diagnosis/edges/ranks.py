@@ -273,7 +273,9 @@ def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:
     parent = case.processes[key[0]].ppid
     stack = case.stacks.get(key)
     alike = target_of(own_frames(stack)) if stack else None
-    children = [pid for pid in case.children.get(parent, ()) if case.is_alive(pid)]
+    # A rank may have started the others itself.
+    started = (*case.children.get(parent, ()), *case.children.get(key[0], ()))
+    children = [pid for pid in started if case.is_alive(pid)]
     found = [(pid, pid) for pid in children if _may_become_rank(case, pid, alike)]
     starts = parent in case.processes and case.standing((parent, parent)).kind is Wait.RUNNING
     return [*found, *([(parent, parent)] if starts else [])]

@@ -106,11 +106,10 @@ def pool_workers(case: Case, pid: int) -> list[int]:
 
 
 def executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
-    """Other threads of its process that run tasks of an executor."""
-    return [
-        other for other in case.threads(key[0])
-        if other != key and (found := context(case.stacks.get(other))) and found[0] is Context.EXECUTOR_THREAD
-    ]  # fmt: skip
+    """Other threads of its process that run tasks of an executor, or of a `multiprocessing.pool.ThreadPool`."""
+    others = [other for other in case.threads(key[0]) if other not in (key, (key[0], key[0]))]
+    found = [(other, context(case.stacks.get(other))) for other in others]
+    return [other for other, row in found if row and row[0] in (Context.EXECUTOR_THREAD, Context.POOL_WORKER)]
 
 
 def _loops(case: Case, key: ThreadKey) -> list[ThreadKey]:

@@ -7,9 +7,11 @@ from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.graph import Absent, Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.progress.motion import Motion, share
+from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.thresholds import IDLE_S, LEAST_SIGNS, POLLS_SHARE
 from mpmon.diagnosis.waits import Wait
 from mpmon.diagnosis.words import several
+from mpmon.model import Stack
 
 _ASKS = frozenset({
     Wait.CONDITION, Wait.FUTEX, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.SLEEP, Wait.THREAD_QUEUE,
@@ -44,9 +46,13 @@ def asked_tasks(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 def _never_begun(case: Case, key: ThreadKey, packages: frozenset[str]) -> WaitEdge | None:
     """A task that no worker of the library has begun: it lacks what nobody gives back, or its result went to nobody."""
-    workers = {other: found for other in case.stacks if other != key and (found := packages & _served(case, other))}
+    others = (other for other in case.stacks if other != key and case.role(other[0]).kind not in HELPERS)
+    workers = {other: found for other in others if (found := packages & _served(case, other))}
     idle = [other for other in workers if case.standing(other).idle and case.is_alive(other[0])]
     asks = any(is_user(frame.file) for frame in case.stacks[key].frames)
+    if any(_is_beside(case, other, idle) and not case.standing(other).idle for other in workers):
+        # A task that is a function of C, or of a library, has no frame of the user's.
+        return None
     if not asks or not idle or case.tasks or not case.is_on_one_machine:
         # The main thread of a library's own program waits for requests like its workers.
         return None
@@ -57,6 +63,21 @@ def _never_begun(case: Case, key: ThreadKey, packages: frozenset[str]) -> WaitEd
     why = f"none of the workers of {name} has a task: {names}"
     nobody = Nobody(why, (key[0],), Absent.NOT_BEGUN)
     return WaitEdge((nobody,), polled=True, idle_s=IDLE_S, words=f"a task of {name}")
+
+
+def _is_beside(case: Case, key: ThreadKey, idle: list[ThreadKey]) -> bool:
+    """It does what the idle ones do, as its outermost calls tell: it is one of them."""
+    return any(_begin_alike(case.stacks[key], case.stacks[other]) for other in idle)
+
+
+def _begin_alike(one: Stack, other: Stack) -> bool:
+    count = min(_OUTERMOST, len(one.frames), len(other.frames))
+    outermost = ([(row.function, row.file) for row in stack.frames[-count:]] for stack in (one, other))
+    return count > 0 and next(outermost) == next(outermost)
+
+
+_OUTERMOST = 4
+"""Calls that tell what a thread is there for: two of `threading`, and two of the library."""
 
 
 def _served(case: Case, key: ThreadKey) -> frozenset[str]:

@@ -9,6 +9,7 @@ from mpmon.diagnosis.frames import calls
 from mpmon.diagnosis.graph import FEW, Absent, Basis, External, Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.native_waits import Sort
+from mpmon.diagnosis.progress.life import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.ticking import only_beats
@@ -53,7 +54,7 @@ def kept_by_gil(case: Case, key: ThreadKey) -> WaitEdge | None:
     """A thread that waits with the GIL for the lock of a file that its own process has by another open file: whichever of the
     other threads took it needs the GIL to give it back.
     """
-    if case.standing(key).kind is not Wait.FILE_LOCK or case.motion(key) is not Motion.FROZEN:
+    if case.motion(key) is not Motion.FROZEN:
         return None
     if not starves_others(case, key) or {pid for item in case.waits_on(key) for pid in item.holders} != {key[0]}:
         return None
@@ -122,7 +123,7 @@ def _may_be_released(case: Case, key: ThreadKey, use: LockUse) -> bool:
     others = [other for other in case.others_at_work(key) if other != (use.pid, use.tid)]
     return use.kind != "RLock" and any(
         case.motion(other) in (Motion.MOVING, Motion.SPINNING)
-        or case.standing(other).kind in (Wait.SLEEP, Wait.RUNNING)
+        or case.standing(other).kind in (Wait.SLEEP, Wait.RUNNING, Wait.GPU)
         for other in others
     )
 
@@ -197,9 +198,27 @@ def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
         # Between two such waits it may look after those it has started.
         busy = tuple((pid, pid) for pid in children if not case.standing((pid, pid)).idle)
         return WaitEdge(busy, words=words) if busy else None
+    if _ends_by_itself(case, key):
+        return None
     why = "no other Python thread of this process is left that could end the wait"
     basis = Basis.KERNEL.when(_is_left_alone(case, key))
     return WaitEdge((Nobody(why, (key[0],), why_no_thread(case, key)),), basis=basis, words=words)
+
+
+def _ends_by_itself(case: Case, key: ThreadKey) -> bool:
+    """Nobody need end it: its wait has a time limit, and when that was over it did something else, or nobody has seen yet what it
+    does then.
+    """
+    of_python = case.standing(key).kind in _MAY_BE_ASKED and pause_s(case.blocked.get(key)) is not None
+    return of_python and (not takes_up_again(case, key) or signs_of_life(case, key) is not None)
+
+
+def takes_up_again(case: Case, key: ThreadKey) -> bool:
+    """It was found in the same wait before it last ran."""
+    past, blocked, standing = case.past(key), case.blocked.get(key), case.standing(key)
+    ran_at = blocked.ran_at if blocked else None
+    before = [look.standing for look in past.looks if ran_at is not None and look.at < ran_at] if past else []
+    return any(row.kind is standing.kind and row.words == standing.words for row in before)
 
 
 def _gives_up(case: Case, key: ThreadKey) -> bool:

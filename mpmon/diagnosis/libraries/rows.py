@@ -62,6 +62,8 @@ class Wait(Enum):
     """pdb, breakpoint() or input() waits for a person to type."""
     OTHER_CLIENTS = auto()
     """A manager's object blocks one client's call until another client does something."""
+    GPU = auto()
+    """Sleeps until its GPU has done its work: only the GPU can show whether that makes progress."""
     # What only the kernel reports:
     SLEEP = auto()
     FUTEX = auto()

@@ -34,7 +34,8 @@ def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> 
         return "what it has in memory keeps growing"
     if any(parent_of(case, child) == pid for _, child in case.history.births):
         return "it keeps starting processes"
-    if any(row.process.ppid == pid and row.seen_at > case.now - BIRTHS_S for row in case.snapshot.exits):
+    reaped = life is not None and life.reaped_at is not None and life.reaped_at > case.now - BIRTHS_S
+    if reaped or any(row.process.ppid == pid and row.seen_at > case.now - BIRTHS_S for row in case.snapshot.exits):
         return "its children end one after the other"
     if any(was_fed(case, child) for child in case.clients.get(pid, ())):
         return "its workers were given work"

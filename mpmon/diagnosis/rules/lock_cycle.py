@@ -10,10 +10,11 @@ from mpmon.diagnosis.collectives import Differs, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.links import stalls
+from mpmon.diagnosis.loops import STREAM
 from mpmon.diagnosis.managers import client_calls
 from mpmon.diagnosis.mates import crashed_mates
 from mpmon.diagnosis.parts import kept_until_end
-from mpmon.diagnosis.responsibility import exchanging, in_given_stream, waits_for_room
+from mpmon.diagnosis.responsibility import exchanging, in_given_stream, left_connection, waits_for_room
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.undone import own_tasks
 from mpmon.diagnosis.waits import LOCKS, Wait
@@ -35,7 +36,7 @@ def claim(stuck: StuckSet) -> Claim | None:
         return None
     if any(_in_line(stuck, key, holder) for key in stuck.roots for holder in stuck.roots):
         return None
-    if crashed_mates(stuck) or own_tasks(stuck) or kept_until_end(stuck) or stalls(stuck):
+    if crashed_mates(stuck) or own_tasks(stuck) or kept_until_end(stuck) or stalls(stuck) or left_connection(stuck):
         # Who answers whom is not all there is to it.
         return None
     has_lock = any(edge.held for key in stuck.roots if (edge := stuck.graph.node(key).edge))
@@ -55,10 +56,12 @@ def claim(stuck: StuckSet) -> Claim | None:
 
 
 def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
-    """It waits in what another one has the other end of; for the end of a program that reads the input it was given; or in a
-    collective, for one that waits for its ranks by way of others.
+    """It waits in what another one has the other end of, also in the tasks of an event loop; for the end of a program that reads
+    the input it was given; or in a collective, for one that waits for its ranks by way of others.
     """
     kind = stuck.standing(key).kind
+    if kind is Wait.EVENT_LOOP:
+        return any(row.waits == STREAM for row in stuck.case.stuck_tasks(key))
     if kind is Wait.COLLECTIVE:
         found = split(stuck)
         return found is not None and found.how is Differs.STRANGER

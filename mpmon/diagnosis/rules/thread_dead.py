@@ -13,6 +13,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.parts import forsaken
 from mpmon.diagnosis.responsibility import left_connection
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
 from mpmon.diagnosis.words import several
@@ -25,14 +26,19 @@ def claim(stuck: StuckSet) -> Claim | None:
     """A wait between threads, with nobody left at the other end, or for an answer over a connection that nobody serves."""
     if found := left_connection(stuck):
         return _left(stuck, *found)
+    if alike := forsaken(stuck):
+        return _died(stuck, f"threads {several([stuck.case.thread_name(key) for key in alike])} of {stuck.role()} wait")
     if stuck.nobody is None or stuck.nobody.reason is not Absent.THREAD_ENDED:
         return None
     if stuck.context() is not None:
         # A worker inside a task: whether it ever had such a thread is not known, that it does not return is.
         return None
+    return _died(stuck, f"{stuck.role()} waits")
+
+
+def _died(stuck: StuckSet, who: str) -> Claim:
     return Claim(
-        summary=f"{stuck.role()} waits for {stuck.standing().words}{stuck.at()}, "
-        "but no thread is left in the process that could answer",
+        summary=f"{who} for {stuck.standing().words}{stuck.at()}, but no thread is left in the process that could answer",
         evidence=stuck.edge_evidence() or ("every other Python thread of the process only waits for requests",),
         advice=(
             "Search the job's standard error for 'Exception in thread': the helper thread has died.",

@@ -18,6 +18,7 @@ from mpmon.doctor.gpu import bare, driver, load, memory, sharing
 from mpmon.doctor.gpu.case import WRONG, Case, Result, World, left_out
 from mpmon.doctor.gpu.report import Report, encode, line, machine_words, report, summary
 from mpmon.errors import CannotTell, MpmonError
+from mpmon.model import Gpu
 from mpmon.probes.nvml.wire import Look
 
 __all__ = ["ALL", "CASES", "Confirming", "Report", "encode", "line"]
@@ -36,7 +37,7 @@ MINUTES = 3
 LONGEST_S = 300.0
 """After which no case is begun."""
 
-MIB = 1 << 20
+GIB = 1 << 30
 
 
 class Confirming:
@@ -61,12 +62,10 @@ class Confirming:
 
     def question(self) -> str:
         """What the user is asked before memory of the GPU is taken."""
-        gpu = self._look.gpus[0]
-        used, total = ((size or 0) / MIB / 1024 for size in (gpu.memory_used_bytes, gpu.memory_total_bytes))
         count = sum(case.takes_memory for case in self._cases)
         return (
-            f"{count} more take up to {MOST_MIB} MiB of the first GPU for some {MINUTES} minutes, and let it work for "
-            f"10 seconds if it is idle ({used:.1f} of {total:.1f} GiB are in use)."
+            f"{count} more checks take up to {MOST_MIB} MiB of the first GPU for some {MINUTES} minutes, and let it work for "
+            f"10 seconds if it is idle ({_fullness(self._look.gpus[0])})."
         )
 
     def run(self, allowed: Callable[[], bool]) -> Iterator[Result]:
@@ -104,6 +103,13 @@ class Confirming:
     def _keep(self, results: Sequence[Result]) -> Sequence[Result]:
         self.results += results
         return results
+
+
+def _fullness(gpu: Gpu) -> str:
+    used, total = gpu.memory_used_bytes, gpu.memory_total_bytes
+    if used is None or total is None:
+        return "how much of its memory is in use is not known"
+    return f"{used / GIB:.1f} of {total / GIB:.1f} GiB are in use"
 
 
 def _look(world: World) -> Look:

@@ -26,20 +26,25 @@ from mpmon.doctor.gpu.sharing import (
     wait_for_end,
 )
 from mpmon.doctor.gpu.watching import Report
+from mpmon.probes.ipc.storages import SLOTS
 
+MORE, FILL_S = 20, 600.0
+"""Sendings than there are counts in one file, and how long they may take."""
 CLAIMS = "ipc-"
 """Remarks about CUDA memory that processes share."""
 
 
-def seen_and_no_more(job: Sharing, count: int) -> None:
-    """So many sendings with a count of 1, of which nothing else is known or remarked. Raises: Wrong."""
-    report = job.until(lambda report: _rows(report) == _of(count), f"{count} sendings of which nothing else is known")
+def seen_and_no_more(job: Sharing, *sent: int) -> None:
+    """So many sendings with a count of 1 in each file, of which nothing else is known or remarked. Raises: Wrong."""
+    expected = f"{' and '.join(map(str, sent)) or 'no'} sendings of which nothing else is known"
+    report = job.until(lambda report: _rows(report) == list(map(_of, sent)), expected)
     expect("remarks:", of=[], seen=_claims(report))
 
 
 def _rows(report: Report) -> list[tuple[object, ...]]:
+    """The fullest file first."""
     rows = report["ipc_exports"]
-    return [
+    found = [
         (
             row["exports"],
             row["refcount"],
@@ -50,10 +55,11 @@ def _rows(report: Report) -> list[tuple[object, ...]]:
         )
         for row in rows
     ]
+    return sorted(found, key=lambda row: row[0], reverse=True)
 
 
-def _of(count: int) -> list[tuple[object, ...]]:
-    return [(count, 1, "unknown", None, [], False)] if count else []
+def _of(count: int) -> tuple[object, ...]:
+    return (count, 1, "unknown", None, [], False)
 
 
 def _claims(report: Report) -> list[str]:
@@ -66,7 +72,7 @@ def counted(world: World, *, strategy: str = "file_descriptor") -> Seen:
         job.do("send", "3", str(SMALL))
         seen_and_no_more(job, 3)
         job.do("drop")
-        seen_and_no_more(job, 0)
+        seen_and_no_more(job)
         return Seen("three counts of 1, then none")
 
 
@@ -83,7 +89,7 @@ def limbo(world: World) -> Seen:
         job.do("collect")
         seen_and_no_more(job, 1)
         job.do("drop")
-        seen_and_no_more(job, 0)
+        seen_and_no_more(job)
         before = job.do("idle")["allocated"]
         after = job.do("collect")["allocated"]
         expect(f"{BLOCK} bytes taken until they are collected:", of=(True, True), seen=(before >= BLOCK, after < BLOCK))
@@ -96,6 +102,16 @@ def events(world: World) -> Seen:
         job.do("send", str(MANY), str(SMALL), seconds=MANY_S)
         seen_and_no_more(job, MANY)
         return Seen(f"{MANY} counts of 1")
+
+
+def second_file(world: World) -> Seen:
+    """Every count of a file is used once; then there is another file."""
+    with sharing(world, shim=False) as job:
+        job.do("send", str(SLOTS + MORE), str(SMALL), seconds=FILL_S)
+        seen_and_no_more(job, SLOTS, MORE)
+        job.do("drop")
+        seen_and_no_more(job)
+        return Seen(f"{SLOTS} counts of 1 in one file and {MORE} in another, then none")
 
 
 def consumer_killed(world: World) -> Seen:
@@ -120,7 +136,7 @@ def producer_killed(world: World) -> Seen:
         seen_and_no_more(job, 1)
         os.kill(job.producer, signal.SIGKILL)
         wait_for_end(job.producer)
-        seen_and_no_more(job, 0)
+        seen_and_no_more(job)
         if not world.computes:
             return Seen("its sending is no longer judged; a manager removes the file of the stand-in")
         files = [str(path) for path in counts(job.producer)]
@@ -142,7 +158,7 @@ def expandable(world: World) -> Seen:
         refused = job.do("send", "1", str(BLOCK))["said"]
         seen_and_no_more(job, 1)
         job.do("drop")
-        seen_and_no_more(job, 1 if refused else 0)
+        seen_and_no_more(job, *([1] if refused else []))
         return Seen("refused, and its count stays 1" if refused else "a count of 1, then none")
 
 
@@ -153,6 +169,8 @@ CASES: Sequence[Case] = (
     Case("ipc-limbo-without-shim", "Without the shim memory in limbo has a count of 1, and no more is claimed.", limbo, TORCH),
     Case("ipc-events-without-shim", "Without the shim more than a thousand sendings are counted, and not told as slow.",
          events, TORCH),
+    Case("ipc-second-file-without-shim", "A producer has a second file of counts once the first is used up, and both are read.",
+         second_file, TORCH),
     Case("ipc-consumer-killed-without-shim", "Without the shim what a killed consumer had keeps its count, and nobody is "
          "blamed.", consumer_killed, TORCH),
     Case("ipc-producer-killed-without-shim", "Without the shim the counts of a killed producer are not judged.",

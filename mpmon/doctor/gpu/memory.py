@@ -215,7 +215,10 @@ def device_files(world: World) -> Seen:
         child = one.do("fork")["child"]
         found = {pid: _device_files(pid) for pid in (one.pid, child)}
         if not all(any(name[len(DEVICES) :].isdigit() for name in names) for names in found.values()):
-            raise Wrong("a device open in the process and in its child", "; ".join(map(_names, found.values())))
+            raise Wrong(
+                "a device open in the process and in its child",
+                f"{_names(found[one.pid])} in the process, {_names(found[child])} in the child",
+            )
         return Seen(f"open: {_names(found[one.pid])}; in the child: {_names(found[child])}")
 
 

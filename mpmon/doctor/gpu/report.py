@@ -80,7 +80,12 @@ def machine_words(look: Look, torch: str | None) -> str:
     """Driver, GPUs and torch in one line."""
     names = ", ".join(dict.fromkeys(gpu.name for gpu in look.gpus))
     count = f"{len(look.gpus)} × " if len(look.gpus) > 1 else ""
-    return f"driver {look.driver or UNKNOWN}, {count}{names}, {f'torch {torch}' if torch else 'no torch with CUDA'}"
+    return f"driver {look.driver or UNKNOWN}, {count}{names}, {torch_words(torch)}"
+
+
+def torch_words(version: str | None) -> str:
+    """The torch beside mpmon."""
+    return f"torch {version}" if version else "no torch with CUDA"
 
 
 def line(result: Result) -> str:

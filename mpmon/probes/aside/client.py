@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -33,6 +32,11 @@ RESTARTS = 3
 """How often a helper that ended by itself is restarted; then calls are refused."""
 
 CHUNK = 1 << 18
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Where it is used it is imported: the helper has this module too, and starts nobody (0.8 MiB).
+    import subprocess
 
 
 class Left:
@@ -148,6 +152,8 @@ class Aside:
     def _started(self) -> bool:
         if self._closed or self._starts > RESTARTS:
             return False
+        import subprocess
+
         self._starts += 1
         try:
             self._process = subprocess.Popen(
@@ -261,13 +267,15 @@ class Aside:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    from subprocess import TimeoutExpired
+
     for stream in (process.stdin, process.stdout):
         if stream:
             stream.close()
     process.kill()
     try:
         process.wait(END_S)
-    except subprocess.TimeoutExpired:
+    except TimeoutExpired:
         # One of its threads cannot be reached by signals; the object is kept so that nothing waits for it.
         _OUTLIVING.append(process)
 

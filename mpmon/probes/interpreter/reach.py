@@ -47,6 +47,12 @@ LEAVES = frozenset({
 LEAVES_OF = (b"_io.", b"datetime.", b"re.", b"_socket.", b"decimal.")
 """How the names of others begin."""
 
+SENDS = 0
+"""Stands for whatever sends to others, among the addresses of objects: no object has this one."""
+
+SENDERS, SENDERS_END, SENDERS_OF = frozenset({b"StreamWriter"}), (b"Transport", b"Protocol"), (b"_io.", b"_socket.")
+"""Types of asyncio's own that send, how the names of others end, and of what is not asyncio's how they begin."""
+
 CONTAINERS = frozenset({b"list", b"tuple", b"dict"})
 SETS = frozenset({b"set", b"frozenset"})
 
@@ -88,7 +94,9 @@ class Reach:
         self._left = MOST_OF_ALL
 
     def of(self, frames: Iterable[FrameInMemory], wanted: Collection[int]) -> frozenset[int] | None:
-        """Those of these objects that the calls lead to; `None` where that is not known."""
+        """Those of these objects that the calls lead to, and `SENDS` where they lead to what sends; `None` where that is not
+        known.
+        """
         walk = _Walk(self._objects, self._memory, self._codes, wanted, min(MOST_OBJECTS, self._left))
         try:
             for frame in frames:
@@ -141,6 +149,8 @@ class _Walk:
     def _parts(self, thing: int, names: frozenset[str]) -> Iterator[tuple[int, frozenset[str]]]:
         """What an object leads to, with the names that are looked up there. Raises `Torn` and `Anywhere`."""
         kind = self._objects.type_name(thing)
+        if kind.startswith(SENDERS_OF):
+            self.found.add(SENDS)
         if kind in LEAVES or kind.startswith(LEAVES_OF):
             return
         if kind == b"function":
@@ -193,8 +203,12 @@ class _Walk:
         """Its attributes, and its class for what its methods do."""
         if not self._objects.flags(thing) & HEAP_TYPE or any(map(_hides, self._objects.bases(thing))):
             raise Anywhere
-        kind = self._objects.word(thing + TYPE)
-        return () if self._module(kind) in QUIET else (*self._objects.values(thing), kind)
+        kind, name = self._objects.word(thing + TYPE), self._objects.type_name(thing)
+        if self._module(kind) not in QUIET:
+            return (*self._objects.values(thing), kind)
+        if name in SENDERS or name.endswith(SENDERS_END):
+            self.found.add(SENDS)
+        return ()
 
     def _module(self, kind: int) -> str:
         """The topmost package a class was made in. Raises `Anywhere` where it does not tell."""

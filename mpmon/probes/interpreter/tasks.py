@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from mpmon.model import Frame, Task, Unknown
+from mpmon.model import SENDS_TO_OTHERS, Frame, Task, Unknown
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.awaits import FUNCTION_AT, METHOD, NAME_AT, NONE, Await, Awaits
@@ -22,7 +22,7 @@ from mpmon.probes.interpreter.coroutines import Chain, Coroutines
 from mpmon.probes.interpreter.frames import FrameInMemory, Tables
 from mpmon.probes.interpreter.modules import names_of
 from mpmon.probes.interpreter.objects import LONG, TEXT, Objects, Torn, set_items
-from mpmon.probes.interpreter.reach import Reach
+from mpmon.probes.interpreter.reach import SENDS, Reach
 from mpmon.probes.interpreter.runtime import NoInterpreter, Runtime, find_runtime
 from mpmon.probes.interpreter.tids import Tids
 from mpmon.probes.interpreter.walk import Walk
@@ -251,10 +251,11 @@ class _Search:
     ) -> Iterator[tuple[Task, tuple[str, ...] | None]]:
         """Each with what it reaches, if it sleeps."""
         wanted = {awaits.address(name): name for row in rows for name in (row.waits_on, row.object) if name}
+        named = {**wanted, SENDS: SENDS_TO_OTHERS}
         reach = Reach(self._memory, self._layout)
         for row, frames in zip(rows, stacks, strict=True):
             found = reach.of(frames, wanted) if row.waits == SLEEP else None
-            yield row, None if found is None else tuple(sorted(wanted[address] for address in found))
+            yield row, None if found is None else tuple(sorted(named[address] for address in found))
 
     def _callbacks(self, loop: int) -> int | None:
         """Handlers of signals of a loop, and its timers that are neither a sleep nor a time limit; `None` where that cannot be

@@ -1,12 +1,13 @@
 """Files of torch that have a name and that no process of the job has mapped.
 
-Either their creator is alive: then they are in transit to a receiver, or arrived at one that was not read again since. Or it
-is dead: then they are left behind, unless another process still has them mapped, which only reading every process of the
-machine can tell, or a manager of torch's `file_system` strategy that was there before them will remove them
-(torch_shm_manager removes what its clients leave two seconds after the last of them). Such a look takes many rounds, in which
-processes begin and end: a child has what its parent had mapped, who may be gone before anybody asks it.  And whoever knows a
-name may map the file later.  So those that began meanwhile are asked at the end, at one go, and all are asked again from time
-to time.  One that cannot be asked may have any file of its user.
+Either their creator is alive: then they are in transit to a receiver, or arrived at one that was not read again since.
+Or it is dead: then they are left behind, unless another process still has them mapped, which only reading every process of
+the machine can tell, or a manager of torch's `file_system` strategy that was there before them will remove them
+(torch_shm_manager removes what its clients leave two seconds after the last of them).
+Such a search takes many rounds, in which processes begin and end: a child has what its parent had mapped, and the parent may be
+gone before it is read.  And a process that knows a name may map the file after it was read, from one that ends before it is
+read.  So all are read twice, the second time in the opposite order, and those that began meanwhile at the end, all at once; and
+all processes are read again from time to time.  A process that cannot be read may have any file of its user.
 """
 
 from __future__ import annotations
@@ -135,15 +136,18 @@ class Leftovers:
     def _ask_everybody(self) -> Iterator[None]:
         """One process a step, also those of the job: at the end it is known which files nobody has mapped."""
         left, asked = dict(self._dead), set[tuple[int, int]]()
-        for _ in self._strike_all(left, asked):
-            yield
-        for _ in self._strike_all(left, asked):
+        yield from self._strike_all(left, asked, newest_first=True)
+        asked.clear()
+        yield from self._strike_all(left, asked, newest_first=False)
+        for _ in self._strike_all(left, asked, newest_first=True):
             pass
         self._orphans = frozenset(left)
 
-    def _strike_all(self, left: dict[str, _Found], asked: set[tuple[int, int]]) -> Iterator[None]:
+    def _strike_all(
+        self, left: dict[str, _Found], asked: set[tuple[int, int]], *, newest_first: bool
+    ) -> Iterator[None]:
         """The same of every process that there is now, but those that were asked: pid, and when it began."""
-        for pid in sorted(self._proc.pids(), reverse=True):
+        for pid in sorted(self._proc.pids(), reverse=newest_first):
             stat = Stat.read(self._proc, pid) if left else None
             if stat is not None and (pid, stat.start_ticks) not in asked:
                 asked.add((pid, stat.start_ticks))

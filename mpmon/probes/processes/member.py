@@ -13,7 +13,7 @@ from mpmon.probes.files import Proc
 from mpmon.probes.processes.threads import Threads
 from mpmon.probes.processes.traits import Traits
 from mpmon.probes.standstill import Standstill, silent
-from mpmon.probes.stat import Stat, same_facts
+from mpmon.probes.stat import Stat, facts
 from mpmon.probes.status import first_int, status_fields
 
 
@@ -32,6 +32,8 @@ class Member:
         self._stat_path = proc.path(pid, "stat")
         self._io_path = proc.path(pid, "io")
         self._stat_text = b""
+        self._facts: tuple[bytes, ...] = ()
+        """Of that text."""
         self._io_text = b""
         self._traits = Traits(proc, pid, users)
         self._fixed = self._traits.read()
@@ -45,18 +47,22 @@ class Member:
         """Why not all of it may be read; empty where it may."""
         return self._traits.unreadable
 
-    def refresh(self, *, ran: bool) -> bool:
-        """Read again what changes, its threads only if they `ran`; False when the process is gone."""
+    def refresh(self, *, ran: bool, clock: int | None = None) -> bool:
+        """Read again what changes, its threads only if they `ran`; False when the process is gone.
+
+        `clock` is how long they have run together, nanoseconds, where that is known.
+        """
         try:
             text = self._proc.reread(self._stat_path)
         except Standstill:
             return self._refresh_silent()
         except OSError:
             return False
-        threads_changed = (ran or text != self._stat_text) and self._refresh_threads()
+        threads_changed = (ran or text != self._stat_text) and self._refresh_threads(clock)
         if text == self._stat_text and not threads_changed:
             return True
-        if self._is_as_it_was(text):
+        before, self._facts = self._facts, facts(text)
+        if self._facts == before and self._is_settled:
             self._stat_text = text
             self._renew_io()
             return True
@@ -76,10 +82,11 @@ class Member:
             self._refresh_threads()
         return True
 
-    def _is_as_it_was(self, text: bytes) -> bool:
-        """Whether this text of `stat` would make the very same row but for its I/O, of a process whose traits still hold."""
-        settled = not self._silent and any(self.row.cmdline or ()) and len(self.threads) == self.row.threads
-        return settled and same_facts(self._stat_text, text)
+    @property
+    def _is_settled(self) -> bool:
+        """It has not ended, and the same facts would make the very same row but for its I/O, as its traits still hold."""
+        known = not self._silent and any(self.row.cmdline or ()) and len(self.threads) == self.row.threads
+        return known and bool(self._facts)
 
     def _renew_io(self) -> None:
         """Read the I/O counters, and make another row if they are others."""
@@ -107,12 +114,12 @@ class Member:
         stopped = stat.state != self.row.state and bool({stat.state, self.row.state} & set("Tt"))
         return stat.name != self.row.name or in_exec or stopped
 
-    def _refresh_threads(self) -> bool:
+    def _refresh_threads(self, clock: int | None = None) -> bool:
         """Whether any thread ran, began or ended."""
         if self.row.ended:
             self.threads.drop()
             return False
-        return self.threads.refresh(self.row.threads)
+        return self.threads.refresh(self.row.threads, clock)
 
     def refresh_settings(self) -> None:
         """Read again what the process itself may change at any time."""
@@ -145,7 +152,7 @@ class Member:
         return Process(
             pid=self.pid, start_time=start_time, ppid=stat.ppid, pgid=stat.pgid, sid=stat.sid,
             state=stat.state, name=stat.name, threads=stat.threads, cpu_s=stat.cpu_s, rss_bytes=stat.rss_bytes,
-            read_bytes=read, written_bytes=written, forked=stat.forked,
+            read_bytes=read, written_bytes=written, forked=stat.forked, child_faults=stat.child_faults,
             exit_code=self._exit_code(stat) if stat.ended else None,
             **self._fixed,
         )  # fmt: skip

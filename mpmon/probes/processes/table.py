@@ -181,7 +181,7 @@ class ProcessTable:
 
     def _refresh(self, member: Member, now: float, *, ran: bool) -> None:
         rows = member.threads.rows
-        if not member.refresh(ran=ran):
+        if not member.refresh(ran=ran, clock=self._clocks.get(member.pid)):
             self._lose(member, now)
         elif ran or member.threads.rows is not rows:
             self.may_have_run.append(member.pid)

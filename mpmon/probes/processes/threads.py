@@ -17,15 +17,27 @@ class Threads:
         self._counters: dict[int, _Counters] = {}
         self.rows: tuple[Thread, ...] = ()
         """The very same tuple as long as none of them ran, began or ended."""
+        self._others_ns: int | None = None
+        """How long all but the main thread had run by the clock of the process, ended ones too, when all were read."""
 
     def __len__(self) -> int:
         return len(self._counters)
 
-    def refresh(self, expected: int) -> bool:
-        """Read all again; whether any ran, began or ended. They are listed anew when there are not as many as `expected`."""
+    def refresh(self, expected: int, clock: int | None = None) -> bool:
+        """Read again those that may have run; whether any ran, began or ended. They are listed anew when there are not as many
+        as `expected`.
+
+        `clock` is how long all have run together, nanoseconds, read just before. It is the sum of what each has in its file
+        (`thread_group_cputime` of kernel/sched/cputime.c): where the main thread has run all that is new, the others need not
+        be read. Of DataLoader workers, which wake, look and sleep again, that is half of the files.
+        """
         changed = len(self._counters) != expected and self._list()
-        # All of them: with one that has ended others may have run.
-        outcomes = [counters.refresh() for counters in self._counters.values()]
+        main = self._counters.get(self._pid)
+        outcomes = [main.refresh()] if main else []
+        if changed or main is None or clock is None or clock - main.row.run_ns != self._others_ns:
+            # All of them: with one that has ended others may have run.
+            outcomes += [counters.refresh() for counters in self._counters.values() if counters is not main]
+            self._others_ns = clock - main.row.run_ns if main and clock is not None else None
         if None in outcomes:
             self._list()
         changed |= any(outcome is not False for outcome in outcomes)

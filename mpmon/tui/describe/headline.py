@@ -17,18 +17,20 @@ NAME_AT_LEAST = 12
 VERDICT_STYLES = {Verdict.HUNG: "bad", Verdict.SLOW: "warn", Verdict.HEALTHY: "good", Verdict.UNKNOWN: "dim"}
 
 
-def headline(scene: Scene, width: int, *, source: str = "", marks: tuple[str, ...] = ()) -> Line:
+def headline(scene: Scene, width: int, *, source: str = "", live: bool = True, marks: tuple[str, ...] = ()) -> Line:
     """The job at the left, the verdict with its age at the right.
 
     Args:
         scene: What is shown.
         width: Cells to fill.
-        source: Where it comes from, when that is not a live job; then its pid and its age matter to nobody.
+        source: Where it comes from, when that is not one live process.
+        live: It goes on; else its age matters to nobody.
         marks: Words on the state of the display, such as "paused".
     """
     right = (*((f"[{mark}] ", "warn") for mark in marks), *verdict(scene))
     begin: Line = ((f"{source} · ", "title"),) if source else ()
-    size = job_size(scene) if source else f"pid {scene.snapshot.root_pid} · {job_size(scene)}{_age(scene)}"
+    size = job_size(scene) + (_age(scene) if live else "")
+    size = size if source else f"pid {scene.snapshot.root_pid} · {size}"
     room = width - cells((*begin, *right)) - len(f" · {size}  ")
     name = _command(scene, max(room, NAME_AT_LEAST))
     return justify((*begin, *name, (size, "")), right, width)
@@ -53,8 +55,10 @@ def job_size(scene: Scene) -> str:
     processes = fmt.plural(own, "process", "processes")
     if scene.hosts:
         asked = " asked" if scene.snapshot.elsewhere else ""
-        hosts = sum(1 for node in scene.snapshot.nodes if node.taken_at is not None or node.problem)
-        processes = f"{processes} on {fmt.plural(hosts, 'host')}{asked}"
+        seen = sum(1 for node in scene.snapshot.nodes if node.taken_at is not None)
+        silent = sum(1 for node in scene.snapshot.nodes if node.problem)
+        hosts = f"{seen} of {seen + silent} hosts" if silent else fmt.plural(seen, "host")
+        processes = f"{processes} on {hosts}{asked}"
     ranks = {v.rank for v in scene.diagnosis.processes if v.rank is not None}
     if not ranks:
         return processes

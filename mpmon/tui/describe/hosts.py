@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from mpmon.diagnosis.words import age, ranges
+from mpmon.diagnosis.words import age, ranges, several
 from mpmon.tui import format as fmt
 from mpmon.tui.line import BLANK, Line, plain, wrap
 from mpmon.tui.tables.host_rows import Seen, agent
@@ -62,6 +62,13 @@ def unseen(scene: Scene) -> str:
         return ""
     first, more = silent[0], f" and {len(silent) - 1} more (H)" if len(silent) > 1 else ""
     return f"not seen: {first.host} ({first.problem}){more}"
+
+
+def tardy(scene: Scene) -> str:
+    """Whose agents are late: `nothing heard of n3 for 4 s`; empty where none is."""
+    late = [node for node in scene.snapshot.nodes if node.host in scene.late]
+    longest = max((scene.silent_s(node) or 0.0 for node in late), default=0.0)
+    return f"nothing heard of {several([node.host for node in late])} for {age(longest)}" if late else ""
 
 
 class _About:

@@ -101,5 +101,5 @@ class Framed(Screen[None]):
         state = self.display_state
         if self.scene is None:
             return ((state.source, "bold"), (" · looking …", "dim"))
-        source = "" if state.live else state.source
-        return headline(self.scene, self.size.width, source=source, marks=state.marks)
+        source = "" if state.live and not self.scene.hosts else state.source
+        return headline(self.scene, self.size.width, source=source, live=state.live, marks=state.marks)

@@ -96,7 +96,7 @@ def agent(scene: Scene, node: Node) -> str:
     """How its agent is, and since when nothing was heard of it: `fresh`, `late 4 s`, `unreachable 12 s`."""
     if node.state is None:
         return "unreachable" if node.problem else "recorded"
-    silent_s = scene.since(node.heard_at)
+    silent_s = scene.silent_s(node)
     if silent_s is None or silent_s < FRESH_S:
         return node.state
     return f"{node.state} {int(silent_s)} s" if silent_s < fmt.MINUTE else f"{node.state} {fmt.short_age(silent_s)}"
@@ -111,13 +111,21 @@ def _row(scene: Scene, seen: Seen, node: Node, notes: list[str]) -> HostRow:
     figures = seen.figures.get(node.host)
     is_here = node.taken_at is not None
     return HostRow(
-        host=node.host, style="bad" if seen.is_suspected(node) else "warn" if node.problem else "" if is_here else "dim",
+        host=node.host, style=_style(scene, seen, node),
         agent=agent(scene, node), ranks=",".join(fmt.between(str(a), str(b)) for a, b in seen.ranks(node)) or fmt.UNKNOWN,
         processes=seen.processes[node.host] if is_here else None, cpu=seen.cpu(node) if is_here else None,
         load=fmt.UNKNOWN if figures is None or figures.load_per_cpu is None else f"{figures.load_per_cpu:.1f}",
         rights=fmt.UNKNOWN if node.rights is None else "partial" if node.rights else "full",
         notes=" · ".join(notes),
     )  # fmt: skip
+
+
+def _style(scene: Scene, seen: Seen, node: Node) -> str:
+    if seen.is_suspected(node):
+        return "bad"
+    if node.problem:
+        return "warn"
+    return "" if node.taken_at is not None and node.host not in scene.late else "dim"
 
 
 def _notes(node: Node, usual: Container[str | None]) -> Iterator[str]:

@@ -67,7 +67,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "pid",
         7,
-        lambda r: f"×{r.sharers}" if r.sharers > 1 or not r.number else str(r.number),
+        lambda r: str(r.number) if r.number and r.sharers == 1 else f"×{r.sharers}" if r.sharers else "",
         lambda r: r.pid,
         9,
         largest_first=False,
@@ -184,14 +184,15 @@ def heading(plan: Plan, span: str = "") -> Line:
 
 def line(row: Row, plan: Plan) -> Line:
     """One process: marks for suspects and tags, its branch and role, the columns, and what it does."""
-    style = "bad" if row.suspect else "dim" if row.mood == "idle" else ""
+    style = "bad" if row.suspect else "dim" if row.mood == "idle" or row.late else ""
     role = fit(row.prefix + _named(row, plan.role - len(row.prefix)), plan.role)
     cut = min(len(row.prefix), len(role))
     marks = ("▶" if row.suspect else " ") + (TAG if row.tagged else " ")
     spans = [(marks, style), (role[:cut], "dim"), (role[cut:], style)]
     for column in plan.columns:
         text = " " + fit(column.text(row), column.width, right=column.right)
-        look = MOOD_STYLES.get(row.mood, "") if column.title == "state" else "dim" if column is HISTORY else style
+        of_state = column.title == "state" and not row.late
+        look = MOOD_STYLES.get(row.mood, "") if of_state else "dim" if column is HISTORY else style
         spans.append((text, look))
     said = STATED.get(row.mood, "") if any(column.title == "state" for column in plan.columns) else ""
     return (*spans, (" " + fit(row.does.removeprefix(said), plan.does), style))

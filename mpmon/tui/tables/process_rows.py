@@ -60,11 +60,13 @@ class Row(NamedTuple):
     history: str = ""
     """CPU it used lately, where there is room for it."""
     number: int = 0
-    """The pid it has on its machine."""
+    """The pid it has on its machine; 0 for what the trees of several machines hang on, which is no process."""
     host: str = ""
     """That machine, of a job on several; of several processes the number of machines where they are not of one."""
     stands_for: int = 0
     """Ranks that are not at hand, of which the line tells as well."""
+    late: bool = False
+    """Nothing was heard of its machine for some seconds; of several processes, of all their machines."""
 
     @property
     def sharers(self) -> int:
@@ -82,6 +84,8 @@ class _Facts(NamedTuple):
     still_s: int | None
     suspect: bool
     waits_for: str
+    late: bool
+    number: int
 
     def row(self) -> Row:
         """What the list shows of the process."""
@@ -97,8 +101,9 @@ class _Facts(NamedTuple):
             cpu=None if view.cpu_percent is None else round(view.cpu_percent),
             rss=None if process is None else process.rss_bytes >> 20 << 20,
             still_s=self.still_s,
-            number=view.pid % PIDS_OF_A_HOST if process and process.host else view.pid,
+            number=self.number,
             host=process.host if process else "",
+            late=self.late,
         )
 
 
@@ -146,11 +151,13 @@ class Rows:
 
     def _row(self, scene: Scene, pid: int, branch: Branch, kept: dict[int, tuple[_Facts, Row]]) -> Row:
         """One process; the row of before where it would be the same."""
-        view = scene.views[pid]
+        view, process = scene.views[pid], scene.processes.get(pid)
+        late = process is not None and process.host in scene.late
+        is_process = not scene.snapshot.nodes or pid != scene.snapshot.root_pid
         still = None if view.still_since is None else fmt.steady(scene.now - view.still_since)
         facts = _Facts(
-            view, scene.processes.get(pid), branch.prefix, branch.hidden, still, pid in scene.suspects,
-            scene.waiters.get(pid, ""),
+            view, process, branch.prefix, branch.hidden, still, pid in scene.suspects, scene.waiters.get(pid, ""), late,
+            pid % PIDS_OF_A_HOST if is_process else 0,
         )  # fmt: skip
         before = kept.get(pid)
         self._kept[pid] = before if before is not None and before[0] == facts else (facts, facts.row())
@@ -179,7 +186,7 @@ def _changed(before: Scene | None, now: Scene) -> set[int] | None:
     """Processes of which something else is known or said than before; `None` where that may be so of all."""
     if before is None or before.snapshot.exits is not now.snapshot.exits:
         return None
-    if before.suspects != now.suspects or before.waiters != now.waiters:
+    if before.suspects != now.suspects or before.waiters != now.waiters or before.late != now.late:
         return None
     rows = others(before.snapshot.processes, now.snapshot.processes)
     views = others(before.diagnosis.processes, now.diagnosis.processes)
@@ -205,6 +212,7 @@ def _together(pids: tuple[int, ...], members: Iterable[Row], name: str) -> Row:
         cpu_least=cpu_least,
         rss=fmt.total(row.rss for row in rows),
         host=rows[0].host if len(hosts) == 1 else f"{len(hosts)} hosts",
+        late=all(row.late for row in rows),
     )
 
 

@@ -3,6 +3,7 @@
 `straggles`: gloo; all ranks but the first sleep in a function of theirs where the others are in a collective.
 `reduces`: DDP on gloo, all ranks on one GPU; all but the first sleep so where the others reduce their gradients.
 `waits`: a rank whose stream has a kernel that never ends, and which waits for all that was given to the stream.
+`sleeps`: the same, and its thread is not to be on a CPU meanwhile.
 `spins`: NCCL; DDP trains until it has worked for a while, then a kernel never ends, and the step waits for its result.
 `starves`: a rank whose loader is slow.  `shares`: ranks that all hold memory of one GPU, and stand.
 `grows`: ranks on one GPU, all but the first of which take more and more.
@@ -33,6 +34,8 @@ WORKS_S = 5.0
 GROWS_MIB, GROWS_EVERY_S = "32", 4.0
 FOR_EVER = 1 << 45
 """Cycles; some hours."""
+SCHED_BLOCKING_SYNC = 4
+"""CU_CTX_SCHED_BLOCKING_SYNC of cuda.h."""
 MODULE = "tests.gpu.programs.ranks"
 
 
@@ -124,6 +127,14 @@ def waits(device: str) -> None:
     synchronize()
 
 
+def sleeps(device: str) -> None:
+    from mpmon.doctor.gpu.programs.holds import Cuda
+
+    # Before there is a context: torch has the same one.
+    Cuda().call("cuDevicePrimaryCtxSetFlags_v2", ctypes.c_int(0), ctypes.c_uint(SCHED_BLOCKING_SYNC))
+    waits(device)
+
+
 def with_context() -> Cuda:
     """The driver's own library, or the stand-in for it."""
     from mpmon.doctor.gpu.programs.holds import Cuda
@@ -208,6 +219,7 @@ DOES = {
     "grows": grows,
     "reduces": reduces,
     "shares": shares,
+    "sleeps": sleeps,
     "spins": spins,
     "starves": starves,
     "straggles": straggles,
