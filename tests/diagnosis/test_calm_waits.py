@@ -496,3 +496,13 @@ def test_children_that_no_look_has_found_were_there(faults: int, *, hangs: bool)
         return process(child_faults=turn * faults), thread(slices=turn + 1), stack("main", *IN_EVENT, at=second), waits
 
     assert (seen(rows, 21).verdict is Verdict.HUNG) is hangs
+
+
+def test_who_is_ready_to_run_and_gets_no_cpu_does_not_stand() -> None:
+    """On a machine with too much to do it may not be put on a CPU for many seconds."""
+    waits = (
+        process(), thread(), stack("main", "lib/subprocess.py:1264 Popen.wait", "job.py:7 main"),
+        blocked("wait4", f"process:{CHILD}", ran_at=0.0), kernel_object(f"process:{CHILD}"),
+        process(CHILD, parent=ROOT), thread(CHILD), stack("main", "job.py:30 work", pid=CHILD), running(CHILD),
+    )  # fmt: skip
+    assert seen(lambda _: waits).verdict is not Verdict.HUNG

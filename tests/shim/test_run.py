@@ -53,9 +53,13 @@ def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
                 os.killpg(running.pid, signal.SIGKILL)
 
 
+GUARD_S = 300.0
+"""All of a test together, which may wait for one thing after the other."""
+
+
 def _guard(running: subprocess.Popen[str], over: threading.Event) -> None:
     """End what nobody has patience with any more."""
-    for pause in patience():
+    for pause in patience(GUARD_S):
         if over.wait(pause):
             return
     os.killpg(running.pid, signal.SIGKILL)

@@ -260,7 +260,12 @@ def test_a_command_of_ours_gets_back_what_was_blocked(tmp_path: Path) -> None:
         "subprocess.run(job.with_signals_of_before(grep)); subprocess.run(grep)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=variables(tmp_path), capture_output=True, text=True, check=True
+        # The tests themselves may have been started by nohup.
+        ["env", "--default-signal", sys.executable, "-c", code],
+        env=variables(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     blocked, ignored, mpmons, _ = (int(line.split()[1], 16) for line in done.stdout.splitlines())
     assert blocked == ignored == 0

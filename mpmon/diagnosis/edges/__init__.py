@@ -195,6 +195,9 @@ def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
     """It waits for nobody in the job: does it end by itself?"""
     if motion is Motion.UNKNOWN:
         return Status.LEAF if _only_naps(case, key) else Status.LIVE
+    if motion is Motion.NOT_SCHEDULED and case.standing(key).kind is Wait.RUNNING:
+        # It is ready to run, and the machine has no CPU for it.
+        return Status.LIVE
     blocked = case.blocked.get(key)
     ends_soon = blocked is not None and blocked.wakes_at is not None and blocked.wakes_at - case.now < SOON_S
     if ends_soon and (motion is Motion.NOT_SCHEDULED or (motion is Motion.POLLING and _sleeps_long(blocked))):
