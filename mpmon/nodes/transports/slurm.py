@@ -31,7 +31,8 @@ _ENDED = (
     "already completing or completed",
     "CANCELLED AT",
     "Job has been cancelled",
-    "Job has expired",
+    "has expired",
+    "Expired or invalid job",
 )
 
 _ELSEWHERE = "Run mpmon where squeue works, or name the machines: --nodes"
