@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
@@ -14,6 +15,7 @@ ENDED_BY_SIGINT, ENDED_BY_SIGPIPE = 128 + 2, 128 + 13
 def main(arguments: list[str] | None = None) -> int:
     """The program; returns its exit status."""
     console.prepare()
+    sys.unraisablehook = _again
     try:
         status = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
@@ -26,6 +28,17 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as problem:
         return _failed(problem)
     return status
+
+
+def _again(swallowed: sys.UnraisableHookArgs) -> None:
+    """Ctrl-C that came where Python cannot raise anything, as in a destructor, comes again in a moment: it would be lost."""
+    if issubclass(swallowed.exc_type, KeyboardInterrupt):
+        import threading
+
+        # Not at once: this function is such a place too.
+        threading.Timer(0.01, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(swallowed)
 
 
 def _run(arguments: list[str]) -> int:

@@ -509,6 +509,30 @@ def test_ctrl_c(tmp_path: Path, rounds: int) -> None:
         assert mpmon("--replay", str(path), "--once").returncode in (0, 4)
 
 
+def test_ctrl_c_in_a_destructor_is_not_lost() -> None:
+    code = """
+import sys
+from mpmon import __main__, cli
+
+class Gone:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+def run(arguments):
+    Gone()
+    while True:
+        pass
+
+cli.run = run
+sys.exit(__main__.main(["4100"]))
+"""
+    answer = ran(
+        [sys.executable, "-c", code], env=ENVIRONMENT,
+        preexec_fn=hear_ctrl_c,  # a shell that runs the tests in its background has it ignored
+    )  # fmt: skip
+    assert (answer.returncode, answer.stdout, answer.stderr) == (128 + signal.SIGINT, "", "")
+
+
 def hear_ctrl_c() -> None:
     """As in a shell's foreground."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
