@@ -41,12 +41,12 @@ least, 215 unbounded.
 
 MIN_ROUNDS = 3
 """Looks before a job whose main thread waits is called healthy: of two, one may have been read in the middle of a step.  On a
-busy machine, two looks may be ten seconds apart. Recordings: none changes.
+busy machine, two looks may be ten seconds apart. Recordings: 0 halved, 38 doubled, 0 at the least, 39 unbounded.
 """
 
 POLLS_IN_VAIN = 3
 """So often must one that sleeps and looks again have come back in vain: a leader that renewed its lease every four seconds was
-called hung after seven. Recordings: none changes.
+called hung after seven. Recordings: 1 halved, 0 doubled, 1 at the least, 4 unbounded.
 """
 
 NEXT_ROUND_S = 1.5

@@ -198,14 +198,14 @@ def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
         # Between two such waits it may look after those it has started.
         busy = tuple((pid, pid) for pid in children if not case.standing((pid, pid)).idle)
         return WaitEdge(busy, words=words) if busy else None
-    if _ends_by_itself(case, key):
+    if _limit_ends_it(case, key):
         return None
     why = "no other Python thread of this process is left that could end the wait"
     basis = Basis.KERNEL.when(_is_left_alone(case, key))
     return WaitEdge((Nobody(why, (key[0],), why_no_thread(case, key)),), basis=basis, words=words)
 
 
-def _ends_by_itself(case: Case, key: ThreadKey) -> bool:
+def _limit_ends_it(case: Case, key: ThreadKey) -> bool:
     """Nobody need end it: its wait has a time limit, and when that was over it did something else, or nobody has seen yet what it
     does then.
     """
