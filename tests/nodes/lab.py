@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import final
 
@@ -93,7 +93,7 @@ def _end(name: str, device: str) -> str:
 class Lab:
     """Some hosts `h1`, `h2` ... and one `front` from which they are reached."""
 
-    def __init__(self, count: int, *, slurm: bool = False, fabric: bool = False) -> None:
+    def __init__(self, count: int, *, slurm: bool = False, fabric: bool = False, poorer: Container[str] = ()) -> None:
         self._temporary = tempfile.TemporaryDirectory(dir="/tmp")
         self.folder = Path(self._temporary.name)
         self.folder.chmod(0o755)
@@ -102,6 +102,7 @@ class Lab:
         self._log = (self.folder / "init.log").open("ab")
         self._slurm = slurm
         self._fabric = fabric
+        self._poorer = poorer
         self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm" / "slurm.conf")}
         self.environment["PATH"] += ":/usr/sbin:/sbin"
         try:
@@ -232,7 +233,9 @@ class Lab:
         (ours / "ssh").chmod(0o755)
         self.environment["PATH"] = f"{ours}:{self.environment['PATH']}"
         for name in names:
-            self.run(name, _path("sshd") or "", "-f", str(keys / "sshd_config"))
+            # One who comes in by a poorer sshd may not read the processes of those who have this capability.
+            rights = ("setpriv", "--bounding-set=-sys_ptrace") if name in self._poorer else ()
+            self.run(name, *rights, _path("sshd") or "", "-f", str(keys / "sshd_config"))
 
     def _start_slurm(self, names: Sequence[str]) -> None:
         folder = self.folder / "slurm"

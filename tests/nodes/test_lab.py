@@ -70,6 +70,22 @@ def test_a_host_that_is_cut_off_comes_back_and_one_that_dies_does_not_keep_the_o
     assert agents(lab, "h1", "h2") == []
 
 
+def test_a_host_where_the_processes_may_not_be_read() -> None:
+    skip_without()
+    with Lab(3, poorer={"h3"}) as lab:
+        lab.environment["PYTHONPATH"] = str(HOUSE)
+        Job(lab, ["h1", "h2", "h3"], stuck=3).hangs()
+        answer = lab.run(FRONT, *MPMON, "--nodes", "h1,h2,h3", "--once", check=False)
+
+    assert (answer.returncode, answer.stderr) == (3, ""), answer
+    first = answer.stdout.splitlines()[1]
+    assert re.match(rf"  rank 3 \(pid \d+ on h2\) .* at train.py:{stuck_at()} ", first), answer.stdout
+    assert (
+        "mpmon lacks the rights to read the job on h3, which it has on other machines (rights-differ)" in answer.stdout
+    )
+    assert re.search(r"h3 +\d+ S +rank 4 +unreadable", answer.stdout), answer.stdout
+
+
 def test_a_front_end_that_is_killed_leaves_no_agent(lab: Lab) -> None:
     with Front(lab, "--nodes", "h1,h2", "--json") as front:
         front.hear("stdout", "{")
