@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def measure(rig: Rig) -> list[Table]:
-    """Measure one table per size of the job."""
-    return [_table(rig, processes) for processes in rig.sizes]
+    """Measure a table per size of the job and kind of job."""
+    return [_table(rig, processes, job) for processes in rig.sizes for job in rig.jobs]
 
 
-def _table(rig: Rig, processes: int) -> Table:
+def _table(rig: Rig, processes: int, job: str) -> Table:
     table = Table(
-        f"{tools.GPUS} GPUs with {processes} processes of a {rig.state} job",
+        f"{tools.GPUS} GPUs with {processes} processes, {job} job",
         f"{rig.rounds} rounds of {rig.seconds:.0f} s, medians; ratios within a round.",
         ("program", "CPU ms/s", "by nvitop", "settling CPU ms", "KiB/s out", "RSS MiB"),
     )
     screens = tools.gpu_screens()
     problems = {tool.name: rig.setting.problem(tool) for tool in screens}
-    rounds = take_turns(rig, processes, screens, problems, on_gpus=processes)
+    rounds = take_turns(rig, processes, screens, problems, kind=job, on_gpus=processes)
     cpu = {name: [one.cpu for one in taken] for name, taken in rounds.items()}
     for name, problem in problems.items():
         if problem is not None:

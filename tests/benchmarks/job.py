@@ -66,12 +66,16 @@ class Job:
         stuck: Stuck | None = None,
         board: int | None = None,
         threads: int = THREADS,
+        active: bool = False,
     ) -> None:
         """Describe a job of so many processes, the root included; `board` is the ticker's shared memory.
 
-        `threads` are those of each worker, its main thread included.
+        `threads` are those of each worker, its main thread included.  An `active` job is that of `tests.benchmarks.active`,
+        for which nothing else can be chosen.
         """
         self._command = [sys.executable, "-m", "tests.benchmarks.job", str(processes), "--threads", str(threads)]
+        if active:
+            self._command = [sys.executable, "-m", "tests.benchmarks.active", str(processes)]
         self._command += ["--hung"] if hung else []
         self._command += [] if stuck is None else ["--stuck", stuck]
         self._command += [] if board is None else ["--board", str(board)]

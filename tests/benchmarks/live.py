@@ -1,6 +1,7 @@
 """Part live: CPU per second of a screen that stays open.
 
-mpmon, nvitop, htop and top take turns on a terminal of 200x60 in front of one job, each with a look a second.
+mpmon, nvitop, htop and top take turns on a terminal of 200x60 in front of one job, each with a look a second: first a job
+most of whose processes rest, then one that moves as training does.
 Counted is the CPU of the program and its children once it has settled; what start and settling took is a column too.
 mpmon settles later than the others because it looks once at the stacks of every process.
 nvitop lists eight processes on the stand-in's eight devices and nothing else; htop and top read the whole machine.
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tests.benchmarks import tools
 from tests.benchmarks.job import Job
+from tests.benchmarks.rig import ACTIVE
 from tests.benchmarks.table import Table, middle, ratio
 from tests.benchmarks.terminal import Cost, Screen, last_words, tree_cpu_s
 
@@ -42,19 +44,19 @@ class Round:
 
 
 def measure(rig: Rig) -> list[Table]:
-    """Measure one table per size of the job."""
-    return [_table(rig, processes) for processes in rig.sizes]
+    """Measure a table per size of the job and kind of job."""
+    return [_table(rig, processes, job) for processes in rig.sizes for job in rig.jobs]
 
 
-def _table(rig: Rig, processes: int) -> Table:
+def _table(rig: Rig, processes: int, job: str) -> Table:
     table = Table(
-        f"Live screen, {rig.state} job of {processes} processes",
+        f"Live screen, {job} job of {processes} processes",
         f"{rig.rounds} rounds of {rig.seconds:.0f} s, medians; ratios within a round.",
         ("program", "CPU ms/s", "by nvitop", "by htop", "settling CPU ms", "KiB/s out", "RSS MiB"),
     )
     screens = tools.screens()
     problems = {tool.name: rig.setting.problem(tool) for tool in screens}
-    rounds = take_turns(rig, processes, screens, problems)
+    rounds = take_turns(rig, processes, screens, problems, kind=job)
     cpu = {name: [one.cpu for one in taken] for name, taken in rounds.items()}
     for name, problem in problems.items():
         if problem is not None:
@@ -75,14 +77,20 @@ def _table(rig: Rig, processes: int) -> Table:
 
 
 def take_turns(
-    rig: Rig, processes: int, screens: list[tools.Tool], problems: dict[str, str | None], on_gpus: int = tools.GPUS
+    rig: Rig,
+    processes: int,
+    screens: list[tools.Tool],
+    problems: dict[str, str | None],
+    *,
+    kind: str,
+    on_gpus: int = tools.GPUS,
 ) -> dict[str, list[Round]]:
     """Let the programs take turns; one that ends by itself becomes a problem and is not asked again.
 
-    So many processes of the job are on GPUs.
+    The job is of this kind, and so many of its processes are on GPUs.
     """
     rounds: dict[str, list[Round]] = {tool.name: [] for tool in screens}
-    with Job(processes, hung=rig.hung) as job:
+    with Job(processes, hung=rig.hung, active=kind == ACTIVE) as job:
         time.sleep(JOB_AGE_S)
         for _ in range(rig.rounds):
             for tool in [tool for tool in screens if problems[tool.name] is None]:

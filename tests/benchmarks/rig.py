@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from tests.benchmarks.tools import Setting
 
 
+ACTIVE = "active"
+"""The job that moves as training does."""
+
+
 @dataclass(frozen=True)
 class Rig:
     """One run of the benchmarks."""
@@ -29,3 +33,8 @@ class Rig:
     def state(self) -> str:
         """What the job does, in a word."""
         return "hung" if self.hung else "running"
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """What a screen is measured in front of."""
+        return ("hung",) if self.hung else ("mostly idle", ACTIVE)

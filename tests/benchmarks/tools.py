@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GPUS = 8
 """Devices of the stand-in."""
 WORD = "{pid}"
-JOB_WORD = "tests.benchmarks.job"
+JOB_WORD = "tests.benchmarks."
 """What stands in the command line of every process of the job and of no other."""
 
 
