@@ -398,6 +398,10 @@ class Stack(Row, frozen=True, kw_only=True):
     """
 
 
+SENT_CODE = "<dynamic-code>"
+"""File of code that cloudpickle sent from another process by value, where nothing tells in which file it was written."""
+
+
 SENDS_TO_OTHERS = "sends"
 """Of `Task.reaches`; in recordings made before, nothing says so."""
 

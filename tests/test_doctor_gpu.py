@@ -80,7 +80,7 @@ def test_options_that_do_not_go_together(arguments: list[str]) -> None:
 def test_memory_is_not_taken_where_nobody_can_be_asked(machine: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["doctor", "--gpu"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("driver 580.95.05, 2 × Stand-in H200, torch ")
+    assert said.startswith("driver 580.95.05, 2 × Stand-in H200\ntorch ")
     assert "confirmed            driver-answers: all asked figures, of 2 GPU(s)\n" in said
     assert " more checks take up to 1536 MiB of the first GPU for some 3 minutes" in said
     assert "There is no terminal to ask on: skipped without --yes." in said

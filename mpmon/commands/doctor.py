@@ -42,6 +42,7 @@ def _confirm(path: str | None, *, yes: bool) -> int:
     confirming = gpu.Confirming(World())
     with _new_file(path) as file:
         print(confirming.machine, flush=True)
+        print(confirming.torch, flush=True)
         for result in confirming.run(lambda: yes or _agrees(confirming.question())):
             print(gpu.line(result), flush=True)
         print(confirming.summary)

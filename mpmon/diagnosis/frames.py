@@ -17,7 +17,7 @@ from mpmon.diagnosis.copies import known_as
 from mpmon.diagnosis.findings import Place
 from mpmon.diagnosis.libraries import ONLY_WAITS, UNDERSTOOD
 from mpmon.diagnosis.libraries.rows import Functions
-from mpmon.model import Frame, Stack
+from mpmon.model import SENT_CODE, Frame, Stack
 
 _STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-packages/|test/)")
 """The tests of the standard library lie in it, and are programs like others."""
@@ -36,10 +36,10 @@ scenes of the demo.
 @lru_cache(maxsize=4096)
 def is_machinery(file: str) -> bool:
     """Standard library and its copies, libraries that are understood, parts of mpmon in the job, or code without a file."""
+    if _DEMO in file or file == SENT_CODE:
+        return False
     if file.startswith("<") or not file or _OURS.search(file):
         return True
-    if _DEMO in file:
-        return False
     return bool(_STANDARD.search(known_as(file))) or (
         bool(_PACKAGES.search(file)) and bool(_UNDERSTOOD.search(_after_packages(file)))
     )

@@ -32,7 +32,7 @@ from pathlib import Path
 
 import msgspec
 
-from mpmon.model import BOTH, NOT_PYTHON, Stack, Unknown
+from mpmon.model import BOTH, NOT_PYTHON, SENT_CODE, Frame, Stack, Unknown
 from mpmon.probes.aside import Unanswered, in_turn
 from mpmon.probes.calls import Call, Numbers, bounded, rows
 from mpmon.probes.door import Refused
@@ -393,7 +393,16 @@ def _first_sentence(words: str) -> str:
 
 def _agree(own: Stack, other: Stack | None, *, ran: bool) -> bool:
     """Both tell the same calls and lines; of a thread that `ran` meanwhile, at least the same outermost call."""
-    calls, others = (
-        [(frame.function, frame.file, frame.line) for frame in row.frames] if row else [] for row in (own, other)
-    )
-    return calls == others or (ran and [call[:2] for call in calls[-1:]] == [call[:2] for call in others[-1:]])
+    others = other.frames if other else ()
+    if len(own.frames) == len(others) and all(map(_same_call, own.frames, others)):
+        return True
+    return ran and all(map(_same_function, own.frames[-1:], others[-1:])) and bool(own.frames) == bool(others)
+
+
+def _same_call(own: Frame, other: Frame) -> bool:
+    return _same_function(own, other) and own.line == other.line
+
+
+def _same_function(own: Frame, other: Frame) -> bool:
+    """py-spy does not look for the file in which code was written that another process sent."""
+    return own.function == other.function and other.file in (own.file, SENT_CODE)

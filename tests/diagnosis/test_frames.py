@@ -7,7 +7,13 @@ import pytest
 from mpmon.diagnosis.frames import bare, calls, has, innermost_user, is_machinery, is_user
 from tests.builders import PACKAGES, frame, stack
 
-USER = ["/home/ada/cats/train.py", "train.py", "/usr/local/bin/train.py", "/home/ada/lib/model.py", "/srv/torch/run.py"]
+USER = [
+    "/home/ada/cats/train.py",
+    "train.py",
+    "/usr/local/bin/train.py",
+    "/home/ada/lib/model.py",
+    "/srv/torch/run.py<dynamic-code>",
+]
 LIBRARY = [
     "/usr/lib/python3.11/site-packages/requests/api.py",
     "/usr/lib/python3/dist-packages/yaml/__init__.py",

@@ -331,6 +331,16 @@ def test_a_debug_build_whose_layout_is_not_published_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_code_that_another_process_sent_is_of_the_file_it_was_written_in(version: str) -> None:
+    with contextlib.closing(job(version, "sent.py")) as found:
+        assert found.said == "stands"
+        ((ours, theirs),) = zip(by_us(found.pid).values(), by_py_spy(found.pid).values(), strict=True)
+
+    assert [(frame.function, frame.file) for frame in ours.frames[:1]] == [("wait_for_word", "/jobs/train.py")]
+    assert [(frame.file, frame.line) for frame in theirs.frames[:1]] == [("<dynamic-code>", ours.frames[0].line)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_deep_recursion_is_followed_to_its_end(version: str) -> None:
     with contextlib.closing(job(version, "recursing.py")) as found:
         found.tell("20000")

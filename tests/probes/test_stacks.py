@@ -366,3 +366,12 @@ def test_of_a_thread_that_runs_only_the_outermost_call_must_agree() -> None:
     assert not stacks_module._agree(row("leaf", "main"), row("main"), ran=False)
     assert not stacks_module._agree(row("leaf", "main"), row("other"), ran=True)
     assert not stacks_module._agree(row("main"), None, ran=True)
+
+
+def test_py_spy_does_not_say_where_code_was_written_that_another_process_sent() -> None:
+    def row(file: str, line: int) -> Stack:
+        return Stack(pid=7, tid=7, thread_name="", taken_at=AT, frames=(Frame(function="task", file=file, line=line),))
+
+    assert stacks_module._agree(row("train.py", 7), row("<dynamic-code>", 7), ran=False)
+    assert not stacks_module._agree(row("train.py", 7), row("<dynamic-code>", 8), ran=False)
+    assert not stacks_module._agree(row("train.py", 7), row("<string>", 7), ran=False)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mpmon.doctor.gpu import bare, driver, load, memory, sharing
 from mpmon.doctor.gpu.case import WRONG, Case, Result, World, left_out
-from mpmon.doctor.gpu.report import Report, encode, line, machine_words, report, summary
+from mpmon.doctor.gpu.report import Report, encode, line, machine_words, report, summary, torch_words
 from mpmon.errors import CannotTell, MpmonError
 from mpmon.model import Gpu
 from mpmon.probes.nvml.wire import Look
@@ -57,8 +57,13 @@ class Confirming:
 
     @property
     def machine(self) -> str:
-        """Driver, GPU and torch in one line."""
-        return machine_words(self._look, self._world.torch)
+        """Driver and GPUs in one line."""
+        return machine_words(self._look)
+
+    @property
+    def torch(self) -> str:
+        """The torch beside mpmon, which a process of its own imports for this: that takes seconds."""
+        return torch_words(self._world.torch)
 
     def question(self) -> str:
         """What the user is asked before memory of the GPU is taken."""

@@ -76,11 +76,11 @@ def decode(text: bytes) -> Report:
     return msgspec.json.decode(text, type=Report)
 
 
-def machine_words(look: Look, torch: str | None) -> str:
-    """Driver, GPUs and torch in one line."""
+def machine_words(look: Look) -> str:
+    """Driver and GPUs in one line."""
     names = ", ".join(dict.fromkeys(gpu.name for gpu in look.gpus))
     count = f"{len(look.gpus)} × " if len(look.gpus) > 1 else ""
-    return f"driver {look.driver or UNKNOWN}, {count}{names}, {torch_words(torch)}"
+    return f"driver {look.driver or UNKNOWN}, {count}{names}"
 
 
 def torch_words(version: str | None) -> str:

@@ -28,6 +28,7 @@ from mpmon.probes.interpreter.objects import (
     integer_of,
 )
 from mpmon.probes.interpreter.printing import BIG, NOT_READ, OBJECT, integer, printed, real
+from mpmon.probes.interpreter.sent import file_of
 from mpmon.probes.interpreter.walk import Link
 from mpmon.probes.memory import Memory
 
@@ -73,9 +74,10 @@ class Values:
         """These calls with their variables."""
         bound = self._bound(places)
         self._read(bound)
+        files = [file_of(self._objects, self._layout, link, code) for link, code in places]
         return [
-            Call(code.function, code.file, code.line(link.instruction), self._locals(code, values), link.is_entry)
-            for (link, code), values in zip(places, bound, strict=True)
+            Call(code.function, file, code.line(link.instruction), self._locals(code, file, values), link.is_entry)
+            for (link, code), file, values in zip(places, files, bound, strict=True)
         ]
 
     def _bound(self, places: Iterable[Place]) -> list[tuple[int, ...]]:
@@ -109,10 +111,10 @@ class Values:
             self._names[kind] = name.partition(b"\0")[0]
             self._telling[kind] = next((it for flag, it in TELLING if flags & flag), ())
 
-    def _locals(self, code: Code, values: Sequence[int]) -> list[Local]:
+    def _locals(self, code: Code, file: str, values: Sequence[int]) -> list[Local]:
         name = bare(code.function)
         kept = KNOWN_LOCALS.get(name, frozenset[str]()) | KNOWN_NUMBERS | {KNOWN_WORDS.get(name, "")}
-        is_own = is_users(code.file)
+        is_own = is_users(file)
         return [
             Local(variable, value, place < code.arguments, self._text(value, in_full=is_own or variable in kept))
             for place, (variable, value) in enumerate(zip(code.locals, values, strict=False)) if value
