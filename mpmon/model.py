@@ -13,6 +13,7 @@ and a recording can leave them out.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import msgspec
@@ -400,6 +401,11 @@ class Stack(Row, frozen=True, kw_only=True):
 
 SENT_CODE = "<dynamic-code>"
 """File of code that cloudpickle sent from another process by value, where nothing tells in which file it was written."""
+
+USERS_WITHOUT_FILE = re.compile(rf"<(stdin|console|python-input-\d+|ipython-input-[^>]*)>|{re.escape(SENT_CODE)}")
+"""Files of the user's code that are none: typed into a Python (Modules/main.c, Lib/code.py, Lib/_pyrepl/simple_interact.py) or
+IPython (IPython/core/compilerop.py), or sent.  Any other name in angle brackets is the interpreter's, or of generated code.
+"""
 
 
 SENDS_TO_OTHERS = "sends"

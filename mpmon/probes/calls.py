@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from mpmon.model import Frame
+from mpmon.model import USERS_WITHOUT_FILE, Frame
 
 MAX_FRAMES = 400
 """Frames of one thread that are kept, the innermost and the outermost halves."""
@@ -152,7 +152,9 @@ def _kept(text: str) -> str:
 
 def is_users(file: str) -> bool:
     """Not of the standard library or an installed package."""
-    return not (file.startswith("<") or "/lib/python" in file or "-packages/" in file)
+    if file.startswith("<"):
+        return USERS_WITHOUT_FILE.fullmatch(file) is not None
+    return not ("/lib/python" in file or "-packages/" in file)
 
 
 def _plain(frame: Call) -> list[Local]:
