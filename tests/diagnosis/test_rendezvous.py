@@ -97,6 +97,23 @@ def test_so_may_one_of_which_only_the_name_of_its_process_is_known() -> None:
     assert "process trainer-1" in {view.role for view in found.processes}
 
 
+@pytest.mark.parametrize(("number", "verdict"), [("1", Verdict.SLOW), ("0", Verdict.HUNG)])
+def test_so_may_a_program_to_which_rank_0_gave_another_number(number: str, verdict: Verdict) -> None:
+    """Lightning starts the other ranks from rank 0; what a rank starts for itself inherits the rank's own number."""
+    environment = {"LOCAL_RANK": "0", "WORLD_SIZE": "2"}
+    meets = "torch/distributed/rendezvous.py:190 _create_c10d_store"
+
+    def rows(second: int) -> tuple[Row, ...]:
+        first = frame("train.py:9 train", rank="0", world_size="2")
+        waits = process(environment=environment), stack("main", meets, first), blocked("poll", ran_at=START - 60)
+        imports = stack("main", f"lib/site.py:{40 + second} addpackage", "train.py:1 <module>", pid=4112), running(4112)
+        given = {**environment, "LOCAL_RANK": number}
+        started = process(4112, parent=ROOT, cmdline=("python", "train.py", "--data", "cats"), environment=given)
+        return *waits, started, *imports, thread(4112, slices=9 * second, run_s=second)
+
+    assert diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)]).verdict is verdict
+
+
 @pytest.mark.parametrize("other", [(), ("4112",)])
 def test_a_rank_that_nobody_is_about_to_become_never_came(other: tuple[str, ...]) -> None:
     """Another child that stands still itself is no reason to wait."""

@@ -276,7 +276,7 @@ def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:
     # A rank may have started the others itself.
     started = (*case.children.get(parent, ()), *case.children.get(key[0], ()))
     children = [pid for pid in started if case.is_alive(pid)]
-    found = [(pid, pid) for pid in children if _may_become_rank(case, pid, alike)]
+    found = [(pid, pid) for pid in children if _may_become_rank(case, pid, alike) or _is_given_rank(case, pid, key[0])]
     starts = parent in case.processes and case.standing((parent, parent)).kind is Wait.RUNNING
     return [*found, *([(parent, parent)] if starts else [])]
 
@@ -284,6 +284,14 @@ def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:
 def _may_become_rank(case: Case, pid: int, target: str | None) -> bool:
     role = case.role(pid)
     return not role.target_known or (target is not None and role.target == target)
+
+
+def _is_given_rank(case: Case, pid: int, other: int) -> bool:
+    """A program that got a number of its own in its environment, as Lightning starts all ranks but the first; the children of a
+    rank inherit that rank's.
+    """
+    given, others = ((case.processes[process].environment or {}) for process in (pid, other))
+    return any(name in given and given[name] != others.get(name) for name in ("RANK", "LOCAL_RANK"))
 
 
 def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
