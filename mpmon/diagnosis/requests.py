@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.connections import awaited, serves_one, takes_all
 from mpmon.diagnosis.frames import calls, inner_machinery, is_user
-from mpmon.diagnosis.graph import Closed, Graph, Nobody, Status
+from mpmon.diagnosis.graph import Closed, Graph, Nobody, Status, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_ticks
@@ -103,12 +103,18 @@ def lost_work(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
 
 
 def _is_lost(graph: Graph, closed: Closed | None) -> bool:
-    """It ends in something that nobody can do, or in threads of which the kernel says that they wait for each other, and
-    nobody whom the next request may wake is among those who could help.
+    """It ends in something that nobody can do, or that only the one who waits for it could, or in threads of which the kernel
+    says that they wait for each other, and nobody whom the next request may wake is among those who could help.
     """
     if closed is None or any(graph.node(key).status is Status.IDLE for key in closed.members):
         return False
-    return (closed.cycle and closed.exact) or any(isinstance(root, Nobody) for root in closed.roots)
+    cycle = closed.cycle and (closed.exact or all(_waits_for_itself(graph, root) for root in closed.roots))
+    return cycle or any(isinstance(root, Nobody) for root in closed.roots)
+
+
+def _waits_for_itself(graph: Graph, root: Target) -> bool:
+    edge = graph.node(root).edge if isinstance(root, tuple) else None
+    return edge is not None and edge.targets == (root,)
 
 
 def own_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:

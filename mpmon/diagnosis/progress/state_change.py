@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mpmon.diagnosis.frames import asking
 from mpmon.diagnosis.progress.pauses import pause_s
+from mpmon.diagnosis.shapes import shape
 from mpmon.diagnosis.thresholds import LAST_READINGS, PATIENCE_S, RETRY_S
 from mpmon.diagnosis.waits import Wait, context
 from mpmon.model import CLOCK, Frame, Stack
@@ -27,15 +28,21 @@ NOT_KNOWN = -1
 
 def keep_changing(looks: Sequence[Sample]) -> bool:
     """In code that nobody called on behalf of others: what happens inside of a task that does not end is no progress.
+    Nor is what a library counts whose task asks that same library for something, such as the tries until a result is there.
 
     What one waits for with a time limit is left out: it counts who waits for it.
     """
     rows = (look for look in looks if look.standing.kind is Wait.SLEEP or not _pauses(look))
     stacks = list({id(look.stack): look.stack for look in rows if look.stack and look.stack.contents}.values())
     last = stacks[-LAST_READINGS:]
-    if len(last) < 2 or context(last[-1]) is not None:
+    if len(last) < 2 or context(last[-1]) is not None or _asks_own_library(last[-1]):
         return False
     return all(_differ(before, after) for before, after in pairwise(last))
+
+
+def _asks_own_library(stack: Stack) -> bool:
+    found = shape(stack)
+    return bool(found.asks & found.runs)
 
 
 def same_answer_since(looks: Sequence[Sample]) -> float | None:
