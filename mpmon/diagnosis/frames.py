@@ -1,9 +1,9 @@
-"""Reading a Python stack: whose code is it, and which library call encloses it.
+"""Reading a Python stack: whose code it is, and which library call encloses it.
 
 Three kinds of code: the *user's* (the training script and its packages), *libraries* (site-packages), and *machinery*
-(the standard library, torch, and what else has a file in `libraries`), whose function names mpmon understands.
-Function names are qualified from Python 3.11 on and bare before, so they are compared by their last component, together
-with the end of the file's path.
+(the standard library, torch, and every other library with a file in `libraries`), whose function names mpmon
+understands. Function names are qualified from Python 3.11 on and bare before, so they are compared by their last
+component, together with the end of the file's path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mpmon.diagnosis.libraries.rows import Functions
 from mpmon.model import Frame, Stack
 
 _STANDARD = re.compile(r"/lib(64)?/python3\.\d+t?/(?!site-packages/|dist-packages/|test/)")
-"""The tests of the standard library lie in it, and are programs like others."""
+"""The tests of the standard library lie inside it, but are ordinary programs."""
 _PACKAGES = re.compile(r"/(site|dist)-packages/")
 _UNDERSTOOD = re.compile(rf"(^|/)({'|'.join(map(re.escape, UNDERSTOOD))})/(?!.*/mpmon/)")
 _CONSOLE_SCRIPT = re.compile(r"/bin/[^/.]+$")
@@ -28,8 +28,8 @@ _CONSOLE_SCRIPT = re.compile(r"/bin/[^/.]+$")
 
 _DEMO = "/mpmon/demo/scenes/"
 _OURS = re.compile(r"/mpmon/(shim/|start\.py$)")
-"""Hooks of the queue shim, which stand between the user's line and the call of the library that it made; and what starts the
-scenes of the demo.
+"""Hooks of the queue shim, which stand between the user's line and the library call it made; and the code that starts
+the demo's scenes.
 """
 
 
@@ -47,7 +47,7 @@ def is_machinery(file: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_user(file: str) -> bool:
-    """The user's own code; what pip writes to start a package's program is none."""
+    """The user's own code; the script that pip writes to start a package's program is not."""
     if _DEMO in file:
         return True
     return not is_machinery(file) and not _PACKAGES.search(file) and not _CONSOLE_SCRIPT.search(file)
@@ -71,7 +71,7 @@ def place(frame: Frame) -> Place:
 def own_frames(stack: Stack) -> Iterator[Frame]:
     """The frames since the process began its own work, innermost first.
 
-    A forked child shows its parent's frames below `BaseProcess._bootstrap` for ever; they tell nothing about it.
+    A forked child keeps its parent's frames below `BaseProcess._bootstrap`; they tell nothing about the child.
     """
     for frame in stack.frames:
         yield frame
@@ -95,12 +95,12 @@ def inner_machinery(stack: Stack) -> Iterator[Frame]:
 
 
 def asking(stack: Stack) -> tuple[Frame, ...]:
-    """The calls from the one that asked the machinery for something outwards: what it hands on is made anew each time."""
+    """The calls from the one that called the machinery outwards: the arguments it passes on are new objects each time."""
     return stack.frames[len(list(inner_machinery(stack))) :]
 
 
 def called_by_user(stack: Stack) -> bool:
-    """What it stands in was called by the user's code, through the standard library at most."""
+    """The user's code made the current call, through the standard library at most."""
     for frame in own_frames(stack):
         if is_user(frame.file):
             return True
@@ -121,8 +121,8 @@ def in_call(stack: Stack | None, rows: Iterable[Functions]) -> bool:
 
 
 def interrupted(stack: Stack) -> Frame | None:
-    """The wait during which a handler of a signal began that has not returned yet: a function that calls nobody's code has
-    called the user's.
+    """The wait that a signal handler interrupted, if the handler has not returned yet: a function that calls no foreign
+    code has called the user's.
     """
     for inner, outer in pairwise(own_frames(stack)):
         if is_user(inner.file) and any(calls(outer, *row) for row in ONLY_WAITS):
