@@ -117,7 +117,7 @@ def is_runtime(frame: NativeFrame) -> bool:
 
 
 def library(frame: NativeFrame) -> str:
-    """The file's name: `libtorch_cpu.so`; empty for code in no file."""
+    """The file's name: `libtorch_cpu.so`; empty for code outside any file."""
     return _path(frame).rpartition("/")[2]
 
 
