@@ -44,7 +44,7 @@ _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOO
 """Waits that an external party may end."""
 
 _SIGNS = frozenset({Wait.PROCESS_EVENT, Wait.CONDITION})
-"""Waits for a signal, which a thread that only waits for others to end gives when all is over."""
+"""Waits for an event, which a thread that only waits for others to end gives when all is over."""
 
 
 class Loss(Enum):
@@ -94,7 +94,7 @@ def _waits_for_lock_of(stuck: StuckSet, key: ThreadKey, holder: ThreadKey) -> bo
 
 
 def kept_until_end(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, ThreadKey] | None:
-    """A cycle with one lock, whose holder waits for a signal from a thread that waits for the others to end: the waiter
+    """A cycle with one lock, whose holder waits for an event from a thread that waits for the others to end: the waiter
     for the lock, its holder, the thread that waits for the end.
     """
     if stuck.ending is not Ending.CYCLE:
