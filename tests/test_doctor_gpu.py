@@ -81,7 +81,7 @@ def test_memory_is_not_taken_where_nobody_can_be_asked(machine: World, capsys: p
     assert cli.run(["doctor", "--gpu"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("driver 580.95.05, 2 × Stand-in H200\ntorch ")
-    assert "confirmed            driver-answers: all asked figures, of 2 GPU(s)\n" in said
+    assert "confirmed            driver-answers: all queried figures, of 2 GPU(s)\n" in said
     assert " more checks take up to 1536 MiB of the first GPU for some 3 minutes" in said
     assert "There is no terminal to ask on: skipped without --yes." in said
     left_out = "not applicable here  context-is-listed: skipped: it allocates GPU memory, which was not allowed\n"
@@ -170,7 +170,7 @@ def test_a_defect_of_a_case_confirms_nothing() -> None:
         raise KeyError("/home/ada")
 
     result = Case("one", "It is so.", broken).result(World())
-    assert (result.verdict, result.words) == (WRONG, "the case did not come to its end")
+    assert (result.verdict, result.words) == (WRONG, "the case did not finish")
     assert result.detail == "KeyError('/home/ada')"
 
 
@@ -233,4 +233,4 @@ class CountsImports(World):
 def test_a_driver_that_counts_imports_is_found_out(standins: World) -> None:
     result = next(case for case in memory.CASES if case.name == "imports-are-not-counted").result(CountsImports())
     assert result.verdict == WRONG
-    assert result.words == "expected at most 40 MiB more of the importer of 256 MiB; seen: 100 MiB more"
+    assert result.words == "expected at most 40 MiB more for the importer of 256 MiB; seen: 100 MiB more"

@@ -1,8 +1,8 @@
-"""Best practice where it applies: advice that follows from the facts of the job, beside what the rule of a cause says.
+"""Best practices that apply to this job, in addition to what the rule of the cause says.
 
-Each entry of the table `ADVICE` is a condition over the case and one of its findings, and a sentence that names the call
-or the flag.  Sources: PyTorch's "Multiprocessing best practices" and `torch.utils.data` pages, Python's "Programming
-guidelines" of multiprocessing.
+Each entry of the table `ADVICE` is a condition over the case and one of its findings, and a sentence that names the
+call or the flag. Sources: PyTorch's "Multiprocessing best practices" and `torch.utils.data` pages, Python's
+"Programming guidelines" of multiprocessing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Advice = Callable[[Case, Finding], str | None]
 
 _FORKS = frozenset({"fork-lock", "fork-thread", "fork-openmp"})
 _FROM_OUTSIDE = frozenset({"stopped", "debugger"})
-"""Causes of which somebody else is the author: no other way to write the program would help."""
+"""Causes that the program's author did not introduce: writing the program differently would not help."""
 
 _CUDA_DEVICE = "device:/dev/nvidia"
 _LOADER = "dataloader worker"
 
 
 def further_advice(case: Case, finding: Finding) -> tuple[str, ...]:
-    """What else applies, without what the finding says already; nothing where the cause is no part of the program."""
+    """Further advice, without what the finding already says; empty if the cause lies outside the program."""
     if finding.cause in _FROM_OUTSIDE:
         return ()
     found = (advice(case, finding) for advice in ADVICE)
@@ -34,7 +34,7 @@ def further_advice(case: Case, finding: Finding) -> tuple[str, ...]:
 
 
 def fork_after_threads(case: Case, finding: Finding) -> str | None:
-    """The parent of a forked child that hangs in a lock or for a thread runs threads."""
+    """The parent of a forked child that hangs in a lock or a thread wait runs threads."""
     child = next((suspect.pid for suspect in finding.suspects if case.is_forked(suspect.pid)), None)
     if finding.cause not in _FORKS or child is None:
         return None
@@ -50,7 +50,7 @@ def fork_after_threads(case: Case, finding: Finding) -> str | None:
 
 
 def fork_after_cuda(case: Case, finding: Finding) -> str | None:
-    """A forked child stands in CUDA, or in what fork broke, and its parent has a GPU open."""
+    """A forked child is in a CUDA call, or in something that fork broke, and its parent has a GPU open."""
     for suspect in finding.suspects:
         stack = case.stacks.get((suspect.pid, suspect.tid or suspect.pid))
         in_cuda = stack is not None and any("/torch/cuda/" in frame.file for frame in stack.frames)
@@ -84,7 +84,9 @@ def more_workers_than_cpus(case: Case, finding: Finding) -> str | None:
 
 
 def available_cpus(case: Case, host: str = "") -> int:
-    """What a machine has, the root may run on (affinity, cpusets), and its control group may use (cpu.max)."""
+    """The CPUs the job may use: the least of the machine's, the root's (affinity, cpusets) and its control group's
+    (cpu.max).
+    """
     tops = (pid for pid in case.children.get(case.snapshot.root_pid, ()) if case.processes[pid].host == host)
     root = case.processes.get(next(tops, 0)) if host else case.snapshot.root
     has = next((row.cpu_count for row in case.snapshot.nodes if row.host == host), case.snapshot.cpu_count)
@@ -107,7 +109,7 @@ def main_guard(case: Case, finding: Finding) -> str | None:
 
 
 def items_of_the_feeder(case: Case, finding: Finding) -> str | None:
-    """Somebody waits at a queue with feeder threads, and its producer died."""
+    """A thread waits on a queue with feeder threads, and the queue's producer died."""
     if finding.cause != "queue-empty" or not any(suspect.dead for suspect in finding.suspects):
         return None
     frames = [frame for stack in _stacks(case, finding) for frame in stack.frames]
@@ -121,9 +123,7 @@ def items_of_the_feeder(case: Case, finding: Finding) -> str | None:
 
 
 def sender_of_tensors(case: Case, finding: Finding) -> str | None:
-    """A receiver is rebuilding a shared tensor, for which it needs the process that sent it, and no living process is to
-    blame instead.
-    """
+    """A receiver is rebuilding a shared tensor, which needs its sender alive, and no living process is a suspect."""
     receivers = _receivers(case, finding)
     if not receivers or any(not row.dead and row.pid not in receivers for row in finding.suspects):
         return None
@@ -134,7 +134,7 @@ def sender_of_tensors(case: Case, finding: Finding) -> str | None:
 
 
 def _receivers(case: Case, finding: Finding) -> set[int]:
-    """Who of the finding is rebuilding a tensor."""
+    """The processes of the finding that are rebuilding a tensor."""
     files = ("torch/multiprocessing/reductions.py", "multiprocessing/resource_sharer.py")
     wanted = ("rebuild_storage_fd", "rebuild_storage_filename", "rebuild_cuda_tensor", "detach", "get_connection")
     return {
@@ -154,19 +154,19 @@ ADVICE: tuple[Advice, ...] = (
 
 
 def _start(case: Case, pid: int) -> str:
-    """The call that starts a child another way."""
+    """The call that starts a child by another method."""
     if case.role(pid).kind == _LOADER:
         return 'use DataLoader(multiprocessing_context="forkserver")'
     return 'call torch.multiprocessing.set_start_method("forkserver") at the start of the program'
 
 
 def _all(finding: Finding) -> tuple[Suspect | Waiter, ...]:
-    """Everybody in it."""
+    """All suspects and waiters."""
     return (*finding.suspects, *finding.waiters)
 
 
 def _stacks(case: Case, finding: Finding) -> Iterator[Stack]:
-    """The main threads of everybody in the finding."""
+    """The main threads' stacks of all processes in the finding."""
     for row in _all(finding):
         if (row.pid, row.pid) in case.stacks:
             yield case.stacks[row.pid, row.pid]

@@ -1,4 +1,4 @@
-"""What a hang rests on: the threads that a second reader of stacks is asked about before it is told."""
+"""The threads a hang rests on: a second stack reader reads them before the hang is reported."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from mpmon.diagnosis.natives import native_fact
 from mpmon.model import BOTH, Snapshot, Stack
 
 MOST_PROCESSES = 12
-"""Processes about which a second reader is asked."""
+"""Processes that the second reader reads."""
 
 
 def basis(diagnosis: Diagnosis, snapshot: Snapshot) -> dict[int, set[int]]:
-    """The threads, by process, whose stacks the findings of a hang rest on, and those that hide whether there is one."""
+    """The threads, by process, whose stacks the findings of a hang rest on, and those that hide whether there is a
+    hang.
+    """
     found: dict[int, set[int]] = {}
     for pid, tid in (*_of_findings(diagnosis, snapshot), *diagnosis.hidden):
         if pid in found or len(found) < MOST_PROCESSES:
@@ -29,7 +31,7 @@ def basis(diagnosis: Diagnosis, snapshot: Snapshot) -> dict[int, set[int]]:
 def _of_findings(diagnosis: Diagnosis, snapshot: Snapshot) -> Iterator[ThreadKey]:
     if diagnosis.verdict is not Verdict.HUNG:
         return
-    # As `Tables.thread_name` calls them.
+    # Named as in `Tables.thread_name`.
     named = {(row.pid, f"thread {row.tid}"): row.tid for row in snapshot.threads}
     named |= {(row.pid, row.thread_name): row.tid for row in snapshot.stacks}
     for finding in diagnosis.findings:
@@ -37,8 +39,8 @@ def _of_findings(diagnosis: Diagnosis, snapshot: Snapshot) -> Iterator[ThreadKey
 
 
 def _with_native_threads(snapshot: Snapshot, found: Mapping[int, set[int]]) -> set[int]:
-    """Processes in which one of these threads waits in C for other native threads, or for nobody knows what: those have to
-    be read too.
+    """Processes in which one of these threads waits in C for other native threads, or for something unknown: their
+    native threads have to be read too.
     """
     rows = (row for row in snapshot.native_stacks if row.tid in found.get(row.pid, ()) and not row.is_sample)
     facts = ((row.pid, native_fact(row)) for row in rows)
@@ -52,7 +54,7 @@ def _threads(finding: Finding, named: Mapping[tuple[int, str], int]) -> Iterable
 
 
 def agreement(finding: Finding, stacks: Mapping[ThreadKey, Stack]) -> tuple[str, ...]:
-    """What is said of a finding whose stacks two readers have read alike."""
+    """The evidence line for a finding whose stacks both readers read alike."""
     named = {(row.pid, row.thread_name): row.tid for row in stacks.values()}
     rows = [stacks[key] for key in dict.fromkeys(_threads(finding, named)) if key in stacks]
     if not rows or any(row.reader != BOTH for row in rows):

@@ -1,7 +1,8 @@
-"""The first finding in a few short words, for what takes no sentences: variables of a command, labels of a metric.
+"""The first finding in a few short words, for places that take no sentences: variables of a command, labels of a
+metric.
 
-The job chooses some of these words (functions, files, names of hosts), and they go where shells and queries may read them.
-So only letters, digits and a few marks are left that mean nothing there, and only so many of them.
+The job chooses some of these words (functions, files, host names), and they go where shells and queries may interpret
+them. So only letters, digits and a few marks without a meaning there are kept, up to a length limit.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from mpmon.diagnosis.hosts import Hosts
 from mpmon.model import Row, Snapshot
 
 LONGEST = 80
-"""Letters of one word."""
+"""Longest word, in characters."""
 
 JOB_IDS = ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID")
 """Variables in which a launcher names its job, the better name first."""
@@ -25,7 +26,7 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.:@/+ -]+")
 
 
 class Brief(Row, frozen=True, kw_only=True):
-    """What is known of the first finding and its first suspect; empty where it is not."""
+    """The first finding and its first suspect; unknown fields are empty."""
 
     cause: str = ""
     certainty: str = ""
@@ -33,14 +34,14 @@ class Brief(Row, frozen=True, kw_only=True):
     rank: str = ""
     role: str = ""
     pid: str = ""
-    """Of the suspect, on its own machine."""
+    """The suspect's pid on its own machine."""
     function: str = ""
     at: str = ""
     """The file without its folder, and the line: `train.py:29`."""
 
 
 def brief(observation: Observation) -> Brief:
-    """Of a job without a finding all is empty."""
+    """All fields are empty for a job without a finding."""
     findings = observation.diagnosis.findings
     return _of(findings[0], observation.snapshot) if findings else Brief()
 
@@ -58,7 +59,7 @@ def _of(finding: Finding, snapshot: Snapshot) -> Brief:
 
 
 def job_id(snapshot: Snapshot) -> str:
-    """How the launcher calls the job, else the pid of its root, which a job on several machines has not."""
+    """The launcher's name for the job, else the pid of its root; a job on several machines has no such pid."""
     for name in JOB_IDS:
         for process in snapshot.processes:
             word = plain((process.environment or {}).get(name, ""))
@@ -68,5 +69,5 @@ def job_id(snapshot: Snapshot) -> str:
 
 
 def plain(text: str) -> str:
-    """What is left of a word: `_` for each run of other letters, and no dash at its beginning, which would make an option."""
+    """A sanitised word: `_` for each run of other characters, and no leading dash, which would make it an option."""
     return _NOT_PLAIN.sub("_", text[:LONGEST]).lstrip("- ").rstrip()

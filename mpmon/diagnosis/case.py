@@ -1,4 +1,4 @@
-"""One moment with its past, judged: what each thread waits for, whether it moves, who could help it."""
+"""One snapshot and its history, judged: what each thread waits for, whether it makes progress, who could unblock it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, S
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
 _GPU_CALLS = frozenset({Wait.POLL, Wait.FUTEX, Wait.FILE, Wait.UNKNOWN})
-"""What the kernel alone tells of a sleep in the driver's library, which may make any of these calls."""
+"""All that the kernel tells of a sleep in the driver's library, which may make any of these calls."""
 
 _LOOKS_IN = frozenset({Wait.SLEEP, Wait.LAUNCHER, Wait.COLLECTIVE, Wait.SIGNAL})
-"""What one stands in that may run on and on and do nothing for others: a monitor, a launcher, a wait that burns a CPU."""
+"""Waits and code that may run indefinitely without doing anything for others: a monitor, a launcher, a busy wait."""
 
 _ASKS_OTHERS = frozenset({
     Wait.POLL, Wait.SOCKET, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK,
     Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD,
 })  # fmt: skip
-"""Waits for something that somebody else does, who is known: one that ends by its time limit was not answered."""
+"""Waits for something that a known thread does: one that ends by its time limit was not answered."""
 
 _PROGRAMS = frozenset({"main", "subprocess"})
 """Processes that run a program of their own."""
@@ -46,7 +46,7 @@ SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
 
 
 class Case(Tables):
-    """The tables with what is judged from several of them. Everything is computed when first asked for."""
+    """The tables, and what is judged from several of them. Everything is computed on first use."""
 
     def __init__(self, history: History, snapshot: Snapshot, memory: Memo | None = None) -> None:
         super().__init__(history, snapshot, memory)
@@ -57,27 +57,27 @@ class Case(Tables):
 
     @cached_property
     def numbers(self) -> Numbers:
-        """What the Flight Recorders of the ranks say."""
+        """The collective sequence numbers from the ranks' Flight Recorders."""
         return Numbers(self, self._without_numbers)
 
     @cached_property
     def world(self) -> World:
-        """Which ranks of the job are not at hand."""
+        """Which ranks of the job are not observed."""
         return World(self)
 
     @cached_property
     def gpus(self) -> Gpus:
-        """Who is on which GPU."""
+        """Which process uses which GPU."""
         return Gpus(self)
 
     @cached_property
     def spins(self) -> tuple[Spin, ...]:
-        """Devices whose kernels only wait."""
+        """Devices whose kernels only spin."""
         return spins(self)
 
     @cached_property
     def ipc(self) -> Ipc:
-        """What the processes share: queues, memory, sendings of CUDA memory."""
+        """What the processes share: queues, memory, CUDA memory sent between them."""
         return Ipc(self.snapshot, self.roles, self.history.queue_parts)
 
     # What a thread waits for
@@ -87,7 +87,7 @@ class Case(Tables):
         return self._in_collectives.get(key) or self._without_numbers(key)
 
     def _without_numbers(self, key: ThreadKey) -> WaitState:
-        """What it waits for by its frames and by what the kernel says."""
+        """What it waits for, by its frames and the kernel's facts."""
         if key not in self._standings:
             found = self._read(key)
             lock = self.wanted_lock(key)
@@ -121,7 +121,7 @@ class Case(Tables):
         return self._standings[key]
 
     def _read(self, key: ThreadKey) -> WaitState:
-        """What its own rows tell; what the kernel says of its process now outranks every look of before."""
+        """What its own rows say; the kernel's current state of the process outranks earlier samples."""
         process = self.processes.get(key[0])
         if process and process.state == "T":
             return STOPPED
@@ -131,13 +131,15 @@ class Case(Tables):
         return look.standing if look and same else standing(stack, blocked)
 
     def _asks_store(self, key: ThreadKey) -> bool:
-        """It waits for an answer of the thread that serves torch's store, in a call of its own code."""
+        """It waits, in a call of its own code, for an answer from the thread that serves torch's store."""
         if not self.store_ends or not in_own_code(self.stacks.get(key)):
             return False
         return any(item.peer in self.store_ends for item in self.waits_on(key))
 
     def _waits_for_work(self, key: ThreadKey) -> bool:
-        """A rank's main thread in a native wait that is no lock of Python's, or that C frames name: `Work.wait()` of torch."""
+        """A rank's main thread is in a native wait that is no lock of Python's, or that its C frames name:
+        `Work.wait()` of torch.
+        """
         in_group = key[0] == key[1] and key[0] in self._in_process_group and self.role(key[0]).kind == "rank"
         fact = self.native_facts.get(key)
         named = fact is not None and fact.is_surely(Sort.RANKS)
@@ -145,8 +147,9 @@ class Case(Tables):
 
     @cached_property
     def _in_collectives(self) -> dict[ThreadKey, WaitState]:
-        """Main threads of ranks that have burned their CPU in one line for long, or slept for their GPUs there, which spin.
-        So they would in a computation, but the Flight Recorders say that these have begun a collective which others have not.
+        """Main threads of ranks that have long been computing at one line, or sleeping there for GPUs that spin. A
+        computation looks the same, but the Flight Recorders say that these ranks have begun a collective which others
+        have not.
         """
         if not self.snapshot.flight_records:
             return {}
@@ -157,31 +160,31 @@ class Case(Tables):
         return {(pid, pid): WaitState(Wait.COLLECTIVE, ASYNCHRONOUS, None) for pid in waiting}
 
     def _waits_for_gpu(self, key: ThreadKey) -> bool:
-        """It sleeps in a call of CUDA, as its frames of C say."""
+        """It sleeps in a CUDA call, by its C frames."""
         fact = self.native_facts.get(key)
         return fact is not None and fact.is_surely(Sort.GPU)
 
     def _leaves(self, key: ThreadKey) -> bool:
-        """The interpreter is gone, and exit(3) runs what libraries have left to do."""
+        """The interpreter is gone, and exit(3) runs the libraries' remaining handlers."""
         fact = self.native_facts.get(key)
         return key not in self.stacks and fact is not None and fact.leaves
 
     def joined_thread(self, key: ThreadKey) -> ThreadKey | None:
-        """The thread whose end a thread waits for in C."""
+        """The thread that it joins in C."""
         blocked = self.blocked.get(key)
         joined = (key[0], blocked.joins) if blocked and blocked.joins else None
         return joined if joined and self.past(joined) else None
 
     def _own_threads_words(self, key: ThreadKey) -> str:
-        """What it waits for where its frames of C show that no other process does it."""
+        """What it waits for, if its C frames show that no other process is involved."""
         if joined := self.joined_thread(key):
             return f"the end of the native {self.thread_words(joined)}"
         fact = self.native_facts.get(key)
         return fact.wait.waits_for if fact and fact.wait and fact.is_surely(Sort.TEAM, Sort.SEMAPHORE) else ""
 
     def is_native(self, key: ThreadKey) -> bool:
-        """What a thread waits for by its own code in a futex is no lock of Python's: the interpreter was asked, and of the
-        operands of its call none is the lock. Or its frames of C say so.
+        """Its own code waits in a futex that is not a lock of Python's: the interpreter was read, and no operand of the
+        call is a lock. Or its C frames say so.
         """
         fact = self.native_facts.get(key)
         if fact and fact.is_surely(*FOR_THREADS):
@@ -191,9 +194,9 @@ class Case(Tables):
         return not any(row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns)
 
     def _only_stays(self, key: ThreadKey, found: WaitState) -> bool:
-        """The main thread of a program, or of a process of its own, has nothing more to do than to be there, while others work,
-        or serve: it is in `signal.pause()`, in an event or a loop that a handler of SIGTERM or a request may end, or in
-        a loop that is never left.
+        """The main thread of a program, or of a process of its own, that only has to stay alive while others work, or
+        that serves: it is in `signal.pause()`, in an event or a loop that a SIGTERM handler or a request may end, or in
+        a loop that never exits.
         """
         blocked = self.blocked.get(key)
         if blocked is None:
@@ -206,48 +209,52 @@ class Case(Tables):
         asks_event = row.kind is Wait.CONDITION if row else found.kind is Wait.CONDITION and self._stays_in_event(key)
         timed = blocked.wakes_at is not None or blocked.timeout_s is not None
         in_call = blocked.syscall in SIGNAL_CALLS and not timed
-        # A child has its parent's handlers, whether or not they set anything of its own.
-        # A flag that is no call, as in `while running: time.sleep(1)`, is for a handler to change.
+        # A child inherits its parent's handlers, whether or not they set anything in the child.
+        # A flag that is not a call, as in `while running: time.sleep(1)`, is changed by a handler.
         flag = bool(tests) and all(name == "?" or name.startswith(".") for name in tests) and not row
         told = (asks_event or flag) and self._may_be_told(key) and (own or timed)
         stays = in_call or tests == () or told
         return stays and (len(self.threads(key[0])) > 1 or bool(self.helpmates(key[0])))
 
     def _stays_in_event(self, key: ThreadKey) -> bool:
-        """By the program itself, its own code or that of the package whose program it is: a library that was called waits for
-        what it was called for.
+        """The program itself waits: its own code, or the package whose program it is. A library that was called waits
+        for what it was called for.
         """
         stack = self.stacks.get(key)
         own = stack is not None and (called_by_user(stack) or not any(is_user(row.file) for row in stack.frames))
         return own and self.in_event(key)
 
     def _serves_library(self, key: ThreadKey) -> bool:
-        """A thread that a library has started, in none of the user's code: it waits for the library's requests."""
+        """A thread that a library started, with none of the user's code: it waits for the library's requests."""
         return key[0] != key[1] and bool(self.shape(key).serves)
 
     def _may_be_told(self, key: ThreadKey) -> bool:
-        """A handler of SIGTERM, or a thread that listens, may set an event of the process."""
+        """A SIGTERM handler, or a thread that listens, may set an event of the process."""
         if self.processes[key[0]].catches_term:
             return True
         return any(item.listens for other in self.threads(key[0]) for item in self.waits_on(other))
 
     def tests(self, key: ThreadKey) -> tuple[str, ...] | None:
-        """What the loop tests in which a thread naps, see `Stack.tests`."""
+        """What the polling loop of a thread tests, see `Stack.tests`."""
         stack = self.stacks.get(key)
         return stack.tests if stack else None
 
     def in_event(self, key: ThreadKey) -> bool:
-        """It is in `Event.wait`, which is `Condition.wait` once; a barrier or a condition with a test of its own is more."""
+        """It is in `Event.wait`, a single `Condition.wait`; a barrier, or a condition with a predicate of its own, is
+        more.
+        """
         stack = self.stacks.get(key)
         return stack is not None and [bare(frame.function) for frame in inner_machinery(stack)] == ["wait", "wait"]
 
     def _is_interactive(self, pid: int) -> bool:
-        """A Python that was given no program: the prompt is what it is there for."""
+        """A Python without a program: the interactive prompt."""
         _, *words = self.processes[pid].cmdline or ("", "?")
         return is_python(self.processes[pid]) and all(word.startswith("-") and word[1:2] not in "cm" for word in words)
 
     def _is_console(self, key: ThreadKey) -> bool:
-        """The main thread of the program in a loop for commands (cmd.py) that no debugger began: it is there to be typed to."""
+        """The main thread of the program in a command loop (cmd.py) that no debugger began: it waits for a person's
+        input.
+        """
         stack = self.stacks.get(key)
         if stack is None or key != (self.snapshot.root_pid, self.snapshot.root_pid):
             return False
@@ -255,12 +262,12 @@ class Case(Tables):
         return commands and not any(frame.file.endswith(("/bdb.py", "/pdb.py")) for frame in stack.frames)
 
     def _is_typed_to(self, key: ThreadKey) -> bool:
-        """By a program of the job, as by pexpect, and not by a person."""
+        """A program of the job types to it, as pexpect does, rather than a person."""
         return any(self.typists.get(item.id) for item in self.waits_on(key))
 
     @cached_property
     def typists(self) -> dict[str, list[ThreadKey]]:
-        """Python threads that wait for what is printed to a terminal, by that: they have the other side of it, and type."""
+        """By terminal, the Python threads that wait for its output: they have the other side of it, and type."""
         found: dict[str, list[ThreadKey]] = {}
         for key in self.stacks:
             for item in self.waits_on(key):
@@ -269,9 +276,9 @@ class Case(Tables):
         return found
 
     def silent_mount(self, key: ThreadKey) -> Mount | None:
-        """The file system that a thread waits for and that does not answer.
+        """The file system a thread waits for, if it does not respond.
 
-        Where the call does not name it, it must be the only one that does not answer.
+        If the call does not name it, it must be the only one that does not respond.
         """
         blocked = self.blocked.get(key)
         if blocked is None or not self.silent_mounts:
@@ -280,20 +287,20 @@ class Case(Tables):
         return found[0] if found and (blocked.syscall not in NAMELESS_CALLS or len(found) == 1) else None
 
     def names_mount(self, key: ThreadKey) -> bool:
-        """It is in a call about a file of the file system that it waits for, or waits for a page of one that it maps."""
+        """Its call names a file on the file system it waits for, or it waits for a page of a file mapped from there."""
         blocked = self.blocked.get(key)
         return blocked is not None and blocked.syscall not in NAMELESS_CALLS - {None}
 
     # Locks
 
     def wanted_lock(self, key: ThreadKey) -> str | None:
-        """The lock of its own process a thread waits for."""
+        """The lock of its own process that a thread waits for."""
         row = self._wanted.get(key)
         return row.object if row else self._futexes.get(key)
 
     def holders_before_fork(self, pid: int, lock: str | None) -> list[LockUse]:
-        """For a lock that a child copied at its fork: the threads of the parent that hold the parent's, at the same
-        address; or the child's own waiters, where the lock names an owner that is no thread of the child.
+        """For a lock that a child copied at fork: the parent's threads that hold the lock at the same address; or the
+        child's own waiters, if the lock names an owner that is not a thread of the child.
         """
         if lock is None or not self.is_forked(pid):
             return []
@@ -301,8 +308,8 @@ class Case(Tables):
         return lost or self.lock_holders(lock.replace(f":{pid}:", f":{self.processes[pid].ppid}:"))
 
     def polled_locks(self, key: ThreadKey) -> list[KernelObject]:
-        """Locks of other processes on files for which a thread tries again and again: in the sleep of a library such as SQLite,
-        on a file that its process has open; in `acquire` of the filelock package, which closes the file meanwhile, on any.
+        """File locks of other processes that a thread retries: in the sleep of a library such as SQLite, on a file that
+        its process has open; in `acquire` of the filelock package, which closes the file between attempts, on any file.
         """
         if key not in self.stacks or not self.locked_files:
             return []
@@ -311,20 +318,20 @@ class Case(Tables):
         return self.locks_of_others(key[0]) if _sleeps_in_library(self.blocked.get(key)) else []
 
     def locks_of_others(self, pid: int) -> list[KernelObject]:
-        """Locks of other processes on files that a process has open, and did not get from them by a fork."""
+        """File locks that other processes hold on files a process has open, except those inherited through a fork."""
         files = self.held_by.get(pid, frozenset())
         locks = [item for item in self.locked_files if _is_kept(item, pid) and item.id in files]
         return [item for item in locks if not (self.is_forked(pid) and self._has_from_parent(pid, item))]
 
     def _has_from_parent(self, pid: int, item: KernelObject) -> bool:
-        """Its parent has the file too, under each number under which it has it: it has not opened it once more for itself."""
+        """Its parent has the file under the same descriptor numbers, so it has not opened the file again for itself."""
         rows, parent = self.holders.get(item.id, ()), self.processes[pid].ppid
         return {row.fd for row in rows if row.pid == pid} <= {row.fd for row in rows if row.pid == parent}
 
     # Who moves
 
     def motion(self, key: ThreadKey) -> Motion:
-        """Whether a thread got anywhere lately."""
+        """Whether a thread made progress lately."""
         if key not in self._motions:
             past = self.past(key)
             if past is None or is_frozen(past, self.now):
@@ -337,9 +344,9 @@ class Case(Tables):
         return self._motions[key]
 
     def asks_since(self, key: ThreadKey) -> float | None:
-        """Since when one asks for something again and again and gets the same answer, each time in an object of its own: a
-        wait with a time limit that ended, or, of a rank for which others wait, a status file, the names in a folder. `None`
-        where it does not.
+        """Since when a thread has been repeating a request and getting the same answer, each time in a new object: a
+        wait that timed out or, for a rank that others wait for, a status file or a directory listing. `None` if it does
+        not.
         """
         past = self.past(key)
         asks_others = self._without_numbers(key).kind in _ASKS_OTHERS
@@ -348,17 +355,17 @@ class Case(Tables):
         return self.memory.same(("asks", key), same_answer_since, past.looks)
 
     def _keeps_ranks_waiting(self, key: ThreadKey) -> bool:
-        """It is the main thread of a rank, and another rank stands still in a collective."""
+        """It is the main thread of a rank, and another rank is blocked in a collective."""
         return key[0] == key[1] and key[0] in self.ranks and bool(self._ranks_at_rest - {key[0]})
 
     @cached_property
     def _ranks_at_rest(self) -> frozenset[int]:
-        """Ranks that stand still in a collective."""
+        """Ranks that are blocked in a collective."""
         stands = [pid for pid in self.ranks if self._without_numbers((pid, pid)).kind is Wait.COLLECTIVE]
         return frozenset(pid for pid in stands if (past := self.past((pid, pid))) and is_frozen(past, self.now))
 
     def gil_owner(self, key: ThreadKey) -> ThreadKey | None:
-        """Another thread of the process that keeps the GIL and gets nowhere."""
+        """Another thread of the process that holds the GIL and makes no progress."""
         for other in self.threads(key[0]):
             stack = self.stacks.get(other)
             if (
@@ -371,10 +378,10 @@ class Case(Tables):
         return None
 
     def stands_since(self, key: ThreadKey) -> float:
-        """Since when a thread stands, seconds since the epoch."""
+        """Since when a thread has been blocked, seconds since the epoch."""
         past = self.past(key)
         if past is not None and self._without_numbers(key).kind is Wait.STOPPED:
-            # It may have been found at the same place before, in a loop that got on.
+            # It may have been found at the same place earlier, in a loop that made progress.
             return past.ran_at
         asks_since = self.asks_since(key)
         if past is None or asks_since is not None:
@@ -382,17 +389,17 @@ class Case(Tables):
         return self.memory.same(("stands", key), same_since, past)
 
     def working_threads(self, pid: int) -> tuple[ThreadKey, ...]:
-        """Those of a process that are not idle by right; the same tuple for all who ask."""
+        """The threads of a process that are not legitimately idle; every call returns the same tuple."""
         if pid not in self._working:
             self._working[pid] = tuple(key for key in self.threads(pid) if not self._without_numbers(key).idle)
         return self._working[pid]
 
     def others_at_work(self, key: ThreadKey) -> list[ThreadKey]:
-        """The other Python threads of its process that are not idle by right: they may do what it could do."""
+        """The other Python threads of its process that are not legitimately idle: any of them might do its part."""
         return [other for other in self.threads(key[0]) if other != key and not self.standing(other).idle]
 
     def natives_at_work(self, pid: int) -> list[ThreadKey]:
-        """Threads of a process without Python frames that ran lately and do not just look in from time to time."""
+        """Threads without Python frames that ran lately and do more than poll."""
         return [
             (pid, row.tid) for row in self._threads_of.get(pid, ())
             if (pid, row.tid) not in self.stacks and self.motion((pid, row.tid)) is not Motion.NOT_SCHEDULED
@@ -400,13 +407,13 @@ class Case(Tables):
         ]  # fmt: skip
 
     def helpmates(self, pid: int) -> list[int]:
-        """Those a process has started that are alive and work by themselves, neither on its request nor for all."""
+        """Children that are alive and work on their own, neither on request nor for the whole job."""
         found = [child for child in self.clients.get(pid, ()) if self.is_alive(child)]
         return [child for child in found if self.role(child).kind not in HELPERS and not self.role(child).serves]
 
     @cached_property
     def at_work(self) -> frozenset[int]:
-        """Processes whose main thread gets on or computes, and does not only look in from time to time, or after others."""
+        """Processes whose main thread makes progress or computes, and does more than poll or monitor others."""
         alive = [pid for pid in self.processes if self.is_alive(pid) and self.role(pid).kind not in HELPERS]
         return frozenset(
             pid for pid in alive if self.motion((pid, pid)) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
@@ -416,7 +423,7 @@ class Case(Tables):
         )  # fmt: skip
 
     def ended_at(self, pid: int) -> float | None:
-        """When a process was first seen to have ended, of one that was seen alive; `None` of all others."""
+        """When a process that was seen alive was first seen to have ended; `None` for all others."""
         process = self.processes.get(pid)
         life = self.history.life(process) if process else None
         seen = next((row.seen_at for row in reversed(self.snapshot.exits) if row.pid == pid), None)
@@ -425,7 +432,7 @@ class Case(Tables):
     # Event loops
 
     def stuck_tasks(self, key: ThreadKey) -> tuple[Task, ...]:
-        """Those of the event loop that a thread rests in, where nothing else is left in it; see `loops`."""
+        """The stuck tasks of the event loop that a thread rests in, if nothing else is left in the loop; see `loops`."""
         if key not in self.loop_tasks:
             return ()
         if key not in self._stuck_tasks:
@@ -438,7 +445,7 @@ class Case(Tables):
             return ()
         children = frozenset(pid for pid in self.clients.get(key[0], ()) if self.is_alive(pid))
         blocked = self.blocked.get(key)
-        # One of the descriptors it watches is there only to wake it up.
+        # One of the descriptors it watches only wakes it up.
         connected = blocked is None or len(blocked.waits_on) > 1
         partners = bool(self.partners(key))
         process = self.processes[key[0]]
@@ -447,8 +454,8 @@ class Case(Tables):
         return stuck(tasks, alone=alone, children=children, partners=partners)
 
     def partners(self, key: ThreadKey) -> tuple[KernelObject, ...]:
-        """What an event loop watches besides its own wake-up, if each of that is a connection to, or the end of, a process of the
-        job and of nobody else; else nothing.
+        """What an event loop watches besides its own wake-up, if all of it is connected to, or is the end of, processes
+        of the job alone; else nothing.
         """
         blocked, own = self.blocked.get(key), self.held_by.get(key[0], frozenset())
         items = [item for item in self.waits_on(key) if item.peer not in own]
@@ -465,7 +472,7 @@ class Case(Tables):
 
     @cached_property
     def loop_tasks(self) -> dict[ThreadKey, tuple[Task, ...]]:
-        """The tasks of event loops by the threads that these run in."""
+        """The tasks of event loops, by the threads they run in."""
         found: dict[ThreadKey, list[Task]] = {}
         for row in self.snapshot.tasks:
             found.setdefault((row.pid, row.tid), []).append(row)
@@ -473,7 +480,7 @@ class Case(Tables):
 
     @cached_property
     def _half_known_loops(self) -> frozenset[int]:
-        """Processes of whose tasks some could not be read."""
+        """Processes with some tasks that could not be read."""
         return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "tasks")
 
     # Code that libraries run
@@ -485,24 +492,24 @@ class Case(Tables):
 
     @cached_property
     def tasks(self) -> tuple[ThreadKey, ...]:
-        """Threads in the user's code that a library has called."""
+        """Threads in user code that a library called."""
         return tuple(key for key in self.stacks if self.is_alive(key[0]) and self.shape(key).runs)
 
     @cached_property
     def is_on_one_machine(self) -> bool:
-        """No connection that was seen leads to another one."""
+        """No connection that was seen leads to another machine."""
         sockets = (item for item in self.snapshot.objects if item.kind == "socket" and not item.listens)
         return all(item.peer or not (item.path or "").startswith("tcp") for item in sockets)
 
     def _works_between_naps(self, pid: int) -> bool:
-        """A rank whose own code gets on, also where each look finds it in a sleep: what ranks do is the work."""
+        """A rank whose own code makes progress, even if every sample finds it asleep: a rank's code counts as work."""
         return (
             pid in self.ranks
             and self.standing((pid, pid)).kind is Wait.SLEEP
             and self.motion((pid, pid)) is Motion.PROGRESSING
         )
 
-    # As a person is told
+    # In words
 
     def place(self, key: ThreadKey) -> Place | None:
         """The line of a thread that a person should look at."""
@@ -512,7 +519,7 @@ class Case(Tables):
         return self.memory.same(("place", key), _user_line, stack) if stack else None
 
     def suspect(self, key: ThreadKey) -> Suspect:
-        """A thread as the one who must move first."""
+        """A thread as a suspect."""
         role = self.role(key[0])
         process = self.processes.get(key[0])
         return Suspect(
@@ -521,7 +528,7 @@ class Case(Tables):
         )  # fmt: skip
 
     def dead_suspect(self, pid: int) -> Suspect:
-        """A process that ended as the one who should have moved."""
+        """A process that ended, as a suspect."""
         role = self.role(pid)
         return Suspect(pid=pid, dead=True, role=role.name, rank=role.rank)
 
@@ -532,25 +539,25 @@ def _user_line(stack: Stack) -> Place | None:
 
 
 def _gets_on(looks: tuple[Sample, ...]) -> Motion:
-    """By its frames; where they only show that it sleeps again, by what its variables lead to."""
+    """By its frames; if they only show that it sleeps again, by whether its variables change."""
     found = gets_on(looks)
     return Motion.PROGRESSING if found is Motion.POLLING and keep_changing(looks) else found
 
 
 def _is_kept(item: KernelObject, pid: int) -> bool:
-    """Others keep it from a process that has at most a lock that it shares."""
+    """Other processes hold it; this one at most shares the lock."""
     return bool(item.kept_by(pid)) and (pid not in item.holders or pid in item.sharers)
 
 
 def _sleeps_in_library(blocked: Blocked | None) -> bool:
-    """In usleep(3) or the like: `time.sleep` of Python has an absolute end, or is a `select` (Modules/timemodule.c)."""
+    """In usleep(3) or the like: Python's `time.sleep` has an absolute end, or is a `select` (Modules/timemodule.c)."""
     if blocked is None or blocked.syscall not in ("nanosleep", "clock_nanosleep"):
         return False
     return blocked.syscall == "nanosleep" or blocked.args[1:2] == (0,)
 
 
 def _ticks(past: ThreadHistory | None) -> bool:
-    """Most looks find it in a wait with a time limit, as a watchdog or a heartbeat is."""
+    """Most samples find it in a wait with a time limit, as for a watchdog or a heartbeat."""
     limits = [
         look.blocked.wakes_at is not None or look.blocked.timeout_s is not None
         for look in (past.looks if past else ()) if look.blocked

@@ -1,11 +1,11 @@
-"""Sequence numbers of collectives, joined with the ranks that run here: who is behind whom, exactly.
+"""Sequence numbers of collectives, joined with the ranks observed: exactly who is behind whom.
 
-Every rank of a process group counts the group's collectives.  A rank that waits in number 6 waits for each member whose
-last number is smaller: the collective needs a call that this member has not made.  Where all have come to the same number
-but with another operation, size or type, the numbers show which rank took a different turn.
+Every rank of a process group counts the group's collectives. A rank that waits in number 6 waits for each member whose
+last number is smaller: the collective needs a call that this member has not made. If all ranks have reached the same
+number with a different operation, size or type, the numbers show which rank diverged.
 
-That holds only as long as the numbers do, so a record counts when it was read after its rank had come to rest, and is
-dropped when the rank has been seen to run since.
+A record counts only if it was read after its rank had come to rest, and is dropped once the rank has been seen to run
+since.
 """
 
 from __future__ import annotations
@@ -28,51 +28,53 @@ from mpmon.diagnosis.waits import WaitState
 from mpmon.model import Collective, FlightRecord, GroupProgress
 
 DEFAULT_GROUP = "default_pg"
-"""How torch describes the group of all ranks."""
+"""Torch's description of the group of all ranks."""
 
 _AUTOGRAD = "pt_autograd"
-"""How torch names the threads of a backward pass, from which gradients are reduced."""
+"""Torch's names for the threads of a backward pass, from which gradients are reduced."""
 
 _ONE_SIDED = frozenset({"broadcast", "reduce", "gather", "scatter"})
-"""Operations with a root: a rank may wait for it alone, and not for everybody."""
+"""Operations with a root: a rank may wait for the root alone rather than for every rank."""
 
 _SAME_SIZES = frozenset({"all_reduce", "allreduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base"})
-"""Operations that need inputs of one size and type on every rank (`Op.match` of torch's flight_recorder/components)."""
+"""Operations that need inputs of the same size and type on every rank (`Op.match` of torch's
+flight_recorder/components).
+"""
 
 _GRADIENTS = frozenset({BACKWARD, "wait", "wait_tensor", "DistributedDataParallel", "_sync_buffers"})
-"""Waits that may be for any operation."""
+"""Waits that any operation may cause."""
 
 
 class Behind(msgspec.Struct, frozen=True):
     """A rank waits in a collective that others have not entered."""
 
     targets: tuple[Target, ...]
-    """Who is behind."""
+    """The ranks that are behind."""
     words: str
     """`rank 1 has enqueued collective 5 of group 0 (broadcast), rank 0 and rank 2 wait in 6 (all_reduce)`."""
     exact: bool
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """All ranks have come to the same number, but not with the same operation, size or type."""
+    """All ranks have reached the same number, but not with the same operation, size or type."""
 
     by_call: dict[str, tuple[int, ...]]
-    """Pids by what they called: `all_reduce of 4 x Float`."""
+    """Pids by their call: `all_reduce of 4 x Float`."""
     words: tuple[str, ...]
     exact: bool
 
     def others(self, pid: int) -> tuple[int, ...]:
-        """Those who called something else than this one."""
+        """The ranks that called something else than this one."""
         return tuple(other for pids in self.by_call.values() if pid not in pids for other in pids)
 
     def odd(self) -> tuple[int, ...]:
-        """Those who called something else than most; nobody where it is a draw."""
+        """The ranks that called something else than most; empty on a tie."""
         ranked = sorted(self.by_call.values(), key=len)
         return ranked[0] if len(ranked) == 2 and len(ranked[0]) < len(ranked[1]) else ()
 
 
 class Numbers:
-    """What the Flight Recorders say, by the pids of the ranks."""
+    """The Flight Recorders' records, by the pids of the ranks."""
 
     def __init__(self, tables: Tables, standing: Callable[[ThreadKey], WaitState]) -> None:
         """`standing` tells what a thread waits in."""
@@ -82,7 +84,7 @@ class Numbers:
 
     @cached_property
     def _pids(self) -> dict[int, int]:
-        """The process of each rank; a number that two claim is nobody's."""
+        """The process of each rank; a rank number that two processes claim belongs to neither."""
         found: dict[int, list[int]] = defaultdict(list)
         for pid in self._tables.ranks:
             if (rank := self._tables.role(pid).rank) is not None:
@@ -91,7 +93,7 @@ class Numbers:
 
     @cached_property
     def _records(self) -> dict[int, tuple[FlightRecord, bool]]:
-        """By rank, those that still hold, and whether that is sure."""
+        """The records that still hold, by rank, and whether that is certain."""
         found: dict[int, tuple[FlightRecord, bool]] = {}
         for record in self._tables.snapshot.flight_records:
             rank = self._rank(record.rank, record.pid)
@@ -110,7 +112,7 @@ class Numbers:
         return rank if rank is not None else self._tables.role(pid).rank if pid in self._pids.values() and pid else None
 
     def _holds(self, rank: int | None, record: FlightRecord) -> bool | None:
-        """True: read while the rank stood. False: nobody saw it run since. `None`: it has run since."""
+        """True: read while the rank stood still. False: it was not seen to run since. `None`: it has run since."""
         pid = self._pids.get(-1 if rank is None else rank)
         if pid is None:
             return False
@@ -123,7 +125,7 @@ class Numbers:
 
     @cached_property
     def _ran_at(self) -> dict[int, float]:
-        """When one of the threads of a process last ran that may put collectives on a queue: Python's, and autograd's."""
+        """When a thread of a process that may enqueue collectives last ran: Python's threads and autograd's."""
         found: dict[int, float] = {}
         for (pid, tid), past in self._tables.history.pasts.items():
             if (pid, tid) in self._tables.stacks or past.thread.name.startswith(_AUTOGRAD):
@@ -133,7 +135,7 @@ class Numbers:
     # Who is behind
 
     def lag(self, pid: int) -> Behind | None:
-        """Who is behind the collective that this rank waits in; `None` where nobody is, or where it is not known."""
+        """Who is behind the collective that this rank waits in; `None` if nobody is, or if that is not known."""
         if pid not in self._lags:
             self._lags[pid] = self._find_lag(pid) if self._tables.snapshot.flight_records else None
         return self._lags[pid]
@@ -156,11 +158,13 @@ class Numbers:
         return Behind(tuple(map(self._target, behind)), self._lag_words(group, number, operation, behind), exact)
 
     def _waits_in(self, pid: int) -> tuple[GroupProgress, int, bool] | None:
-        """Group and number of the one collective this rank has not finished, and whether it surely waits in that."""
+        """Group and number of the only collective this rank has not finished, and whether it certainly waits in that
+        one.
+        """
         rank = self._tables.role(pid).rank
         words = self._standing((pid, pid)).words
         if rank is None or self._pids.get(rank) != pid or rank not in self._records or words in POINT_TO_POINT:
-            # gloo does not record these, so a number says nothing about them.
+            # gloo does not record these, so the numbers say nothing about them.
             return None
         record, sure = self._records[rank]
         waiting = [(group, group.waits_in) for group in record.groups if group.waits_in is not None]
@@ -172,7 +176,7 @@ class Numbers:
         return group, number, sure and fits
 
     def _counts(self, group: GroupProgress) -> dict[int, GroupProgress] | None:
-        """How far each member of a group is; `None` unless that is known of all."""
+        """The progress of each member of a group; `None` unless it is known for all."""
         members = self._members(group)
         found: dict[int, GroupProgress] = {}
         for rank in members:
@@ -183,7 +187,7 @@ class Numbers:
         return found
 
     def _members(self, group: GroupProgress) -> list[int]:
-        """The ranks of a group; of one whose members nobody tells, those that have used it."""
+        """The ranks of a group; if nothing tells its members, those that have used it."""
         if group.ranks is not None:
             return list(group.ranks)
         if group.description == DEFAULT_GROUP:
@@ -223,10 +227,10 @@ class Numbers:
         call = self._calls.get((rank, group.backend, group.name, number))
         return f"collective {number}{f' ({call.operation})' if call else ''}" if number else "no collective"
 
-    # Who took another turn
+    # Who diverged
 
     def clash(self, pid: int) -> Mismatch | None:
-        """What the ranks called that have all come to the number this one waits in, if it is not the same."""
+        """What each rank called as the number this one waits in, if all have reached it and the calls differ."""
         found = self._waits_in(pid) if self._tables.snapshot.flight_records else None
         if found is None:
             return None
@@ -254,13 +258,13 @@ class Numbers:
 
 
 def _same(record: FlightRecord, group: GroupProgress) -> GroupProgress | None:
-    """The same group in another rank's record; one without operations does not say of which backend it is."""
+    """The same group in another rank's record; a record without operations does not tell the group's backend."""
     rows = [row for row in record.groups if row.name == group.name and row.backend in (group.backend, "")]
     return max(rows, key=lambda row: row.backend, default=None)
 
 
 def _call(call: Collective, *, sized: bool) -> str:
-    """What was called; with the amount of data where that has to be the same on every rank.
+    """The call, with the amount of data if that has to be the same on every rank.
 
     Shapes may differ as long as the number of elements does not.
     """

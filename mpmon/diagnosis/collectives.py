@@ -1,7 +1,7 @@
 """Which rank is in which collective, from frames and Flight Recorders, and how the odd ones differ from the others.
 
-Every rank waits for every other one, so the chain of waiters says nothing: what they are in has to.  `split` asks from what
-tells most to what tells least, and the first answer is the only one; rules only put it into words.
+Every rank waits for every other one, so the chain of waiters says nothing; only the calls they wait in can tell.
+`split` tries the most telling difference first and stops at the first that applies; rules only put it into words.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ class Numbered(msgspec.Struct, frozen=True):
     """What the numbers of the Flight Recorders say about a stuck set."""
 
     odd: tuple[ThreadKey, ...] = ()
-    """The ranks that are behind or called something else than most; empty where the numbers do not tell."""
+    """The ranks that are behind or called something else than most; empty if the numbers do not tell."""
     evidence: tuple[str, ...] = ()
     exact: bool = False
-    """The numbers leave nothing to guess, also about those in `odd`."""
+    """The numbers leave nothing to guess, about the ranks in `odd` included."""
 
     @property
     def certainty(self) -> Certainty:
-        """What may be claimed at most."""
+        """The strongest certainty that may be claimed."""
         return Certainty.PROVED if self.exact else Certainty.LIKELY
 
 
 def numbered(stuck: StuckSet) -> Numbered:
-    """Who is behind or took another turn, by sequence numbers; empty where there are none."""
+    """Who is behind or diverged, by sequence numbers; empty if there are none."""
     numbers, members = stuck.case.numbers, sorted({pid for pid, _ in stuck.closed.core})
     lags = {pid: lag for pid in members if (lag := numbers.lag(pid))}
     if lags:
         targets = [target for lag in lags.values() for target in lag.targets if isinstance(target, tuple)]
         evidence = tuple(dict.fromkeys(lag.words for lag in lags.values()))
         if any(pid in lags for pid, _ in targets):
-            # They wait for each other, in different groups: none of them is the odd one.
+            # They wait for each other in different groups: none of them is the odd one.
             return Numbered((), evidence, exact=all(lag.exact for lag in lags.values()))
-        # What they wait in themselves is known from frames only.
+        # What they themselves wait in is known from frames only.
         return Numbered(tuple(dict.fromkeys(targets)), evidence)
     clash = next((clash for pid in members if (clash := numbers.clash(pid))), None)
     if clash is None:
@@ -58,9 +58,10 @@ def numbered(stuck: StuckSet) -> Numbered:
 
 
 def operations(stuck: StuckSet) -> dict[str, list[ThreadKey]]:
-    """The ranks of a stuck set by the operation they stand in; empty unless they wait for each other in collectives.
+    """The ranks of a stuck set by the operation they wait in; empty unless they wait for each other in collectives.
 
-    Where what they send is lost it tells nothing: one may have got its part of an operation that another still waits in.
+    If data between them was lost, the operations tell nothing: a rank may have received its part of an operation that
+    another still waits in.
     """
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN) or stalls(stuck):
         return {}
@@ -91,26 +92,26 @@ class Differs(Enum):
 
 
 class Split(msgspec.Struct, frozen=True):
-    """Those of a set of ranks that do something else than the others."""
+    """Ranks of a set that do something else than the others."""
 
     how: Differs
     odd: tuple[ThreadKey, ...]
     groups: dict[str, list[ThreadKey]]
-    """By operation; for LINE by place."""
+    """By operation; for LINE, by place."""
     name: str = ""
-    """Of the argument or the variable, for ROOT and ARGUMENT; of the operation that all are in."""
+    """For ROOT and ARGUMENT, the name of the argument or variable; else the operation that all are in."""
     others: tuple[ThreadKey, ...] = ()
-    """Who waits for those."""
+    """The ranks that wait for these."""
     numbers: Numbered = Numbered()
 
     @property
     def few_first(self) -> list[tuple[str, list[ThreadKey]]]:
-        """The groups, those of which there are most last."""
+        """The groups, the largest last."""
         return sorted(self.groups.items(), key=lambda row: len(row[1]))
 
     @property
     def all(self) -> frozenset[ThreadKey]:
-        """Those in any of the groups."""
+        """The ranks in any of the groups."""
         return frozenset(itertools.chain(*self.groups.values()))
 
 
@@ -123,7 +124,7 @@ def names_of(stuck: StuckSet, keys: Sequence[ThreadKey]) -> str:
 
 
 def split(stuck: StuckSet) -> Split | None:
-    """How ranks that wait for each other differ; `None` of sets without collectives, and where nothing tells."""
+    """How ranks that wait for each other differ; `None` for sets without collectives, and if nothing tells."""
     groups = operations(stuck)
     if not groups:
         return None
@@ -151,7 +152,7 @@ _RECEIVES = frozenset({"recv", "irecv", "recv_object_list"})
 
 
 def _gone_on(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> ThreadKey | None:
-    """One rank in a collective, for which more ranks wait point to point than are in that collective."""
+    """A rank in a collective for which more ranks wait point to point than are in that collective."""
     waiting = [key for name, keys in groups.items() if name in _ONE_SIDED for key in keys]
     others = [key for name, keys in groups.items() if name not in _ONE_SIDED for key in keys]
     ends = {_leads_to(stuck, key, waiting) for key in waiting}
@@ -160,7 +161,7 @@ def _gone_on(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> ThreadKey |
 
 
 def _leads_to(stuck: StuckSet, key: ThreadKey, waiting: list[ThreadKey]) -> ThreadKey | None:
-    """The first that waits for nobody point to point, from one to the only one it waits for; `None` where there is none."""
+    """The first that waits for nobody point to point, following each rank's only target; `None` if there is none."""
     seen: list[ThreadKey] = []
     while key in waiting:
         target = stuck.targets(key)[0] if len(stuck.targets(key)) == 1 else None
@@ -172,11 +173,11 @@ def _leads_to(stuck: StuckSet, key: ThreadKey, waiting: list[ThreadKey]) -> Thre
 
 
 _FOR_OTHERS = frozenset({Wait.STORE_KEY, Wait.RENDEZVOUS, Wait.SOCKET, Wait.QUEUE_GET, Wait.PROCESS_EVENT})
-"""What a rank may wait for that only other processes bring."""
+"""What a rank may wait for that only other processes provide."""
 
 
 def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None:
-    """Ranks that are in no collective any more."""
+    """Ranks that are no longer in a collective."""
     mains = [key for key in sorted(stuck.closed.core) if key[0] == key[1] and stuck.case.role(key[0]).kind == "rank"]
     absent = tuple(key for key in mains if stuck.standing(key).kind in _FOR_OTHERS)
     there = tuple(key for keys in groups.values() for key in keys)
@@ -191,14 +192,16 @@ def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None
 
 
 def _with_locks(stuck: StuckSet, keys: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
-    """Those of them that have a lock that another member waits for."""
+    """Those of them that hold a lock another member waits for."""
     needs = (edge for key in stuck.closed.members if (edge := stuck.graph.node(key).edge) and edge.held)
     held = {target for edge in needs for target in edge.targets}
     return tuple(key for key in keys if key in held)
 
 
 def _waits_for_stranger(stuck: StuckSet, key: ThreadKey) -> bool:
-    """For a process of the set that is no rank, and waits in turn for something that another one brings."""
+    """It waits for a process of the set that is not a rank, and that waits in turn for something another process
+    provides.
+    """
     pids = [target[0] for target in stuck.targets(key) if isinstance(target, tuple)]
     return bool(pids) and all(
         stuck.case.role(pid).kind != "rank" and stuck.standing((pid, pid)).kind in _FOR_OTHERS for pid in pids
@@ -211,7 +214,7 @@ def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | N
         return _same_name(stuck, groups, numbers)
     if BACKWARD in groups:
         return Split(Differs.LEFT_BACKWARD, numbers.odd or odd_ones_out(stuck, groups), groups, numbers=numbers)
-    # Whoever only gives to the root, or is the root that only gives, may have gone on.
+    # A rank that only sends to the root, or the root of an operation that only sends, may have moved on.
     for keys in groups.values() if not numbers.odd else ():
         if len(keys) > 1 and (found := with_another_root(keys, stuck.case)):
             return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
@@ -241,7 +244,7 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
 
 
 def _other_threads(stuck: StuckSet, keys: list[ThreadKey]) -> tuple[ThreadKey, ...]:
-    """Further threads of these ranks that are in collectives, as far as is known of the same group."""
+    """Further threads of these ranks that are in collectives, of the same group as far as is known."""
     pids = {key[0] for key in keys}
     ours = [key for pid in sorted(pids) for key in stuck.case.threads(pid) if key not in keys]
     ours = [key for key in ours if stuck.case.is_of_group(keys[0], key) is not False]
@@ -251,8 +254,8 @@ def _other_threads(stuck: StuckSet, keys: list[ThreadKey]) -> tuple[ThreadKey, .
 def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[ThreadKey, ...]:
     """The ranks that do something else than most.
 
-    Where it is a draw: not those in a backward pass, which every rank does in its turn; those in a barrier, to which one comes
-    that has left the loop early; else the lowest rank, since code behind `if rank == 0` is what goes astray.
+    On a tie: not those in a backward pass, which every rank reaches in its turn; those in a barrier, which a rank
+    reaches that left the loop early; else the lowest rank, since code behind `if rank == 0` is what usually diverges.
     """
 
     def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, int]:
@@ -264,11 +267,11 @@ def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[T
 
 
 def astray(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], list[ThreadKey]]:
-    """Ranks that are at a line in another group than those that wait there for them, and the latter; empty where all are in one
-    group, or where that is not known.
+    """Ranks at a line in another group than those that wait for them there, and the latter; empty if all are in one
+    group, or if that is not known.
 
-    If the others do not belong to the group with which one came, it is that one: in the group of the others all could go on.
-    Else it is the one for whom most wait; on a draw it may be any of them.
+    If the others do not belong to the group that one rank entered, that rank is the odd one: in the others' group all
+    could continue. Else it is the one most ranks wait for; on a tie, any of them.
     """
     strangers = _pairs(keys, case, _expects_stranger)
     if strangers and not set(strangers) & set(itertools.chain(*strangers.values())):
@@ -282,39 +285,39 @@ def astray(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], list[Thr
 def _pairs(
     keys: list[ThreadKey], case: Case, expects: Callable[[ThreadKey, ThreadKey, Case], bool]
 ) -> dict[ThreadKey, list[ThreadKey]]:
-    """By rank those that expect it."""
+    """By rank, those that expect it."""
     found = {one: [other for other in keys if expects(other, one, case)] for one in keys}
     return {one: others for one, others in found.items() if others}
 
 
 def _expects(other: ThreadKey, one: ThreadKey, case: Case) -> bool:
-    """At the same line, in a collective of another group, to which that one belongs."""
+    """It is at the same line, in a collective of another group to which that one belongs."""
     apart = case.place(other) == case.place(one) and case.is_of_group(other, one) is False
     return apart and case.role(one[0]).rank in case.group_of(other)
 
 
 def _expects_stranger(other: ThreadKey, one: ThreadKey, case: Case) -> bool:
-    """The same, and does not belong itself to the group with which that one came."""
+    """The same, and it does not itself belong to the group that one entered."""
     return _expects(other, one, case) and case.role(other[0]).rank not in case.group_of(one)
 
 
 BARRIERS = frozenset({"barrier", "monitored_barrier"})
-"""Operations that carry nothing."""
+"""Operations that carry no data."""
 
 ROOTS = ("src", "dst", "group_src", "group_dst")
 """Arguments of torch/distributed/distributed_c10d.py that name the rank which sends to all, or receives from all."""
 
 
 def named_root(key: ThreadKey, case: Case) -> dict[str, str]:
-    """What the call of a rank says of the root of its operation; empty where it has none."""
+    """What a rank's call says of the root of its operation; empty if it has none."""
     frame = case.standing(key).frame
     return {name: value for name, value in ((frame and frame.known) or {}).items() if name in ROOTS}
 
 
 def with_another_root(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], str] | None:
-    """Of ranks in the same operation, those that name another root than most, and by which argument.
+    """Of ranks in the same operation, those that name another root than most, and the argument that does.
 
-    Where it is a draw: those that name another one than rank 0, which it is if a program says nothing.
+    On a tie: those that name another root than rank 0, which is the default.
     """
     roots = {key: root for key in keys if (root := named_root(key, case))}
     return _minority(keys, roots) or _not_the_usual(keys, roots)
@@ -331,7 +334,7 @@ def _not_the_usual(
 
 
 def differing(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], str] | None:
-    """Of ranks at the same line, those that are there with another value than most, and the name of the variable."""
+    """Of ranks at the same line, those that have another value there than most, and the name of the variable."""
     frames = {key: next(iter(user_lines(stack)), None) for key in keys if (stack := case.stacks.get(key))}
     return _minority(keys, {key: frame.plain for key, frame in frames.items() if frame and frame.plain})
 
@@ -339,7 +342,7 @@ def differing(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], str] 
 def _minority(
     keys: list[ThreadKey], values: Mapping[ThreadKey, Mapping[str, Hashable]]
 ) -> tuple[list[ThreadKey], str] | None:
-    """Those of whom one value is another than of most, and its name.
+    """The ranks with another value than most for one name, and that name.
 
     Values that differ on every rank, such as its number, say nothing.
     """

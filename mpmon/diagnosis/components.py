@@ -1,6 +1,7 @@
-"""Strongly connected components of those who wait: who waits, perhaps by way of others, for each other (Tarjan, 1972).
+"""Strongly connected components of the wait-for graph: threads that wait, directly or not, for each other (Tarjan,
+1972).
 
-A component that waits for nobody outside of it is where a stuck set comes from: its members can only be helped by themselves.
+A component that waits for nothing outside itself is the origin of a stuck set: only its members can unblock it.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class _Search(Generic[Node]):
         self._lowest[node] = min(self._lowest[node], number)
 
     def _close(self, root: Node) -> None:
-        """All that were entered after it and are still open belong to it."""
+        """All nodes entered after it and still open belong to it."""
         members: list[Node] = []
         while not members or members[-1] != root:
             members.append(self._open.popitem()[0])

@@ -9,12 +9,12 @@ from mpmon.diagnosis.libraries import BUNDLES, COPIES
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 _STANDARD = "/lib/python3.0/"
-"""Begins the name of an original, as a file of the standard library of some Python."""
+"""Prefix of an original's name, as a file of the standard library of some Python."""
 
 
 @lru_cache(maxsize=4096)
 def known_as(file: str) -> str:
-    """The path of the original of a file, as the standard library has it; of all others their own."""
+    """The standard library's path of the file that this one copies; any other file's own path."""
     for folder in _PACKAGES:
         _, found, name = file.rpartition(folder)
         if found:

@@ -1,8 +1,8 @@
-"""Workers that crashed beside one with which their master now waits in vain.
+"""Workers that crashed, while their surviving siblings and the master now wait for each other in vain.
 
-A master that hears of such an end (an end of file, an exit code) and forgets the work it had given away goes on with the
-others, until it waits for a result that nobody computes, and they wait for work.  Two who only listen to each other have
-nothing else that would say what is missing.
+A master that notices such an end (an end of file, an exit code) and drops the work it had handed out continues with the
+other workers, until it waits for a result that nobody computes while they wait for work. When two processes only listen
+to each other, nothing else tells what is missing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _LISTENS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.SOCKET})
 
 
 def crashed_mates(stuck: StuckSet) -> list[int]:
-    """Where all of a cycle wait for each other's messages: children of one of them, of the kind of another child of it in the
-    cycle, that crashed.
+    """If all members of a cycle wait for each other's messages: crashed children of one of them, of the same kind as
+    another of its children in the cycle.
     """
     if stuck.ending is not Ending.CYCLE or not all(_listens(stuck, key) for key in stuck.roots):
         return []
@@ -35,7 +35,7 @@ def _listens(stuck: StuckSet, key: ThreadKey) -> bool:
 
 
 def _parent(stuck: StuckSet, pid: int) -> int | None:
-    """Of one that ended; `None` for a program that was only called, whose exit status is its answer."""
+    """The parent of a process that ended; `None` for a program that was only called, whose exit status is its answer."""
     process, row = stuck.case.processes.get(pid), stuck.case.remembered.get(pid)
     if process:
         return process.ppid

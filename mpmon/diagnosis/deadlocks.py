@@ -1,5 +1,5 @@
-"""Threads that wait for locks of each other, or for one that nobody will ever give back: they never get on, whoever else of the
-job does.
+"""Threads that wait for each other's locks, or for a lock that is never released: they stay blocked whatever the rest
+of the job does.
 """
 
 from __future__ import annotations

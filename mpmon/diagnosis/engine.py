@@ -1,11 +1,11 @@
 """From a history to a diagnosis: the goals, their closed sets, the rules, the verdict.
 
-The job hangs when a goal (the main program's main thread, or what it watches over) is in a closed set that has stood for
-a while.  It is slow when the goal has waited for a while for one that still moves.  Otherwise it is healthy, unless too
-little could be read to say so.
+The job hangs when a goal (the main program's main thread, or what it watches over) has been in a closed set for a
+while. It is slow when the goal has waited for a while for a thread that still makes progress. Otherwise it is healthy,
+unless too little could be read to say so.
 
-A root that is not Python is no goal: a shell or init that sleeps or waits has nothing to do, and what else it may do is not
-known.  The Python programs below it are.
+A root that is not Python is no goal: a shell or init that sleeps or waits has nothing to do, and nothing else is known
+about it. The Python programs below it are goals.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from mpmon.spans import count
 
 
 def diagnose(history: History, memory: Memo | None = None) -> Diagnosis:
-    """What mpmon says about the present snapshot; `memory` of the rounds before saves work and changes nothing."""
+    """What mpmon says about the present snapshot; `memory` of earlier rounds saves work and changes nothing."""
     snapshot = history.snapshot
     if snapshot is None:
         return Diagnosis(verdict=Verdict.UNKNOWN, because="nothing was read yet")
@@ -91,8 +91,8 @@ def _judged(case: Case) -> Diagnosis:
 
 
 def _looked_after(case: Case, graph: Graph, goal: ThreadKey) -> list[ThreadKey]:
-    """Those whom one has started that sleeps and looks again, nobody knows for what: it may be for what they should do.  An
-    event loop that its timers wake does so too.
+    """The children of a goal that polls for an unknown condition: it may be polling for their results. An event loop
+    woken by its timers counts too.
     """
     status, loops = graph.node(goal).status, case.standing(goal).kind is Wait.EVENT_LOOP
     looks = status is Status.LEAF or (status is Status.LIVE and loops)
@@ -102,12 +102,12 @@ def _looked_after(case: Case, graph: Graph, goal: ThreadKey) -> list[ThreadKey]:
 
 
 def _is_idle(case: Case, graph: Graph, closed: Closed) -> bool:
-    """It waits by right for somebody who may never come."""
+    """It legitimately waits for an external party that may never come."""
     return _only_serves(case, graph, closed) or _only_prompts(case, graph, closed) or _only_sleeps(case, graph, closed)
 
 
 def _only_sleeps(case: Case, graph: Graph, closed: Closed) -> bool:
-    """Asleep until a signal or a moment of its own choice, for however long, while nobody waits for it or is stuck beside it."""
+    """Asleep until a signal or a moment it chose itself, while nobody waits for it or is stuck beside it."""
     blocked = case.blocked.get(closed.goal)
     chosen = blocked is not None and (blocked.wakes_at is not None or blocked.syscall in SIGNAL_CALLS)
     asleep = chosen and case.standing(closed.goal).kind is Wait.SLEEP
@@ -117,16 +117,18 @@ def _only_sleeps(case: Case, graph: Graph, closed: Closed) -> bool:
 
 
 def _at_work_beside(case: Case, closed: Closed) -> list[ThreadKey]:
-    """Main threads of other Python processes that are not idle, nor wait for the end of others."""
+    """Main threads of other Python processes that are not idle and do not wait for other processes to end."""
     others = [(pid, pid) for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
-    # A program that is not Python and that nobody waits for may sleep for as long as it likes.
+    # A program that is not Python and that nobody waits for may sleep indefinitely.
     others = [key for key in others if key in case.stacks or is_python(case.processes[key[0]])]
     strangers = [key for key in others if key not in closed.members and not is_server(case, key)]
     return [key for key in strangers if case.standing(key).kind not in _ENDS and not case.standing(key).idle]
 
 
 def _only_prompts(case: Case, graph: Graph, closed: Closed) -> bool:
-    """A console beside the work: nobody but whoever types is waited for, by nobody else, and other processes get on."""
+    """A console beside the work: it waits only for the person who types, nobody waits for it, and other processes make
+    progress.
+    """
     if case.standing(closed.goal).kind is not Wait.DEBUGGER or closed.members != (closed.goal,):
         return False
     others = [(pid, pid) for pid in case.processes if pid != closed.goal[0] and case.is_alive(pid)]
@@ -135,8 +137,8 @@ def _only_prompts(case: Case, graph: Graph, closed: Closed) -> bool:
 
 
 def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
-    """Servers that nobody asks, those next in line to serve, and those who wait for their end, or for a signal, while nobody else
-    of the job is stuck: idle by right.
+    """Servers without requests, those next in line to serve, and those that wait for their end or for a signal, while
+    nothing else in the job is stuck: legitimately idle.
     """
     rest = [key for key in closed.members if case.standing(key).kind not in _STAYS]
     if not any(serves(case, key) for key in rest) or not all(stands_by(case, graph, key) for key in rest):
@@ -147,7 +149,7 @@ def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
 
 
 def _unknown(case: Case, graph: Graph, why: str) -> Diagnosis:
-    """Nothing can be said, but what anybody may see: states, ages, the tree, the dead."""
+    """Nothing can be said except what anybody may read: states, ages, the tree, the dead."""
     patient = _shows_a_stop(case) and case.history.watched_s < PATIENCE_S
     return Diagnosis(
         verdict=Verdict.UNKNOWN, because=why + _dead_words(case), settled=bool(case.snapshot.unknowns) and not patient,
@@ -156,10 +158,9 @@ def _unknown(case: Case, graph: Graph, why: str) -> Diagnosis:
 
 
 def _ranked(stuck_sets: list[StuckSet]) -> tuple[Finding, ...]:
-    """The surest first. Of several that name the same suspects, or some of them, the one that shows the most, with the waiters
-    of all.
+    """The surest first. Of findings with common suspects, the most telling one is kept, with the waiters of all.
 
-    A chain that begins with work (a collective, a batch) shows more than one that begins with a join.
+    A chain that begins with work (a collective, a batch) tells more than one that begins with a join.
     """
     # Ranks that wait for each other name each other in turns.
     same: dict[object, list[tuple[bool, int, Finding]]] = {}
@@ -179,14 +180,16 @@ def _joined(rows: list[tuple[bool, int, Finding]]) -> Finding:
 
 
 def _says_all_of(one: Finding, other: Finding) -> bool:
-    """The same cause is found, no less surely, of the other's suspects and of more: ranks that wait together, seen from each."""
+    """It finds the same cause, no less surely, for all of the other's suspects and more: ranks that wait together, seen
+    from each.
+    """
     if one.cause != other.cause or one.certainty.rank > other.certainty.rank:
         return False
     return {row.tid or row.pid for row in one.suspects} > {row.tid or row.pid for row in other.suspects}
 
 
 def _with_waiters(shown: Finding, others: list[Finding]) -> Finding:
-    """With the waiters of the others, as far as they are no suspects of it."""
+    """With the waiters of the others that are not its suspects."""
     suspects = {row.pid for row in shown.suspects}
     waiters = {waiter.pid: waiter for row in (*others, shown) for waiter in row.waiters if waiter.pid not in suspects}
     return msgspec.structs.replace(shown, waiters=tuple(waiters[pid] for pid in sorted(waiters)))
@@ -235,7 +238,9 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], stuck_sets: list
 
 
 def _hidden_words(case: Case, pid: int) -> str:
-    """Why it cannot be said whether a goal will be reached: those it waits for stand still, and their frames cannot be read."""
+    """Why it is unknown whether a goal will make progress: the processes it waits for stand still, and their frames
+    cannot be read.
+    """
     reasons = [f": {row.reason}" for row in case.snapshot.unknowns if row.table == "stacks" and row.pid == pid]
     return f"{case.role(pid).name} is blocked in a lock, and its frames could not be read{''.join(reasons[:1])}"
 
@@ -243,7 +248,9 @@ def _hidden_words(case: Case, pid: int) -> str:
 def _has_only_stood(
     case: Case, graph: Graph, goals: list[ThreadKey], stuck_sets: list[StuckSet]
 ) -> tuple[float, str] | None:
-    """Since when one that was never seen to get on stands, for too short a time yet to call it hung, and what it does."""
+    """Since when a goal that was never seen to progress has stood still, while that is too short to call it hung, and
+    what it does.
+    """
     for stuck in stuck_sets:
         if _from_the_beginning(case, stuck.stood_s) and not _computes(case, graph, stuck.goal):
             return case.now - stuck.stood_s, f"{stuck.role()} is {stuck.doing()}"
@@ -257,23 +264,23 @@ def _has_only_stood(
 
 
 def _rested_s(case: Case, graph: Graph, goal: ThreadKey) -> float:
-    """For how long neither a thread nor whoever it waits for has run, seconds."""
+    """For how long neither a thread nor any thread it waits for has run, seconds."""
     return min(case.now - past.ran_at if (past := case.past(key)) else 0.0 for key in graph.reached(goal))
 
 
 def _computes(case: Case, graph: Graph, goal: ThreadKey) -> bool:
-    """One of the processes does that it depends on, perhaps in threads that are not of Python."""
+    """One of the processes it depends on computes, perhaps in threads that are not Python's."""
     lives = (case.history.life(case.processes[pid]) for pid in {key[0] for key in graph.reached(goal)})
     return any(life is not None and (life.rate or 0.0) >= COMPUTES_SHARE for life in lives)
 
 
 def _from_the_beginning(case: Case, stood_s: float) -> bool:
-    """It was found standing by two looks at least, and getting on by hardly any."""
+    """At least two samples found it standing, and hardly any found it progressing."""
     return stood_s >= STILL_S and case.history.watched_s - stood_s < MIN_WATCH_S
 
 
 def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
-    """It has waited for a while for one that gets on. Waiting for an end is no slowness: ends take their time."""
+    """It has waited for a while for a thread that makes progress. Waiting for an end is not slow: ends take their time."""
     waits_for_end = case.standing(goal).kind in (*_ENDS, Wait.SIGNAL)
     if waits_for_end or is_server(case, goal) or graph.node(goal).status is not Status.WAITS or graph.closed(goal):
         return False
@@ -297,11 +304,11 @@ def _finding(stuck: StuckSet) -> Finding:
 
 
 MOST_IN_C = 4
-"""Members of a chain of which is told what they wait for in C."""
+"""Members of a chain whose waits in C are reported."""
 
 
 def _in_native_code(stuck: StuckSet) -> tuple[str, ...]:
-    """What the C and C++ frames of those in the chain say of their waits, of who must move first before the others."""
+    """What the C and C++ frames in the chain say of the waits, root blockers first."""
     keys = dict.fromkeys((*stuck.roots[:1], *reversed(stuck.closed.path)))
     facts = [(key, fact) for key in keys if (fact := stuck.case.native_hints.get(key)) and fact.words]
     return tuple(
@@ -321,7 +328,7 @@ def _with_end(case: Case, suspect: Suspect) -> Suspect:
 
 
 def _with_line(stuck: StuckSet, suspect: Suspect) -> Suspect:
-    """A native thread with the line from which its library was called."""
+    """A native thread, with the line that called its library."""
     caller = stuck.caller((suspect.pid, suspect.tid)) if suspect.tid is not None and suspect.frame is None else None
     return msgspec.structs.replace(suspect, frame=stuck.case.place(caller)) if caller else suspect
 
@@ -338,7 +345,7 @@ def _claim(stuck: StuckSet) -> tuple[str, Claim]:
 
 
 def _hidden(stuck: StuckSet) -> tuple[str, Claim] | None:
-    """All waits end in a process that may not be read: that it stands still is known, and no more."""
+    """All waits end in a process that may not be read: it is known to stand still, and nothing more."""
     if stuck.ending is not Ending.LEAF or stuck.root is None or stuck.standing().kind is not Wait.UNKNOWN:
         return None
     if not hides_call(stuck.case, stuck.root):
@@ -354,7 +361,7 @@ def _hidden(stuck: StuckSet) -> tuple[str, Claim] | None:
 
 
 def _nearest_cause(stuck: StuckSet) -> str:
-    """What a symptom is called that no rule explains."""
+    """The cause named for a symptom that no rule explains."""
     kinds = {Wait.QUEUE_GET: "queue-empty", Wait.PIPE_READ: "queue-empty", Wait.QUEUE_PUT: "queue-full",
              Wait.PIPE_WRITE: "pipe-full", Wait.LOCK: "lock-held", Wait.FUTEX: "lock-held", Wait.THREAD_LOCK: "lock-held",
              Wait.PROCESS_EVENT: "item-lost", Wait.CONDITION: "thread-deadlock",
@@ -369,11 +376,11 @@ def _sentence(claim: Claim, stuck: StuckSet) -> str:
 
 
 MOST_OTHERS = 2
-"""Further ones that stand by themselves, of which the sentence tells what they do."""
+"""Further threads blocked independently that the sentence describes."""
 
 
 def _others_stand(stuck: StuckSet) -> list[str]:
-    """What others do that the goal waits for as well, and that stand by themselves: they are hangs of their own."""
+    """Other threads that the goal waits for and that are blocked independently: hangs of their own."""
     case, first = stuck.case, stuck.root
     if stuck.ending is not Ending.LEAF or first is None:
         return []
@@ -393,12 +400,12 @@ def _others_stand(stuck: StuckSet) -> list[str]:
 
 
 def _is_ripe(stuck: StuckSet) -> bool:
-    """It has stood for long enough to be called a hang."""
+    """It has stood long enough to be called a hang."""
     case = stuck.case
     patience = PATIENCE_S if stuck.is_frozen else RUNNING_PATIENCE_S
     if case.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(patience, _rounds_of_polling_s(stuck)):
         return False
-    # Who tries again and again may get at its next attempt what anybody gave back that has just ended.
+    # A thread that retries may succeed at its next attempt, with something that a process which just ended released.
     polls = not stuck.closed.exact and stuck.motion() is Motion.POLLING
     anybody = [*case.processes, *(row.pid for row in case.snapshot.exits)]
     ended = anybody if polls else [gone.pid for gone in stuck.gone]
@@ -411,20 +418,22 @@ def _is_ripe(stuck: StuckSet) -> bool:
 
 
 def _rounds_of_polling_s(stuck: StuckSet) -> float:
-    """How long it takes to see a root blocker that polls come back in vain often enough, seconds."""
+    """How long it takes to see a polling root blocker come back in vain often enough, seconds."""
     polls = stuck.root is not None and stuck.ending is Ending.LEAF and stuck.motion() is Motion.POLLING
     return POLLS_IN_VAIN * (pause_s(stuck.blocked()) or 0.0) if polls else 0.0
 
 
 _ENDS = frozenset({Wait.LAUNCHER, Wait.JOIN_PROCESS, Wait.CHILD, Wait.REMOTE_END})
-"""Waits for the end of others: whose progress counts is theirs."""
+"""Waits for others to end: the goal is then the thread waited for."""
 
 _STAYS = _ENDS | {Wait.JOIN_THREAD, Wait.SIGNAL}
-"""Waits of those who started others, and have nothing more to do."""
+"""Waits of processes that started others and have nothing more to do."""
 
 
 def _goals(case: Case, graph: Graph) -> list[ThreadKey]:
-    """The threads whose progress counts: the main threads of the programs, and of those whose end they wait for."""
+    """The threads whose progress counts: the main threads of the programs, and of the processes whose end they wait
+    for.
+    """
     goals = [(pid, pid) for pid in _programs(case)]
     for goal in goals:
         edge = graph.node(goal).edge
@@ -434,7 +443,7 @@ def _goals(case: Case, graph: Graph) -> list[ThreadKey]:
 
 
 def _programs(case: Case) -> list[int]:
-    """The root, or the Python below one that only starts others; that one as well when it is stopped."""
+    """The root, or the Python below one that only starts others; the starter too while it is stopped."""
     root = case.snapshot.root_pid
     if not case.role(root).starts:
         return [root]
@@ -442,7 +451,7 @@ def _programs(case: Case) -> list[int]:
 
 
 def _python_below(case: Case) -> list[int]:
-    """The Python processes that no other Python of the job has started, by their frames or the name of their program."""
+    """The Python processes that no other Python of the job started, by their frames or program name."""
     foreign = {row.pid for row in case.snapshot.unknowns if row.table == "stacks" and row.reason == NOT_PYTHON}
     alive = [row for row in case.snapshot.processes if not row.ended]
     is_one = {row.pid: case.has_frames(row.pid) or (row.pid not in foreign and is_python(row)) for row in alive}
@@ -450,7 +459,7 @@ def _python_below(case: Case) -> list[int]:
 
 
 def _blind(case: Case) -> str:
-    """Why nothing can be said, if so."""
+    """Why nothing can be said; empty if something can."""
     root = case.snapshot.root
     if root is None:
         return "the process has ended"
@@ -467,12 +476,12 @@ def _blind(case: Case) -> str:
 
 
 def _shows_a_stop(case: Case) -> bool:
-    """A process of the job is stopped, which anybody may see."""
+    """A process of the job is stopped, which anybody may read."""
     return case.is_alive(case.snapshot.root_pid) and any(row.stopped for row in case.snapshot.processes)
 
 
 def _dead_words(case: Case) -> str:
-    """Who is dead, of a living job of which nothing else is known."""
+    """Who is dead in a living job of which nothing else is known."""
     if not case.zombies or not case.is_alive(case.snapshot.root_pid):
         return ""
     names = [f"{case.role(pid).name} (pid {pid}) {did(death(case, pid).how)}" for pid in case.zombies]
@@ -480,7 +489,7 @@ def _dead_words(case: Case) -> str:
 
 
 def _without_python(case: Case) -> bool:
-    """The root is not, and as far as is known nobody else."""
+    """The root is not Python, and as far as is known nothing below it is."""
     root = case.snapshot.root_pid
     return (case.role(root).starts or case.is_foreign(root)) and not _python_below(case)
 
@@ -493,7 +502,7 @@ def _was_seen(case: Case, pid: int) -> bool:
 
 
 def _unchecked(case: Case, findings: tuple[Finding, ...] = ()) -> tuple[Unchecked, ...]:
-    """The causes that cannot be decided for want of rows; those that were found are decided."""
+    """The causes that cannot be decided for lack of rows; those found are decided."""
     found = {finding.cause for finding in findings}
     return tuple(unchecked(case, {rule.CAUSE: rule.NEEDS for rule in RULES if rule.CAUSE not in found}))
 
@@ -509,7 +518,7 @@ def _healthy_words(case: Case, goals: list[ThreadKey]) -> str:
 
 
 def _above(case: Case) -> str:
-    """Why nothing is said of the root, where it only starts others."""
+    """Why nothing is said about the root, if it only starts others."""
     root = case.snapshot.root_pid
     role = case.role(root)
     if case.snapshot.nodes:

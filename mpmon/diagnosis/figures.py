@@ -1,16 +1,15 @@
-"""Which machine of many differs from the others, by what each says of itself as a whole.
+"""Which machine of many differs from the others, by what each reports about itself as a whole.
 
-A machine is laid against the median of the others, which one or two odd ones do not move.  It differs in a figure where that is
+A machine is compared with the median of the others, which one or two odd ones do not move. A figure differs if it is
 
-- bad by itself: beyond a level below which it costs a step of the job nothing that anybody would notice;
-- several times as bad as that of the others: a cluster that is loaded everywhere has no slow machine;
-- further away than the others are from each other, by `FIGURE_DEVIATIONS` median deviations: figures that are scattered tell
-  nobody apart.
+- bad by itself: beyond a level below which it costs a step of the job nothing noticeable;
+- several times as bad as the others': a cluster that is loaded everywhere has no slow machine;
+- further away than the others are from each other, by `FIGURE_DEVIATIONS` median deviations: scattered figures single
+  out no machine.
 
-For that there must be three of which it is known.  Of two nobody knows which one is right, so only what is bad wherever it is
-seen is told.
-Load, watts and utilization differ between machines that do different work, as stages of a pipeline do; they explain a machine
-that the job is known to wait for, and accuse none.
+At least three machines must report the figure. With two, nobody knows which one is right, so only what is bad wherever
+it is seen is reported. Load, watts and utilization differ between machines that do different work, as stages of a
+pipeline do; they explain a machine that the job is known to wait for, and accuse none.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Kind(NamedTuple):
-    """A figure, and from where on it is bad."""
+    """A figure, and the level from which it is bad."""
 
     name: str
-    """Of the field in `Figures`."""
+    """The name of the field in `Figures`."""
     words: str
-    """What is bad, with the number in it."""
+    """What is bad, with a placeholder for the number."""
     level: float
-    """Bad from here on; for one that is bad where it is low, up to here."""
+    """Bad from this value up; for a figure that is bad when low, from this value down."""
     times: float
-    """And at least so many times the median of the others, or that divided by it."""
+    """It must also be at least this many times the median of the others; for a low one, the median divided by this."""
     is_low: bool = False
     alone: bool = False
-    """It costs time wherever it is seen, so that no other machine has to be asked."""
+    """It costs time wherever it is seen, so no other machine is needed for comparison."""
     accuses: bool = True
     """It is bad whatever the machine does."""
     advice: str = ""
@@ -59,16 +58,16 @@ KINDS = (
          advice="Check what else uses memory there, and the job's memory limit: pages are constantly read and written."),
     Kind("gpus_slowed", "{} of its GPUs are slowed down by heat or hardware", 1.0, 2.0, alone=True,
          advice="Check the cooling and the power supply there: mpmon explain gpu-throttled"),
-    # GPUs of one kind differ by some 3 % from device to device; a tenth is no chance.
+    # GPUs of one kind differ by some 3 % from device to device; a tenth is not chance.
     Kind("gpu_clock_percent", "its slowest GPU runs at {} % of its clock", 90.0, 1.1, is_low=True,
          advice="Compare the limits of clock and power: nvidia-smi -q -d CLOCK,POWER"),
     # A sound cable has no errors at all.
     Kind("nic_errors_per_s", "its network devices count {} errors a second", 1.0, 10.0, alone=True,
          advice="Check the cable, port and driver of that network device: ip -s link, ethtool -S DEVICE"),
-    # Some are dropped everywhere: protocols that nobody there listens to.
+    # Some are dropped everywhere: packets of protocols that nothing there listens to.
     Kind("nic_drops_per_s", "its network devices drop {} packets a second", 10.0, 10.0,
          advice="Check the queues and the driver of that network device: ip -s link, ethtool -S DEVICE"),
-    # TCP over a sound network sends a few of a thousand again, and more where the reader has no CPU time.
+    # TCP over a sound network retransmits a few in a thousand, and more if the reader has no CPU time.
     Kind("retransmit_percent", "{} % of its TCP segments are retransmitted", 2.0, 5.0,
          advice="Check the network path to that machine: switch port, cable, MTU, a saturated link."),
     Kind("load_per_cpu", "its load is {} per CPU", 1.2, 2.0, accuses=False,
@@ -79,7 +78,7 @@ KINDS = (
          advice="Compare the limits of clock and power: nvidia-smi -q -d CLOCK,POWER"),
 )
 # fmt: on
-"""In the order in which they are told. The CPU and memory first: what they cost, all else there pays."""
+"""In the order they are reported. CPU and memory first: their shortage slows down everything else."""
 
 
 class Difference(msgspec.Struct, Generic[K], frozen=True):
@@ -89,7 +88,7 @@ class Difference(msgspec.Struct, Generic[K], frozen=True):
     kind: Kind
     value: float
     usual: float | None
-    """The median of the others; `None` where there are too few of them."""
+    """The median of the others; `None` if there are too few."""
     others: int = 0
     """Whose median it is."""
 
@@ -102,7 +101,7 @@ def differences(rows: Mapping[K, Figures]) -> Iterator[Difference[K]]:
             continue
         if len(known) >= FIGURE_MACHINES:
             found = list(_odd(kind, known))
-            # Where as many differ as do not, nobody knows which of them are the odd ones.
+            # If as many differ as do not, nobody knows which are the odd ones.
             yield from found if 2 * len(found) < len(known) else ()
         elif kind.alone:
             bad = (key for key, value in known.items() if _is_bad(kind, value))
@@ -130,7 +129,7 @@ def _odd(kind: Kind, known: Mapping[K, float]) -> Iterator[Difference[K]]:
 
 
 def _median_without(ordered: list[float], value: float) -> float:
-    """Of all but one of that value."""
+    """The median of all but one row with that value."""
     gone, count = bisect_left(ordered, value), len(ordered) - 1
 
     def at(place: int) -> float:

@@ -1,6 +1,6 @@
 """What a diagnosis says: verdict, findings, suspects, and what could not be checked.
 
-Words: a *culprit* is who must move first in truth, a *suspect* is who mpmon believes it is; a *waiter* only waits.
+Words: a *culprit* is the real root blocker, a *suspect* is the one mpmon believes it is; a *waiter* only waits.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from mpmon.diagnosis.humanize import several
 from mpmon.model import FlightRecord, Gpu, GpuProcess, Pid, QueueRecord, QueueState, Row, Snapshot, Spot
 
 MOST_CAUSES = 6
-"""Causes that are named in one line for people."""
+"""Causes that are named in one line."""
 
 
 class Verdict(Enum):
     """The state of the whole job."""
 
     HUNG = "hung"
-    """Somebody waits, and nobody who could help has moved."""
+    """A thread waits, and nothing that could unblock it has made progress."""
     SLOW = "slow"
-    """Somebody waits for one that does move, or that will."""
+    """A thread waits for one that makes progress, or will."""
     HEALTHY = "healthy"
     UNKNOWN = "unknown"
-    """Too little could be read, or not long enough."""
+    """Too little could be read, or for too short a time."""
 
 
 class Certainty(Enum):
     """How sure a finding is."""
 
     PROVED = "proved"
-    """Every edge is exact, and a second look found the same."""
+    """Every edge is exact, and a second sample found the same."""
     LIKELY = "likely"
     """One edge is inferred."""
     POSSIBLE = "possible"
@@ -60,7 +60,7 @@ class Place(Row, frozen=True, kw_only=True):
 
 
 class Suspect(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """One thread that must move first."""
+    """One thread that blocks the others."""
 
     pid: Pid
     dead: bool = False
@@ -71,9 +71,9 @@ class Suspect(Row, frozen=True, kw_only=True, omit_defaults=False):
     frame: Place | None = None
     """The innermost line of the user's own code, else the innermost line."""
     end: str | None = None
-    """How it ended: `killed by SIGKILL (9)`; `None` for the living."""
+    """How it ended: `killed by SIGKILL (9)`; `None` if it is alive."""
     host: str | None = None
-    """Its machine, of a job on several; there it has the pid that `mpmon.diagnosis.hosts` tells."""
+    """Its machine, in a job on several; `mpmon.diagnosis.hosts` tells its pid there."""
 
 
 class Waiter(Row, frozen=True, kw_only=True):
@@ -96,8 +96,8 @@ class Link(Row, frozen=True, kw_only=True):
     thread: str | None = None
     """Python's name of the thread, when it is not the main one."""
     basis: str | None = None
-    """What names those it waits for: `kernel`, `ledger`, `memory`, `frames`; `assumed` where they are those who could help;
-    `None` of one that waits for nobody.
+    """What names its targets: `kernel`, `ledger`, `memory`, `frames`; `assumed` if they are merely those that could
+    help; `None` if it waits for nobody.
     """
     host: str | None = None
 
@@ -109,30 +109,30 @@ class Finding(Row, frozen=True, kw_only=True, omit_defaults=False):
     """An id of the taxonomy, e.g. `worker-stuck`."""
     certainty: Certainty
     doubts: tuple[str, ...] = ()
-    """Why it is not proved; empty where it is."""
+    """Why it is not proved; empty if it is."""
     summary: str
     suspects: tuple[Suspect, ...]
     waiters: tuple[Waiter, ...] = ()
     chain: tuple[Link, ...] = ()
-    """From the one whose progress counts to the first suspect."""
+    """From the goal to the first suspect."""
     evidence: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     since: float | None = None
     """When the suspect last moved, seconds since the epoch."""
     threads: tuple[Suspect, ...] = ()
-    """Each thread of which the sentences tell several together."""
+    """The threads that one sentence describes together."""
 
 
 class Remark(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """Something a person should know that is no hang: two ranks on one GPU, memory nobody frees, a full /dev/shm."""
+    """A warning that is not a hang: two ranks on one GPU, memory nobody frees, a full /dev/shm."""
 
     topic: str
     """`gpu-shared`, `ipc-leak` …: one per kind of remark."""
     summary: str
     pids: tuple[Pid, ...] = ()
-    """Whom it is about, the first to look at first."""
+    """The processes it is about, the most relevant first."""
     gpu_uuids: tuple[str, ...] = ()
-    """On which devices."""
+    """The devices it is about."""
     since: float | None = None
     """Seconds since the epoch."""
     evidence: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class Remark(Row, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Event(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """Something that happened to the job, or to the look at it, while mpmon watched."""
+    """Something that happened to the job, or to mpmon's observation of it."""
 
     at: float
     """The moment of the snapshot in which it was noticed, seconds since the epoch."""
@@ -151,18 +151,20 @@ class Event(Row, frozen=True, kw_only=True, omit_defaults=False):
     summary: str
     pids: tuple[Pid, ...] = ()
     bad: bool = False
-    """It is trouble."""
+    """It means trouble."""
 
 
 class Unchecked(Row, frozen=True, kw_only=True):
-    """A cause that could not be looked for, and why."""
+    """A cause that could not be checked, and why."""
 
     cause: str
     reason: str
 
 
 def by_reason(rows: Iterable[Unchecked]) -> list[str]:
-    """The same for people, one line a reason: `stacks of pid 7: permission denied (not decided: gil-held, worker-stuck)`."""
+    """The same for people, one line for each reason: `stacks of pid 7: permission denied (not decided: gil-held,
+    worker-stuck)`.
+    """
     causes: dict[str, list[str]] = {}
     for row in rows:
         causes.setdefault(row.reason, []).append(row.cause)
@@ -170,7 +172,7 @@ def by_reason(rows: Iterable[Unchecked]) -> list[str]:
 
 
 class ProcessView(Row, frozen=True, kw_only=True):
-    """What mpmon makes of one process: its role and, in one line, what it does."""
+    """What mpmon makes of one process: its role and, in one line, its activity."""
 
     pid: Pid
     role: str
@@ -178,11 +180,12 @@ class ProcessView(Row, frozen=True, kw_only=True):
     local_rank: int | None = None
     world_size: int | None = None
     parent: Pid | None = None
-    """Where it hangs in the job's tree (the process it works for, not always the kernel's parent)."""
+    """Its parent in the job's tree: the process it works for, not always the kernel's parent."""
     target_known: bool = True
-    """`False` of a child of multiprocessing that was not seen to run its function: another look may give it another role."""
+    """`False` for a child of multiprocessing not yet seen to run its function: a later sample may give it another role.
+    """
     cpu_percent: float | None = None
-    """Of one core, since the round before."""
+    """Percent of one core, since the previous round."""
     does: str = ""
     """`waits for batch`, `idle`, `runs`, `asleep in download()` …"""
     mood: str = ""
@@ -192,88 +195,89 @@ class ProcessView(Row, frozen=True, kw_only=True):
 
 
 class Pause(Row, frozen=True, kw_only=True):
-    """A while in which the main threads of all ranks but one did not run. Moments are seconds since the epoch."""
+    """A period in which the main threads of all ranks but at most one did not run. Times are seconds since the epoch."""
 
     began: float
     ended: float
     ran: tuple[int, ...] = ()
-    """Who did run meanwhile: nobody, or one."""
+    """Who ran meanwhile: nobody, or one process."""
 
 
 class Pace(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """How fast one rank is, and on what its main thread spends its time; a number that is not known is `None`."""
+    """The speed of one rank, and what its main thread spends its time on; an unknown number is `None`."""
 
     pid: int
     role: str
     rank: int | None = None
     batches_per_s: float | None = None
-    """Taken from its DataLoader's workers."""
+    """Batches taken from its DataLoader's workers."""
     collectives_per_s: float | None = None
-    """Begun, by its Flight Recorder."""
+    """Collectives begun, by its Flight Recorder."""
     looks: int = 0
-    """At so many moments of the last minute, pauses left out, it is known what it did."""
+    """In how many samples of the last minute, pauses excluded, its activity is known."""
     works: float | None = None
-    """Share of these looks, 0 to 1, in which it computed, slept, or read or wrote a file by itself."""
+    """Share of these samples, 0 to 1, in which it computed, slept, or read or wrote a file itself."""
     waits_for_ranks: float | None = None
-    """In which it waited in a collective."""
+    """Share in which it waited in a collective."""
     waits_for_data: float | None = None
-    """In which it waited for its next batch."""
+    """Share in which it waited for its next batch."""
 
 
 class Bottleneck(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """Why a job that works is not faster: the others wait for this rank, or all wait for their data."""
+    """Why a working job is not faster: the others wait for this rank, or all wait for their data."""
 
     pids: tuple[int, ...]
     """The rank, or all ranks."""
     what: str
     """`work` or `data`: what the others wait for it to do, or what it waits for itself."""
     place: Place | None = None
-    """Where most looks found it at its own work."""
+    """Where most samples found it at its own work."""
     summary: str
 
 
 class Diagnosis(Row, frozen=True, kw_only=True, eq=False):
-    """What mpmon says about one snapshot, given the ones before."""
+    """What mpmon says about one snapshot, given the previous ones."""
 
     verdict: Verdict
     since: float | None = None
-    """Since when the verdict's state lasts, seconds since the epoch."""
+    """When the verdict's state began, seconds since the epoch."""
     settled: bool = False
-    """More looking would not change the answer soon."""
+    """Observing longer would not change the answer soon."""
     because: str = ""
     """One sentence for the verdict, also when nothing is wrong."""
     findings: tuple[Finding, ...] = ()
     remarks: tuple[Remark, ...] = ()
-    """What else a person should know, the worst first; they do not make a verdict."""
+    """Further warnings, the worst first; they do not affect the verdict."""
     unchecked: tuple[Unchecked, ...] = ()
     processes: tuple[ProcessView, ...] = ()
     paces: tuple[Pace, ...] = ()
-    """Of the ranks of a job that is healthy, by rank."""
+    """The ranks of a healthy job, by rank."""
     bottleneck: Bottleneck | None = None
-    """`None` also where that is not clear."""
+    """`None` also if it is not clear."""
     pause: Pause | None = None
-    """The last one, where pauses are the exception."""
+    """The last one, if pauses are the exception."""
     queue_parts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    """What queues were seen to be to a library, by their pipes: `loader result queue`."""
+    """What each queue is to a library, by its pipe: `loader result queue`."""
     elsewhere: int = 0
-    """So many ranks of the job belong on machines that are not at hand: the verdict is of a part of the job."""
+    """How many ranks of the job belong on machines that are not observed: the verdict covers a part of the job."""
     hidden: tuple[tuple[int, int], ...] = ()
-    """Threads, by pid and tid, that stand still in nobody knows what, and without which the verdict could be surer."""
+    """Threads, by pid and tid, that stand still in an unknown wait; if they could be read, the verdict might be surer.
+    """
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):
-    """What of an earlier round is kept for histories: of the last minutes, one a round."""
+    """What is kept of an earlier round for histories: one a round, for the last minutes."""
 
     taken_at: float
     gpus: tuple[Gpu, ...]
     gpu_processes: tuple[GpuProcess, ...]
     cpu: dict[int, float]
-    """Percent of one core by pid, of those that ran."""
+    """Percent of one core by pid, of the processes that ran."""
     received: dict[int, tuple[int, int]] = {}
-    """Of processes that receive CUDA memory, as far as they have the shim: sendings received so far, and bytes resident."""
+    """For processes that receive CUDA memory and have the shim: tensors received so far, and bytes resident."""
     queues: tuple[QueueState, ...] = ()
     queue_records: tuple[QueueRecord, ...] = ()
-    """For how much goes through each."""
+    """For the throughput of each queue."""
     flight_records: tuple[FlightRecord, ...] = ()
     """For how many collectives each rank begins."""
     spots: tuple[Spot, ...] = ()
@@ -286,12 +290,12 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     snapshot: Snapshot
     diagnosis: Diagnosis
     watched_s: float
-    """How long mpmon has been looking."""
+    """For how long mpmon has been observing."""
     number: int = 1
-    """Its place among all that were made, from 1."""
+    """Its sequence number among all observations, from 1."""
     trend: tuple[Moment, ...] = ()
-    """The last minutes, oldest first, the present one included."""
+    """The last minutes, oldest first, including the present one."""
     events: tuple[Event, ...] = ()
-    """What happened since mpmon came, the oldest first; the last hundreds."""
+    """What happened since mpmon attached, oldest first; the last few hundred."""
     told_at: float | None = None
-    """When it was told once more, with nothing new but the state of the agents on other machines; `None` the first time."""
+    """When it was repeated with nothing new but the state of the agents on other machines; `None` the first time."""

@@ -95,8 +95,7 @@ def inner_machinery(stack: Stack) -> Iterator[Frame]:
 
 
 def asking(stack: Stack) -> tuple[Frame, ...]:
-    """The calls from the one that called the machinery outwards: the arguments it passes on are new objects each time.
-    """
+    """The calls from the one that called the machinery outwards: the arguments it passes on are new objects each time."""
     return stack.frames[len(list(inner_machinery(stack))) :]
 
 

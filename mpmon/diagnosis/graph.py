@@ -41,7 +41,7 @@ class Status(Enum):
     IDLE = "idle"
     WAITS = "waits"
     HIDDEN = "hidden"
-    """It stands still, and in what may not be read: perhaps it can move, perhaps it never will."""
+    """It stands still in something unreadable: perhaps it can progress, perhaps it never will."""
 
 
 class Exited(msgspec.Struct, frozen=True, gc=False):
@@ -50,7 +50,7 @@ class Exited(msgspec.Struct, frozen=True, gc=False):
     pid: int
     how: str
     certain: bool = True
-    """False where living processes could also help, so that the death may have nothing to do with it."""
+    """False if living processes could also help, so that the death may be unrelated."""
     status: int | None = None
     """As wait(2) gives it; `None` where it is not known."""
 
@@ -61,7 +61,7 @@ class Exited(msgspec.Struct, frozen=True, gc=False):
 
 
 class Absent(Enum):
-    """Why nobody alive can help; told by whoever finds it out, so that nobody has to guess it from what is waited for."""
+    """Why nobody alive can help. The code that finds it out says so, so that nothing has to be guessed from the wait."""
 
     HOLDER_ENDED = "a lock between processes, or permits of a semaphore, whose holder ended"
     INHERITED = (
@@ -96,34 +96,34 @@ class Nobody(msgspec.Struct, frozen=True, gc=False):
 
 
 class External(msgspec.Struct, frozen=True, gc=False):
-    """Somebody who is not at hand: another machine, a person."""
+    """An external party: another machine, a person."""
 
     who: str
     of_job: bool = False
-    """They are ranks of the job, so that they could tell what keeps them."""
+    """They are ranks of the job, so they could tell what blocks them."""
     moves: bool = False
-    """They are known to get on, so that they may yet do what is waited for."""
+    """They are known to make progress, so they may yet act."""
 
 
 Target = ThreadKey | Exited | Nobody | External
 
 
 class Basis(Enum):
-    """What names the targets of a wait as those who must act."""
+    """What names the targets of a wait as those that must act."""
 
     ASSUMED = "assumed"
-    """Nothing does: they are those who could."""
+    """Nothing does: they are merely those that could act."""
     FRAMES = "frames"
     """What they are doing, by their own frames."""
     MEMORY = "memory"
-    """What the process keeps in its memory: the owner of a lock, what a call was given."""
+    """What the process keeps in its memory: the owner of a lock, the arguments of a call."""
     LEDGER = "ledger"
     """Counts that each process keeps of what it took or began: of a semaphore, of the collectives of a group."""
     KERNEL = "kernel"
-    """Who is waited for, or who alone has the other end or the lock, as the kernel tells it."""
+    """The kernel names the target, or the only process that has the other end or the lock."""
 
     def when(self, holds: bool) -> Basis:  # noqa: FBT001  it is the whole question
-        """This, where it leaves nobody else; else the targets are only assumed."""
+        """This basis if it leaves no other target; else the targets are only assumed."""
         return self if holds else Basis.ASSUMED
 
 
@@ -136,17 +136,17 @@ class WaitEdge(msgspec.Struct, frozen=True, gc=False):
     basis: Basis = Basis.ASSUMED
     """What names the targets as those who must act."""
     held: bool = False
-    """The targets have what is waited for: a lock, or permits of a semaphore."""
+    """The targets hold what is waited for: a lock, or permits of a semaphore."""
     polled: bool = False
-    """It asks again and again: that it runs says nothing, and it waits for as long as its targets stand."""
+    """It polls: that it runs says nothing, and it waits for as long as its targets stand still."""
     idle_s: float | None = None
-    """For so long at least those who could help have had nothing to do, whatever the one who asks does meanwhile; `None` where
-    nobody looked.
+    """For at least this many seconds the possible helpers have had nothing to do, whatever the waiter does meanwhile;
+    `None` if nobody checked.
     """
     words: str = ""
     """`batch from dataloader worker 1`."""
     evidence: str = ""
-    """What was read, and where: so that a person can read it again."""
+    """What was read, and where, so that a person can check it."""
 
     @property
     def exact(self) -> bool:
@@ -161,7 +161,8 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     status: Status
     edge: WaitEdge | None = None
     bystander: bool = False
-    """A heartbeat, or one that takes new connections: it may be able to help, and nothing tells that it ever meant to."""
+    """A heartbeat, or a thread that accepts connections: it may be able to help, but nothing shows that it is meant to.
+    """
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):
@@ -169,23 +170,23 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
 
     goal: ThreadKey
     members: tuple[ThreadKey, ...]
-    """All closed nodes that are reached from the goal."""
+    """All closed nodes reached from the goal."""
     roots: tuple[Target, ...]
-    """Who must move first."""
+    """The root blockers."""
     cycle: bool
     """The roots wait for each other."""
     path: tuple[ThreadKey, ...]
     """From the goal to the first root, by the shortest way."""
     assumed: tuple[ThreadKey, ...]
-    """Of those on the path, and of a cycle, the ones whose edges are not exact."""
+    """The nodes on the path, and in a cycle, whose edges are not exact."""
     core: tuple[ThreadKey, ...] = ()
-    """Where it ends in threads that wait for each other: all of these, who wait for nobody else; the other members only wait
-    for them.  Else all members.
+    """If it ends in threads that wait for each other: all of these, which wait for nothing else; the other members only
+    wait for them. Else all members.
     """
 
     @property
     def exact(self) -> bool:
-        """Nobody but those it names could help."""
+        """Nobody but the named targets could help."""
         return not self.assumed
 
 
@@ -215,7 +216,7 @@ class Graph:
                     order.append(target)
 
     def rests_on(self, goal: ThreadKey) -> tuple[ThreadKey, ...]:
-        """Those of whom nothing is known, where the goal can be reached only if they can move."""
+        """The unknown threads that must be able to progress for the goal to be reached."""
         keys = list(self.reached(goal))
         hidden = tuple(key for key in keys if self.node(key).status is Status.HIDDEN)
         return hidden if hidden and goal not in self.can_progress(keys, (Status.LIVE,)) else ()
@@ -223,7 +224,7 @@ class Graph:
     def can_progress(
         self, keys: Iterable[ThreadKey], statuses: Collection[Status] = (Status.LIVE, Status.HIDDEN)
     ) -> set[ThreadKey]:
-        """Of these, the ones that can still move; `statuses` are of those who can by themselves."""
+        """Those of these nodes that can still progress; `statuses` are those of the nodes that can by themselves."""
         keys = list(keys)
         progressing = {key for key in keys if self.node(key).status in statuses}
         grown = True
@@ -231,7 +232,7 @@ class Graph:
             grown = False
             shared = _Shared()
             for key in keys:
-                # What an equal set of targets could not do a moment ago, the next round may.
+                # An equal set of targets that could not help a moment ago may do so in the next round.
                 if (
                     key not in progressing
                     and shared.is_new(self.node(key))
@@ -259,9 +260,9 @@ class Graph:
     def _ends(
         self, members: list[ThreadKey], progressing: set[ThreadKey]
     ) -> tuple[list[ThreadKey], list[Target], bool]:
-        """Who waits for nobody outside, the root blockers, and whether these wait for each other.
+        """The core that waits for nothing outside itself, the root blockers, and whether these wait for each other.
 
-        Bystanders are asked only where nothing else tells who the root blockers are.
+        Bystanders are considered only if nothing else tells who the root blockers are.
         """
         acting = [key for key in members if not self.node(key).bystander]
         if acting and len(acting) < len(members):
@@ -275,7 +276,7 @@ class Graph:
         return core, roots or self._waiting(core), cycle
 
     def _is_helped(self, node: Node) -> bool:
-        """One who is enough moves already: of the others nobody need be thought about."""
+        """One target that suffices already progresses: the others need not be considered."""
         if node.status is not Status.WAITS or node.edge is None or node.edge.every:
             return False
         return any(self.node(target).status is Status.LIVE for target in _threads(node))
@@ -294,10 +295,10 @@ class Graph:
     ) -> tuple[list[ThreadKey], dict[ThreadKey, tuple[ThreadKey, ...]]]:
         """All closed nodes reached from the goal, each with the most telling path to it.
 
-        An exact edge costs one; an assumed one as much as it has targets, because it says that much less.
+        An exact edge costs one; an assumed one costs as much as it has targets, because it says that much less.
         """
         paths: dict[ThreadKey, tuple[ThreadKey, ...]] = {}
-        # The serial number breaks ties, so that the answer does not depend on which pids the processes happen to have.
+        # The serial number breaks ties, so the answer does not depend on pids.
         serial = itertools.count()
         line: list[tuple[int, int, tuple[ThreadKey, ...]]] = [(0, next(serial), (goal,))]
         shared = _Shared()
@@ -308,7 +309,7 @@ class Graph:
             paths[path[-1]] = path
             node = self.node(path[-1])
             if not shared.is_new(node):
-                # Whoever came to these targets first came the shortest way.
+                # The first node to reach these targets took the shortest path.
                 continue
             targets = [target for target in _threads(node) if target not in progressing]
             step = 1 if node.edge and node.edge.exact else len(targets)
@@ -317,14 +318,17 @@ class Graph:
         return list(paths), paths
 
     def _core(self, members: list[ThreadKey], progressing: set[ThreadKey]) -> list[ThreadKey]:
-        """Of the members who wait for each other and for nobody else those nearest to the goal; all where there are none.
+        """Of the members that wait for each other and for nothing else, those nearest to the goal; all if there are
+        none.
 
-        An idle one is nobody to wait for here: it does nothing before somebody asks it.
+        Idle nodes are not targets here: they do nothing before they are asked.
         """
         lists: dict[int, list[ThreadKey | int]] = {}
 
         def targets(one: ThreadKey | int) -> list[ThreadKey | int]:
-            """Of a thread; a list that many threads may have in common stands between them and its members, as a number."""
+            """The targets of a thread. A list that many threads may share is a node of its own, as a number, between
+            them and its members.
+            """
             if isinstance(one, int):
                 return lists[one]
             edge = self.node(one).edge
@@ -343,7 +347,7 @@ class Graph:
         return [key for key in members if key in first] if first else members
 
     def _stuck_targets(self, key: ThreadKey, progressing: set[ThreadKey]) -> Iterator[ThreadKey]:
-        """The threads it waits for that cannot move, but for those that wait for work."""
+        """The threads it waits for that cannot progress, except those that wait for work."""
         for target in _threads(self.node(key)):
             if target not in progressing and self.node(target).status is not Status.IDLE:
                 yield target
@@ -380,19 +384,21 @@ class Graph:
         return [], False
 
     def _waiting(self, core: list[ThreadKey]) -> list[Target]:
-        """Where nothing else tells: who waits for one that is known moves when that one does; the others wait for somebody."""
+        """If nothing else tells: a waiter with a known target moves when that target does; the others wait for an
+        unknown one.
+        """
         waiting = [(key, edge) for key in core if (edge := self.node(key).edge)]
         vague: list[Target] = [key for key, edge in waiting if not edge.exact and not edge.every]
         return vague or [key for key, _ in waiting]
 
     def _asked(self, members: list[ThreadKey]) -> list[Target]:
-        """Who runs code that a library called for another member: between the two there is nothing but the library."""
+        """Threads that run code a library called for another member: between the two there is only the library."""
         needs = [edge for key in members if (edge := self.node(key).edge) and edge.polled]
         found = dict.fromkeys(target for edge in needs for target in edge.targets)
         return [target for target in found if not self._asks(target)]
 
     def _is_deserted(self, node: Node, progressing: set[ThreadKey]) -> bool:
-        """It waits for those only who wait for work themselves, and nobody who could go on will give them any."""
+        """All its targets wait for work themselves, and no thread that could progress will give them any."""
         targets = list(_threads(node)) if node.status is Status.WAITS else []
         idle = all(target not in progressing and self.node(target).status is Status.IDLE for target in targets)
         return bool(targets) and idle and len(targets) == len(node.edge.targets if node.edge else ())
@@ -402,12 +408,12 @@ class Graph:
         return edge is not None and edge.polled
 
     def _holders(self, members: list[ThreadKey]) -> set[Target]:
-        """Who has what another member waits for: one that idles meanwhile keeps it for ever."""
+        """The threads that hold what another member waits for: if they are idle meanwhile, they hold it forever."""
         needs = [edge for key in members if (edge := self.node(key).edge) and edge.held]
         return {target for edge in needs for target in edge.targets}
 
     def _cycle(self, members: list[ThreadKey], progressing: set[ThreadKey], *, exact: bool) -> list[ThreadKey]:
-        """The first cycle along edges that have to be waited for: exact ones only, or any."""
+        """The first cycle along edges with a single necessary target: exact ones only, or any."""
         for start in members:
             path = [start]
             while nexts := self._single(path[-1], progressing, exact_only=exact):
@@ -426,15 +432,15 @@ class Graph:
 
 
 class _Shared:
-    """Targets that many nodes have in common, looked at once: in a process with a thousand waiting threads each of them may
-    be helped by any other, which are a million edges.
+    """Targets that many nodes share, visited once: in a process with a thousand waiting threads, any of which may help
+    any other, there are a million edges.
     """
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
     def is_new(self, node: Node) -> bool:
-        """Whether this very tuple of targets was not seen before."""
+        """Whether this very tuple of targets is new."""
         if node.edge is None or len(node.edge.targets) <= FEW:
             return True
         new = id(node.edge.targets) not in self._seen
@@ -442,12 +448,12 @@ class _Shared:
         return new
 
     def forget(self, node: Node) -> None:
-        """Look at them again."""
+        """Visit its targets again."""
         self._seen.discard(id(node.edge.targets) if node.edge else 0)
 
 
 FEW = 32
-"""Targets that are cheaper to look at than to remember."""
+"""Up to this many targets are cheaper to visit than to remember."""
 
 
 def _threads(node: Node) -> Iterator[ThreadKey]:
@@ -457,7 +463,7 @@ def _threads(node: Node) -> Iterator[ThreadKey]:
 
 
 def _end(roots: list[Target], members: list[ThreadKey], graph: Graph) -> ThreadKey:
-    """The thread at which the path ends: the first root, or the one who waits for it."""
+    """The thread at which the path ends: the first root, or the thread that waits for it."""
     first = roots[0] if roots else members[0]
     if isinstance(first, tuple):
         return first

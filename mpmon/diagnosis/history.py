@@ -1,8 +1,8 @@
-"""What has not changed since when: a fold over snapshots.
+"""What has not changed, and since when: a fold over snapshots.
 
-A hang is that nothing happens, which no single picture shows.
-`History.add` returns a new history; the old one stays as it was.  Its memory is bounded: per thread the moment it last
-ran and its last looks; per process the counters at the beginning of the window.
+A hang means that nothing happens, which no single snapshot shows. `History.add` returns a new history; the old one
+stays unchanged. Its memory is bounded: per thread, when it last ran and its last samples; per process, the counters at
+the beginning of the window.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mpmon.diagnosis.waits import WaitState, standing
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
 
 TREND_ROUNDS = 300
-"""Rounds that histories go back."""
+"""Number of rounds that histories go back."""
 
 ThreadKey = tuple[int, int]
 """(pid, tid)."""
@@ -32,25 +32,25 @@ _Row = Process | Thread | Stack | Blocked
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):
-    """One thread as it was found at one moment."""
+    """One thread as found at one moment."""
 
     at: float
     stack: Stack | None
     blocked: Blocked | None
     slices: int = 0
-    """How often it had been put on a CPU by then."""
+    """How often it had been scheduled by then."""
     run_ns: int = 0
-    """How long it had run by then."""
+    """Its run time by then."""
     _standing: WaitState | None = None
 
     @property
     def on_cpu(self) -> bool:
-        """It ran, as far as is known."""
+        """It was running, as far as is known."""
         return self.blocked is None or self.blocked.state == "R" or self.blocked.syscall == "running"
 
     @property
     def standing(self) -> WaitState:
-        """What it waited in, as these two tell; looked up once."""
+        """What it waited in, by its stack and the kernel; computed once."""
         found = self._standing
         if found is None:
             found = standing(self.stack, self.blocked)
@@ -66,46 +66,46 @@ class ThreadHistory(msgspec.Struct, frozen=True, gc=False):
     """Counters when it was first seen."""
     first_at: float
     ran_at: float
-    """When it was last seen to have run, seconds since the epoch; before mpmon came, from its sleep age."""
+    """When it was last seen to have run, seconds since the epoch; before mpmon attached, by its sleep age."""
     changes: int = 0
-    """Rounds in which it had run since it was first seen."""
+    """Number of rounds in which it had run, since it was first seen."""
     looks: tuple[Sample, ...] = ()
     alike_since: float = 0.0
-    """The moment of the first of those looks in a row, up to the last, that found the same lines and variables on a CPU; it may
-    be one of long ago, of which nothing else is remembered.
+    """When the current run of samples began that all found the same lines and variables on a CPU; that sample may be
+    long gone from memory.
     """
 
 
 class ProcessActivity(msgspec.Struct, frozen=True, gc=False):
-    """Signs of life of one process: moments at which something irreversible was seen."""
+    """Signs of life of one process: when something irreversible was seen."""
 
     process: Process
     first: Process
     first_at: float
     io_at: tuple[float, ...] = ()
-    """When its I/O counters had grown, the last `LEAST_SIGNS` times."""
+    """When its I/O counters grew, the last `LEAST_SIGNS` times."""
     read_at: tuple[float, ...] = ()
-    """When the counter of what it reads had grown, as often."""
+    """When its read counter grew, as many times."""
     busy_at: tuple[float, ...] = ()
     """When it had used a CPU for more than a moment, the last `LEAST_SIGNS` times."""
     wrote_at: float | None = None
-    """When the counter of what it writes last grew."""
+    """When its write counter last grew."""
     rate: float | None = None
-    """Share of one CPU it used since the round before; `None` in its first round."""
+    """Share of one CPU used since the previous round; `None` in its first round."""
     most_bytes: int = 0
-    """The most resident memory it had."""
+    """Its highest resident memory so far."""
     grew_rounds: int = 0
-    """Rounds in which it had clearly more than ever before."""
+    """Rounds in which it clearly exceeded that."""
     grew_at: float | None = None
-    """When it last had."""
+    """When it last did."""
     reaped_at: float | None = None
-    """When it was last seen to have waited for a child that ended."""
+    """When it was last seen to have reaped a child."""
     ended_at: float | None = None
-    """When it was first seen to have ended, of one that was seen alive before."""
+    """When it was first seen to have ended, if it was seen alive before."""
 
 
 class History:
-    """The present snapshot and what is remembered of those before."""
+    """The present snapshot and what is remembered of earlier ones."""
 
     def __init__(self) -> None:
         self.first_at = 0.0
@@ -114,18 +114,18 @@ class History:
         self.pasts: dict[ThreadKey, ThreadHistory] = {}
         self.lives: dict[tuple[int, float], ProcessActivity] = {}
         self.stirred: frozenset[int] | None = None
-        """Processes of which a row, a thread, a past or a life is another one than in the round before; `None` where that
-        may be so of all.
+        """Processes with a row, thread, history or activity that changed since the previous round; `None` if that may
+        be all of them.
         """
         self._rates: dict[int, float | None] = {}
-        """Of processes, as far as they are not 0."""
+        """By process, unless 0."""
         self.given: GivenNames = {}
-        """Of children that are not known to have ended."""
+        """Children that are not known to have ended."""
         self.roles: dict[int, Role] = {}
         self.last_roles: dict[int, Role] = {}
-        """Of those that ended while mpmon watched."""
+        """Processes that ended while mpmon watched."""
         self.queue_parts: dict[str, str] = {}
-        """What queues were seen to be to a library, by their pipes, for as long as these are there."""
+        """What each queue is to a library, by its pipe, for as long as the pipe exists."""
         self.trend: tuple[Moment, ...] = ()
         """The last minutes for histories, oldest first."""
         self.spots = Spots()
@@ -140,7 +140,7 @@ class History:
 
     @property
     def watched_s(self) -> float:
-        """For how long mpmon has been looking."""
+        """For how long mpmon has been observing."""
         return self.now - self.first_at
 
     def add(self, snapshot: Snapshot) -> History:
@@ -169,7 +169,7 @@ class History:
         return self.pasts.get((pid, tid))
 
     def _fresh_frames(self, pid: int) -> Stack | None:
-        """Those of a main thread, where this round looked at it."""
+        """The frames of a main thread, if this round sampled it."""
         past = self.pasts.get((pid, pid))
         look = past.looks[-1] if past and past.looks else None
         return look.stack if look and look.at == self.now else None
@@ -179,8 +179,8 @@ class History:
         return self.lives.get(process.key)
 
     def _changes(self, snapshot: Snapshot) -> list[_Row] | None:
-        """The rows that are others than in the round before; `None` where that is not all: somebody came or went, or has
-        another name.
+        """The rows that changed since the previous round; `None` if that is not the whole change: something came, went
+        or was renamed.
         """
         before = self.snapshot
         changes: list[_Row] = []
@@ -199,7 +199,7 @@ class History:
         return {key: _with_look(self._past(row, at), at, stacks.get(key), blocked.get(key)) for row, key in keys}
 
     def _later_pasts(self, changes: list[_Row], at: float) -> dict[ThreadKey, ThreadHistory]:
-        """Most threads have the very same rows as in the round before, and the same past then."""
+        """Most threads have the very same rows as in the previous round, and so the same history."""
         pasts = dict(self.pasts)
         pasts.update({(row.pid, row.tid): self._past(row, at) for row in changes if isinstance(row, Thread)})
         stacks = {(row.pid, row.tid): row for row in changes if isinstance(row, Stack)}
@@ -211,7 +211,7 @@ class History:
         return pasts
 
     def _past(self, thread: Thread, at: float) -> ThreadHistory:
-        """What is remembered of a thread, with how much it ran by now."""
+        """What is remembered of a thread, updated by how much it ran until now."""
         past = self.pasts.get((thread.pid, thread.tid))
         if past is None:
             return ThreadHistory(thread, thread, at, at)
@@ -274,7 +274,7 @@ class History:
         return self.roles if found == self.roles else found
 
     def _same_roles(self, snapshot: Snapshot, changes: list[_Row] | None) -> bool:
-        """Whether nothing has changed that roles depend on, but perhaps the names that programs give."""
+        """Whether nothing has changed that roles depend on, except perhaps the names that programs give."""
         before = self.snapshot
         if changes is not None and self._still_hold(snapshot, {row.pid for row in changes if isinstance(row, Stack)}):
             return True
@@ -296,7 +296,7 @@ class History:
         return self.queue_parts if found == self.queue_parts else found
 
     def _still_hold(self, snapshot: Snapshot, pids: set[int]) -> bool:
-        """Whether these processes, the only ones with new frames, are what they were."""
+        """Whether these processes, the only ones with new frames, still have the same roles."""
         if not pids:
             return True
         stacks = {pid: [row for row in snapshot.stacks if row.pid == pid] for pid in pids}
@@ -316,7 +316,7 @@ def _moment(snapshot: Snapshot, rates: Mapping[int, float | None]) -> Moment:
 
 
 def _who(row: _Row) -> tuple[object, ...]:
-    """Whom a row is about, by identity over time, and what roles depend on."""
+    """The identity over time of what a row is about, and what roles depend on."""
     if isinstance(row, Process):
         return row.key, row.name, row.ppid, row.ended, row.exe, row.cmdline, row.environment
     return (row.pid, row.tid, row.name) if isinstance(row, Thread) else (row.pid, row.tid)
@@ -332,7 +332,7 @@ def _same_names(before: tuple[Process, ...], now: tuple[Process, ...]) -> bool:
 def _with_look(past: ThreadHistory, at: float, stack: Stack | None, blocked: Blocked | None) -> ThreadHistory:
     last = past.looks[-1] if past.looks else None
     if last is not None:
-        # In a recording rows are made anew; those of the same reading are told from another one by their moment.
+        # In a recording rows are recreated; the time of a reading tells whether two are the same.
         stack = last.stack if stack == last.stack else stack
         blocked = last.blocked if blocked == last.blocked else blocked
         if last.stack is stack and last.blocked is blocked:

@@ -1,7 +1,7 @@
-"""Pids as they are on their machines: of a job on several, a diagnosis is made with numbers that nobody else knows.
+"""Pids as they are on their machines: a diagnosis of a job on several machines is made with mpmon's own numbers.
 
-Rules write `pid 25165835` as ever, since to them a snapshot is one machine.  Here, and nowhere else, that becomes
-`pid 11 on h3`, in all sentences of a diagnosis; views ask `Hosts` for the pids that they show themselves.
+Rules write `pid 25165835` as usual, since to them a snapshot is one machine. Only here does that become `pid 11 on h3`,
+in all sentences of a diagnosis; views ask `Hosts` for the pids that they show themselves.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ R = TypeVar("R", bound=Row)
 _NUMBER = re.compile(
     r"(?P<listed>\bpids? |, | and )?(?<![\w.@-])(?P<number>\d{7,14})(?:-(?P<last>\d{7,14}))?(?![\w@]|\.\d)"
 )
-"""A number that may be a pid, or the first of several in a row; `listed` where a person reads it as one."""
+"""A number that may be a pid, or the first of several in a row; `listed` if the text marks it as a pid."""
 
 FEW = 2
-"""Suspects that are found in a sentence by their pids."""
+"""Suspects whose sentences are recognised by their pids."""
 
 
 class Hosts:
@@ -35,15 +35,15 @@ class Hosts:
         self._names = {row.number: row.host for row in snapshot.nodes}
 
     def __bool__(self) -> bool:
-        """There are several."""
+        """There are several machines."""
         return bool(self._names)
 
     def name(self, pid: int) -> str:
-        """Of the machine of a process or thread; empty where there is only one."""
+        """The machine of a process or thread; empty if there is only one machine."""
         return self._names.get(pid // PIDS_OF_A_HOST, "")
 
     def number(self, pid: int) -> int:
-        """The pid or tid that it has there."""
+        """The pid or tid on its own machine."""
         return pid % PIDS_OF_A_HOST if self.name(pid) else pid
 
     def pid(self, pid: int) -> str:
@@ -52,8 +52,8 @@ class Hosts:
         return f"{self.number(pid)} on {name}" if name else str(pid)
 
     def text(self, text: str) -> str:
-        """A sentence with the pids of the machines. In a path or a command stands the bare number, and the machine behind it
-        all.
+        """A sentence with the pids on their machines. A path or a command gets the bare number, and the machine follows
+        at the end.
         """
         others: dict[str, None] = {}
 
@@ -82,7 +82,7 @@ class Hosts:
 
 
 def told(diagnosis: Diagnosis, snapshot: Snapshot) -> Diagnosis:
-    """A diagnosis as people read it."""
+    """A diagnosis as shown to people."""
     hosts = Hosts(snapshot)
     if not hosts:
         return diagnosis
@@ -97,7 +97,7 @@ def told(diagnosis: Diagnosis, snapshot: Snapshot) -> Diagnosis:
 
 
 def told_event(event: Event, snapshot: Snapshot) -> Event:
-    """What happened, as people read it."""
+    """An event as shown to people."""
     return _sentences(Hosts(snapshot), event) if snapshot.nodes else event
 
 
@@ -115,13 +115,13 @@ def _finding(hosts: Hosts, row: Finding) -> Finding:
 
 
 def _with_place(hosts: Hosts, summary: str, suspect: Suspect) -> str:
-    """Where a suspect is found, behind its role: each machine has a dataloader worker 0."""
+    """Add the location of a suspect after its role: each machine has a dataloader worker 0."""
     if not hosts.name(suspect.pid) or f"pid {suspect.pid}" in summary:
         return summary
     of = "" if suspect.rank is None or suspect.role == f"rank {suspect.rank}" else f", of rank {suspect.rank}"
-    # Of a dead process its role may not be known by a name of its own.
+    # The role of a dead process may not be known by a name of its own.
     role = re.compile(rf"\b{re.escape(suspect.role)}\b")
-    # What a job is called may have a backslash in it, which would mean something in a template.
+    # A job's name may contain a backslash, which would be special in a template.
     return role.sub(lambda found: f"{found[0]} (pid {suspect.pid}{of})", summary, count=1)
 
 
@@ -135,7 +135,7 @@ def _with_host(hosts: Hosts, row: Any) -> Any:
 
 
 def _sentences(hosts: Hosts, row: R) -> R:
-    """A row with all its texts told."""
+    """A row with all its texts rewritten."""
     changed: dict[str, object] = {}
     for name in row.__struct_fields__:
         value = getattr(row, name)
@@ -150,7 +150,7 @@ def _sentences(hosts: Hosts, row: R) -> R:
 
 
 def bare(value: Any, hosts: Hosts) -> Any:
-    """A row with the pids of the machines; one that is about a single process has the name of its machine as well."""
+    """A row with the pids on their machines; a row about a single process also gets the name of its machine."""
     if isinstance(value, tuple):
         return tuple(bare(each, hosts) for each in value)
     if not isinstance(value, msgspec.Struct):

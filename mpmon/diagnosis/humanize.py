@@ -62,11 +62,11 @@ def between(least: str, most: str) -> str:
 
 
 SAME = 0.2
-"""Speeds that differ by less than that share are told as one: counts are read at other moments."""
+"""Speeds that differ by less than this share are shown as one: the counts are read at different moments."""
 
 
 def speeds(found: Sequence[float]) -> str:
-    """Of several, so many a second: `8.5`, `3.1 to 8.5`, `120`."""
+    """Several speeds, per second: `8.5`, `3.1 to 8.5`, `120`."""
     slow, fast = min(found), max(found)
     if slow >= (1 - SAME) * fast:
         return speed(sum(found) / len(found))
@@ -74,7 +74,7 @@ def speeds(found: Sequence[float]) -> str:
 
 
 def speed(per_second: float) -> str:
-    """How much a second, with two digits that count: "0.25", "3.4", "120"."""
+    """A speed per second, with two significant digits: "0.25", "3.4", "120"."""
     return f"{per_second:.{2 if per_second < 1 else 1 if per_second < 100 else 0}f}"
 
 

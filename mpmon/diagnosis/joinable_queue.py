@@ -1,8 +1,8 @@
-"""Who joins a `JoinableQueue` while nothing but its own tasks are missing.
+"""A thread that joins a `JoinableQueue` while only its own process's tasks are unfinished.
 
-What `join` waits for is what was put and not said to be done: what is still in the queue, and what each process has taken
-more than it called `task_done`.  Where the queue is empty and the one who joins has itself taken as many as are missing, the
-ledgers of all others add up to nothing.
+`join` waits for every item that was put until `task_done` is called for it: the items still in the queue, and the
+surplus of taken items over `task_done` calls in each process. If the queue is empty and the joining process itself has
+taken as many as are missing, the ledgers of all others add up to zero.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class OwnTasks(msgspec.Struct, frozen=True):
 
 
 def own_tasks(stuck: StuckSet) -> OwnTasks | None:
-    """The first member of a closed set that waits so. One that has other threads at work may have given them the tasks."""
+    """The first such member of a closed set. A process with other working threads may have given them the tasks."""
     found = (_own_tasks(stuck, key) for key in stuck.members_in(Wait.PROCESS_EVENT))
     return next((row for row in found if row), None)
 

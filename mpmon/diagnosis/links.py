@@ -1,11 +1,11 @@
-"""Connections of a stuck set on which bytes are lost: sent again and again, and never acknowledged.
+"""Connections of a stuck set that lose bytes: retransmitted again and again, and never acknowledged.
 
-The kernel of a receiver acknowledges what arrives, whether anybody reads it or not; once there is no room it says so, and
-the sender only asks from time to time, which is no resending.  So a sender that resends hears nothing: the link is cut, a
-firewall or a too large packet's way drops what goes over it, or the other machine is off.
+A receiver's kernel acknowledges what arrives, whether anybody reads it or not. Once it has no room it says so, and the
+sender only probes from time to time, which is not a retransmission. So a sender that retransmits hears nothing: the
+link is cut, a firewall or a path with too small an MTU drops the packets, or the other machine is off.
 
-That explains a hang only where the set waits for those bytes: where both ends are at hand, a thread of the set waits at the
-receiving end for what has not come; where only the sender's is, the set waits for somebody who is not at hand.
+That explains a hang only if the set waits for those bytes. If both ends are observed, a thread of the set waits at the
+receiving end for what has not come. If only the sender's end is, the set waits for an external party.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mpmon.diagnosis.thresholds import LEAST_RESENDS, SILENT_S
 from mpmon.model import KernelObject
 
 _ENDS_BETWEEN = (Ending.CYCLE, Ending.OPEN)
-"""Nobody of the set stands by itself."""
+"""Endings without a thread that is blocked by itself."""
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     sender: int
     """Its pid."""
     far: KernelObject | None = None
-    """The other end; `None` where it was not seen."""
+    """The other end; `None` if it was not seen."""
     receiver: int | None = None
 
     @property
@@ -46,7 +46,7 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stalls(stuck: StuckSet) -> tuple[Stall, ...]:
-    """Of the connections that a stuck set waits for, those on which bytes are lost, the one that is silent for longest first."""
+    """Of the connections that a stuck set waits for, those that lose bytes, the longest silent one first."""
     case = stuck.case
     lost = case.memory.same("lost", _resending, case.snapshot.objects)
     if not lost or not (stuck.ending in _ENDS_BETWEEN or stuck.ending is Ending.EXTERNAL) or _waits_for_lock(stuck):
@@ -64,7 +64,7 @@ def _is_silent(case: Case, item: KernelObject) -> bool:
 
 
 def _waits_for_lock(stuck: StuckSet) -> bool:
-    """Locks that are taken keep a cycle closed, whatever arrives."""
+    """Held locks keep a cycle closed, whatever arrives."""
     needs = (stuck.graph.node(key).edge for key in stuck.roots)
     return stuck.ending is Ending.CYCLE and any(edge and edge.held for edge in needs)
 
@@ -78,20 +78,24 @@ def _stall(stuck: StuckSet, item: KernelObject) -> Stall | None:
         return Stall(near=item, sender=sender[0]) if _is_for_outside(stuck, sender) else None
     receiver = _waits_at(stuck, far)
     if stuck.ending not in _ENDS_BETWEEN or receiver is None or far.fill != 0:
-        # Whoever has something to read does not wait for what is lost.
+        # A thread with data to read does not wait for lost data.
         return None
     return Stall(near=item, sender=sender[0], far=far, receiver=receiver[0])
 
 
 def _is_for_outside(stuck: StuckSet, sender: ThreadKey) -> bool:
-    """The set waits for somebody whom the sender talks to: the other ranks over its process group, or its own connection."""
+    """The set waits for an external party that the sender talks to: the other ranks over its process group, or its own
+    connection.
+    """
     if stuck.outside is None:
         return False
     return stuck.outside.of_job or sender in stuck.roots
 
 
 def _waits_at(stuck: StuckSet, item: KernelObject) -> ThreadKey | None:
-    """The thread that waits at this end: one of the set, or one that moves the bytes of a process group for one of the set."""
+    """The thread that waits at this end: one of the set, or one that moves the data of a process group for one of the
+    set.
+    """
     case = stuck.case
     pids = {handle.pid for handle in case.holders.get(item.id, ())}
     for key in stuck.closed.core or stuck.closed.members:
@@ -105,7 +109,7 @@ def _waits_at(stuck: StuckSet, item: KernelObject) -> ThreadKey | None:
 
 
 def _carries(case: Case, key: ThreadKey, item: KernelObject) -> bool:
-    """It was seen to wait at this end. Such threads wake for moments, and a look may find one awake."""
+    """It was seen to wait at this end. Such threads wake briefly, and a sample may find one awake."""
     past = case.past(key)
     if past is None or past.thread.name not in RANK_THREADS:
         return False
@@ -113,7 +117,7 @@ def _carries(case: Case, key: ThreadKey, item: KernelObject) -> bool:
 
 
 def _far_end(case: Case, item: KernelObject) -> KernelObject | None:
-    """By its name, or in another network of this machine by its addresses."""
+    """By its id or, in another network namespace of this machine, by its addresses."""
     if item.peer is not None:
         return case.objects.get(item.peer)
     near, _, far = (item.path or "").removeprefix("tcp ").partition(" to ")
@@ -130,7 +134,7 @@ def _by_path(objects: tuple[KernelObject, ...]) -> dict[str, list[KernelObject]]
 
 
 def hosts_between(found: tuple[Stall, ...]) -> Iterator[tuple[str, str]]:
-    """IP addresses of the senders and receivers, each direction between two once."""
+    """IP addresses of senders and receivers, each direction between two hosts once."""
     yield from dict.fromkeys((_host(stall.addresses[0]), _host(stall.addresses[1])) for stall in found)
 
 

@@ -1,7 +1,7 @@
 """What each frame of a stack holds and waits for, as jstack prints it: `holding Lock 0x7f…`, `waiting to lock 0x7f…`.
 
-Threads' locks come with the frame whose `with` block has them.  What names its owner itself (an RLock, a lock between
-processes by its ledger) belongs to the thread, not to a frame of it.
+Locks within a process come with the frame whose `with` block holds them. A lock that names its owner itself (an RLock,
+or a lock between processes with its ledger) belongs to the thread, not to one of its frames.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _is_of(stack: Stack, ident: int | None) -> bool:
 
 
 def _place(stack: Stack, use: LockUse) -> int | None:
-    """The frame of a lock: by its depth, if the stack, read at another moment, has that function there."""
+    """The frame of a lock: by its depth, if the stack, sampled at another moment, has that function there."""
     if use.depth is None or use.function is None:
         return None
     place = len(stack.frames) - 1 - use.depth

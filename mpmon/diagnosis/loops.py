@@ -1,15 +1,16 @@
-"""Event loops that wake up for their timers although all that is left to do in them waits for itself.
+"""Event loops that wake up for their timers although all other tasks in them wait for each other.
 
-A task of asyncio waits for a lock, a queue, other tasks.  Who could end that is known: of a lock the tasks in its `async with`
-block, of tasks these tasks; of anything else whoever can get at it.  A heartbeat, a task that sleeps again and again, could not
-if nothing its variables lead to is awaited by others.  What can still move is the smallest set that holds every task which
-waits for the time or the world outside, and each whose wait one of the set may end; the rest is stuck.
+An asyncio task waits for a lock, a queue, other tasks. What could end the wait is known: for a lock, the tasks in its
+`async with` block; for tasks, those tasks; for anything else, every task that can reach it. A heartbeat, a task that
+sleeps again and again, cannot help if no other task awaits anything its variables lead to. The tasks that can still
+progress are the smallest set that holds every task waiting for the time or the outside world, and every task whose wait
+one of the set may end; the rest is stuck.
 
-A task that awaits a connection or a pipe waits for whoever has the other end.  Where all that the loop watches leads to processes
-of the job, it is for these to move, unless a sleeper could send them something.
+A task that awaits a connection or a pipe waits for the process at the other end. If everything the loop watches leads
+to processes of the job, these block it, unless a sleeper could send them something.
 
-A loop is called stuck only if all its tasks but such sleepers are.  Whoever waits for an event that nobody sets may do so by
-right: it is how a service says that it runs for ever; so this counts only where another task waits for that one.
+A loop is called stuck only if all its tasks but such sleepers are. A task may legitimately wait for an event that
+nobody sets: a service runs forever that way. So that counts only if another task waits for this one.
 """
 
 from __future__ import annotations
@@ -38,16 +39,17 @@ WORDS = {
 """What a task does, by `Task.waits`."""
 
 MOST_NAMES = 4
-"""Tasks that are named as those whose end one awaits."""
+"""Up to this many awaited tasks are named."""
 
 
 def stuck(tasks: Sequence[Task], *, alone: bool, children: frozenset[int], partners: bool) -> tuple[Task, ...]:
-    """The tasks of one loop that wait for each other, for nobody, for the end of these children, or for the job's processes at
-    the other ends of its connections, if nothing else is left in it but sleepers that could not help; else none.
+    """The tasks of a loop that wait for each other, for nobody, for the end of these children, or for the job's
+    processes at the other ends of its connections, if only sleepers that could not help are left beside them; else
+    none.
 
     Args:
         tasks: All tasks of the loop.
-        alone: Nobody outside of the loop could do anything in it: no thread, no connection, no handler of a signal.
+        alone: Nothing outside the loop could act in it: no thread, no connection, no signal handler.
         children: Processes of the job whose end a task may wait for.
         partners: All its connections lead to processes of the job.
     """
@@ -57,7 +59,7 @@ def stuck(tasks: Sequence[Task], *, alone: bool, children: frozenset[int], partn
         return ()
     for row in left.values():
         if _is_helped(row, left, sleepers, alone=alone):
-            # All of them are stuck, or it is not said of any.
+            # Either all of them are stuck, or none is reported.
             return ()
     awaited = {name for row in left.values() for name in row.tasks}
     if any(row.waits in SIGNS and row.object not in awaited for row in left.values()):
@@ -74,13 +76,13 @@ def _may_be_stuck(row: Task, children: frozenset[int], *, partners: bool) -> boo
 
 
 def _is_helped(row: Task, left: dict[str, Task], sleepers: Sequence[Task], *, alone: bool) -> bool:
-    """Somebody who is not among those that are left may end its wait."""
+    """Something that is not among those left may end its wait."""
     if row.waits == PROCESS:
         return False
     if row.waits == STREAM:
         return row.callbacks != 0 or any(_could_send(sleeper) for sleeper in sleepers)
     if row.waits in ENDS:
-        # Of several that have to end it is enough that one never does.
+        # When several have to end, it is enough that one never does.
         others = [name not in left for name in row.tasks]
         return not others or (all(others) if row.waits == "tasks" else any(others))
     holders = [other for other in (*left.values(), *sleepers) if row.waits_on in other.holds]
@@ -98,18 +100,18 @@ def _could_send(sleeper: Task) -> bool:
 
 
 def first(tasks: Sequence[Task]) -> Task | None:
-    """Of stuck tasks the one to look at: one that does not only wait for the end of others."""
+    """The stuck task to look at: one that does not just wait for others to end."""
     ends = [row for row in tasks if row.waits not in ENDS]
     return next(iter(ends or tasks), None)
 
 
 def user_frame(row: Task) -> Frame | None:
-    """The innermost line of the user's among a task's calls."""
+    """The innermost line of the user's code among a task's calls."""
     return next((frame for frame in row.frames if is_user(frame.file)), None)
 
 
 def does(row: Task, tasks: Sequence[Task]) -> str:
-    """What a task does, in words, among the tasks of its process: `awaits a lock, which Task-4 has`."""
+    """What a task does, among the tasks of its process: `awaits a lock (held by Task-4)`."""
     words = WORDS.get(row.waits or "", "awaits something that cannot be read")
     holders = [other.name for other in tasks if row.waits_on and row.waits_on in other.holds]
     ends = [other.name for other in tasks if other.object in row.tasks]
@@ -121,13 +123,15 @@ def does(row: Task, tasks: Sequence[Task]) -> str:
 
 
 def place_of(row: Task) -> str:
-    """The line of a task that a person should look at, ` at job.py:21 in move()`; empty where it has none."""
+    """The line of a task to look at, ` at job.py:21 in move()`; empty if it has none."""
     frame = user_frame(row) or next(iter(row.frames), None)
     return f" at {frame.file.rpartition('/')[2]}:{frame.line} in {frame.function}()" if frame else ""
 
 
 def lines(tasks: Sequence[Task], tid: int, most: int) -> list[str]:
-    """What the tasks of one thread's loop do, one a line, those that sleep last; at most so many, and how many more there are."""
+    """What the tasks of one thread's loop do, one per line, sleeping ones last; at most `most`, then how many more
+    there are.
+    """
     own = sorted((row for row in tasks if row.tid == tid), key=lambda row: row.waits == SLEEP)
     told = [f"{row.name or 'a task'} {does(row, tasks)}{place_of(row)}" for row in own[:most]]
     return [*told, *([f"… {len(own) - most} more"] if len(own) > most else [])]

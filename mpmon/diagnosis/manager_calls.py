@@ -1,4 +1,4 @@
-"""Which client of a manager waits in which method of its objects, from frames: the ground the rules about them share."""
+"""Which client of a manager waits in which method of its objects, from frames; shared by the rules about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ MANAGERS_FILE = "multiprocessing/managers.py"
 
 
 def client_calls(stuck: StuckSet) -> dict[ThreadKey, str]:
-    """The clients of a stuck set whose call of a manager waits for what another client does, with the method they called."""
+    """The clients of a stuck set that wait, in a manager call, for another client's action, with the method they
+    called.
+    """
     if stuck.ending not in (Ending.OPEN, Ending.CYCLE):
         return {}
     served = stuck.members_in(Wait.OTHER_CLIENTS)
@@ -22,7 +24,7 @@ def client_calls(stuck: StuckSet) -> dict[ThreadKey, str]:
 
 
 def method(stuck: StuckSet, key: ThreadKey) -> str:
-    """`put`, `get`, `acquire` …: the proxy's method, which calls `BaseProxy._callmethod`; empty where it is not seen."""
+    """`put`, `get`, `acquire` …: the proxy's method, which calls `BaseProxy._callmethod`; empty if it is not seen."""
     stack = stuck.case.stacks.get(key)
     frames = stack.frames if stack else ()
     at = next((at for at, frame in enumerate(frames) if calls(frame, MANAGERS_FILE, ("_callmethod",))), None)
@@ -30,5 +32,5 @@ def method(stuck: StuckSet, key: ThreadKey) -> str:
 
 
 def those_who_only_wait(stuck: StuckSet) -> tuple[ThreadKey, ...]:
-    """Members that wait for the end of others."""
+    """Members that wait for others to end."""
     return tuple(stuck.members_in(*ENDS))

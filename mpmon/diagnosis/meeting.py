@@ -1,6 +1,6 @@
-"""Ranks that wait for the others to come, or for a key of torch's store: which of them look in the wrong place.
+"""Ranks that wait for the others to arrive, or for a key of torch's store: which of them look in the wrong place.
 
-Where all that meet wait for each other, those are odd that look at another address than most, or under another name.
+If all ranks at the rendezvous wait for each other, the odd ones use another address than most, or another name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Meeting(msgspec.Struct, frozen=True):
     how: Missed
     waiting: tuple[ThreadKey, ...]
     odd: tuple[ThreadKey, ...] = ()
-    """Those to whom it is due; empty where nothing tells."""
+    """The ranks at fault; empty if nothing tells."""
     addresses: dict[ThreadKey, str] = {}
     """For ADDRESS, where each of them looks."""
     variable: str = ""
@@ -43,7 +43,7 @@ class Meeting(msgspec.Struct, frozen=True):
 
 
 def meeting(stuck: StuckSet) -> Meeting | None:
-    """Why ranks do not meet; `None` of sets in which none waits to."""
+    """Why ranks do not meet; `None` for sets in which no rank waits to."""
     waiting = tuple(stuck.members_in(Wait.RENDEZVOUS))
     if not waiting:
         return _key(stuck)
@@ -54,8 +54,8 @@ def meeting(stuck: StuckSet) -> Meeting | None:
 
 
 def _gathering(stuck: StuckSet) -> tuple[ThreadKey, ...]:
-    """All ranks that have come to the rendezvous, whether they are known to wait for each other or not; none where two have
-    the same number, since these are of two jobs.
+    """All ranks that have reached the rendezvous, whether or not they are known to wait for each other; none if two
+    have the same number, since these belong to two jobs.
     """
     ranks = ((pid, pid) for pid in stuck.case.ranks)
     found = tuple(key for key in ranks if stuck.standing(key).kind is Wait.RENDEZVOUS)
@@ -64,7 +64,7 @@ def _gathering(stuck: StuckSet) -> tuple[ThreadKey, ...]:
 
 
 def _elsewhere(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
-    """Ranks that look for the others at another address than most, or than rank 0, who serves the store."""
+    """Ranks that use another address than most, or than rank 0, which serves the store."""
     addresses = {key: address for key in waiting if (address := _address(stuck, key[0])) is not None}
     first = min(waiting, key=lambda key: (_rank(stuck, key), key))
     counts = Counter(addresses.values())
@@ -76,8 +76,8 @@ def _elsewhere(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeting | Non
 
 
 def _with_other_values(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeting | None:
-    """Ranks that wait for each other at the same line, some of them with another value at hand than most.  Rank 0 alone serves
-    the store, so that it has values of its own by right.
+    """Ranks that wait for each other at the same line, some with another value than most. Rank 0 alone serves the
+    store, so its values may differ legitimately.
     """
     if len({str(stuck.case.place(key)) for key in waiting}) > 1:
         return None
@@ -89,9 +89,9 @@ def _with_other_values(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeti
 
 
 def _key(stuck: StuckSet) -> Meeting | None:
-    """Everybody who could set a key of the store waits, for the key or for those who wait for it."""
+    """Every thread that could set a key of the store waits, for the key or for those that wait for it."""
     waiting = tuple(stuck.members_in(Wait.STORE_KEY))
-    # Where others wait for each other and for nobody else, the key only comes after that.
+    # If others wait only for each other, the key comes only after that.
     if not set(waiting) & set(stuck.closed.core) or stuck.ending not in (Ending.OPEN, Ending.CYCLE):
         return None
     others = tuple(key for key in stuck.closed.members if key not in waiting)
@@ -107,7 +107,7 @@ def _rank(stuck: StuckSet, key: ThreadKey) -> int:
 
 
 def _address(stuck: StuckSet, pid: int) -> str | None:
-    """Where it looks for the others: the argument of `init_process_group`, else the environment."""
+    """The address it uses: the argument of `init_process_group`, else the environment."""
     stack = stuck.case.stacks.get((pid, pid))
     given = (frame.known.get("init_method") for frame in stack.frames if frame.known) if stack else ()
     if (method := next(filter(None, given), None)) and method != "env://":

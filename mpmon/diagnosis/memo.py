@@ -1,7 +1,7 @@
-"""What was made in the round before, taken over where all it was made of is the very same object.
+"""Results of the previous round, reused if every input is the very same object.
 
-Rows that did not change between two rounds are shared, so of a job that stands still most joins and readings are those of
-a second ago.  It is a memory of results only: with or without it a diagnosis is the same.
+Rows that did not change between two rounds are shared, so in a job that stands still most joins and readings are
+reused. It remembers results only: with or without it, a diagnosis is the same.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _Kept = tuple[tuple[object, ...], Any]
-"""What something was made of, and what was made."""
+"""The inputs of a result, and the result."""
 
 
 def others(before: Sequence[T], now: Sequence[T]) -> list[tuple[T, T]] | None:
-    """Rows that are other objects than in the round before, each with that one; `None` where there are more or fewer."""
+    """Rows replaced since the previous round, each with its successor; `None` if their number changed."""
     if before is now or len(before) != len(now):
         return [] if before is now else None
     return [(before[at], now[at]) for at in compress(range(len(now)), map(is_not, before, now))]
 
 
 class Memo:
-    """Of one stream of rounds."""
+    """The memory of one stream of rounds."""
 
     def __init__(self) -> None:
         self._now: dict[Hashable, _Kept] = {}
@@ -33,13 +33,13 @@ class Memo:
         self._notes: dict[str, Any] = {}
 
     def turn(self) -> None:
-        """Another round begins: what nobody asked for in the last one is forgotten."""
+        """Another round begins: drop what the last one did not use."""
         self._before, self._now = self._now, {}
 
     def same(self, name: Hashable, make: Callable[..., T], *of: object) -> T:
-        """What `make` makes of these objects, which are not to change and must be all that it depends on.
+        """The result of `make` for these objects, which must not change and must be all that it depends on.
 
-        It is made anew unless it was made, by this name, of the very same ones.
+        It is reused if it was made, under this name, from the very same objects.
         """
         kept = self._now.get(name)
         if kept is None:
@@ -49,9 +49,9 @@ class Memo:
         return kept[1]
 
     def note(self, name: str, made: object) -> None:
-        """Keep what was made until another is noted by this name."""
+        """Keep a result until another is noted by this name."""
         self._notes[name] = made
 
     def last(self, name: str) -> Any:
-        """What was noted last, `None` before."""
+        """What was noted last; `None` if nothing was."""
         return self._notes.get(name)

@@ -1,9 +1,9 @@
-"""Frames of Python and of C in one list, in the order in which they called each other.
+"""Python and C frames in one list, in call order.
 
-Each time the interpreter's loop is entered there is one frame of it in C, and the Python frames that run in it follow one
-another up to the one with which it was entered; before Python 3.11 that is each.  So the runs of Python frames stand where
-the loops stand.  If there are not as many of the one as of the other, the two were not read of the same moment, or one of them
-is not whole: then they are shown apart.
+Each entry into the interpreter's loop has one C frame, and the Python frames that run in it follow one another up to
+the one it was entered with; before Python 3.11, every Python frame enters it. So each run of Python frames takes the
+place of one loop frame. If the numbers differ, the two stacks were read at different moments, or one of them is
+incomplete: then they are shown apart.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ LOOPS = frozenset({"_PyEval_EvalFrameDefault", "PyEval_EvalFrameEx"})
 """The interpreter's loop, now and before Python 3.6."""
 
 _INTERPRETER = r"/(lib)?python\d[^/]*\Z|/lib-dynload/[^/]+\Z"
-"""Files of Python itself: the program, libpython, and the modules of the standard library that are written in C."""
+"""Files of Python itself: the program, libpython, and the standard library's C modules."""
 
 _RUNTIME = r"/(ld-linux|lib(c|pthread|stdc\+\+|gcc_s))[.-][^/]*\Z"
-"""Files of the languages C and C++: what is called there is a system call, which the kernel names too."""
+"""The C and C++ runtime: what is called there is a system call, which the kernel names too."""
 
 
 class Merged(NamedTuple):
@@ -30,11 +30,11 @@ class Merged(NamedTuple):
 
     frames: tuple[Frame | NativeFrame, ...]
     agrees: bool
-    """False where the Python frames just stand before the others."""
+    """False if the Python frames are merely put before the C frames."""
 
 
 def merged(native: Sequence[NativeFrame], python: Sequence[Frame]) -> Merged:
-    """Both in one list."""
+    """Merge both into one list."""
     runs = list(_runs(python))
     if sum(map(is_loop, native)) != len(runs):
         return Merged((*python, *native), agrees=False)
@@ -48,31 +48,31 @@ def merged(native: Sequence[NativeFrame], python: Sequence[Frame]) -> Merged:
 
 
 class Thread(NamedTuple):
-    """One thread whose frames of C were read."""
+    """One thread whose C frames were read."""
 
     native: NativeStack
     python: Stack | None
     frames: tuple[Frame | NativeFrame, ...]
     """All, innermost first."""
     agrees: bool
-    """False where those of Python just stand before the others."""
+    """False if the Python frames are merely put before the C frames."""
 
     @property
     def told(self) -> tuple[Frame | NativeFrame, ...]:
-        """Those worth showing: neither the interpreter's own functions nor what a fork copied of its parent; and of C none, where
-        nothing but the interpreter and the C library is on the stack, for then the system call says as much.
+        """The frames worth showing: not the interpreter's own functions, nor what a fork copied of its parent. No C
+        frames if only the interpreter and the C library are on the stack, because then the system call says as much.
         """
         shown = [frame for frame in self._own() if not (isinstance(frame, NativeFrame) and is_interpreter(frame))]
         if all(is_runtime(frame) for frame in shown if isinstance(frame, NativeFrame)):
             return tuple(frame for frame in shown if isinstance(frame, Frame))
         while isinstance(shown[-1], NativeFrame) and is_runtime(shown[-1]):
-            # How a program or a thread begins.
+            # The start of a program or a thread.
             shown.pop()
         return tuple(shown)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know of the frames of C."""
+        """What to know about the C frames."""
         notes = ["it runs: its frames of C are of one moment"] if self.native.is_sample else []
         if not self.agrees:
             notes.append("the two do not fit together: the frames of Python stand before the others")
@@ -95,34 +95,34 @@ def merged_thread(native: NativeStack, python: Stack | None) -> Thread:
 
 
 def thread_of(snapshot: Snapshot, pid: int, tid: int | None) -> Thread | None:
-    """The same by its number; `None` where its frames of C were not read."""
+    """The same by thread id; `None` if its C frames were not read."""
     native = next((row for row in snapshot.native_stacks if (row.pid, row.tid) == (pid, tid)), None)
     python = next((row for row in snapshot.stacks if (row.pid, row.tid) == (pid, tid)), None)
     return merged_thread(native, python) if native else None
 
 
 def is_loop(frame: NativeFrame) -> bool:
-    """It is the interpreter's loop, or a part of it that the compiler moved away."""
+    """It is the interpreter's loop, or a part that the compiler split off."""
     return frame.function is not None and frame.function.partition(".")[0] in LOOPS
 
 
 def is_interpreter(frame: NativeFrame) -> bool:
-    """It is Python's own."""
+    """It belongs to Python itself."""
     return re.search(_INTERPRETER, _path(frame)) is not None
 
 
 def is_runtime(frame: NativeFrame) -> bool:
-    """It is of the C library, or of that of C++."""
+    """It belongs to the C or C++ runtime."""
     return re.search(_RUNTIME, _path(frame)) is not None
 
 
 def library(frame: NativeFrame) -> str:
-    """The file's name: `libtorch_cpu.so`; empty for code in no file."""
+    """The file's name: `libtorch_cpu.so`; empty for code outside any file."""
     return _path(frame).rpartition("/")[2]
 
 
 def native_text(frame: NativeFrame, longest: int) -> str:
-    """`c10d::Work::wait (libtorch_cpu.so)`, or `libcuda.so.1+0x2a3ff` where the library does not tell."""
+    """`c10d::Work::wait (libtorch_cpu.so)`, or `libcuda.so.1+0x2a3ff` if the library has no names."""
     file = library(frame)
     guess = "" if frame.is_told else ", found by searching"
     if frame.name:

@@ -1,8 +1,8 @@
 """What could not be read, and what cannot be decided without it.
 
-A rule names the tables it needs (`NEEDS`); where rows of one are missing for a process that matters, its cause is listed
-as unchecked.  Not found is not the same as not looked for.
-A proof needs more: that nobody else could have acted, so every open file of the job has to be known.
+A rule names the tables it needs (`NEEDS`); if rows of one are missing for a process that matters, its cause is listed
+as unchecked. Not found is not the same as not checked. A proof needs more: that nothing else could have acted, so every
+open file of the job has to be known.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ FACTS: dict[str, str] = {
     "processes": "environment",
     "flight_records": "numbers of collectives",
 }
-"""Tables of a snapshot that rules need, as people call them, the most telling first."""
+"""Tables of a snapshot that rules need, with their names for people, the most telling first."""
 
 _OF_ONE_THREAD = frozenset({"stacks", "blocked"})
 _MOST_PIDS = 4
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
-    """What is missing of one process."""
+    """What is missing for one process."""
 
     facts: frozenset[str]
     """Names of tables."""
     reason: str
-    """Of the most telling one."""
+    """Why the most telling one is missing."""
 
 
 def gaps(case: Case) -> dict[int, Gap]:
-    """By pid, for processes that are alive and not mere helpers."""
+    """By pid, for living processes other than mere helpers."""
     found = case.memory.same("gaps", _gaps, case.snapshot.unknowns, case.snapshot.blocked)
     return {
         pid: gap for pid, gap in found.items() if case.is_alive(pid) and case.role(pid).kind not in HELPERS
@@ -75,7 +75,9 @@ def _is_hidden(row: Blocked) -> bool:
 
 
 def unchecked(case: Case, needs: Mapping[str, frozenset[str]]) -> Iterator[Unchecked]:
-    """For each of these causes, with the tables it needs, why it cannot be decided. Processes with the same gap together."""
+    """For each of these causes, with the tables it needs, why it cannot be decided. Processes with the same gap share a
+    row.
+    """
     alike: dict[Gap, list[int]] = {}
     for pid, gap in gaps(case).items():
         if _may_be_python(case, pid):
@@ -86,8 +88,8 @@ def unchecked(case: Case, needs: Mapping[str, frozenset[str]]) -> Iterator[Unche
 
 
 def rests_on_facts(case: Case, pids: set[int]) -> bool:
-    """Whether an argument about these processes leaves nothing to guess: what their threads are in could be read, and so
-    could the open files of the whole job, by which anybody else could act.
+    """Whether an argument about these processes leaves nothing to guess: their threads' waits could be read, and so
+    could the open files of the whole job, through which any other process could act.
     """
     return not any(
         "handles" in gap.facts or (pid in pids and gap.facts & _OF_ONE_THREAD) for pid, gap in gaps(case).items()
@@ -103,7 +105,7 @@ def _words(gap: Gap, pids: list[int]) -> str:
 
 
 def _may_be_python(case: Case, pid: int) -> bool:
-    """Programs that others wrote are no cause of ours; what cannot be read is told from them by its command line."""
+    """Other people's programs are not our causes; an unreadable process is recognised as one by its command line."""
     if case.is_foreign(pid):
         return False
     process = case.processes[pid]

@@ -1,14 +1,15 @@
-"""Functions of C and C++ libraries in which a thread waits, and for what: by the names that `mpmon.probes.native` gives them.
+"""Functions of C and C++ libraries in which a thread waits, and for what, by the names that `mpmon.probes.native` gives
+them.
 
-From the inside of a stack outwards the first function that is known tells the most: `UnboundBuffer::waitRecv` says more than the
-`std::condition_variable::wait` that it calls, and more than the `Work::wait` that has called it.  So what libraries wait with (a
-mutex, a condition) counts where nobody else is known.  A function that runs code of others, as `GOMP_parallel` does, waits
-itself only where none of that is further inside.
+From the innermost frame outwards, the first known function tells the most: `UnboundBuffer::waitRecv` says more than the
+`std::condition_variable::wait` that it calls, and more than the `Work::wait` that called it. So the primitives that
+libraries wait with (a mutex, a condition) count only if no other function is known. A function that runs foreign code,
+as `GOMP_parallel` does, waits itself only if no foreign code is further inside.
 
-Threads that a library has started for such work are known by the function with which they begin, see `helper_of`.
+Threads that a library started for such work are recognised by their start function, see `helper_of`.
 
-The names are those of torch 2.13 with gloo, TensorPipe and libuv in it, NCCL 2.21 to 2.32, CUDA 12, libgomp of GCC 12 and 14,
-libomp of LLVM, TBB of oneAPI, OpenBLAS 0.3 and glibc 2.31 to 2.41.
+The names are those of torch 2.13 with gloo, TensorPipe and libuv in it, NCCL 2.21 to 2.32, CUDA 12, libgomp of GCC 12
+and 14, libomp of LLVM, TBB of oneAPI, OpenBLAS 0.3 and glibc 2.31 to 2.41.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import msgspec
 
 
 class Sort(Enum):
-    """Who can end a wait."""
+    """What can end a wait."""
 
     RANKS = "another process of the job"
     GPU = "the GPU"
@@ -37,29 +38,29 @@ class Sort(Enum):
 
 
 FOR_THREADS = frozenset({Sort.TEAM, Sort.END, Sort.LOCK, Sort.CONDITION, Sort.SEMAPHORE})
-"""Waits that end when another thread of the process does something, of which frames of Python tell nothing."""
+"""Waits that another thread of the process ends, unknown to Python frames."""
 
 
 class NativeWait(msgspec.Struct, frozen=True, gc=False):
-    """What it means to wait in one of some functions."""
+    """The meaning of a wait in one of several functions."""
 
     library: str
-    """As people call it: `gloo`."""
+    """The library's common name: `gloo`."""
     waits_for: str
     """`data of another rank`."""
     sort: Sort
     functions: tuple[str, ...]
     """Patterns of whole names, without parameters and template arguments."""
     runs_others: bool = False
-    """It runs code of others, in which a thread may wait for something else."""
+    """It runs foreign code, in which a thread may wait for something else."""
     runs: str | None = None
-    """The function of its own library through which it runs that: a pattern."""
+    """A pattern of the function of its own library through which it runs foreign code."""
 
 
 OPENMP = NativeWait("OpenMP", "the threads of its team", Sort.TEAM, (r"(GOMP|gomp|kmp|__kmpc?)_\w+",), True)
 
 _KNOWN = (
-    # Servants, and those that have to be told from them.
+    # Service threads, and functions that must be told from them.
     NativeWait("torch.distributed", "collectives to run", Sort.NOBODY, (r"c10d::ProcessGroup(Gloo|Wrapper)::runLoop",)),
     NativeWait("torch.distributed", "messages of other processes", Sort.NOBODY, (
         r"gloo::transport::\w+::Loop::run", r"c10d::detail::\w+Daemon::run",
@@ -134,7 +135,7 @@ _KNOWN = (
         r"torch::autograd::(python::Python)?Engine::execute\w*",
     ), True, r"torch::autograd::(python::Python)?Engine::thread_main"),
 )  # fmt: skip
-"""The first row that fits a name counts."""
+"""The first row that matches a name counts."""
 
 _MEANS = (
     NativeWait("torch", "a result of other threads", Sort.CONDITION, (r"c10::ivalue::Future::wait\w*",)),
@@ -149,7 +150,7 @@ _MEANS = (
         r"uv_cond_\w*wait",
     )),
 )  # fmt: skip
-"""What libraries wait with."""
+"""The primitives that libraries wait with."""
 
 _OPENMP_FILES = r"lib(gomp|iomp5|omp5?)(-\w+)?\.so"
 
@@ -160,40 +161,40 @@ _HELPERS = {
     "TBB": r"(tbb::|rml::)(\w+::)*(rml::)?\w*worker\w*::(run|thread_routine)",
     "torch": r"c10::(ThreadPool|TaskThreadPool)::main_loop",
 }
-"""Functions with which the threads of a library begin, by its name in the rows above."""
+"""Start functions of a library's threads, by the library's name in the rows above."""
 
 
 LONGEST_NAME = 512
-"""Letters of a name that is looked up: it is the job's, and to compare it takes the square of its length at worst."""
+"""Longest name that is looked up: names come from the job, and matching takes the square of their length at worst."""
 
 
 @lru_cache(maxsize=4096)
 def known(function: str) -> NativeWait | None:
-    """What it means to wait in a function of a library."""
+    """The wait that a library function means."""
     return _first(_KNOWN, function)
 
 
 def of_nameless(file: str) -> NativeWait | None:
-    """The same in a function without a name, by the name of its file: distributions ship libgomp without the names of what waits
-    in it, and it waits for nothing else.
+    """The same for a function without a name, by the name of its file: distributions ship libgomp without the names of
+    its waiting functions, and it waits for nothing else.
     """
     return OPENMP if re.match(_OPENMP_FILES, file) else None
 
 
 @lru_cache(maxsize=4096)
 def means(function: str) -> NativeWait | None:
-    """The same of those with which libraries wait."""
+    """The same for the primitives that libraries wait with."""
     return _first(_MEANS, function)
 
 
 def runs_through(wait: NativeWait, function: str) -> bool:
-    """Whether what runs inside of this function is code of others."""
+    """Whether code that runs inside this function is foreign."""
     return wait.runs is not None and len(function) <= LONGEST_NAME and re.fullmatch(wait.runs, function) is not None
 
 
 @lru_cache(maxsize=4096)
 def helper_of(function: str) -> str | None:
-    """The library whose threads begin with a function."""
+    """The library whose threads start with a function."""
     found = (name for name, pattern in _HELPERS.items() if re.fullmatch(pattern, function))
     return next(found, None) if len(function) <= LONGEST_NAME else None
 
@@ -206,5 +207,5 @@ def _first(rows: tuple[NativeWait, ...], function: str) -> NativeWait | None:
 
 @cache
 def _pattern(row: NativeWait) -> re.Pattern[str]:
-    """Made when it is needed: most jobs never hang, and all want to be seen at once."""
+    """Compiled when needed: most jobs never hang, and the screen has to start fast."""
     return re.compile("|".join(row.functions))

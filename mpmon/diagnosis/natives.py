@@ -1,7 +1,8 @@
-"""What the C and C++ frames of a thread mean: which function of which library Python has called, and what that waits for.
+"""What the C and C++ frames of a thread mean: which library function Python called, and what that waits for.
 
-Frames that were told, or derived and confirmed by a call, are facts (`NativeFrame.is_certain`).  One that was searched for, and
-all that was reached through it, only suggests.  So does a sample of a thread that runs: in the next moment it is elsewhere.
+Frames that were told, or derived and confirmed by a call, are facts (`NativeFrame.is_certain`). A frame found by
+searching, and everything reached through it, is only a hint. So is a sample of a running thread: a moment later it is
+elsewhere.
 """
 
 from __future__ import annotations
@@ -19,51 +20,51 @@ _BETWEEN = (
     r"pybind11::.*|nanobind::.*|boost::python::.*|__pyx_\w+|std::.*|c10::(impl|detail|Dispatcher|OperatorHandle)::.*"
     r"|c10::(Boxed|Kernel)\w+::.*|at::_ops::.*|torch::autograd::Variable(Hooks|Type)::.*|c10d::ops::.*"
 )
-"""Functions that only lead from Python to the one that was called."""
+"""Functions that only lead from Python to the called one."""
 
 _BINDINGS = r"libffi\b|libtorch_python\b"
-"""Files of such functions alone."""
+"""Files with only such functions."""
 
 
 _LEAVING = r"exit|__run_exit_handlers|_dl_fini|__cxa_finalize|Py_(FinalizeEx?|Exit)"
 
 
 class Helps(msgspec.Struct, frozen=True, gc=False):
-    """For whom a thread works."""
+    """The library a thread works for."""
 
     library: str
-    """As people call it: `OpenMP`."""
+    """Its common name: `OpenMP`."""
     certain: bool
-    """No frame of the thread was searched for."""
+    """No frame of the thread was found by searching."""
 
 
 class NativeFact(msgspec.Struct, frozen=True, gc=False):
-    """Where a thread waits, in the last code in C that Python has called."""
+    """Where a thread waits, in the innermost C code that Python called."""
 
     function: str | None
-    """The function that was called, as far as it has a name: `c10d::ProcessGroupGloo::RecvWork::wait`."""
+    """The function that was called, if it has a name: `c10d::ProcessGroupGloo::RecvWork::wait`."""
     library: str
-    """The file it is in: `libtorch_cpu.so`; empty where nothing is known."""
+    """The file it is in: `libtorch_cpu.so`; empty if nothing is known."""
     wait: NativeWait | None
     """What is known of the wait."""
     inner: str | None
-    """The function that tells: `gloo::transport::tcp::UnboundBuffer::waitRecv`."""
+    """The function that tells the wait: `gloo::transport::tcp::UnboundBuffer::waitRecv`."""
     certain: bool
-    """No frame up to the one that tells was searched for, and the thread slept."""
+    """No frame up to the telling one was found by searching, and the thread slept."""
     sampled: bool = False
-    """The thread ran, and this is where it was in one moment."""
+    """The thread was running, and this is where one sample found it."""
     leaves: bool = False
-    """The program has come to its end: exit(3) runs what libraries have left to do."""
+    """The program is ending: exit(3) runs the libraries' remaining handlers."""
     helps: Helps | None = None
-    """Of a thread that a library has started to work for others."""
+    """The library that started the thread as a helper."""
 
     def is_surely(self, *sorts: Sort) -> bool:
-        """It is known, and no guess, that it waits in one of these ways."""
+        """It certainly waits in one of these ways."""
         return self.certain and self.wait is not None and self.wait.sort in sorts
 
     @property
     def is_at_rest(self) -> bool:
-        """A servant without work, or a helper that has come to where its library waits for the others of its team."""
+        """A service thread without work, or a helper that has reached the point where its library's team waits."""
         if self.wait is None or not self.certain:
             return False
         awaits_work = self.helps is not None and self.helps.library == self.wait.library
@@ -71,7 +72,7 @@ class NativeFact(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def called(self) -> str:
-        """`sem_wait of libc.so.6`; empty where the function has no name."""
+        """`sem_wait of libc.so.6`; empty if the function has no name."""
         return f"{self.function} of {self.library}" if self.function else ""
 
     @property
@@ -82,7 +83,9 @@ class NativeFact(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def words(self) -> str:
-        """`sem_wait of libc.so.6 waits for …`; empty where that is not known, or is a lock of Python's, told by Python."""
+        """`sem_wait of libc.so.6 waits for …`; empty if that is unknown, or a lock of Python's, which Python reports
+        itself.
+        """
         if self.wait is None or self.wait.sort is Sort.PYTHON_LOCK:
             return f"it runs, and was in {self.called} when it was sampled" if self.sampled and self.called else ""
         through = f", in {self.inner}," if self.inner and self.inner != self.function else ""
@@ -91,13 +94,13 @@ class NativeFact(msgspec.Struct, frozen=True, gc=False):
 
 
 def native_fact(stack: NativeStack) -> NativeFact | None:
-    """What the frames of a thread tell; `None` where there are none."""
+    """What the frames of a thread tell; `None` if there are none."""
     frames = list(_last_call(stack))
     if not frames:
         return None
     at, wait = _telling(frames)
     own = wait is not None and wait.sort in (Sort.PYTHON_LOCK, Sort.GIL)
-    # Its own locks the interpreter takes by itself.
+    # The interpreter takes its own locks by itself.
     called = None if own else _called(frames if len(frames) < len(stack.frames) else _own_code(frames))
     return NativeFact(
         function=called.name if called else None, library=library(called) if called else "", wait=wait,
@@ -111,7 +114,7 @@ def _leaves(frame: NativeFrame) -> bool:
 
 
 def _helps(stack: NativeStack) -> Helps | None:
-    """By the outermost function of a library's; the languages' own come before it."""
+    """By the outermost function of a library; the language runtime's own come before it."""
     first = next((frame for frame in reversed(stack.frames) if not is_runtime(frame)), None)
     name = _helper_of(first) if first else None
     if first is None or name is None:
@@ -121,7 +124,7 @@ def _helps(stack: NativeStack) -> Helps | None:
 
 
 def _helper_of(frame: NativeFrame) -> str | None:
-    """The library whose threads begin with this function."""
+    """The library whose threads start with this function."""
     if frame.name:
         return helper_of(frame.name)
     wait = of_nameless(library(frame))
@@ -129,7 +132,7 @@ def _helper_of(frame: NativeFrame) -> str | None:
 
 
 def _own_code(frames: list[NativeFrame]) -> list[NativeFrame]:
-    """Of a thread without Python: what is inside of how threads and programs begin, and end."""
+    """In a thread without Python: the frames inside those that start and end programs and threads."""
     inside = next((at for at, frame in enumerate(frames) if _leaves(frame)), len(frames))
     end = inside
     while end and (is_runtime(frames[end - 1]) or _helper_of(frames[end - 1])):
@@ -138,7 +141,7 @@ def _own_code(frames: list[NativeFrame]) -> list[NativeFrame]:
 
 
 def _last_call(stack: NativeStack) -> Iterator[NativeFrame]:
-    """The frames inside of the innermost Python code."""
+    """The frames inside the innermost Python code."""
     for frame in stack.frames:
         if is_loop(frame):
             return
@@ -146,7 +149,7 @@ def _last_call(stack: NativeStack) -> Iterator[NativeFrame]:
 
 
 def _telling(frames: list[NativeFrame]) -> tuple[int, NativeWait | None]:
-    """The function that says the most of what is waited for, by its place."""
+    """The function that tells the most about the wait, by its position."""
     for look_up in (_known, _means):
         for at, frame in enumerate(frames):
             wait = look_up(frame)
@@ -164,8 +167,8 @@ def _means(frame: NativeFrame) -> NativeWait | None:
 
 
 def _runs_others(wait: NativeWait, inside: list[NativeFrame], frame: NativeFrame) -> bool:
-    """Code of others was called by the function, and is where the thread waits: code of another library, unless the function
-    runs it through one of its own.
+    """The function called foreign code, and the thread waits in that: code of another library, unless the function runs
+    it through one of its own.
     """
     if wait.runs:
         return any(runs_through(wait, row.name or "") for row in inside)
@@ -173,6 +176,6 @@ def _runs_others(wait: NativeWait, inside: list[NativeFrame], frame: NativeFrame
 
 
 def _called(frames: list[NativeFrame]) -> NativeFrame | None:
-    """The function that Python has called: the outermost one that is neither the interpreter's nor leads there."""
+    """The function that Python called: the outermost one that is neither the interpreter's nor on the way to it."""
     own = [frame for frame in frames if not is_interpreter(frame) and not re.match(_BINDINGS, library(frame))]
     return next((frame for frame in reversed(own) if frame.name and not re.fullmatch(_BETWEEN, frame.name)), None)

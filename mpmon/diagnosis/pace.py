@@ -1,11 +1,12 @@
-"""How a job that works gets on: how fast each rank is, on what it spends its time, and for whom the others wait.
+"""How a working job progresses: how fast each rank is, what it spends its time on, and which rank the others wait for.
 
-Rates are of what ranks take from their loaders, else of the collectives that they begin.  Shares are of looks at main threads
-(`spots`) in the last minute, without the pauses in which all ranks stand, where these are the exception.
+Rates count what ranks take from their loaders, else the collectives they begin. Shares are of the samples of main
+threads (`spots`) in the last minute, without the pauses in which all ranks stand still, if these are the exception.
 
-A rank is called the bottleneck only where all others were clearly more often found waiting for ranks than it was: each of
-them at a fifth of the looks, and by so much more that chance would hardly do it.  In a job whose ranks take turns in being
-late all wait alike, and nothing is said; nor is it where ranks wait in their GPUs' queues, which main threads do not show.
+A rank is called the bottleneck only if all others were clearly more often found waiting for ranks than it was: each of
+them in a fifth of the samples, and by a margin that is unlikely to be chance. In a job whose ranks take turns being
+late all wait alike, and nothing is said; neither is it if ranks wait in their GPUs' queues, which main threads do not
+show.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     bottleneck: Bottleneck | None = None
     pause: Pause | None = None
     words: str = ""
-    """The sentence; empty where it is not known that all ranks get on."""
+    """The sentence; empty unless all ranks are known to make progress."""
 
 
 def progress(case: Case) -> Progress:
-    """Of the ranks of a job that is healthy."""
+    """The progress of the ranks of a healthy job."""
     ranks = sorted(case.ranks, key=lambda pid: (_number(case, pid), pid))
     if not ranks:
         return Progress()
@@ -69,18 +70,18 @@ def _number(case: Case, pid: int) -> int:
 
 
 def _pauses(case: Case) -> list[Pause]:
-    """Those that are known; none where they belong to every step."""
+    """The known pauses; none if they belong to every step."""
     kept = list(case.history.spots.pauses)
     last = [row for row in kept if row.ended > case.now - PACE_S]
     took_s = sum(row.ended - max(row.began, case.now - PACE_S) for row in last)
     return kept if len(last) <= 2 and took_s <= PAUSES_SHARE * PACE_S else []
 
 
-# Looks
+# Samples
 
 
 def _found(case: Case, ranks: list[int], pauses: list[Pause]) -> dict[int, Counter[CallPlace]]:
-    """Where each rank was found, how often."""
+    """Where each rank was found, and how often."""
     found: dict[int, Counter[CallPlace]] = {pid: Counter() for pid in ranks}
     for moment in _window(case, pauses):
         for spot in moment.spots:
@@ -90,7 +91,7 @@ def _found(case: Case, ranks: list[int], pauses: list[Pause]) -> dict[int, Count
 
 
 def _done(case: Case, pid: int, found: Counter[CallPlace]) -> Counter[Doing | None]:
-    """What it was found doing; `None` where no look tells."""
+    """What it was found doing; `None` if no sample tells."""
     places = _told(case, pid)
     done: Counter[Doing | None] = Counter()
     for at, count in found.items():
@@ -114,7 +115,7 @@ def _window(case: Case, pauses: list[Pause]) -> Iterator[Moment]:
 
 
 def _batches(case: Case) -> Mapping[int, float]:
-    """A second, by trainer."""
+    """Batches per second, by trainer."""
     results = {view.id for view in case.ipc.queues if (view.name or "").startswith(RESULTS)}
     return rates(case.history.trend, results).by_taker if results else {}
 
@@ -172,14 +173,14 @@ def _bottleneck(case: Case, paces: tuple[Pace, ...], found: Mapping[int, Counter
 
 
 def _waits_more(one: Pace, other: Pace) -> bool:
-    """Clearly more often for ranks than the other, and often."""
+    """It was often found waiting for ranks, and clearly more often than the other."""
     share, least = one.waits_for_ranks or 0.0, other.waits_for_ranks or 0.0
     error = sqrt(share * (1 - share) / one.looks + least * (1 - least) / other.looks)
     return share >= BOTTLENECK_WAIT_SHARE and share - least >= max(BOTTLENECK_MORE_SHARE, BOTTLENECK_ERRORS * error)
 
 
 def _work(case: Case, pid: int, found: Counter[CallPlace]) -> tuple[Place | None, str]:
-    """The line at which a rank is most of the time, and that in words; nothing where it is not always the same."""
+    """The line at which a rank spends most of its time, also in words; nothing if that varies."""
     places = _told(case, pid)
     own = Counter({at: count for at, count in found.items() if doing_of(places, at) is Doing.ITSELF})
     at, count = next(iter(own.most_common(1)), (None, 0))
@@ -192,7 +193,7 @@ def _work(case: Case, pid: int, found: Counter[CallPlace]) -> tuple[Place | None
 
 
 def _computes_at(case: Case, pid: int) -> Place | None:
-    """The line at which most looks found it that ran while its frames were read."""
+    """The line at which most samples found it that ran while its frames were read."""
     past = case.past((pid, pid))
     stacks = [look.stack for look in (past.looks if past else ()) if look.stack and look.stack.active]
     lines = Counter(place(frame) for stack in stacks if (frame := innermost_user(stack)))
@@ -204,9 +205,9 @@ def _computes_at(case: Case, pid: int) -> Place | None:
 
 
 def in_words(diagnosis: Diagnosis, now: float) -> list[str]:
-    """On what ranks spend their time, the bottleneck first, then the last pause.
+    """What ranks spend their time on, the bottleneck first, then the last pause.
 
-    `rank 2 works 93 %, waits for ranks 7 % (60 looks)`, `ranks 0-1 and 3 work 53-65 %, wait for ranks 35-47 %`.
+    `rank 2 works 93 %, waits for ranks 7 % (60 samples)`, `ranks 0-1 and 3 work 53-65 %, wait for ranks 35-47 %`.
     """
     sure = all(row.works is not None for row in diagnosis.paces)
     known = diagnosis.paces if sure else ()
@@ -219,7 +220,7 @@ def in_words(diagnosis: Diagnosis, now: float) -> list[str]:
 
 
 def _shares(rows: list[Pace]) -> str:
-    """Of ranks that are told together."""
+    """The shares of ranks that are described together."""
     several = len(rows) > 1
     numbers = [row.rank for row in rows if row.rank is not None]
     who = f"ranks {runs(numbers)}" if several and len(numbers) == len(rows) else " and ".join(row.role for row in rows)
@@ -247,7 +248,7 @@ def _pause_words(diagnosis: Diagnosis, pause: Pause, now: float) -> str:
 
 
 _RUNS = frozenset({Motion.PROGRESSING, Motion.UNKNOWN})
-"""Of a thread that is known: it is not frozen, and perhaps it gets on."""
+"""A thread that is known not to be frozen, and perhaps makes progress."""
 
 
 def _words(case: Case, paces: tuple[Pace, ...], bottleneck: Bottleneck | None) -> str:
@@ -267,7 +268,7 @@ def _words(case: Case, paces: tuple[Pace, ...], bottleneck: Bottleneck | None) -
 
 
 def _speed(paces: tuple[Pace, ...]) -> str:
-    """Of all ranks; empty where that of one is not known, or where one stands."""
+    """The speed of all ranks; empty if one is unknown, or if one stands still."""
     each = " each" if len(paces) > 1 else ""
     for unit, found in (
         ("batches", [row.batches_per_s for row in paces]),

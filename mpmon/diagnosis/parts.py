@@ -1,7 +1,7 @@
-"""What part of the job plays who stands at the end of a chain, or who is dead there: exactly one part fits.
+"""The part that the end of a chain plays in the job, or that the dead played: exactly one part fits.
 
-- Of a thread that stands by itself, where nothing but its place is known: a rank that others wait for, a worker, the program.
-- Of the dead: a rank, the producers of a queue, its consumers, any other helper.
+- A thread that is blocked by itself, with only its place known: a rank that others wait for, a worker, the program.
+- The dead: a rank, the producers of a queue, its consumers, any other helper.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait, in_barrier
 
 
 class Part(Enum):
-    """Of a root."""
+    """The part of a root."""
 
     RANK = "a rank outside of what the others are in, or one who serves such a rank"
     WORKER = "a worker inside of the code that it was asked to run"
@@ -32,23 +32,23 @@ class Part(Enum):
 SERVED = frozenset({Context.DATALOADER_WORKER, Context.POOL_WORKER, Context.EXECUTOR_THREAD})
 
 TOGETHER = frozenset({Wait.COLLECTIVE, Wait.REMOTE_END})
-"""What all ranks have to come to."""
+"""What all ranks have to enter."""
 
 _OWN_WAITS = frozenset({Wait.PIPE_WRITE, Wait.PIPE_READ, Wait.SOCKET, Wait.POLL, Wait.FILE})
-"""Waits in its own code, for somebody who is no part of the job."""
+"""Waits in its own code for an external party."""
 
 _RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
 _FROM_LOOP = frozenset({*_RESULTS, Wait.CONDITION, Wait.THREAD_QUEUE})
 
 _FOR_OUTSIDE = frozenset({Wait.SOCKET, Wait.POLL, Wait.QUEUE_GET, Wait.EVENT_LOOP, Wait.FILE})
-"""Waits that somebody outside of the job may end."""
+"""Waits that an external party may end."""
 
 _SIGNS = frozenset({Wait.PROCESS_EVENT, Wait.CONDITION})
-"""Waits for a sign, which whoever only waits for the end of others gives when all is over."""
+"""Waits for an event, which a thread that only waits for others to end gives when all is over."""
 
 
 class Loss(Enum):
-    """What the others miss of those who ended."""
+    """What the others miss of those that ended."""
 
     RANK = "a rank"
     ITEMS = "producers of a queue or pipe"
@@ -57,16 +57,16 @@ class Loss(Enum):
 
 
 _TOLD_BY_WAIT = frozenset({Wait.STOPPED, Wait.DEBUGGER, Wait.RENDEZVOUS, Wait.STORE_KEY})
-"""Waits that say themselves what is wrong."""
+"""Waits that by themselves tell what is wrong."""
 
 _LEFT_OPEN = frozenset({Absent.THREAD_ENDED, Absent.NO_OTHER_END})
-"""Of why nobody can help, what does not yet tell what is wrong."""
+"""Reasons why nobody can help that do not yet tell what is wrong."""
 
 _AMONG_RANKS = frozenset({Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY})
 
 
 def loss(stuck: StuckSet) -> Loss | None:
-    """Of a chain that ends in the dead; `None` of any other."""
+    """What is missing in a chain that ends in the dead; `None` for any other."""
     kind = stuck.standing().kind
     if not stuck.gone:
         return None
@@ -74,13 +74,13 @@ def loss(stuck: StuckSet) -> Loss | None:
         return Loss.RANK
     if any(stuck.standing(key).kind is Wait.QUEUE_PUT for key in stuck.roots):
         return Loss.ROOM
-    # Where others are left and one was killed at its work, the queue is only where that shows.
+    # If others are left and one was killed at its work, the queue is only the symptom.
     at_work = any(gone.was_killed and not gone.certain for gone in stuck.gone)
     return Loss.ITEMS if kind in (Wait.QUEUE_GET, Wait.PIPE_READ) and not at_work else Loss.WORK
 
 
 def waiter_for_lock(stuck: StuckSet) -> ThreadKey | None:
-    """Who waits for a lock, or for permits, that the one at the end of the chain has."""
+    """A thread that waits for a lock, or for permits, held by the one at the end of the chain."""
     alone = stuck.ending is Ending.NOBODY and stuck.standing().kind in _OWN_WAITS
     if stuck.root is None or not (stuck.ending is Ending.LEAF or alone):
         return None
@@ -94,8 +94,8 @@ def _waits_for_lock_of(stuck: StuckSet, key: ThreadKey, holder: ThreadKey) -> bo
 
 
 def kept_until_end(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, ThreadKey] | None:
-    """Of a cycle with one lock, whose holder waits for a sign of one who waits for the end of the others: who waits for the lock,
-    who holds it, who waits for the end.
+    """A cycle with one lock, whose holder waits for an event from a thread that waits for the others to end: the waiter
+    for the lock, its holder, the thread that waits for the end.
     """
     if stuck.ending is not Ending.CYCLE:
         return None
@@ -110,7 +110,9 @@ def kept_until_end(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, ThreadKey] | 
 
 
 def undrained(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
-    """The feeder thread of a queue that cannot write, and who waits for the end of its process instead of reading."""
+    """The feeder thread of a queue that cannot write, and the thread that waits for its process to end instead of
+    reading.
+    """
     for feeder in stuck.members_in(Wait.PIPE_WRITE):
         stack = stuck.case.stacks.get(feeder)
         if stack is None or not has(stack, "multiprocessing/queues.py", ("_feed",)):
@@ -122,13 +124,15 @@ def undrained(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
 
 
 def _waits_for_end(stuck: StuckSet, key: ThreadKey, pid: int) -> bool:
-    """Of a process; from one whose interpreter exits nothing else can be waited for."""
+    """It waits for a process to end; nothing else can be expected of one whose interpreter exits."""
     ends = stuck.standing(key).kind in ENDS or stuck.standing((pid, pid)).kind is Wait.EXIT
     return ends and key[0] != pid and (pid, pid) in stuck.targets(key)
 
 
 def forsaken(stuck: StuckSet) -> list[ThreadKey]:
-    """Threads of one process in the same call, where nobody else is left: who waits there gives the others nothing."""
+    """Threads of one process in the same call, with no other thread left: a thread waiting there provides nothing to
+    the others.
+    """
     roots = list(stuck.roots)
     kinds = {stuck.standing(key).kind for key in roots}
     stacks = [stuck.case.stacks.get(key) for key in roots]
@@ -145,7 +149,7 @@ _FROM_OTHERS = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
 
 
 def part(stuck: StuckSet) -> Part | None:
-    """Of a chain that ends in one who stands by itself, and of whom nothing else tells what is wrong; `None` of any other."""
+    """The part of a chain's end that is blocked by itself, if nothing else tells what is wrong; `None` for any other."""
     silent = stuck.root is not None and stuck.case.silent_mount(stuck.root) is not None
     if silent or stuck.standing().kind in _TOLD_BY_WAIT or waiter_for_lock(stuck) or polled_for(stuck):
         return None
@@ -169,7 +173,7 @@ def part(stuck: StuckSet) -> Part | None:
 
 
 def is_outside(stuck: StuckSet) -> bool:
-    """The root stands in a wait for somebody who is no part of the job, or for a file."""
+    """The root waits for an external party, or for a file."""
     outside = stuck.ending is Ending.EXTERNAL and stuck.motion() is Motion.NOT_SCHEDULED
     return outside and stuck.standing().kind in _FOR_OUTSIDE and not left_connection(stuck) and not stalls(stuck)
 
@@ -180,17 +184,19 @@ def is_at_exit(stuck: StuckSet) -> bool:
 
 
 def is_other_program(stuck: StuckSet) -> bool:
-    """The root is a program of which no frames can be read, in a file: it has nothing else to show."""
+    """The root is a program without readable frames, waiting for a file: nothing more can be seen."""
     in_file = stuck.ending is Ending.LEAF and stuck.standing().kind is Wait.FILE
     return in_file and stuck.root not in stuck.case.stacks
 
 
 _LOST = frozenset({Absent.ITEM_LOST, Absent.WORKER_REPLACED, Absent.NOT_BEGUN, Absent.NO_WORKERS})
-"""Reasons that lie with the workers of a pool, wherever its caller waits."""
+"""Reasons that lie with a pool's workers, wherever its caller waits."""
 
 
 def keeps_own_loop(stuck: StuckSet) -> bool:
-    """The root waits in a callback of its event loop for what another thread, or a later callback, would have to bring."""
+    """The root waits in a callback of its event loop for something that another thread, or a later callback, would
+    provide.
+    """
     if stuck.nobody and stuck.nobody.reason in _LOST:
         return False
     stack = stuck.case.stacks.get(stuck.root) if stuck.root else None
@@ -198,7 +204,7 @@ def keeps_own_loop(stuck: StuckSet) -> bool:
 
 
 def keeps_gil(stuck: StuckSet) -> ThreadKey | None:
-    """The root, where it owns the GIL that a thread of its process waits for."""
+    """The root, if it owns the GIL that a thread of its process waits for."""
     root, path = stuck.root, stuck.closed.path
     stack = stuck.case.stacks.get(root) if root else None
     if root is None or stack is None or not stack.owns_gil or stuck.ending is not Ending.LEAF or len(path) < 2:
@@ -207,7 +213,7 @@ def keeps_gil(stuck: StuckSet) -> ThreadKey | None:
 
 
 def is_asked(stuck: StuckSet) -> bool:
-    """The root runs code that a library has called for another member of the set, and does not itself ask that library."""
+    """The root runs code that a library called for another member of the set, and does not itself poll that library."""
     own = stuck.graph.node(stuck.root).edge if stuck.root else None
     if own and own.polled:
         return False
@@ -216,7 +222,7 @@ def is_asked(stuck: StuckSet) -> bool:
 
 
 def waiting_for_rank(stuck: StuckSet) -> list[ThreadKey]:
-    """The other ranks that wait, in something that all have to come to, while the root is elsewhere; none where it is no such
+    """The other ranks that wait in something that all have to enter while the root is elsewhere; none for any other
     root.
     """
     alone = stuck.ending is Ending.NOBODY and stuck.standing().kind in _OWN_WAITS
@@ -232,7 +238,7 @@ def waiting_for_rank(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _serves_a_rank(stuck: StuckSet) -> bool:
-    """A rank on the path, itself outside of the collective, waits for the root."""
+    """A rank on the path, itself outside the collective, waits for the root."""
     path = stuck.closed.path
     asks = path[path.index(stuck.root) - 1] if stuck.root in path[1:] else None
     outside = asks is not None and stuck.standing(asks).kind not in TOGETHER

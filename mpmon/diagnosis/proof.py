@@ -1,7 +1,7 @@
 """How sure a finding is, and what keeps it from being proved.
 
-Proved is what cannot be otherwise: every edge of the argument has a basis that leaves nobody else, those who must move first
-did not run at all and cannot give up by themselves, and nothing that could not be read might say otherwise.
+A finding is proved if it cannot be otherwise: every edge of the argument has a basis that excludes other targets, the
+root blockers did not run at all and cannot give up by themselves, and nothing unreadable might contradict it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 
 MOST_NAMED = 3
-"""Threads that one doubt names."""
+"""Up to this many threads are named in one doubt."""
 
 
 def judged(stuck: StuckSet, claim: Claim) -> tuple[Certainty, tuple[str, ...]]:
-    """How sure it is, and why it is not proved; nothing where it is."""
+    """How sure it is, and why it is not proved; empty if it is."""
     doubts = tuple(_doubts(stuck))
     best = max(Certainty.LIKELY if doubts else Certainty.PROVED, claim.certainty, key=lambda row: row.rank)
     if best is not Certainty.PROVED and not doubts:
@@ -52,7 +52,7 @@ def _name(case: Case, key: ThreadKey) -> str:
 
 
 def _may_give_up(case: Case, key: ThreadKey) -> bool:
-    """Its wait has a time limit, or a handler of SIGALRM may end it: then the cycle comes apart by itself."""
+    """Its wait has a time limit, or a SIGALRM handler may end it: then the cycle resolves by itself."""
     blocked, process = case.blocked.get(key), case.processes[key[0]]
     timed = blocked is not None and (blocked.wakes_at is not None or blocked.timeout_s is not None)
     return timed or (key[0] == key[1] and process.catches_alarm)

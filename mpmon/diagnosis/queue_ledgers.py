@@ -1,12 +1,13 @@
-"""Who took more out of queues than it put into others, where everybody else put as much as it took: it owes an item.
+"""Which process took more out of queues than it put into others, while every other process put as much as it took: it
+owes an item.
 
-One that makes little of much, as a trainer that gives an order for sixty batches, owes nothing; of several that are short it
-is the one that gives one for each it takes, but for a few.
+A process that turns much into little, as a trainer that places one order for sixty batches, owes nothing; of several
+that are short, it is the one that puts nearly one item for each it takes.
 
 A feeder thread that cannot pickle or send an item gives its permit back (`_on_queue_feeder_error` of
 Lib/multiprocessing/queues.py), so the ledgers count it as never put.
 
-The ledger of a process ends with it, and what it put is then missing in the sum of all the others.
+The ledger of a process disappears with it, and what it put is then missing in the sum of all the others.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mpmon.diagnosis.thresholds import OWED_SHARE
 
 
 class Balance(msgspec.Struct, frozen=True):
-    """What went through the hands of one process."""
+    """Items that one process took and put."""
 
     pid: int
     taken: int
@@ -32,18 +33,18 @@ class Balance(msgspec.Struct, frozen=True):
 
     @property
     def is_nearly_even(self) -> bool:
-        """It puts one for one, and a few are missing."""
+        """It puts one item for each it takes, and a few are missing."""
         return self.taken - self.put <= OWED_SHARE * self.taken
 
     @property
     def makes_little_of_much(self) -> bool:
-        """It never meant to put one for one."""
+        """It was never meant to put one item for each it takes."""
         return 2 * self.put < self.taken
 
 
 def owing(case: Case, pids: Iterable[int]) -> Balance | None:
-    """The only one of these that put less than it took, or the only one that puts one for one, where all who take or put are
-    known to say and it did put some.
+    """The only one of these that put less than it took, or the only one that puts one for one, if every process that
+    takes or puts has a known ledger and it did put some.
     """
     taken: defaultdict[int, int] = defaultdict(int)
     put: defaultdict[int, int] = defaultdict(int)
@@ -61,24 +62,22 @@ def owing(case: Case, pids: Iterable[int]) -> Balance | None:
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """What processes that ended have put into a queue, all alone."""
+    """What processes that ended put into a queue, as its only producers."""
 
     queue: str
     items: int
-    """What they put less what they took."""
+    """What they put minus what they took."""
     pids: tuple[int, ...]
-    """Who it may have been."""
+    """The candidates."""
 
     @property
     def one(self) -> tuple[int, ...]:
-        """Who it was, where that is no question."""
+        """The process, if there is only one candidate."""
         return self.pids if len(self.pids) == 1 else ()
 
 
 def put_by_ended(case: Case, key: ThreadKey) -> Ended | None:
-    """For one that waits for an item of a queue: who of its relatives that ended has put what came, where nobody who lives
-    ever did.
-    """
+    """For a waiter for an item of a queue: which of its ended relatives put what came, if no living process ever did."""
     names = {item.id for item in case.waits_on(key)}
     queue = next((row for row in case.snapshot.queues if row.object in names), None)
     if queue is None or queue.by_ended is None or queue.by_ended <= 0:
@@ -92,4 +91,4 @@ def put_by_ended(case: Case, key: ThreadKey) -> Ended | None:
 
 
 _NO_USERS = frozenset({*HELPERS, "subprocess"})
-"""Kinds of processes that have no queue of the program."""
+"""Kinds of processes that use no queue of the program."""

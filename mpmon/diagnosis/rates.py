@@ -1,9 +1,9 @@
-"""How many items are taken each second, from each queue and by each process, and how many collectives begun. Pure.
+"""How many items per second are taken from each queue and by each process, and how many collectives begun. Pure.
 
-Who has the shim counts what it takes; of others the ledger tells, which they keep for a queue's bound.
-A count belongs to the moment of its snapshot, so a rate is over seconds in which mpmon looked, and is the more exact the
-longer that is.  A DataLoader makes new queues for each epoch: seconds between the last look at one and the first look at the
-next count for nobody.
+A process with the shim counts what it takes; for others the ledger tells, which they keep for a queue's bound. A count
+belongs to the time of its snapshot, so a rate covers seconds in which mpmon observed, and is the more exact the more
+there are. A DataLoader creates new queues for each epoch: the seconds between the last sample of one and the first
+sample of the next count for neither.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mpmon.diagnosis.thresholds import RATE_LEAST_S, RATE_LOOKS, RATE_S
 
 
 class Rates(NamedTuple):
-    """Items a second, as far as that is known."""
+    """Items per second, where known."""
 
     by_queue: dict[str, float]
     by_taker: dict[int, float]
 
 
 def rates(moments: Sequence[Moment], only: Collection[str] | None = None) -> Rates:
-    """Of the last while of these, the oldest first; of all queues, or of these `only`."""
+    """The recent rates, from these moments, oldest first; of all queues, or `only` of these."""
     queues, takers = _Sums[str](), _Sums[int]()
     counts = [(moment.taken_at, taken(moment, only)) for moment in _last(moments)]
     for (began, before), (ended, now) in pairwise(counts):
@@ -36,13 +36,13 @@ def rates(moments: Sequence[Moment], only: Collection[str] | None = None) -> Rat
 
 
 Teller = tuple[int | None, int | None]
-"""Rank and pid of a Flight Recorder, as far as it tells."""
+"""Rank and pid of a Flight Recorder, as far as it tells them."""
 
 
 def collective_rates(moments: Sequence[Moment]) -> dict[Teller, float]:
-    """Collectives a second that each rank has begun, between the last two readings of its Flight Recorder."""
+    """Collectives per second that each rank began, between the last two readings of its Flight Recorder."""
     readings: dict[Teller, dict[float, int]] = {}
-    # Most rounds have the very same rows as the round before.
+    # Most rounds have the very same rows as the previous one.
     for records in {id(moment.flight_records): moment.flight_records for moment in moments}.values():
         for row in records:
             begun = sum(group.enqueued for group in row.groups)
@@ -52,7 +52,7 @@ def collective_rates(moments: Sequence[Moment]) -> dict[Teller, float]:
 
 
 def _rate(counts: list[tuple[float, int]]) -> float | None:
-    """`None` for a single reading, and where the count began anew."""
+    """`None` for a single reading, and if the counter was reset."""
     end, last = counts[-1]
     begin, first = next((row for row in reversed(counts) if end - row[0] >= RATE_LEAST_S), (end, last))
     return (last - first) / (end - begin) if end > begin and last >= first else None
@@ -69,7 +69,7 @@ class _Sums(Generic[KeyT]):
         self._seconds: dict[KeyT, float] = {}
 
     def add(self, found: Iterable[tuple[KeyT, int]], seconds: float) -> None:
-        """What was counted in so many seconds."""
+        """Add what was counted in so many seconds."""
         step: Counter[KeyT] = Counter()
         for key, items in found:
             step[key] += items
@@ -78,18 +78,18 @@ class _Sums(Generic[KeyT]):
             self._seconds[key] = self._seconds.get(key, 0.0) + seconds
 
     def rates(self) -> dict[KeyT, float]:
-        """Items a second, where that was long enough."""
+        """Items per second, if observed for long enough."""
         return {key: self._items[key] / spent for key, spent in self._seconds.items() if spent >= RATE_LEAST_S}
 
 
 def _last(moments: Sequence[Moment]) -> list[Moment]:
-    """Some of the last while, the newest among them."""
+    """Some recent moments, including the newest."""
     within = [moment for moment in moments if moments[-1].taken_at - moment.taken_at <= RATE_S]
     return within[:: -max(1, len(within) // RATE_LOOKS)][::-1]
 
 
 def taken(moment: Moment, only: Collection[str] | None) -> dict[tuple[str, tuple[int, ...]], int]:
-    """Items taken so far, by queue and who takes them."""
+    """Items taken so far, by queue and taker."""
     records = (row for row in moment.queue_records if only is None or row.object in only)
     counted = {(row.object, (row.pid,)): row.gets for row in records if row.gets}
     by_shim = {queue for queue, _ in counted}

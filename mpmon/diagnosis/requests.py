@@ -1,4 +1,4 @@
-"""Requests that a server will never answer, while it idles by right, or ticks: whoever asks it next is answered."""
+"""Requests that a server will never answer while it idles legitimately, or ticks: it still answers new requests."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mpmon.model import Frame, KernelObject
 
 
 def is_server(case: Case, key: ThreadKey) -> bool:
-    """A main thread that serves."""
+    """The main thread of a server."""
     return key[0] == key[1] and serves(case, key)
 
 
 def serves(case: Case, key: ThreadKey) -> bool:
-    """It waits for requests, for connections, or for input of its own that somebody outside of the job may send."""
+    """It waits for requests, for connections, or for input that an external party may send."""
     if case.standing(key).kind is Wait.SERVICE:
         return True
     objects = awaited(case, key)
@@ -28,12 +28,12 @@ def serves(case: Case, key: ThreadKey) -> bool:
 
 
 def stands_by(case: Case, graph: Graph, key: ThreadKey) -> bool:
-    """It serves, or is next in line to serve, or looks whether one of the servers that it has started ends."""
+    """It serves, is next in line to serve, or watches for one of its child servers to end."""
     return serves(case, key) or _is_next(case, graph, key) or _watches_children(case, graph, key)
 
 
 def _is_next(case: Case, graph: Graph, key: ThreadKey) -> bool:
-    """It waits for the lock of one who serves, in the very function in which that one serves: they do so in turn."""
+    """It waits for the lock of a serving thread, in the very function that one serves in: they take turns."""
     edge, stack = graph.node(key).edge, case.stacks.get(key)
     own = next((frame for frame in stack.frames if is_user(frame.file)), None) if stack else None
     if edge is None or own is None or not edge.held:
@@ -47,9 +47,7 @@ def _is_in(case: Case, key: ThreadKey, call: Frame) -> bool:
 
 
 def _watches_children(case: Case, graph: Graph, key: ThreadKey) -> bool:
-    """Its own code is in `multiprocessing.connection.wait` for children of its own: what wakes it of those who send nothing is
-    their end.
-    """
+    """Its own code is in `multiprocessing.connection.wait` for its children: those that send nothing wake it by ending."""
     edge, stack = graph.node(key).edge, case.stacks.get(key)
     asked = list(inner_machinery(stack))[-1:] if stack else []
     if edge is None or not any(calls(frame, "multiprocessing/connection.py", ("wait",)) for frame in asked):
@@ -58,7 +56,7 @@ def _watches_children(case: Case, graph: Graph, key: ThreadKey) -> bool:
 
 
 def _reads_input(case: Case, key: ThreadKey, objects: list[KernelObject]) -> bool:
-    """Its standard input is a pipe, or a connection, whose other end only strangers have."""
+    """Its standard input is a pipe or a connection whose other end only external processes have."""
     item = next(iter(objects), None)
     if key[0] != key[1] or len(objects) != 1 or item is None or item.kind not in ("pipe", "socket"):
         return False
@@ -68,10 +66,10 @@ def _reads_input(case: Case, key: ThreadKey, objects: list[KernelObject]) -> boo
 
 
 def lost_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
-    """Below a server that idles by right: requests that it gave a process of their own and that nothing can bring to an end,
-    and those of the job who wait for their answers.
+    """Below a legitimately idle server: requests that it gave a process of their own and that nothing can complete, and
+    processes of the job that wait for their answers.
 
-    Requests in threads of the server are not looked at: the next request may wake one that waits.
+    Requests in the server's own threads are not considered: the next request may wake a waiting one.
     """
     idle = [goal for goal in goals if graph.node(goal).status is Status.IDLE]
     helpers = [(pid, pid) for goal in idle for pid in case.helpmates(goal[0])]
@@ -85,8 +83,8 @@ def lost_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Clos
 
 
 def lost_work(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
-    """What others of the job keep from one another, or lack for ever, while the main threads only look in from time to time:
-    a loop that prints how many are left goes on in a job that hangs as well.
+    """Waits that other processes of the job can never end, while the main threads only poll: a loop that prints how
+    many are left goes on in a hung job as well.
     """
     watching = [goal for goal in goals if graph.node(goal).status is Status.LIVE]
     if not watching or not all(only_ticks(case, goal) or case.standing(goal).kind is Wait.SIGNAL for goal in watching):
@@ -103,8 +101,8 @@ def lost_work(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
 
 
 def _is_lost(graph: Graph, closed: Closed | None) -> bool:
-    """It ends in something that nobody can do, or that only the one who waits for it could, or in threads of which the kernel
-    says that they wait for each other, and nobody whom the next request may wake is among those who could help.
+    """It ends in something that nobody can do, or only the waiter itself could, or in threads that, by the kernel, wait for
+    each other; and nothing that the next request may wake is among its members.
     """
     if closed is None or any(graph.node(key).status is Status.IDLE for key in closed.members):
         return False
@@ -118,8 +116,8 @@ def _waits_for_itself(graph: Graph, root: Target) -> bool:
 
 
 def own_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
-    """Tasks of a server whose main thread is an event loop, in a request to that server itself that it does not take up:
-    all there is to serve it does the same, say because the pool of threads has no more.
+    """Tasks of a server whose main thread is an event loop, in a request to that server itself that it does not take
+    up: all that could serve it waits likewise, say because the thread pool is exhausted.
     """
     loops = [goal for goal in goals if case.standing(goal).kind is Wait.EVENT_LOOP and not _has_clients(case, goal)]
     found: list[Closed] = []
@@ -132,14 +130,14 @@ def own_requests(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Close
 
 
 def _asks_own(case: Case, graph: Graph, key: ThreadKey) -> bool:
-    """It waits for an answer of its own process."""
+    """It waits for an answer from its own process."""
     edge = graph.node(key).edge
     waits = case.standing(key).kind is Wait.SOCKET and case.motion(key) is Motion.NOT_SCHEDULED
     return waits and edge is not None and all(isinstance(row, tuple) and row[0] == key[0] for row in edge.targets)
 
 
 def _has_clients(case: Case, loop: ThreadKey) -> bool:
-    """A connection of it leads to another process, which may be what its answers wait for."""
+    """One of its connections leads to another process, whose answer it may wait for."""
     held = case.held_by.get(loop[0], frozenset())
     items = [item for item in case.waits_on(loop) if item.kind == "socket" and not item.listens]
     return any(item.peer not in held for item in items)

@@ -1,20 +1,22 @@
-"""Who of a stuck set must move first, by what its members wait for.
+"""Which members of a stuck set are responsible, by what its members wait for.
 
-Where the chain ends, its end is responsible: a leaf, the dead, those whose part nobody does.  Where it ends nowhere, because all
+If the chain ends, its end is responsible: a leaf, the dead, those whose part nobody does. If it does not, because all
 members wait for one another, the kinds of their waits tell:
 
-- one waits for *room*, another, who alone could make it, for anything else: who could make room does not, and is responsible;
-- one waits in a *stream* that it was given at its start: whoever started it is;
-- some wait in a *barrier*, all others for the end of these: those others do not come to it, and are responsible;
-- one waits in a *task* that a library has called, another has asked that library: the task does not end, and is responsible;
-- one waits for an *item*, and a producer has ended: that one is;
-- all wait for *items* of each other: the one that owes one by the ledgers is, else all of them; some do, and all others wait for
-  the end of these: those who ask for an item are;
-- one waits for *itself*, as a consumer that joins a queue before it has done its own task: it is;
-- one stands still with the *GIL*: it is;
-- clients of a manager wait for what other *clients* do: all of them are;
-- a *connection* has nobody at its other end, in a server whose threads serve others: the server is;
-- one waits for a *lock*, its holder for anything else: the holder keeps what others need, and is responsible;
+- one waits for *room*, and the only member that could make it waits for anything else: that other member is
+  responsible;
+- one waits in a *stream* that it was given at its start: the process that started it is;
+- some wait in a *barrier*, and all others for these to end: the others never enter it, and are responsible;
+- one waits in a *task* that a library called, and another has called that library: the task does not end, and is
+  responsible;
+- one waits for an *item*, and a producer has ended: the producer is;
+- all wait for each other's *items*: the one that owes an item by the ledgers is, else all of them; if some do and all
+  others wait for these to end: those that wait for an item are;
+- one waits for *itself*, as a consumer that joins a queue before finishing its own task: it is;
+- one holds the *GIL* and makes no progress: it is;
+- clients of a manager wait for other *clients* to act: all of them are;
+- a *connection* has no thread at its other end, in a server whose threads serve others: the server is;
+- one waits for a *lock*, and its holder for anything else: the holder keeps what others need, and is responsible;
 - ranks wait for each other in collectives: those that differ from the others are, see `collectives.split`;
 - all wait for the same kind of thing: all of them are.
 """
@@ -49,7 +51,7 @@ _WITHOUT_TRACE = frozenset({Absent.RANK_ENDED, Absent.WORKER_REPLACED})
 
 
 def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
-    """The threads, or the processes where these have ended."""
+    """The threads, or the processes if these have ended."""
     case = stuck.case
     if stuck.gone:
         return tuple(map(case.dead_suspect, those_gone(stuck))) or tuple(map(case.suspect, stuck.roots))
@@ -63,10 +65,10 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
             case.suspect(own.get(pid, (pid, pid))) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed
         )
     if stalls(stuck):
-        # Nobody of the job: the way between two of them.
+        # No process of the job: the link between two of them.
         return ()
     if stuck.outside and stuck.outside.of_job:
-        # They could tell; those who are at hand only wait for them.
+        # They could tell; the observed ones only wait for them.
         return ()
     if left := left_connection(stuck):
         return (case.suspect(left[1]),)
@@ -81,7 +83,7 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
     if mates := crashed_mates(stuck) or polled_for(stuck):
         return tuple(map(case.dead_suspect, mates))
     if stuck.nobody and stuck.nobody.reason in _WITHOUT_TRACE:
-        # Nothing tells which process it was, and nobody else is to blame for it.
+        # Nothing tells which process it was, and no other is to blame.
         return ()
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
         return tuple(map(case.suspect, stuck.roots))
@@ -105,9 +107,9 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
 
 
 def those_gone(stuck: StuckSet) -> list[int]:
-    """Of those that ended at the end of the chain: the crashed, or the one that can have put what came.
+    """The processes at the end of the chain that ended: the crashed ones, or the one that can have put what came.
 
-    Of several that ended well each may have done its part: then whoever waits for more than that is responsible.
+    If several ended well, each may have done its part: then the one that waits for more is responsible.
     """
     ended = put_by_ended(stuck.case, stuck.root) if stuck.root else None
     pids = [gone.pid for gone in stuck.gone]
@@ -116,18 +118,18 @@ def those_gone(stuck: StuckSet) -> list[int]:
 
 
 class LostHolder(msgspec.Struct, frozen=True):
-    """Who ended with a lock between processes."""
+    """The process that ended while holding a lock between processes."""
 
     pids: tuple[int, ...] = ()
-    """Empty where nothing tells."""
+    """Empty if nothing tells."""
     pool: bool = False
-    """It was replaced by its pool, which tells its pid."""
+    """Its pool replaced it, which reveals its pid."""
     family: bool = False
-    """The names of its siblings tell its pid."""
+    """The names of its siblings reveal its pid."""
 
 
 def lost_holder(stuck: StuckSet) -> LostHolder | None:
-    """Of a lock between processes that nobody alive has; `None` of any other chain."""
+    """The last holder of a lock between processes that no living process holds; `None` for any other chain."""
     nobody, root, case = stuck.nobody, stuck.root, stuck.case
     if nobody is None or nobody.reason is not Absent.HOLDER_ENDED or root is None:
         return None
@@ -144,8 +146,8 @@ def lost_holder(stuck: StuckSet) -> LostHolder | None:
 
 
 def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
-    """Who reads its standard input, a pipe whose only writers are stuck themselves; but for one that answers requests: its writer
-    waits for what it writes to its standard output.
+    """A thread that reads its standard input, a pipe whose only writers are stuck themselves. Not one that answers
+    requests: its writer waits for what it writes to its standard output.
     """
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
         return None
@@ -170,8 +172,8 @@ def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
 
 
 def left_connection(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, list[ThreadKey]] | None:
-    """Each connection of a server has its thread, but one, over which a client waits for an answer: the client, the thread that
-    accepts, those that serve the others.
+    """A client that waits for an answer over the only connection of a server without a thread: the client, the
+    accepting thread, those that serve the others.
     """
     if stuck.ending not in (Ending.EXTERNAL, Ending.OPEN, Ending.CYCLE):
         return None
@@ -180,7 +182,7 @@ def left_connection(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, list[ThreadK
 
 
 def polled_for(stuck: StuckSet) -> list[int]:
-    """Relatives that crashed, of one who looks again and again for something that they may have had to bring."""
+    """Crashed relatives of a polling thread that may have had to provide what it polls for."""
     polls = stuck.ending is Ending.LEAF and stuck.root and stuck.standing().kind is Wait.SLEEP
     return (
         crashed_relatives(stuck.case, stuck.root[0])
@@ -197,12 +199,12 @@ def waits_for_room(case: Case, key: ThreadKey) -> bool:
 
 
 def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
-    """Those who alone could make the room that members wait for, and wait for something else meanwhile."""
+    """The only threads that could make the room members wait for, if they wait for something else."""
     members = [key for key in stuck.closed.core if waits_for_room(stuck.case, key)]
-    # The writer's own process has the other end as well, and would not read what it has written.
+    # The writer's own process has the other end as well, and would not read what it wrote itself.
     pairs = [(key, target) for key in members for target in _helpers(stuck, key) if target[0] != key[0]]
     pairs = [(key, target) for key, target in pairs if not _waits_to_write(stuck, target)]
-    # Of several who could, whoever waits for the writer: the others may have the other end by chance.
+    # Of several candidates, the one that waits for the writer: the others may have the other end by chance.
     waiting = [target for key, target in pairs if any(helper[0] == key[0] for helper in _helpers(stuck, target))]
     if not pairs and len(members) == len(stuck.closed.core):
         return members
@@ -210,12 +212,14 @@ def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _waits_to_write(stuck: StuckSet, key: ThreadKey) -> bool:
-    """For room, or for the lock of those who write."""
+    """It waits for room, or for the writers' lock."""
     return waits_for_room(stuck.case, key) or stuck.standing(key).kind in LOCKS
 
 
 def _starters(stuck: StuckSet) -> list[ThreadKey]:
-    """In a cycle, those who started the members that wait in a stream they were given: they decide what is read and closed."""
+    """In a cycle, those who started the members that wait in a stream they were given: they decide what is read and
+    closed.
+    """
     started = [key for key in stuck.roots if in_given_stream(stuck.case, key)]
     parents = {stuck.case.processes[key[0]].ppid for key in started}
     found = [key for key in stuck.roots if key[0] in parents]
@@ -229,12 +233,12 @@ def in_given_stream(case: Case, key: ThreadKey) -> bool:
 
 
 def _lost_producers(stuck: StuckSet) -> list[int]:
-    """Of those who wait for an item: relatives that crashed, or the one that had put all there was and has ended."""
-    # What those miss who only wait for a cycle is not what the cycle is about.
+    """For those that wait for an item: crashed relatives, or the one that had put all there was and has ended."""
+    # A thread that only waits for a cycle misses something else than the cycle does.
     among = stuck.roots if stuck.ending is Ending.CYCLE else stuck.closed.core
     readers = [key for key in among if stuck.standing(key).kind is Wait.QUEUE_GET]
     if len(readers) == len(stuck.closed.core):
-        # They wait for items of each other: that another one has ended need not matter.
+        # They wait for items of each other: the end of another process need not matter.
         return []
     for key in readers:
         ended = put_by_ended(stuck.case, key)
@@ -253,7 +257,7 @@ def _owing(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
-    """Those who wait for items, where all who could put one wait for their end."""
+    """Those that wait for items, if all who could put one wait for them to end."""
     readers, enders = stuck.members_in(Wait.QUEUE_GET), stuck.members_in(*ENDS)
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     whole = len(readers) + len(enders) + len(served) == len(stuck.closed.members)
@@ -261,22 +265,22 @@ def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def exchanging(stuck: StuckSet) -> list[ThreadKey]:
-    """Clients of a manager whose objects each wait for what another client does, where it is not the same that all of them do."""
+    """Clients of a manager's objects that each wait for another client's action, unless all put or all get."""
     calls = client_calls(stuck)
     alike = set(calls.values()) <= {"put"} or set(calls.values()) <= {"get"}
     return [] if alike or len({pid for pid, _ in calls}) < 2 else list(calls)
 
 
 def _holders_of_locks(stuck: StuckSet) -> list[ThreadKey]:
-    """Those who have a lock that members wait for, and wait for something else than a lock."""
+    """Those that hold a lock members wait for, and wait for something other than a lock."""
     waiting = [key for key in stuck.closed.core if stuck.standing(key).kind in LOCKS]
     holders = [target for key in waiting for target in _helpers(stuck, key)]
     return [key for key in dict.fromkeys(holders) if stuck.standing(key).kind not in LOCKS]
 
 
 def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
-    """Of those who wait for each other, those of the user's code that a library has called, where the others have called one;
-    unless it is for a lock or for room that the tasks wait.
+    """Of members that wait for each other: those in user code that a library called, if the others called a library;
+    unless the tasks wait for a lock or for room.
     """
     among = stuck.roots if stuck.ending is Ending.CYCLE else stuck.closed.core
     tasks = [key for key in among if stuck.case.shape(key).runs or _is_servant(stuck, key)]
@@ -290,7 +294,7 @@ def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:
-    """Those who wait for the end of processes that wait for them in a barrier."""
+    """Those that wait for processes to end which wait for them in a barrier."""
     inside = [key for key in stuck.closed.core if in_barrier(stuck.case.stacks.get(key))]
     outside = [key for key in stuck.closed.core if key not in inside]
     together = stuck.ending in (Ending.CYCLE, Ending.OPEN) and len({key[0] for key in stuck.closed.core}) > 1
@@ -301,7 +305,7 @@ _REQUESTS = frozenset({Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
 
 
 def is_client(stuck: StuckSet, key: ThreadKey) -> bool:
-    """It has called a library, and waits for what that brings."""
+    """It called a library, and waits for its result."""
     return bool(stuck.case.shape(key).asks) or stuck.standing(key).kind in _REQUESTS
 
 

@@ -1,17 +1,19 @@
 """Which process is what: launcher, rank K, dataloader worker K … from outside, with nothing prepared in the job.
 
-Sources, the surest first: frames only one kind of process has (`_worker_loop`, `_process_worker`), locals of those frames
-(`worker_id`), names torch gives its processes (`pt_data_worker`), command lines of multiprocessing's helpers, and RANK in
-the environment.  A role once seen is kept: a process that exits or may no longer be read is still who it was.
+Sources, the surest first: frames only one kind of process has (`_worker_loop`, `_process_worker`), locals of those
+frames (`worker_id`), names torch gives its processes (`pt_data_worker`), command lines of multiprocessing's helpers,
+and RANK in the environment. A role once seen is kept: a process that exits or can no longer be read is still what it
+was.
 
 `mp.spawn` sets RANK after the start, so /proc lacks it there; the index then comes from the frame of its wrapper.
 DataLoader workers inherit RANK from their rank and are not ranks themselves.
 
-A child of multiprocessing is called after the function it was started with.  Where no frame shows that (a subclass of
-`Process` has its own `run`, a zombie has no frames) it has the name of its `Process`, if its parent's program still has that.
+A child of multiprocessing is named after the function it was started with. If no frame shows that (a subclass of
+`Process` has its own `run`, a zombie has no frames), it gets the name of its `Process`, if its parent's program still
+has that.
 
-Where the root is not Python, it and what stands between it and the first Python below it only start the job: a shell that
-runs a script, `timeout`, `mpirun`, init.  The eldest Python below them is the main program.
+If the root is not Python, it and everything between it and the first Python below it only start the job: a shell that
+runs a script, `timeout`, `mpirun`, init. The oldest Python below them is the main program.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ from mpmon.numerals import numeral
 SPAWN_FILE = "torch/multiprocessing/spawn.py"
 PROCESS_FILE = "multiprocessing/process.py"
 _BEGINS = (PROCESS_FILE, ("_bootstrap",))
-"""The frame below which a `Process` runs what it was started for."""
+"""The frame below which a `Process` runs its target."""
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "busybox"})
-"""Programs that run scripts of commands."""
+"""Programs that run command scripts."""
 
 
 class Role(Row, frozen=True, kw_only=True):
@@ -48,28 +50,28 @@ class Role(Row, frozen=True, kw_only=True):
     local_rank: int | None = None
     world_size: int | None = None
     parent: int | None = None
-    """The process it works for: for a worker started by a fork server, the server's own parent."""
+    """The process it works for; for a worker started by a fork server, the server's own parent."""
     guessed: bool = False
-    """The number is its place among its siblings, not what the process calls itself; of a launcher: it is one for no other
-    reason than that it is not Python, and that Python runs below it.
+    """The number is its place among its siblings, not its own number; for a launcher: it counts as one only because it
+    is not Python and Python runs below it.
     """
     target_known: bool = True
-    """`False` of a child of multiprocessing that was not seen to run its function: it has the name of its `Process`, if any."""
+    """`False` for a child of multiprocessing not seen to run its function: it has the name of its `Process`, if any."""
     target: str | None = None
     """The function that a child of multiprocessing runs."""
     given: str | None = None
     """The name of its `Process`, where its function is known as well."""
     nameless: bool = False
-    """Nothing is known of it but whose child it is: made by `os.fork`, or the name of its `Process` cannot be read."""
+    """Only its parent is known: it was made by `os.fork`, or the name of its `Process` cannot be read."""
 
     @property
     def serves(self) -> bool:
-        """It works on request, so that it is idle by right when nobody asks."""
+        """It works on request, so that it is legitimately idle without one."""
         return self.kind in SERVANTS
 
     @property
     def starts(self) -> bool:
-        """It is not Python and started the job; what else it does, and whether it ever ends, is not known."""
+        """It is not Python and started the job; what else it does, and whether it ever ends, is unknown."""
         return self.kind == "shell" or (self.kind == "launcher" and self.guessed)
 
 
@@ -78,19 +80,19 @@ RENDEZVOUS_FILE = "torch/distributed/rendezvous.py"
 _ANOTHER = Role(name="another process", kind="other")
 
 GivenNames = Mapping[tuple[int, int], str]
-"""What programs call their children, by the pids of the program and of the child."""
+"""Names that programs give their children, by the pids of the program and of the child."""
 
 LONGEST_NAME = 40
-"""Characters of a name that a program gave that are shown."""
+"""Longest name shown, of those that programs give, in characters."""
 
 HELPERS = frozenset(row.kind for row in libraries.HELPERS)
-"""Processes that only serve others and never matter for progress by themselves."""
+"""Processes that only serve others and never count for progress by themselves."""
 
 WORKERS = frozenset(row.kind for row in libraries.WORKERS)
 """Processes that work on request."""
 
 POOL_WORKERS = frozenset(row.kind for row in libraries.WORKERS if row.of_pool)
-"""Of these, those whom whoever waits for a result of a pool waits for."""
+"""Those of them that a thread waiting for a pool's result waits for."""
 
 SERVANTS = HELPERS | WORKERS
 
@@ -104,7 +106,7 @@ def roles(
     *,
     given: GivenNames,
 ) -> dict[int, Role]:
-    """The role of every process, by pid. `known` are those of the round before; a role that is the same is the same object."""
+    """The role of every process, by pid. `known` are those of the previous round; an unchanged role is the same object."""
     by_pid = {process.pid: process for process in processes}
     mains, starters = _main_programs(processes, stacks, root_pid)
     found: dict[int, Role] = {}
@@ -119,7 +121,7 @@ def roles(
 
 
 def _told_apart(found: Mapping[int, Role]) -> dict[int, Role]:
-    """Of several that run one function: with what the program calls each."""
+    """Distinguish several that run one function by the name that the program gives each."""
     count = Counter(role.name for role in found.values())
     return {pid: _with_given(role) for pid, role in found.items() if role.given and count[role.name] > 1}
 
@@ -129,9 +131,9 @@ def _with_given(role: Role) -> Role:
 
 
 def _numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role], known: Mapping[int, Role]) -> dict[int, Role]:
-    """Ranks that do not say their number, where all ranks of the job run here: by LOCAL_RANK, and who is left has the number
-    that is left (Lightning starts the others from rank 0 itself, which has no variables); else by their place among the ranks
-    that one process has started, which is a guess.
+    """Numbers for ranks that do not say theirs, if all ranks of the job run here: by LOCAL_RANK, and the last rank
+    without a number gets the last number (Lightning starts the others from rank 0 itself, which has no variables).
+    Else, as a guess, by their place among the ranks that one process started.
     """
     ranks = {row.pid: found[row.pid] for row in alive if found[row.pid].kind == "rank"}
     size = max((role.world_size or 0 for role in ranks.values()), default=0)
@@ -156,7 +158,7 @@ def _numbered_ranks(alive: Sequence[Process], found: Mapping[int, Role], known: 
 def _guessed_ranks(
     pids: Sequence[int], alive: Sequence[Process], ranks: Mapping[int, Role], known: Mapping[int, Role]
 ) -> dict[int, Role]:
-    """By place among the ranks of one parent; as before where none has come since."""
+    """By place among the ranks of one parent; unchanged if no rank was added since."""
     before = {pid: role for pid in pids if (role := known.get(pid)) and role.guessed and role.kind == "rank"}
     if len(before) == len(pids):
         return before
@@ -182,7 +184,9 @@ def still_hold(
     *,
     given: GivenNames,
 ) -> bool:
-    """Whether those with new `stacks` are what they were; then so is everybody else, as long as `given` is what it was."""
+    """Whether those with new `stacks` still have their roles; then so does every other process, while `given` is
+    unchanged.
+    """
     by_pid = {process.pid: process for process in processes}
     mains = frozenset(pid for pid, role in known.items() if role.kind == "main") or frozenset({root_pid})
     return all(
@@ -213,8 +217,8 @@ def _role(
 def _main_programs(
     processes: Sequence[Process], stacks: Mapping[int, Sequence[Stack]], root_pid: int
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """The main program of each machine, and those who only started it: the root, where that is not Python, and all down to the
-    program.
+    """The main program of each machine, and the processes that only started it: the root, if it is not Python, and all
+    between it and the program.
     """
     by_pid = {process.pid: process for process in processes}
     alive = [process for process in processes if not process.ended]
@@ -234,7 +238,7 @@ def _main_programs(
 
 
 def topmost_python(processes: Sequence[Process], root_pid: int, is_one: Callable[[Process], bool]) -> Iterator[int]:
-    """Python processes that no other Python process of the job has started: the root itself, or those below it."""
+    """Python processes that no other Python process of the job started: the root itself, or those below it."""
     by_pid = {process.pid: process for process in processes}
     children: dict[int, list[int]] = defaultdict(list)
     for process in processes:
@@ -248,14 +252,14 @@ def topmost_python(processes: Sequence[Process], root_pid: int, is_one: Callable
 
 
 def program(process: Process) -> str:
-    """The name of the file a process runs: `python3.11`, `bash`; of one that may not be read, as its command line says."""
+    """The name of the file a process runs: `python3.11`, `bash`; if it is unreadable, by its command line."""
     command = process.cmdline or (process.name,)
     return (process.exe or command[0]).rpartition("/")[2].removeprefix("-")
 
 
 def called(process: Process) -> str:
-    """What a person calls a program: the script or module that a Python runs, the title it has given itself (in the place of its
-    arguments, as setproctitle does), the file of any other one; empty where its command line does not tell.
+    """A program's name for people: the script or module that a Python runs, the title it has set (in place of its
+    arguments, as setproctitle does), the file of any other one; empty if its command line does not tell.
     """
     first, *words = process.cmdline or (process.name,)
     if is_python(process) and not words and "python" not in first:
@@ -278,7 +282,7 @@ def printable(name: str) -> str:
 
 
 def is_python(process: Process) -> bool:
-    """It runs a Python, by the name of that."""
+    """It runs a Python, by its program's name."""
     return "python" in program(process)
 
 
@@ -287,7 +291,7 @@ def _holds(before: Role, now: Role) -> bool:
 
 
 def _surer(before: Role, now: Role) -> bool:
-    """A stack may be missing for once; what was seen in an earlier one still holds."""
+    """A stack may be missing once; what an earlier one showed still holds."""
     if not _is_vague(before) and _is_vague(now):
         return True
     unsure = (now.guessed and not before.guessed) or (before.target_known and not now.target_known)
@@ -295,7 +299,7 @@ def _surer(before: Role, now: Role) -> bool:
 
 
 def _is_vague(role: Role) -> bool:
-    """It may be something else at another look."""
+    """A later sample may show it to be something else."""
     return role.starts or role.kind in ("subprocess", "other", "process", "main")
 
 
@@ -322,7 +326,7 @@ class _Reader:
         self.command = process.cmdline or ()
 
     def starter(self) -> Role:
-        """Of one that is not Python and started the job, or that only joins what runs on several machines."""
+        """It is not Python and started the job, or only connects what runs on several machines."""
         if not self.process.threads:
             return Role(name="job", kind="launcher", guessed=True)
         kind = "shell" if program(self.process) in SHELLS else "launcher"
@@ -343,7 +347,7 @@ class _Reader:
         named = bool(row.process_name) and self.process.name.startswith(row.process_name)
         if not (named or (row.command and row.command in " ".join(self.command))):
             return False
-        # It alone is not the child of another one.
+        # The one that is not the child of another.
         parent = self.others.get(self.process.ppid)
         inherits = self._frame(*_BEGINS) or (parent is not None and parent.kind == row.kind)
         return not (row.bequeaths and inherits)
@@ -356,7 +360,7 @@ class _Reader:
         return None
 
     def _numbered(self, kind: str, number: str | None) -> Role:
-        """By its number, else by its place among those who serve the same process."""
+        """By its number, else by its place among those that serve the same process."""
         guessed = number is None
         if guessed:
             siblings = [role for role in self.others.values() if role.kind == kind and role.parent == self.parent]
@@ -388,7 +392,7 @@ class _Reader:
         return None
 
     def _known_number(self, name: str) -> int | None:
-        """A local of that name, the innermost."""
+        """The innermost local with that name."""
         texts = (frame.known[name] for frame in self.frames if frame.known and name in frame.known)
         return next((number for text in texts if (number := numeral(text)) is not None), None)
 
@@ -415,10 +419,10 @@ class _Reader:
         return Role(name=name, kind="subprocess", rank=self._rank_of_parent(), parent=self.parent)
 
     def _child(self, mains: frozenset[int]) -> Role:
-        """By the name of its `Process`, else by its place among the children of its parent of which as little is known."""
+        """By the name of its `Process`, else by its place among its parent's children of which as little is known."""
         if self.given:
             return named_process(self.given, self.parent, self._rank_of_parent())
-        # A parent may have begun within the same tick of the clock, and come later in the table.
+        # A parent may have started within the same clock tick, and come later in the table.
         parent = "main" if self.parent in mains else (self.others.get(self.parent or 0) or _ANOTHER).name
         alike = sum(role.nameless and role.parent == self.parent for role in self.others.values())
         number = f" ({alike + 1})" if alike else ""
@@ -428,7 +432,9 @@ class _Reader:
         )  # fmt: skip
 
     def _has_process_object(self) -> bool:
-        """Whatever its command line says by now; one that runs another program since is no process of multiprocessing."""
+        """Whatever its command line says by now; a process that has since exec'ed another program belongs to no
+        `Process`.
+        """
         return self.given is not None and self._python()
 
     def _spawned(self) -> bool:
@@ -456,26 +462,26 @@ class _Reader:
 
 
 def named_process(name: str, parent: int | None, rank: int | None = None) -> Role:
-    """A child of multiprocessing of which the function is not known; `rank` is its parent's."""
+    """A child of multiprocessing whose function is unknown; `rank` is its parent's."""
     return Role(name=f"process {name}", kind="process", rank=rank, parent=parent, target_known=False)
 
 
 def given_names(rows: Iterable[Remembered]) -> dict[tuple[int, int], str]:
-    """Of children that nobody has collected; the pid of one that was collected may be another process's by now."""
+    """Of children not yet reaped; the pid of a reaped one may belong to another process by now."""
     named = ((row, given_name(row)) for row in rows if row.returncode is None)
     return {(row.pid, row.child): name for row, name in named if name}
 
 
 def given_name(row: Remembered) -> str | None:
-    """`Process.name`, short enough for a line; `None` for what is not plain text.
+    """`Process.name`, short enough for a line; `None` if it is not plain text.
 
-    Names that are not ASCII cannot be read from memory: they come as nonsense.
+    Names that are not ASCII cannot be read from memory: they come out garbled.
     """
     return printable(row.name.strip()) or None
 
 
 def target_of(frames: Iterable[Frame]) -> str | None:
-    """The function a multiprocessing child was started with: the call right inside of `Process.run`."""
+    """The function a multiprocessing child was started with: the call right inside `Process.run`."""
     inner: Frame | None = None
     for frame in frames:
         if calls(frame, PROCESS_FILE, ("run",)):
@@ -485,7 +491,7 @@ def target_of(frames: Iterable[Frame]) -> str | None:
 
 
 def _client(process: Process, by_pid: Mapping[int, Process], found: Mapping[int, Role]) -> int | None:
-    """Whom a process works for: its parent, or the fork server's parent."""
+    """The process it works for: its parent, or the fork server's parent."""
     parent = process.ppid
     while parent in by_pid and found.get(parent) and found[parent].kind == "forkserver":
         parent = by_pid[parent].ppid

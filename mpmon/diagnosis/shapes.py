@@ -1,9 +1,9 @@
-"""Code that a library runs on behalf of somebody, whichever library it is, known by the shape of a stack alone.
+"""Code that a library, whichever it is, runs on behalf of a caller, recognised by the shape of a stack alone.
 
-Ray, Dask, joblib, pytest-xdist, Celery and those nobody here has heard of have two things in common.  Where a library calls the
-user's code, that is a *task*: outside of the user's outermost frame are frames of the library's package.  And where the user's
-code has called the library and stands in it, it is a *client*.  A client waits for tasks of its library; that the library's
-own threads tick meanwhile, with heartbeats and polls, brings it no further.
+Ray, Dask, joblib, pytest-xdist, Celery and libraries unknown to mpmon have two things in common. If a library calls the
+user's code, that is a *task*: outside the user's outermost frame are frames of the library's package. If the user's
+code has called the library and is still inside it, that is a *client*. A client waits for tasks of its library;
+heartbeats and polls of the library's own threads bring it no further.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _FOLDERS = ("/site-packages/", "/dist-packages/")
 
 
 class Shape(msgspec.Struct, frozen=True, gc=False):
-    """A stack by whose code it is."""
+    """The parts of a stack, by whose code it is."""
 
     runs: frozenset[str] = frozenset()
-    """Packages that have called the user's code; empty of a program's own code, and where none of it is the user's."""
+    """Packages that called the user's code; empty for a program's own code, and if none of it is the user's."""
     asks: frozenset[str] = frozenset()
-    """Packages that stand inside of it."""
+    """Packages inside the user's code."""
     serves: frozenset[str] = frozenset()
-    """Packages of which it is a servant: all of it is theirs."""
+    """Packages of a library's service thread, which runs only their code."""
 
 
 def shape(stack: Stack) -> Shape:
     """Whose code it is, from outside inwards."""
     frames = list(own_frames(stack))
     users = [at for at, frame in enumerate(frames) if is_user(frame.file)]
-    # What a library has started is its servant: it waits for what it is to do.
+    # A thread that a library started is its service thread: it waits for work.
     started = not users and bool(frames) and frames[-1].function.rpartition(".")[2] == "_bootstrap"
     inner = frames[: users[0]] if users else [] if started else frames
     outer = frames[users[-1] + 1 :] if users else []
@@ -43,7 +43,7 @@ def shape(stack: Stack) -> Shape:
 
 
 def package(file: str) -> str | None:
-    """The package of a file of a library; `None` of the user's code and of machinery, which has rows of its own."""
+    """The package of a library's file; `None` for the user's code and for machinery, which has rows of its own."""
     if is_machinery(file):
         return None
     for folder in _FOLDERS:

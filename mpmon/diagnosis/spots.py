@@ -1,17 +1,19 @@
-"""What ranks do between looks: where their main threads were found, told by looks that found them in the same place.
+"""What ranks do between samples: where their main threads were found, explained by samples that found them at the same
+place.
 
-Frames are read seldom, because they cost much; in which system call a thread is, with its stack pointer and its program
-counter, is read in each round.  Where all three are those of a look, the thread waits for the same as it did then:
+Frames are expensive and read seldom. A thread's system call, stack pointer and program counter are read in each round.
+If all three equal those of a sample, the thread waits for the same thing as it did then:
 
-- The program counter is the instruction that entered the kernel.  The stack pointer is the sum of the frames of all C
-  functions that led there.  Two waits of one thread agree in both only where the same C functions called one another (or
+- The program counter is the instruction that entered the kernel. The stack pointer is the sum of the frames of all C
+  functions that led there. Two waits of one thread agree in both only if the same C functions called one another (or
   others whose frames have the same size to the byte).
-- What they do not tell is Python's: from 3.11 on a call of Python by Python takes no room there, and one line that calls a
-  builtin looks like another one.  Two sleeps are both the rank's own time; a poll of the loader and one of the user's are
-  not the same.  So a place counts for nothing once two looks found different sorts of waits in it.
-- A look counts only where the thread did not run while its frames and its place were read (`Stack.place`).
+- They do not tell Python's part: from 3.11 on, a Python-to-Python call takes no room there, and one line that calls a
+  builtin looks like another. Two sleeps are both the rank's own time; a poll of the loader and one of the user's are
+  not the same. So a place counts for nothing once two samples found different sorts of waits in it.
+- A sample counts only if the thread did not run while its frames and its place were read (`Stack.place`).
 
-A *pause* is a while in which the main threads of all ranks but one did not run: a checkpoint, an evaluation on one rank.
+A *pause* is a period in which the main threads of all ranks but at most one did not run: a checkpoint, an evaluation on
+one rank.
 """
 
 from __future__ import annotations
@@ -38,11 +40,11 @@ RUNNING = "running"
 
 
 _TRANSFERS = frozenset({"read", "readv", "write", "writev"})
-"""Calls that may be about a file, a pipe, a socket."""
+"""Calls that may be about a file, a pipe or a socket."""
 
 
 class Doing(Enum):
-    """On what a rank spends its time."""
+    """What a rank spends its time on."""
 
     RANKS = "waits for other ranks"
     DATA = "waits for its batches"
@@ -58,22 +60,22 @@ _DOINGS = {
 
 
 class Told(msgspec.Struct, frozen=True, gc=False):
-    """What looks have found where a rank waits."""
+    """What samples found at the place where a rank waits."""
 
     doing: Doing | None
-    """`None` where they differ."""
+    """`None` if they differ."""
     lines: tuple[tuple[Place, int], ...]
-    """Of the user's code, and how often each was found; the first ones."""
+    """Places in the user's code, and how often each was found; the first few."""
 
     def and_by(self, other: Told) -> Told:
-        """With what another look has found."""
+        """With the findings of another sample."""
         lines = Counter(dict(self.lines))
         lines.update(dict(other.lines))
         return Told(self.doing if self.doing is other.doing else None, tuple(lines.items())[:MOST_LINES])
 
     @property
     def line(self) -> Place | None:
-        """The one that most looks found, where there are enough of them."""
+        """The place that most samples found, if there are enough of them."""
         line, count = max(self.lines, key=lambda row: row[1], default=(None, 0))
         return line if count >= max(LINE_LOOKS, LINE_SHARE * sum(count for _, count in self.lines)) else None
 
@@ -83,19 +85,19 @@ Places = Mapping[CallPlace, Told]
 
 
 class Spots(msgspec.Struct, frozen=True, gc=False):
-    """What is remembered of the main threads of ranks."""
+    """What is remembered of the ranks' main threads."""
 
     places: Mapping[tuple[int, float], Places] = {}
     """By process."""
     stand_since: float | None = None
-    """Since when all ranks but one stand, seconds since the epoch."""
+    """Since when all ranks but one have stood still, seconds since the epoch."""
     ran: frozenset[int] = frozenset()
-    """Who has run since."""
+    """The ranks that have run since."""
     pauses: tuple[Pause, ...] = ()
-    """The last ones, oldest first."""
+    """The last pauses, oldest first."""
 
     def add(self, before: Snapshot | None, now: Snapshot, look: Callable[[int], Stack | None]) -> Spots:
-        """With one more round; `look` gives the frames of a main thread that this round looked at."""
+        """With one more round; `look` gives the frames of a main thread that this round sampled."""
         if not now.spots:
             return self if not self.places else msgspec.structs.replace(self, stand_since=None, ran=frozenset())
         found = self._standing(before, now) if before else self
@@ -136,13 +138,13 @@ class Spots(msgspec.Struct, frozen=True, gc=False):
 
 
 def doing_of(places: Places, at: CallPlace) -> Doing | None:
-    """What a rank did there; `None` where no look tells."""
+    """What a rank did there; `None` if no sample tells."""
     told = places.get(at)
     return Doing.ITSELF if at[0] == RUNNING else told.doing if told else None
 
 
 def _told(stack: Stack, call: str) -> Told:
-    """By frames, and by the name of the system call; what is read from is not known, and may be somebody's who is to write."""
+    """By frames and system call; the source of a read is unknown, and may be another process that has yet to write."""
     found = standing(stack, Blocked(pid=stack.pid, tid=stack.tid, state="S", syscall=call))
     unclear = found.kind is Wait.FILE and call in _TRANSFERS
     frame = innermost_user(stack)

@@ -1,13 +1,14 @@
-"""Which ranks torchrun started last: those of an earlier start may be left over, on this machine or on another one.
+"""Which ranks torchrun started last: ranks of an earlier start may be left over, on this machine or another.
 
-TORCHELASTIC_RESTART_COUNT alone does not tell.  Each agent counts only the failures of its own ranks (`_invoke_run` of
-torch/distributed/elastic/agent/server/api.py: "membership changes do not count as retries"), so after a rank has failed on one of
-two machines, those of one and the same start say 1 there and 0 here.  Nor does the port: it stays as long as rank 0 stays on its
-machine (dynamic_rendezvous.py).  What does tell:
+TORCHELASTIC_RESTART_COUNT alone does not tell. Each agent counts only the failures of its own ranks (`_invoke_run` of
+torch/distributed/elastic/agent/server/api.py: "membership changes do not count as retries"), so after a rank has failed
+on one of two machines, ranks of the same start say 1 there and 0 here. Nor does the port tell: it stays as long as rank
+0 stays on its machine (dynamic_rendezvous.py). What does tell:
 
-- of one agent, which is their parent, the ranks with the lower count are older;
-- ranks that meet elsewhere, or are to be another number, are of different starts; those with the lower count are older;
-- a rank there is once: of two that meet at the same place, the one that was started later is the rank.
+- of one agent's child ranks, those with the lower count are older;
+- ranks with different rendezvous addresses or world sizes belong to different starts; those with the lower count are
+  older;
+- each rank exists once: of two at the same rendezvous, the one started later is the rank.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from mpmon.model import Process
 from mpmon.numerals import numeral
 
 _Place = tuple[str, ...]
-"""Where ranks meet, and how many."""
+"""The rendezvous of the ranks, and how many there are."""
 
 
 class Start(NamedTuple):
-    """By what a process knows which start it is of."""
+    """What a process knows about the start it belongs to."""
 
     run: str
     meets: _Place
     failures: int
-    """How often its agent had started its ranks again because one had failed."""
+    """How often its agent had restarted its ranks because one had failed."""
     rank: str
 
 
 class Starts:
-    """The starts that living ranks are of."""
+    """The starts that living ranks belong to."""
 
     def __init__(self, ranks: Iterable[Process]) -> None:
         self._of_agent: defaultdict[tuple[str, int], int] = defaultdict(int)
@@ -48,7 +49,7 @@ class Starts:
                 self._twins[start.run, start.meets, start.rank].append(row)
 
     def is_earlier(self, row: Process) -> bool:
-        """It is of none that is the last one of its run."""
+        """It belongs to a start that is not the last of its run."""
         start = start_of(row)
         if start is None:
             return False
@@ -59,12 +60,12 @@ class Starts:
 
 
 def _replaces(other: Process, row: Process) -> bool:
-    """What a rank starts itself inherits its number, and is below it."""
+    """A rank's own child inherits its number, and replaces nothing."""
     return other.start_time > row.start_time and (other.host != row.host or other.ppid == row.ppid)
 
 
 def start_of(row: Process) -> Start | None:
-    """`None` of what torchrun did not start."""
+    """`None` for processes that torchrun did not start."""
     kept = row.environment or {}
     if "TORCHELASTIC_RUN_ID" not in kept:
         return None

@@ -1,4 +1,4 @@
-"""A closed set made ready for the rules: who must move first, in what, seen from whom."""
+"""A closed set prepared for the rules: its root blockers, what they wait in, and the chain from the goal."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from mpmon.model import Blocked, Frame
 
 
 class Ending(Enum):
-    """What the chain of waiters ends in."""
+    """What a chain of waiters ends in."""
 
     LEAF = "leaf"
-    """A thread that stands still by itself."""
+    """A thread that is blocked by itself."""
     GONE = "gone"
     """A process that ended."""
     NOBODY = "nobody"
     """Something nobody alive can do."""
     EXTERNAL = "outside"
-    """Somebody who is not of this job."""
+    """An external party."""
     CYCLE = "cycle"
     """Threads that wait for each other."""
     OPEN = "open"
@@ -45,15 +45,15 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     certainty: Certainty = Certainty.LIKELY
-    """At most this; the engine lowers it when edges are inferred."""
+    """An upper bound; the engine lowers it when edges are inferred."""
     threads: tuple[Suspect, ...] = ()
-    """Each thread of which the sentences tell several together."""
+    """The threads that one sentence describes together."""
     tells_of: frozenset[ThreadKey] = frozenset()
-    """Those of which the summary tells what they wait for, by whatever name."""
+    """The threads whose wait the summary describes, by whatever name."""
 
 
 class StuckSet:
-    """One closed set, with words for it."""
+    """One closed set, with its description in words."""
 
     def __init__(self, case: Case, graph: Graph, closed: Closed) -> None:
         self.case = case
@@ -62,7 +62,7 @@ class StuckSet:
         first = closed.roots[0] if closed.roots else None
         self.nobody = first if isinstance(first, Nobody) else None
         gone = tuple(root for root in closed.roots if isinstance(root, Exited))
-        # Of several that ended the one that crashed left something undone; the others may just have finished.
+        # If several ended, the one that crashed left something undone; the others may just have finished.
         self.gone = tuple(root for root in gone if crashed(root)) or gone
         self.outside = first if isinstance(first, External) else None
 
@@ -83,7 +83,7 @@ class StuckSet:
 
     @cached_property
     def roots(self) -> tuple[ThreadKey, ...]:
-        """The threads that must move first; for the dead, nobody and the outside those who wait for them directly."""
+        """The root blockers; for the dead, nobody and external parties: the threads that wait for them directly."""
         threads = tuple(root for root in self.closed.roots if isinstance(root, tuple))
         if threads:
             # A manager's thread waits for its client.
@@ -96,12 +96,14 @@ class StuckSet:
         )
 
     def _answerable(self, key: ThreadKey) -> ThreadKey:
-        """For a program that is not Python: the Python code that started it and waits for it, which has a line to look at."""
+        """For a program that is not Python: the Python code that started it and waits for it, which has a line to look
+        at.
+        """
         waits = self.closed.path[self.closed.path.index(key) - 1] if key in self.closed.path[1:] else key
         started = self.case.processes[key[0]].ppid == waits[0] if key[0] in self.case.processes else False
         foreign = key not in self.case.stacks and self.case.role(key[0]).kind == "subprocess"
-        # One that is stopped, or that a file system keeps waiting, has to be let go on itself, and one that may not be read
-        # may be Python after all.
+        # A stopped program, or one blocked by a file system, must be released itself; an unreadable one may be Python
+        # after all.
         foreign = (
             foreign and self.standing(key).kind not in (Wait.STOPPED, Wait.FILE) and not hides_call(self.case, key)
         )
@@ -118,24 +120,24 @@ class StuckSet:
         return self.closed.goal
 
     def standing(self, key: ThreadKey | None = None) -> WaitState:
-        """What the root, or another thread, stands in."""
+        """What the root, or another thread, waits in."""
         return self.case.standing(key or self.root or self.goal)
 
     @cached_property
     def _waits(self) -> frozenset[Wait]:
-        """What all members stand in."""
+        """What all members wait in."""
         return frozenset(self.case.standing(key).kind for key in self.closed.members)
 
     def members_in(self, *kinds: Wait) -> list[ThreadKey]:
-        """The members that stand in one of these, in the order of the chain."""
+        """The members that wait in one of these, in the order of the chain."""
         if self._waits.isdisjoint(kinds):
             return []
         return [key for key in self.closed.members if self.case.standing(key).kind in kinds]
 
     @cached_property
     def in_handler(self) -> tuple[ThreadKey, Frame] | None:
-        """A trainer's or the main program's main thread, the only one that runs handlers of signals, that waits in one for those
-        who wait for it, with the wait which that interrupted.
+        """The main thread of a trainer or the main program (only main threads run signal handlers) that, inside a
+        handler, waits for threads that wait for it; and the wait that the signal interrupted.
         """
         if self.ending not in (Ending.CYCLE, Ending.OPEN):
             return None
@@ -145,13 +147,15 @@ class StuckSet:
         return next(((key, wait) for key, stack in stacks if (wait := interrupted(stack))), None)
 
     def could_be_served(self, key: ThreadKey, by: ThreadKey) -> bool:
-        """Somebody else than `by` could do what a thread waits for: one outside of the job, or one that stands by itself."""
+        """Something other than `by` could end the wait of a thread: an external party, or a thread that is blocked by
+        itself.
+        """
         edge = self.graph.node(key).edge
         leaves = set(self.closed.roots) - {by} if self.ending is Ending.LEAF else set[Target]()
         return edge is not None and any(isinstance(target, External) or target in leaves for target in edge.targets)
 
     def motion(self, key: ThreadKey | None = None) -> Motion:
-        """How the root, or another thread, moves."""
+        """The motion of the root, or of another thread."""
         return self.case.motion(key or self.root or self.goal)
 
     def blocked(self) -> Blocked | None:
@@ -183,12 +187,12 @@ class StuckSet:
 
     @cached_property
     def is_frozen(self) -> bool:
-        """None of the roots runs."""
+        """No root runs."""
         return all(self.case.motion(key) is Motion.NOT_SCHEDULED for key in self.roots)
 
     @cached_property
     def stood_s(self) -> float:
-        """For how long all roots have stood, seconds."""
+        """For how long all roots have stood still, seconds."""
         return min(map(self._stood_s, self.roots), default=0.0)
 
     def _stood_s(self, key: ThreadKey) -> float:
@@ -200,11 +204,11 @@ class StuckSet:
 
     @property
     def is_goal(self) -> bool:
-        """The one whose progress counts is itself the root."""
+        """The goal is itself the root."""
         return self.root == self.goal
 
     def since(self) -> float:
-        """Since when the first root stands, seconds since the epoch."""
+        """Since when the first root has stood still, seconds since the epoch."""
         return stands_since(self.case, self.root or self.goal)
 
     def for_how_long(self) -> str:
@@ -220,7 +224,7 @@ class StuckSet:
         return doing(self.case, self.root or self.goal, self.for_how_long())
 
     def burning(self) -> str:
-        """How the root computes and gets nowhere: what every look found."""
+        """How the root computes without progress: what every sample found."""
         if self.context():
             return f"{self.role()} is busy-looping in one call: every sample finds the same arguments"
         return (
@@ -236,7 +240,7 @@ class StuckSet:
         return f"{self.case.role(self.goal[0]).name} waits for {edge.words if edge else 'it'}"
 
     def at(self, key: ThreadKey | None = None) -> str:
-        """The line of the root, or of another thread, for the middle of a sentence: ` at job.py:12 in load`; may be empty."""
+        """The line of the root, or of another thread, to insert in a sentence: ` at job.py:12 in load`; may be empty."""
         place = self.case.place(key or self.root or self.goal)
         return f" at {place}" if place else ""
 
@@ -249,7 +253,7 @@ class StuckSet:
         return next((other for other in above if other[0] == key[0]), None)
 
     def targets(self, key: ThreadKey) -> tuple[Target, ...]:
-        """Whom a thread waits for."""
+        """The targets of a thread's wait."""
         edge = self.graph.node(key).edge
         return edge.targets if edge else ()
 
@@ -259,7 +263,7 @@ class StuckSet:
         return edge.words if edge and edge.words else self.standing(key).words
 
     def waiters(self) -> tuple[Waiter, ...]:
-        """Every process that waits for another, in the order of the chain; suspects among them are left out later."""
+        """Every process that waits for another, in the order of the chain; suspects among them are removed later."""
         found: dict[int, Waiter] = {}
         for key in self.closed.members:
             node = self.graph.node(key)
@@ -297,12 +301,12 @@ class StuckSet:
 
 
 def crashed(gone: Exited) -> bool:
-    """Killed, or ended with an exit status that says that something went wrong."""
+    """Killed, or ended with an exit status that means an error."""
     return bool(gone.status)
 
 
 def stands_since(case: Case, key: ThreadKey) -> float:
-    """Since when a thread stands, seconds since the epoch."""
+    """Since when a thread has stood still, seconds since the epoch."""
     return case.stands_since(key)
 
 
@@ -336,7 +340,7 @@ def _at(where: Place) -> str:
 
 
 def until(case: Case, key: ThreadKey) -> str:
-    """How much of a sleep is left, to be appended: `, 5 min to go`; empty where it has no end, or naps anyway."""
+    """The rest of a sleep, as a suffix: `, 5 min to go`; empty if it has no end, or is a short poll."""
     blocked = case.blocked.get(key)
     if blocked is None or blocked.wakes_at is None or case.motion(key) is Motion.POLLING:
         return ""

@@ -1,6 +1,6 @@
-"""The rows of one moment by the keys they are asked for: pid, thread, object; and who is who.
+"""The rows of one snapshot by the keys they are asked for: pid, thread, object; and the role of each process.
 
-Joins only: what threads wait for and whether they move is judged in `case`.
+Joins only: what threads wait for, and whether they make progress, is judged in `case`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ STORE_THREAD = "pt_tcpstore_uv"
 """The thread of a TCPStore's server (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp)."""
 
 RPC_THREADS = "TP_"
-"""How the names of the threads begin in which TensorPipe, the transport of torch.distributed.rpc, moves its messages."""
+"""Prefix of the names of TensorPipe's threads, the transport of torch.distributed.rpc."""
 
 
 class Tables:
-    """The joins over one history and its last snapshot. Each is made when first asked for."""
+    """The joins over one history and its last snapshot. Each is made on first use."""
 
     def __init__(self, history: History, snapshot: Snapshot, memory: Memo | None = None) -> None:
-        """`memory` keeps the joins of tables that did not change since the round before."""
+        """`memory` keeps the joins of tables that did not change since the previous round."""
         self.history = history
         self.snapshot = snapshot
         self.memory = memory or Memo()
@@ -55,7 +55,7 @@ class Tables:
     # Processes
 
     def role(self, pid: int) -> Role:
-        """The role of a process, also of one this snapshot does not have."""
+        """The role of a process, also if it is not in this snapshot."""
         row = None if pid in self.roles else self.remembered.get(pid)
         if row:
             return named_process(given_name(row) or str(pid), row.pid)
@@ -63,7 +63,7 @@ class Tables:
 
     @cached_property
     def ranks(self) -> list[int]:
-        """The living ranks; of a job that torchrun has started again, those of its last start, which wait for no others."""
+        """The living ranks; in a job restarted by torchrun, those of its last start, which wait for no others."""
         return [pid for pid in self._living_ranks if not self.is_of_earlier_start(pid)]
 
     @cached_property
@@ -75,7 +75,7 @@ class Tables:
         return Starts(self.processes[pid] for pid in self._living_ranks)
 
     def is_of_earlier_start(self, pid: int) -> bool:
-        """A rank that was left over when torchrun started the job again, perhaps on another machine."""
+        """A rank left over when torchrun restarted the job, perhaps on another machine."""
         return pid in self.processes and self._starts.is_earlier(self.processes[pid])
 
     def is_alive(self, pid: int) -> bool:
@@ -84,7 +84,7 @@ class Tables:
 
     @cached_property
     def zombies(self) -> list[int]:
-        """Processes of the job that ended and were not collected by their parent."""
+        """Processes of the job that ended and were not reaped by their parent."""
         return [pid for pid, process in self.processes.items() if process.ended]
 
     @cached_property
@@ -101,13 +101,15 @@ class Tables:
         return self.memory.same("clients", _clients, self.roles)
 
     def is_foreign(self, pid: int) -> bool:
-        """Not a Python process, so that it has no frames anyway."""
+        """Not a Python process, so it has no Python frames."""
         return any(row.pid == pid and row.reason == NOT_PYTHON for row in self.snapshot.unknowns)
 
     def is_forked(self, pid: int) -> bool:
-        """A child made by fork alone: the kernel says so; else it shows its parent's command line, and no spawn helper's.
+        """A child made by fork alone: the kernel says so; else it has its parent's command line, and is no spawn
+        helper.
 
-        What a fork server forks has nothing of the job in it, unless a module that it loaded before has started threads.
+        A child of a fork server has none of the job's state, unless a module that the server preloaded has started
+        threads.
         """
         process = self.processes.get(pid)
         parent = self.processes.get(process.ppid) if process else None
@@ -120,12 +122,12 @@ class Tables:
 
     @cached_property
     def remembered(self) -> dict[int, Remembered]:
-        """Children by the pid they had, as their parents' programs remember them."""
+        """Children by their former pid, as their parents' programs remember them."""
         return self.memory.same("remembered", _by_child, self.snapshot.remembered)
 
     @cached_property
     def remembered_ends(self) -> dict[int, list[Remembered]]:
-        """Those of them that have ended and were collected, by the parent."""
+        """Those of them that ended and were reaped, by parent."""
         return self.memory.same("remembered ends", _ends_by_parent, self.snapshot.remembered)
 
     # Threads
@@ -137,12 +139,12 @@ class Tables:
 
     @cached_property
     def native_facts(self) -> dict[ThreadKey, NativeFact]:
-        """What the C and C++ frames of threads tell that sleep, as far as they were read."""
+        """What the C and C++ frames of sleeping threads tell, as far as they were read."""
         return {key: fact for key, fact in self.native_hints.items() if not fact.sampled}
 
     @cached_property
     def native_hints(self) -> dict[ThreadKey, NativeFact]:
-        """The same, and what those of threads suggest that run: no wait may rest on where one is in one moment."""
+        """The same, and hints from those of running threads: no wait may rest on where a thread is at one moment."""
         return self.memory.same("native facts", _native_facts, self.snapshot.native_stacks)
 
     @cached_property
@@ -182,27 +184,27 @@ class Tables:
         return [(pid, row.tid) for row in self._threads_of.get(pid, ()) if (pid, row.tid) not in self.stacks]
 
     def by_ident(self, pid: int, ident: int | None) -> ThreadKey:
-        """The thread with that `threading.get_ident()`; the main thread where it is not known."""
+        """The thread with that `threading.get_ident()`; the main thread if it is unknown."""
         for key in self.threads(pid):
             if ident is not None and key in self.stacks and self.stacks[key].ident == ident:
                 return key
         return pid, pid
 
     def thread_name(self, key: ThreadKey) -> str:
-        """Python's name of a thread."""
+        """Python's name for a thread."""
         stack = self.stacks.get(key)
         if stack and stack.thread_name:
             return stack.thread_name
         return "MainThread" if key[0] == key[1] else f"thread {key[1]}"
 
     def thread_words(self, key: ThreadKey) -> str:
-        """The same in a sentence: `thread writer`, `thread 4711` where Python does not know it."""
+        """The same in a sentence: `thread writer`, `thread 4711` if Python does not know it."""
         name = self.thread_name(key)
         return name if name == f"thread {key[1]}" else f"thread {name}"
 
     @cached_property
     def in_rpc(self) -> frozenset[int]:
-        """Processes that are connected by torch.distributed.rpc."""
+        """Processes connected by torch.distributed.rpc."""
         return frozenset(row.pid for row in self.snapshot.threads if row.name.startswith(RPC_THREADS))
 
     @cached_property
@@ -216,7 +218,7 @@ class Tables:
 
     @cached_property
     def store_ends(self) -> frozenset[str]:
-        """Their ends of connections: what these threads listen to."""
+        """Their ends of connections: what these threads listen on."""
         threads = ((row.pid, row.tid) for row in self.snapshot.threads if row.name == STORE_THREAD)
         rows = (self.blocked.get(key) for key in threads)
         return frozenset(name for row in rows if row for name in row.waits_on)
@@ -237,7 +239,7 @@ class Tables:
 
     @cached_property
     def silent_mounts(self) -> dict[str, Mount]:
-        """File systems whose server was asked and does not answer, by the id of the object that threads wait on."""
+        """File systems whose server does not respond, by the id of the object that threads wait on."""
         return {f"mount:{row.device}": row for row in self.snapshot.mounts if row.unanswered_since is not None}
 
     @cached_property
@@ -252,7 +254,7 @@ class Tables:
 
     @cached_property
     def outsiders(self) -> dict[str, list[Handle]]:
-        """Who has an object and is not of the job."""
+        """Processes outside the job that have an object."""
         found: dict[str, list[Handle]] = defaultdict(list)
         for handle in self.snapshot.outsiders:
             if handle.pid not in self.processes:
@@ -266,19 +268,19 @@ class Tables:
 
     @cached_property
     def locked_files(self) -> tuple[KernelObject, ...]:
-        """Files on which somebody has a lock."""
+        """Files that some process has locked."""
         return self.memory.same("locked files", _locked_files, self.snapshot.objects)
 
     # Semaphores between processes, and locks within one
 
     @cached_property
     def uses(self) -> dict[str, list[SemaphoreUse]]:
-        """Each process's part in a semaphore."""
+        """Each process's use of a semaphore."""
         return self.memory.same("uses", _by_object, self.snapshot.semaphores)
 
     @cached_property
     def without_ledger(self) -> frozenset[int]:
-        """Processes whose part in semaphores could not be read."""
+        """Processes whose use of semaphores could not be read."""
         return frozenset(row.pid for row in self.snapshot.unknowns if row.table == "semaphores")
 
     @cached_property
@@ -295,11 +297,11 @@ class Tables:
         return self.memory.same("futexes", _futexes, self.snapshot.blocked)
 
     def lock_holders(self, lock: str | None) -> list[LockUse]:
-        """The threads that hold a lock of their process, by its frames or by the lock's own word."""
+        """The threads that hold a lock of their process, by their frames or by the lock's own word."""
         return [use for use in self._lock_uses.get(lock or "", ()) if use.holds]
 
     def lock_waiters(self, lock: str | None) -> list[LockUse]:
-        """The threads whose frames show that they wait for a lock of their process."""
+        """The threads that wait for a lock of their process, by their frames."""
         return [use for use in self._lock_uses.get(lock or "", ()) if not use.holds]
 
     @cached_property
@@ -312,17 +314,17 @@ class Tables:
         return (row.pid, row.by_tid) if row and row.by_tid else None
 
     def group_of(self, key: ThreadKey) -> tuple[int, ...]:
-        """The ranks of the process group of the collective that a thread is in; empty where that is not known."""
+        """The ranks of the process group of a thread's collective; empty if that is unknown."""
         row = self._awaited.get(key)
         return row.members if row else ()
 
     def group_name(self, key: ThreadKey) -> str:
-        """What all ranks call that group; empty where it is not known."""
+        """The group's name, common to all ranks; empty if it is unknown."""
         row = self._awaited.get(key)
         return row.group if row else ""
 
     def is_of_group(self, one: ThreadKey, other: ThreadKey) -> bool | None:
-        """Whether the collectives of two threads are of one process group; `None` where that is not known."""
+        """Whether two threads' collectives belong to one process group; `None` if that is unknown."""
         rows = self._awaited.get(one), self._awaited.get(other)
         if not all(row and row.members for row in rows):
             return None
@@ -335,7 +337,7 @@ class Tables:
         return row is not None and row.kind == "work"
 
 
-# Joins of one table, made again only when it has changed
+# Joins of one table, remade only when it has changed
 
 
 def _ranks(roles: Mapping[int, Role]) -> list[int]:

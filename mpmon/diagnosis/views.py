@@ -1,4 +1,4 @@
-"""What each process does, in a word and a line, for lists and trees."""
+"""Each process's status, in a word and a line, for lists and trees."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ _MOODS = {
 }
 
 LAST_S = 60.0
-"""Of a job that has ended, those are shown that ended no longer before."""
+"""In a job that has ended, processes that ended up to this many seconds ago are shown."""
 
 
 class _Known(NamedTuple):
-    """What was made in a round."""
+    """The views made in a round."""
 
     round: int
     suspects: set[int]
     roles: dict[int, Role]
     views: dict[int, tuple[tuple[object, ...], ProcessView]]
-    """By pid: all that it is made of, and the view."""
+    """By pid: all inputs of the view, and the view."""
     awake: set[int]
-    """Of whom time alone may change what is said: who runs no more is frozen some time later, and a sleep comes to its end."""
+    """Processes whose view time alone may change: a thread that stops running counts as frozen some time later, and a
+    sleep ends.
+    """
 
 
 def process_views(case: Case, graph: Graph, findings: tuple[Finding, ...]) -> tuple[ProcessView, ...]:
-    """One view a process, by pid; a process of which nothing changed is not thought about again."""
+    """One view per process, by pid; the view of an unchanged process is reused."""
     suspects = {suspect.pid for finding in findings[:1] for suspect in finding.suspects}
     before: _Known = case.memory.last("views") or _Known(0, suspects, case.roles, {}, set())
     again = _to_think_about(case, before, suspects)
@@ -70,7 +72,7 @@ def _to_think_about(case: Case, before: _Known, suspects: set[int]) -> Sequence[
 
 
 def _last(case: Case) -> Iterator[ProcessView]:
-    """Once nobody is left: those that ended last, so that the last picture shows how."""
+    """In a job that has ended: the processes that ended last, so the last snapshot shows how."""
     if any(not process.ended for process in case.snapshot.processes):
         return
     for row in case.snapshot.exits:
@@ -84,12 +86,12 @@ def _last(case: Case) -> Iterator[ProcessView]:
 
 
 def _reasons(case: Case, graph: Graph, process: Process, suspects: set[int]) -> tuple[object, ...]:
-    """All that a view is made of, to be compared by identity."""
+    """All inputs of a view, to be compared by identity."""
     key = (process.pid, process.pid)
     life = case.history.lives.get(process.key)
     past, motion, status = case.past(key), case.motion(key), graph.node(key).status
-    # Of one that works nobody is told since when it stands, so that it may run and its view be the same: of 256 processes that
-    # wake every half second all but a few.
+    # A working process's view shows no time, so it may run without a new view: among 256 processes that wake every half
+    # second, all but a few.
     works = status is Status.LIVE and process.pid not in suspects and (key in case.blocked or key in case.stacks)
     return (
         process,
@@ -143,7 +145,7 @@ def _does(case: Case, process: Process, mood: str) -> str:
 
 
 def _cpu_percent(case: Case, process: Process) -> float | None:
-    """Of one core since the round before, from the threads' run time."""
+    """Percent of one core since the previous round, from the threads' run time."""
     life = case.history.life(process)
     if life is None or life.rate is None:
         return None

@@ -1,12 +1,10 @@
-"""What each thread waits for, in the words of the program: by its frames, refined by what the kernel says.
+"""What each thread waits for, in the program's own terms: by its frames, refined by the kernel's facts.
 
-Theory.  The innermost frames of a blocked thread belong to the machinery (standard library, torch), called by somebody's
-code.  Within these frames the outermost one that the table knows gives the meaning: `poll` called by `Connection.recv`
-called by `Queue.get` called by `_try_get_data` is *the next batch*, not *a poll*.  What frames mean is told by the rows of
-`libraries`, a file for each.
-A thread whose innermost frame is neither machinery nor named by a row is in its own code: then the system call tells (asleep,
-in a file, in a socket), or it runs.
-
+Theory. The innermost frames of a blocked thread belong to the machinery (standard library, torch), called by some other
+code. Among these frames the outermost one that the table knows gives the meaning: `poll` called by `Connection.recv`
+called by `Queue.get` called by `_try_get_data` is *the next batch*, not *a poll*. The rows of `libraries`, a file for
+each, give the meaning of frames. A thread whose innermost frame is neither machinery nor named by a row is in its own
+code: then the system call tells (asleep, in a file, in a socket), or it runs.
 """
 
 from __future__ import annotations
@@ -26,20 +24,20 @@ ENDS = frozenset({Wait.JOIN_PROCESS, Wait.CHILD, Wait.EXIT, Wait.LAUNCHER})
 """Waits for processes to end."""
 
 LOCKS = frozenset({Wait.LOCK, Wait.FILE_LOCK, Wait.THREAD_LOCK})
-"""Waits for what somebody has and may give back."""
+"""Waits for something that is held and may be released."""
 
 READS = frozenset({Wait.QUEUE_GET, Wait.PIPE_READ, Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
 """Waits for what others send."""
 
 STDERR = 2
-"""The last of the standard descriptors."""
+"""The last standard descriptor."""
 
 IDLE = frozenset({Wait.LOADER_INDEX, Wait.POOL_TASK, Wait.SERVICE})
-"""Idle by right: nobody has asked for anything."""
+"""Legitimately idle: there is no request."""
 
 
 ASYNCHRONOUS = "an asynchronous operation"
-"""The word for what a rank waits for that called `Work.wait()` itself: a collective, or an operation between two ranks."""
+"""What a rank waits for that itself called `Work.wait()`: a collective, or an operation between two ranks."""
 
 _BY_FUNCTION: dict[str, list[WaitRow]] = {}
 for _row in WAITS:
@@ -54,7 +52,7 @@ _FILE_CALLS = frozenset(
 
 
 _EVENTS = frozenset({"inotify", "eventfd", "timerfd", "signalfd"})
-"""What read(2) waits at for something to happen."""
+"""Objects at which read(2) waits for an event."""
 
 
 class WaitState(msgspec.Struct, frozen=True, gc=False):
@@ -62,13 +60,13 @@ class WaitState(msgspec.Struct, frozen=True, gc=False):
 
     kind: Wait
     words: str
-    """In the words of the program: `next batch`, `all_reduce`, `time.sleep`."""
+    """In the program's own terms: `next batch`, `all_reduce`, `time.sleep`."""
     frame: Frame | None = None
     """The frame that gave the meaning."""
 
     @property
     def idle(self) -> bool:
-        """Idle by right."""
+        """Legitimately idle."""
         return self.kind in IDLE
 
 
@@ -103,7 +101,7 @@ def _from_frames(stack: Stack) -> WaitState | None:
 
 
 def in_barrier(stack: Stack | None) -> bool:
-    """In a barrier of Lib/threading.py, which that of multiprocessing is built on: nobody else has a function of that name."""
+    """In a barrier of Lib/threading.py, also the base of multiprocessing's; no other function there has that name."""
     return stack is not None and any(
         bare(frame.function) == "_wait" and frame.file.endswith("/threading.py") for frame in inner_machinery(stack)
     )
@@ -119,7 +117,7 @@ def _finished(blocked: Blocked | None) -> bool:
 
 
 def _sharpened(found: WaitState, blocked: Blocked | None) -> WaitState:
-    """Frames say what the program means; a feeder thread that writes is not idle, whatever its frames are called."""
+    """Frames give the program's meaning; but a feeder thread that writes is not idle, whatever its frames are called."""
     if found.kind is not Wait.SERVICE or blocked is None or blocked.state != "S":
         return found
     if blocked.writes:
@@ -144,7 +142,7 @@ def _from_kernel(stack: Stack | None, blocked: Blocked | None) -> WaitState:
 
 
 def polled(stack: Stack | None) -> PollRow | None:
-    """What one waits for that sleeps and looks again, where its loop tests that and nothing else."""
+    """What a thread that sleeps and re-checks waits for, if its loop tests that and nothing else."""
     tests = set(stack.tests) if stack and stack.tests else None
     return next((row for row in POLLS if tests <= row.names), None) if tests else None
 
@@ -185,7 +183,7 @@ def _from_call(name: str, kinds: list[str], blocked: Blocked) -> WaitState:
 
 
 def _prompts(blocked: Blocked) -> bool:
-    """It reads from the terminal at which a person sits. Another one that it has opened is a device, such as a serial line."""
+    """It reads from a person's terminal. Another terminal that it opened is a device, such as a serial line."""
     own = {"terminal:/dev/tty", "terminal:/dev/console"}
     return blocked.syscall != "read" or blocked.args[:1] <= (STDERR,) or not own.isdisjoint(blocked.waits_on)
 
@@ -199,7 +197,7 @@ _FILE_WORDS = {
 
 
 def context(stack: Stack | None) -> tuple[Context, int] | None:
-    """The innermost call of a library that encloses the user's code and waits for it, with its position in `stack.frames`."""
+    """The innermost library call that encloses the user's code and waits for it, with its position in `stack.frames`."""
     for position, frame in enumerate(own_frames(stack) if stack else ()):
         for kind, functions in RUNS:
             if calls(frame, *functions):

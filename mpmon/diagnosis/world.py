@@ -1,8 +1,7 @@
-"""Which ranks of a job are not among the processes at hand: they run on other machines, or have ended without a trace.
+"""Which ranks of a job are not observed: they run on other machines, or have ended without a trace.
 
-Whoever started the ranks of a machine tells each how many they are (LOCAL_WORLD_SIZE and its like) and which of them it is,
-so their numbers are known even where one is missing.  What machines that are not at hand say of their ranks stands in the
-table `elsewhere`.
+The launcher of a machine's ranks tells each its number and how many there are (LOCAL_WORLD_SIZE and its like), so their
+numbers are known even if one is missing. What other machines report of their ranks is in the table `elsewhere`.
 """
 
 from __future__ import annotations
@@ -18,38 +17,38 @@ from mpmon.numerals import numeral
 from mpmon.spans import Spans, both, count, has, spans, union, without
 
 _ON_A_MACHINE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
-"""How many ranks the same launcher has started on one machine: torchrun, Open MPI."""
+"""How many ranks the same launcher started on one machine: torchrun, Open MPI."""
 
 LOOPBACK = ("127.", "::1", "localhost")
 """Values of MASTER_ADDR with which all ranks run on one machine."""
 
 
 class World:
-    """The ranks of one moment, by their numbers."""
+    """The ranks of one snapshot, by their numbers."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
     @cached_property
     def size(self) -> int:
-        """How many ranks the job has, as far as any of them knows; 0 where none does."""
+        """How many ranks the job has, as far as any of them knows; 0 if none does."""
         return max((self._tables.role(pid).world_size or 0 for pid in self._tables.ranks), default=0)
 
     @cached_property
     def here(self) -> Spans:
-        """The ranks at hand that have a number."""
+        """The observed ranks that have a number."""
         numbers = (self._tables.role(pid).rank for pid in self._tables.ranks)
         return spans(number for number in numbers if number is not None)
 
     @cached_property
     def started_here(self) -> Spans | None:
-        """Those that were started on the machines at hand, as far as that is told; `None` where some rank does not know."""
+        """The ranks started on the observed machines, as far as is known; `None` if some rank does not know."""
         blocks = [self._block(pid) for pid in self._tables.ranks]
         found = [block for block in blocks if block is not None]
         return union(found) if len(found) == len(blocks) else None
 
     def _block(self, pid: int) -> tuple[int, int] | None:
-        """The numbers of those that one launcher has started on a machine: they follow each other."""
+        """The numbers of the ranks that one launcher started on a machine: they are consecutive."""
         role, kept = self._tables.role(pid), self._environment(pid)
         size = next((number for name in _ON_A_MACHINE if (number := numeral(kept.get(name, "")))), None)
         if role.rank is None or role.local_rank is None or size is None:
@@ -63,15 +62,17 @@ class World:
 
     @cached_property
     def elsewhere(self) -> Spans:
-        """Those that are known to belong on other machines: not started on those at hand, or to be found at another address."""
+        """Ranks known to belong on other machines: not started on the observed ones, or with a rendezvous at another
+        address.
+        """
         if self.started_here is not None:
             return without(self.missing(), self.started_here)
         addresses = {self._environment(pid).get("MASTER_ADDR", "localhost") for pid in self._tables.ranks}
         return () if any(address.startswith(LOOPBACK) for address in addresses) else self.missing()
 
     def missing(self, group: Iterable[int] = ()) -> Spans:
-        """Those of a process group, or of the job, that are not at hand, and for which nobody at hand stands; nobody where a
-        rank at hand has no number.
+        """The unobserved ranks of a process group, or of the job, that no observed rank stands for; empty if an
+        observed rank has no number.
         """
         if any(self._tables.role(pid).rank is None for pid in self._tables.ranks):
             return ()
@@ -82,19 +83,19 @@ class World:
         return without(everybody, union(self.here, *stood_for))
 
     def awaited(self, group: Iterable[int], operation: str) -> tuple[External, ...]:
-        """Those of a group that are not at hand and, for all that is known, not in this operation of it either."""
+        """The unobserved ranks of a group that, as far as is known, are not in this operation either."""
         group = tuple(group)
         come = (row.ranks for row in self._tables.snapshot.elsewhere if _is_in(row, operation, spans(group)))
         return self.outside(without(self.missing(group), union(*come)))
 
     def weight(self, pid: int) -> int:
-        """How many ranks of the job a rank at hand stands for."""
+        """How many ranks of the job an observed rank stands for."""
         rank = self._tables.role(pid).rank
         rows = self._tables.snapshot.elsewhere
         return 1 + sum(count(row.ranks) for row in rows if row.like is not None and row.like == rank)
 
     def outside(self, ranks: Spans) -> tuple[External, ...]:
-        """These ranks as those who must act: together where they do the same, as far as is known."""
+        """These ranks as targets, grouped by what they are known to do."""
         rows = [(row, found) for row in self._tables.snapshot.elsewhere if (found := both(ranks, row.ranks))]
         rest = without(ranks, union(*(found for _, found in rows)))
         told = [External(_words(found, row), of_job=True, moves=row.since is None) for row, found in rows]
@@ -111,7 +112,7 @@ class World:
 
 
 def _is_in(row: Elsewhere, operation: str, group: Spans) -> bool:
-    """All of them are in this operation, as far as their words and their group tell."""
+    """All of them are in this operation, by their words and their group, if known."""
     return row.operation == operation and (not row.members or not group or row.members == group)
 
 

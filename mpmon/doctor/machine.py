@@ -74,7 +74,7 @@ def check_gpu() -> Check:
     if because:
         return Check(NVIDIA, ok=False, because=because)
     many = f"{len(look.gpus)} GPU{'' if len(look.gpus) == 1 else 's'}"
-    return Check(NVIDIA, ok=True, because=f"{many}, driver {look.driver}, asked in {look.seconds:.2g} s")
+    return Check(NVIDIA, ok=True, because=f"{many}, driver {look.driver}, queried in {look.seconds:.2g} s")
 
 
 def check_terminal(environment: Mapping[str, str]) -> Check:

@@ -1,11 +1,11 @@
-"""The agent: mpmon on a machine of the job, without a screen, asked through its standard streams.
+"""The agent: mpmon on a machine of the job, without a screen, queried through its standard streams.
 
-It looks at the processes of one job as `mpmon PID` does and answers questions with what it saw last; what that means is for
-the front end to judge, which has the whole job before it.  It listens on no port and writes no file.
+It watches the processes of one job as `mpmon PID` does, and answers queries with its latest snapshot. Judging is left
+to the front end, which sees the whole job. The agent listens on no port and writes no file.
 
-It ends with the first of: end of its input, the word `End`, a lease that has run out (nobody spoke for so long: a container's
-runtime may keep it when its carrier has died), SIGTERM, SIGHUP or SIGINT, an output that nobody reads.  A thread of it looks
-at the job and may stand still; the one that speaks never waits for that one.
+It ends on the first of: end of its input, the message `End`, an expired lease (no message for a while: a container's
+runtime may keep the agent when its carrier has died), SIGTERM, SIGHUP or SIGINT, an output that nobody reads. One
+thread samples the job and may block; the thread that communicates never waits for it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 
 MOST_UNSENT = wire.MOST_PACKED * 2
-"""Bytes that wait for the reader; more is never asked for."""
+"""Bytes waiting for the reader; no query causes more."""
 
 END_S = 2.0
-"""The look under way is waited for so long at the end."""
+"""At the end, how long to wait for the sample under way."""
 
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -64,7 +64,9 @@ class Agent:
         look: Callable[[wire.Watch, int, LiveClock], Watch],
         host: str,
     ) -> None:
-        """Descriptors to speak through; who runs here; how a job is watched, given its root and the clock for its moments."""
+        """`reads` and `writes` are the descriptors to communicate through. `jobs` lists the jobs here. `look` starts
+        watching one, given its root and the clock for its moments.
+        """
         self._reads, self._writes = reads, writes
         self._jobs = jobs
         self._look = look
@@ -78,29 +80,29 @@ class Agent:
         self._here: tuple[wire.JobHere, ...] = ()
         self._lease_s = wire.LEASE_S
         self._asked: wire.Ask | None = None
-        """A question for which there is no new round yet."""
+        """A query for which there is no new round yet."""
         self._answered = 0
-        """The last question that was answered."""
+        """The last query that was answered."""
         self._looked: Snapshot | None = None
         """The round of that answer."""
         self._sent: Snapshot | None = None
-        """The last round of which the facts were sent."""
+        """The last round whose facts were sent."""
         self._classes: Digest = ()
-        """What was said of it."""
+        """The classes last sent."""
         self._reasons: dict[str, str] = {}
-        """The same of figures that are not known."""
+        """The reasons for unknown figures last sent."""
         self._rights: str | None = None
-        """And of what may be read."""
+        """The rights last sent."""
         self._looker: _Looker | None = None
         self._is_asking = False
-        """A thread asks NCCL's RAS."""
+        """A thread is querying NCCL's RAS."""
         self._of_ras: deque[wire.RasAnswer] = deque()
-        """What it said, to be sent."""
+        """Its answers, to be sent."""
         self._over = False
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> int:
-        """Speak until the end; the exit status."""
+        """Communicate until the end; returns the exit status."""
         os.set_blocking(self._writes, False)
         for number in ENDING:
             signal.signal(number, self._signalled)
@@ -114,7 +116,7 @@ class Agent:
         while not self._over:
             now = time.monotonic()
             if now - heard_at > self._lease_s:
-                self._say(wire.Bye(reason=f"nobody asked for {self._lease_s:.0f} s"))
+                self._say(wire.Bye(reason=f"no query for {self._lease_s:.0f} s"))
                 break
             if now >= beat_at:
                 beat_at = now + wire.BEAT_S
@@ -129,7 +131,7 @@ class Agent:
     # What comes and goes
 
     def _wait(self, seconds: float) -> bool:
-        """Until something happens or for so long; whether the front end spoke."""
+        """Wait for an event or until the time has passed; returns whether the front end sent something."""
         poll = select.poll()
         poll.register(self._reads, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
@@ -177,7 +179,7 @@ class Agent:
     def _send(self) -> None:
         try:
             while self._unsent:
-                # Each frame at once: PIPE_BUF keeps it whole where others write to the same pipe (pipe(7)).
+                # Each frame at once: PIPE_BUF keeps it whole if others write to the same pipe (pipe(7)).
                 end = self._unsent.index(b"\n") + 1
                 del self._unsent[: os.write(self._writes, self._unsent[:end])]
         except BlockingIOError:
@@ -220,7 +222,7 @@ class Agent:
         self._looker.start()
 
     def _answer(self) -> None:
-        """The question that waits, as soon as there is a round that was not sent yet."""
+        """Answer the pending query as soon as there is a round that was not sent yet."""
         if self._asked is None or self._looker is None:
             return
         if self._looker.problem:
@@ -249,7 +251,7 @@ class Agent:
         self._sent, self._asked = seen.snapshot if is_for_facts else self._sent, None
 
     def _figures(self, snapshot: Snapshot) -> dict[str, Any]:
-        """Its own, with the reasons only where they are others than those that were told."""
+        """The machine's figures; the reasons only if they differ from those last sent."""
         row = next(iter(snapshot.figures), None)
         if row is None:
             return {}
@@ -279,20 +281,20 @@ class Agent:
 
 
 def ras_answer(question: wire.AskRas) -> wire.RasAnswer:
-    """What NCCL's RAS says, asked from this machine: it ends within its deadline, whatever is there."""
+    """NCCL's RAS answer, queried from this machine: it ends within its deadline, whatever happens."""
     number, is_reached = question.number, True
     try:
         found = nccl_ras.communicators(nccl_ras.ask(nccl_ras.Address(question.host, question.port)))
         said = wire.RasAnswer(answers=number, communicators=found)
         if wire.fits(said):
             return said
-        why = "says more than can be handed on"
+        why = "sends more than can be forwarded"
     except nccl_ras.NotReached as problem:
         why, is_reached = str(problem), False
     except (nccl_ras.NoAnswer, nccl_ras.NotUnderstood) as problem:
         why = str(problem)
     except Exception as defect:
-        # Whatever a stranger's answer leads to must be seen.
+        # Any effect of a foreign program's answer must be visible.
         why = repr(defect)
     return wire.RasAnswer(answers=number, problem=why[: wire.LONGEST_REMARK], reached=is_reached)
 
@@ -304,23 +306,23 @@ class _Seen(NamedTuple):
     classes: Digest
     rights: str | None = None
     ended: bool = False
-    """None will follow."""
+    """No more will follow."""
 
 
 def _read(history: History, snapshot: Snapshot) -> tuple[int, ...]:
-    """The processes that have to be read: ranks, and of a job without any all that are Python."""
+    """The processes that have to be readable: the ranks; in a job without any, all Python processes."""
     ranks = tuple(pid for pid, role in history.roles.items() if role.kind == "rank")
     return ranks or tuple(row.pid for row in snapshot.processes if is_python(row))
 
 
 class _Looker(threading.Thread):
-    """Looks at the job, in a thread that may stand still."""
+    """Samples the job, in a thread that may block."""
 
     def __init__(self, watch: Watch, wake: Callable[[], None]) -> None:
         super().__init__(name="mpmon looker", daemon=True)
         self.watch = watch
         self.problem = ""
-        """Why it does not look any more, in sentences; empty while it does."""
+        """Why it no longer samples, in sentences; empty while it does."""
         self._wake = wake
         self._newest: _Seen | None = None
 

@@ -1,9 +1,9 @@
-"""Whose facts the front end asks for, given what all machines say of theirs, and who stands for the rest.
+"""Which machines the front end requests full facts from, given what all machines report, and which stand for the rest.
 
-A hang is explained by those who differ.  So all machines of a class that only few are in are asked, and of each other class
-one, which stands for all of it: together they answer for the whole job.  Where all ranks are in one class, as when a link or
-a device fails, classes tell nothing; then whoever differs from the others in some figure (`mpmon.diagnosis.figures`) is asked
-too.
+A hang is explained by the ranks that differ. So every machine of a small class is queried, and one machine of each
+other class, which stands for the whole class: together they represent the job. If all ranks are in one class, as when a
+link or a device fails, classes tell nothing; then the machines that differ from the others in some figure
+(`mpmon.diagnosis.figures`) are queried too.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from mpmon.nodes.names import folded
 from mpmon.spans import Spans, both, count, spans, union, without
 
 FEW = 4
-"""Machines of a class that are all asked."""
+"""Up to this many machines of a class are all queried."""
 
 MOST = 24
-"""Machines that are asked. Where more differ, none of them is the one that does; where there are no more, all are."""
+"""Most machines queried. If more differ, none of them is the odd one; if the job has no more machines, all are queried."""
 
 ODD = 2
-"""Machines that are asked for their figures: the first that differ, in the order in which figures are told."""
+"""Most machines queried for their figures: the first that differ, in the order of the figures."""
 
 
 def choose(whole: Digest, figures: Mapping[int, Figures] | None = None) -> Spans:
-    """The machines to ask, by their numbers; `figures` are what they say of themselves."""
+    """The machines to query, by number; `figures` are what they report about themselves."""
     chosen: Spans = ()
     if len({row.kind for row in whole if row.kind.role == "rank"}) < 2:
         odd = dict.fromkeys(row.machine for row in differences(figures or {}))
@@ -48,8 +48,8 @@ def choose(whole: Digest, figures: Mapping[int, Figures] | None = None) -> Spans
 
 
 def elsewhere(whole: Digest, here: Spans, names: Sequence[str] = (), asked: Spans = ()) -> tuple[Elsewhere, ...]:
-    """What is known of the ranks that are not at hand, given those that are; by the names of all machines also where they run,
-    but for the machines that were asked.
+    """What is known of the unobserved ranks, given the observed ones; also where they run, by the names of all machines
+    except those queried.
     """
     rows = ((row, without(row.ranks, here)) for row in whole if row.kind.role == "rank")
     found = ((_row(row, left, here), without(row.nodes, asked)) for row, left in rows if left)
@@ -64,32 +64,33 @@ def _where(nodes: Spans, names: Sequence[str]) -> dict[str, object]:
 
 
 class Picks:
-    """Whose facts are asked for, from round to round."""
+    """The machines to request facts from, from round to round."""
 
     def __init__(self, machines: int, names: Sequence[str] = ()) -> None:
-        """Of so many, which may have names."""
+        """For this many machines, which may have names."""
         self._names = tuple(names)
         self.asked: Spans = ((0, machines - 1),) if 0 < machines <= MOST else ()
-        """By their numbers: all where they are few; nobody before it is known what they say."""
+        """By number: all if there are few; none until it is known what they report."""
         self._is_few = machines <= MOST
         self.wanted: Spans = ()
-        """Those that somebody wants to see, and that are asked in any case."""
+        """Machines that the user wants to see, which are always queried."""
         self._told: dict[int, tuple[Digest, float]] = {}
         self._rows: dict[int, Digest] = {}
         self._whole: Digest = ()
 
     def add(self, names: Sequence[str]) -> None:
-        """The job has got more machines."""
+        """Machines were added to the job."""
         self._names = (*self._names, *names)
         self._is_few = len(self._names) <= MOST
         if self._is_few:
             self.asked = ((0, len(self._names) - 1),)
 
     def hear(self, told: Mapping[int, tuple[Digest, float]], figures: Mapping[int, Figures] | None = None) -> bool:
-        """What each machine that answers says of its ranks, how far its clock is ahead, and what it says of itself; whether more
-        are to be asked now.
+        """Update with what each answering machine reports of its ranks, its clock's offset, and its figures; returns
+        whether more machines are to be queried now.
 
-        Who was asked stays so while there is room: a class that comes and goes is no reason to lose sight of a machine.
+        A queried machine stays queried while there is room: a class that comes and goes is no reason to lose sight of
+        one.
         """
         if told != self._told:
             self._rows = {number: self._row(number, *said) for number, said in told.items()}
@@ -104,13 +105,13 @@ class Picks:
         return is_more
 
     def elsewhere(self, here: Iterable[int]) -> tuple[Elsewhere, ...]:
-        """What is known of the ranks of all other machines than those of which facts are at hand."""
+        """What is known of the ranks of all machines whose facts are not at hand."""
         asked, kinds = tuple(here), {row.kind for row in self._whole if row.kind.role == "rank"}
         ranks = union(*(row.ranks for number in asked for row in self._rows.get(number, ()) if row.kind in kinds))
         return elsewhere(self._whole, ranks, self._names, spans(asked))
 
     def _row(self, number: int, classes: Digest, offset_s: float) -> Digest:
-        """What did not change stays the same."""
+        """Unchanged rows stay the same objects."""
         if self._told.get(number) == (classes, offset_s):
             return self._rows[number]
         return in_time(at(classes, number), offset_s)
@@ -119,11 +120,11 @@ class Picks:
 def _row(row: Class, left: Spans, here: Spans) -> Elsewhere:
     alike = both(row.ranks, here)
     return Elsewhere(
-        ranks=left, does=row.kind.does or "which get on", operation=row.kind.operation or None, members=row.kind.group,
+        ranks=left, does=row.kind.does or "which make progress", operation=row.kind.operation or None, members=row.kind.group,
         since=row.newest, like=alike[0][0] if alike and row.kind.does else None,
     )  # fmt: skip
 
 
 def _urgency(row: Class) -> tuple[int, bool, int, tuple[int, int]]:
-    """Small classes first, of ranks before others; those that get on say nothing."""
+    """Small classes first, ranks before others; those that make progress say nothing."""
     return count(row.nodes) if row.kind.does else 1 << 62, row.kind.role != "rank", count(row.ranks), row.first

@@ -1,12 +1,13 @@
-"""What a machine says while nobody asks it for facts: its ranks by what they stand in, in some hundred bytes.
+"""What a machine reports when its facts are not requested: its ranks by what they wait in, in some hundred bytes.
 
-A hung job of a million processes has few things that its processes do: that argument, and classes of ranks in place of ranks,
-are those of STAT (D. H. Ahn et al., "Scalable Temporal Order Analysis for Large Scale Debugging", SC 2009).  A class is who
-does the same, at the same line, by the same calls, in a collective of the same group; its ranks are spans.
+The processes of a hung job, even a million, do only a few different things: that argument, and classes of ranks in
+place of ranks, are those of STAT (D. H. Ahn et al., "Scalable Temporal Order Analysis for Large Scale Debugging", SC
+2009). A class consists of processes that do the same, at the same line, by the same calls, in a collective of the same
+group; its ranks are spans.
 
-Digests are joined by `union` in any order, in any tree, as often as one likes: the result is the same.  Of one machine the
-size is bounded; so what all machines say is bounded by their number, and by what they do in truth it is far less.
-Moments are those of the machine's clock, until `in_time` makes them those of whoever joins.
+Digests are joined by `union` in any order, in any tree, as often as one likes: the result is the same. The size of one
+machine's digest is bounded, so the total is bounded by the number of machines; in practice it is far less. Moments are
+those of the machine's clock, until `in_time` converts them to the joining machine's.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ from mpmon.spans import spans
 from mpmon.spans import union as union_of_spans
 
 MOST_CLASSES = 24
-"""Classes of one machine; those of most processes are kept, and the others told together."""
+"""Most classes of one machine; the largest are kept, and the others merged."""
 
 LONGEST = 160
-"""Letters of what a class does."""
+"""Longest description of what a class does, in characters."""
 
 MOST_RANK = 1 << 24
-"""Ranks of a job; a process may call itself anything."""
+"""Highest rank of a job; a process may claim any number."""
 
 MOST_SPANS = 512
-"""Spans of ranks in one class of one machine."""
+"""Most spans of ranks in one class of one machine."""
 
 _MOVES = frozenset({Motion.PROGRESSING, Motion.UNKNOWN})
 
 _PASSING = re.compile(r", \S+ (?:s|min|h|days) to go$|(?<=\bpid )\d+|(?<=\bthread )\d+")
-"""What differs from process to process, or from look to look, of those that do the same."""
+"""Parts that vary by process or by sample among processes that do the same."""
 
 
 _Words = Annotated[str, msgspec.Meta(max_length=LONGEST)]
@@ -59,15 +60,15 @@ class Kind(Row, frozen=True, kw_only=True, order=True):
     role: _Words
     """As in `mpmon.diagnosis.roles.Role.kind`: `rank`, `dataloader worker` ..."""
     does: _Words
-    """`waiting for all_reduce in main() at train.py:49`; empty for those that get on."""
+    """`waiting for all_reduce in main() at train.py:49`; empty if they make progress."""
     operation: _Words = ""
     """The collective they are in, if they are in one."""
     group: _Ranks = ()
-    """The ranks of the process group of that; empty where that is not known."""
+    """The ranks of its process group; empty if unknown."""
     calls: _Words = ""
     """A digest of all calls of the main thread."""
     meets: _Words = ""
-    """A digest of where the ranks of its start of the job meet, and how many, if torchrun started them."""
+    """A digest of the rendezvous and world size of its start of the job, if torchrun started it."""
 
 
 class Class(Row, frozen=True, kw_only=True):
@@ -75,17 +76,17 @@ class Class(Row, frozen=True, kw_only=True):
 
     kind: Kind
     ranks: _Ranks
-    """The ranks they are, or work for."""
+    """Their own ranks, or the ranks they work for."""
     nodes: _Ranks
     """The numbers of their machines."""
     first: tuple[_Rank, _Rank]
     """The lowest of the ranks, and its machine."""
     oldest: Moment | None = None
-    """Since when the first of them stands, seconds since the epoch; `None` where all get on."""
+    """Since when the first of them has stood still, seconds since the epoch; `None` if all make progress."""
     newest: Moment | None = None
-    """The same of the last."""
+    """The same for the last."""
     starts: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """How often one of their agents had started its ranks after a failure, at most."""
+    """The most restarts after a failure by any of their agents."""
 
 
 Digest = tuple[Class, ...]
@@ -93,7 +94,9 @@ Digest = tuple[Class, ...]
 
 
 def digest(history: History, node: int) -> Digest:
-    """What the machine of that number says of its ranks, and of those who work for them and are not idle by right."""
+    """What the machine of that number reports of its ranks, and of the processes that work for them and are not
+    legitimately idle.
+    """
     if history.snapshot is None:
         return ()
     case = Case(history, history.snapshot)
@@ -110,12 +113,12 @@ def _few(found: Digest) -> Digest:
 
 
 def _various(row: Class) -> Kind:
-    """Of classes of which there are too many."""
+    """The merged kind of excess classes."""
     return Kind(role="rank" if row.kind.role == "rank" else "various", does="various", meets=row.kind.meets)
 
 
 def union(*digests: Iterable[Class]) -> Digest:
-    """What several machines say together."""
+    """What several machines report together."""
     found: dict[Kind, list[Class]] = {}
     for each in digests:
         for row in each:
@@ -124,7 +127,7 @@ def union(*digests: Iterable[Class]) -> Digest:
 
 
 def of_last_start(classes: Digest) -> Digest:
-    """Without ranks that were left over when torchrun started the job again: see `mpmon.diagnosis.starts`."""
+    """Without ranks left over when torchrun restarted the job: see `mpmon.diagnosis.starts`."""
     most: dict[str, int] = {}
     for row in classes:
         if row.kind.meets:
@@ -137,7 +140,7 @@ def of_last_start(classes: Digest) -> Digest:
 
 
 def at(classes: Digest, node: int) -> Digest:
-    """Those of one machine as those of the machine of that number, whatever it takes itself for."""
+    """The classes of one machine under that number, whatever number it gives itself."""
     return tuple(
         msgspec.structs.replace(row, nodes=((node, node),), first=(row.ranks[0][0] if row.ranks else 0, node))
         for row in classes
@@ -145,7 +148,7 @@ def at(classes: Digest, node: int) -> Digest:
 
 
 def in_time(classes: Digest, offset_s: float) -> Digest:
-    """By another clock, behind which the machine's is that far ahead."""
+    """By another clock; `offset_s` is how far the machine's clock is ahead of that."""
     moment = Part(host="", offset_s=offset_s).moment
     return tuple(
         msgspec.structs.replace(

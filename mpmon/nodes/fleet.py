@@ -1,11 +1,11 @@
 """The agents of one job, from the start of their carriers to their end, in a thread of its own.
 
-That thread speaks with all of them and never waits for one: it reads what comes, keeps agents alive, starts carriers that are
-due, those that were lost and those that were not up yet, and keeps of each node what it said last.  Whoever wants to know asks
-`ask` and `rounds`.
+That thread communicates with all of them and never blocks on one: it reads what arrives, keeps agents alive, starts
+carriers when due (also lost ones, and those that were not up yet), and keeps the last report of each node. Other
+threads use `ask` and `rounds`.
 
-What comes from a node is another machine's, of which the job may have made anything: it is read in bounds
-(`mpmon.nodes.wire`), and a node that exceeds them is not read any more.  The others go on.
+Data from a node comes from another machine, and the job may have forged it. It is read within bounds
+(`mpmon.nodes.wire`), and a node that exceeds them is no longer read. The others continue.
 """
 
 from __future__ import annotations
@@ -43,37 +43,37 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 
 LATE_S = 3.0
-"""An agent beats once a second; one that has not for so long is late."""
+"""An agent beats once a second; after this long without a beat it is late."""
 
 LOST_S = 10.0
-"""And after so long it is not waited for any more; it may come back."""
+"""And after this long it is no longer waited for; it may come back."""
 
 CONNECT_S = 20.0
-"""A carrier may take so long to its agent's first word: logging in, and an interpreter on a slow file system."""
+"""Time limit for a carrier until its agent's first message: logging in, and an interpreter on a slow file system."""
 
 ROUND_S = 60.0
-"""A look may take so long, while its agent beats."""
+"""Time limit for a sample, while its agent beats."""
 
 AGAIN_S = (2.0, 5.0, 10.0, 30.0)
-"""Between the end of a carrier that once worked and its next start; the last one for ever."""
+"""Delays between the end of a carrier that once worked and its next start; the last one repeats."""
 
 END_S = 3.0
-"""Carriers may take so long to end by themselves."""
+"""Time limit for carriers to end by themselves."""
 
 KILL_S = 1.0
-"""And so long once they were asked to."""
+"""And once they were told to."""
 
 MOST_SAID = 4096
-"""Bytes of complaints that are kept of a carrier, its last ones."""
+"""Bytes of error output kept per carrier, the last ones."""
 
 MOST_AT_ONCE = wire.MOST_PACKED * 2
-"""Bytes that a node may send between two words of ours: one answer, and what goes with it."""
+"""Bytes that a node may send between two messages of ours: one answer, and what goes with it."""
 
 MOST_MESSAGES = 1000
-"""Messages of the same: a beat a second, and a front end that was stopped for some minutes."""
+"""The same in messages: a beat a second, and a front end that was stopped for some minutes."""
 
 MOST_EXCHANGES = 100
-"""Questions for the time of which an answer is still of use."""
+"""Time queries whose answers are still useful."""
 
 NEW = Trouble("was added to the job and has not answered yet", awaited=True)
 
@@ -81,20 +81,21 @@ _LABEL = re.compile(rb"\s*(\d{1,6}): ?")
 
 
 class State(Enum):
-    """How a node is."""
+    """The state of a node."""
 
     COMING = "coming"
-    """Its agent has not said a word yet."""
+    """Its agent has sent nothing yet."""
     HERE = "here"
     LATE = "late"
     """Nothing was heard for `LATE_S`."""
     LOST = "lost"
     """It has no agent now, or nothing was heard for `LOST_S`; it may come back."""
     ENDED = "ended"
-    """The job has ended there; its last round stays true."""
+    """The job has ended there; its last round stays valid."""
     OUT = "out"
-    """It is not waited for: no mpmon, another version, garbage.  One that was not up, or had no part of the job yet, may still
-    come, and is tried again."""
+    """It is not waited for: no mpmon, another version, garbage. One that was not up, or had no part of the job yet, may
+    still come, and is retried.
+    """
 
 
 class NodeState(NamedTuple):
@@ -103,31 +104,31 @@ class NodeState(NamedTuple):
     name: str
     state: State
     silent_s: float
-    """Since something was heard; since the start where nothing was."""
+    """Seconds since something was heard; if nothing was, since the start."""
     offset_s: float
     """How far its clock is ahead."""
     snapshot: Snapshot | None
     answers: int
-    """The last question that it answers."""
+    """The last query that it answers."""
     facts: int
-    """The question that `snapshot` answers."""
+    """The query that `snapshot` answers."""
     classes: Digest
-    """What its ranks stand in."""
+    """What its ranks wait in."""
     problem: Trouble | None
     """Why it is lost or out."""
     jobs: tuple[wire.JobHere, ...]
     version: str = ""
-    """Of the mpmon there; empty before it has said that."""
+    """The version of mpmon there; empty until it is known."""
     figures: Figures | None = None
-    """How the machine is as a whole."""
+    """The machine's figures."""
     rights: str | None = None
     """As in `mpmon.model.Node`."""
     ras: wire.RasAnswer | None = None
-    """What NCCL's RAS said there last."""
+    """The last answer of NCCL's RAS there."""
 
 
 class _Node:
-    """One node, as far as its agent has told."""
+    """One node, as far as its agent has reported."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -139,7 +140,7 @@ class _Node:
         self.problem: Trouble | None = None
         self.state = State.COMING
         self.awaited = False
-        """It is out, and is tried again all the same."""
+        """It is out, but is retried."""
         self.jobs: tuple[wire.JobHere, ...] = ()
         self.machine = self.address = self.version = ""
         self.figures: Figures | None = None
@@ -148,15 +149,15 @@ class _Node:
         self.begin()
 
     def begin(self) -> None:
-        """With a new agent."""
+        """Reset for a new agent."""
         self.lines = wire.Lines()
         self.unpacker = wire.Unpacker[wire.FromAgent](wire.FromAgent)
         self.clocks = wire.Clocks()
         self.got = self.messages = 0
         self.follows = 0
-        """The answer of this agent whose tables its next one may leave out; 0 for none."""
+        """This agent's answer that its next one may omit tables of; 0 for none."""
         self.wants_whole = False
-        """An answer was lost on the way, and what it said stands in none of those that follow."""
+        """An answer was lost on the way, and later ones do not repeat its content."""
 
     def row(self, now: float) -> NodeState:
         silent = max(0.0, now - self.heard_at)
@@ -193,7 +194,7 @@ class _Running:
 
     @property
     def due(self) -> bool:
-        """It is to be started once more when it has ended."""
+        """It is to be restarted when it has ended."""
         return self.live or any(node.awaited for node in self.nodes)
 
     def of_label(self, label: int) -> _Node | None:
@@ -204,10 +205,10 @@ class Fleet:
     """All agents of a job."""
 
     def __init__(self, transport: Transport, now: Callable[[], float]) -> None:
-        """`now` is the clock of the front end, which never steps back.
+        """`now` is the monotonic clock of the front end.
 
         Raises:
-            MpmonError: the transport cannot say which nodes there are.
+            MpmonError: the transport cannot tell which nodes there are.
         """
         self._transport = transport
         self._now = now
@@ -216,7 +217,7 @@ class Fleet:
         self._by_key: dict[tuple[str, int], _Node] = {}
         self._selector = selectors.DefaultSelector()
         self._changed = threading.Condition()
-        """Guards all of this; told whenever something was heard."""
+        """Guards all of this; notified whenever something was heard."""
         self._messages = 0
         self._watch: wire.Watch | None = None
         self._asked_at: dict[int, float] = {}
@@ -224,7 +225,7 @@ class Fleet:
         self._alive_at = 0.0
         self._closing = False
         self._defect: Exception | None = None
-        """What ended the thread."""
+        """The exception that ended the thread."""
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._pump, name="mpmon nodes", daemon=True)
@@ -239,7 +240,7 @@ class Fleet:
         self._wake()
         self._thread.join()
 
-    # For the one who watches
+    # For the watching thread
 
     def nodes(self) -> list[NodeState]:
         """All nodes, always in the same order."""
@@ -248,14 +249,14 @@ class Fleet:
             return [node.row(now) for node in self._nodes]
 
     def watch(self, wish: wire.Watch) -> None:
-        """Have all agents begin, also those that come later."""
+        """Have all agents start watching, including later ones."""
         with self._changed:
             self._watch = wish
             self._tell(self._alive())
             self._tell(wish)
 
     def ask(self, number: int, facts: Spans | None = None) -> None:
-        """Have all agents say what they see now: these, by the places of their nodes, with facts, or all."""
+        """Request a round from all agents, with facts from `facts`, given by the places of the nodes, or from all."""
         with self._changed:
             whole = any(node.state is State.HERE and node.wants_whole for node in self._nodes)
             addresses = None
@@ -264,13 +265,13 @@ class Fleet:
             self._tell(wire.Ask(number=number, facts=addresses, whole=whole))
 
     def ask_ras(self, place: int, number: int, address: Address) -> None:
-        """Have the agent of one node, by its place, ask NCCL's RAS; its state tells the answer."""
+        """Have the agent of one node, by its place, query NCCL's RAS; its state gets the answer."""
         with self._changed:
             agent = self._nodes[place].address
             self._tell(wire.AskRas(number=number, agent=agent, host=address.host, port=address.port))
 
     def add(self, carriers: Iterable[Carrier]) -> None:
-        """Nodes that the job has got since: nobody waits for them, and they join when they answer."""
+        """Nodes added to the job: nothing waits for them, and they join when they answer."""
         with self._changed:
             for carrier in carriers:
                 running = _Running(carrier, [_Node(name) for name in carrier.nodes])
@@ -281,12 +282,12 @@ class Fleet:
                 self._nodes += running.nodes
 
     def look_now(self) -> None:
-        """Have all agents look at everything."""
+        """Have all agents sample everything."""
         with self._changed:
             self._tell(wire.LookNow())
 
     def wait(self, enough: Callable[[list[NodeState]], bool], seconds: float) -> bool:
-        """Until that much is known, or for so long; which of both."""
+        """Wait until enough is known, or until the time has passed; returns whether enough is known."""
         with self._changed:
             until = self._now() + seconds
             while not self._closing and (left := until - self._now()) > 0:
@@ -299,12 +300,12 @@ class Fleet:
             return False
 
     def wake(self) -> None:
-        """Have whoever waits look again; safe from any thread."""
+        """Have waiting threads check again; safe from any thread."""
         with self._changed:
             self._changed.notify_all()
 
     def expel(self, name: str, problem: Trouble) -> None:
-        """Nothing of this node is of use."""
+        """Ignore everything from this node."""
         with self._changed:
             for running in self._running:
                 for node in running.nodes:
@@ -415,9 +416,7 @@ class Fleet:
             if node.state not in (State.COMING, State.HERE, State.LOST):
                 self._still_out(running, node)
                 continue
-            problem = (
-                self._complaint(running, node) or node.problem or Trouble(f"has no agent any more (status {status})")
-            )
+            problem = self._complaint(running, node) or node.problem or Trouble(f"lost its agent (status {status})")
             comes_back = node.state is not State.COMING and not problem.final
             node.state, node.problem = State.LOST if comes_back else State.OUT, problem
             node.awaited = node.state is State.OUT and problem.awaited
@@ -426,13 +425,13 @@ class Fleet:
         running.due_at = self._now() + AGAIN_S[steps]
 
     def _still_out(self, running: _Running, node: _Node) -> None:
-        """It was tried once more; one that refuses us now is not again."""
+        """It was retried; one that now refuses us is not retried again."""
         problem = self._transport.trouble(node.name, _said_of(running, node))
         if node.awaited and problem:
             node.problem, node.awaited = problem, problem.awaited
 
     def _close(self, process: subprocess.Popen[bytes]) -> int | None:
-        """Take the last words and the status."""
+        """Read the last output and the exit status."""
         for stream, kind in _streams(process):
             with contextlib.suppress(KeyError, ValueError):
                 key = self._selector.unregister(stream)
@@ -447,14 +446,14 @@ class Fleet:
             return None
 
     def _complained(self, running: _Running) -> None:
-        """A task of many has ended, which its carrier tells at the end of all."""
+        """One of many tasks has ended, which its carrier reports only when all have."""
         for node in running.nodes if running.carrier.labelled else ():
             said = "\n".join(_of_label(running.said, running.nodes.index(node)))
             if node.state is State.COMING and (problem := self._transport.trouble(node.name, said)):
                 node.state, node.problem = State.OUT, problem
 
     def _complaint(self, running: _Running, node: _Node) -> Trouble | None:
-        """What was said about a node, by its carrier or before its agent's first word."""
+        """What was said about a node, by its carrier or before its agent's first message."""
         said = "\n".join([*node.unpacker.remarks, _said_of(running, node)])
         words = last_line(said)[: wire.LONGEST_REMARK]
         return self._transport.trouble(node.name, said) or (Trouble(f"has no agent: {words}") if words else None)
@@ -471,7 +470,7 @@ class Fleet:
                 node.got = node.messages = 0
 
     def _queue(self, running: _Running, frames: bytes) -> None:
-        # One that does not read is lost soon; what it was told meanwhile is of no use later.
+        # One that does not read is soon lost; messages to it are useless later.
         if len(running.unsent) <= CHUNK:
             running.unsent += frames
         self._send(running)
@@ -500,7 +499,7 @@ class Fleet:
             self._tell(self._alive())
 
     def _alive(self) -> wire.Alive:
-        """A question for the time, which is sent now."""
+        """A time query, sent now."""
         number = max(self._asked_at, default=0) + 1
         self._asked_at[number] = self._now()
         self._asked_at.pop(number - MOST_EXCHANGES, None)
@@ -562,7 +561,7 @@ class Fleet:
             self._out(
                 running,
                 node,
-                Trouble(f"has mpmon {hello.version}, and here is {__version__}", "Install the same version there."),
+                Trouble(f"has mpmon {hello.version}, not {__version__} as here", "Install the same version there."),
             )
             return
         node.state, node.problem, node.jobs, node.awaited = State.HERE, None, hello.jobs, False
@@ -583,7 +582,7 @@ class Fleet:
         self._out(running, node, Trouble(bye.reason.rstrip("."), bye.remedy, awaited=awaited, jobless=awaited))
 
     def _out(self, running: _Running, node: _Node, problem: Trouble) -> None:
-        """Nothing is expected of it any more; a carrier that has no other is ended."""
+        """Nothing is expected of it any more; a carrier with no other node is ended."""
         node.state, node.problem, node.awaited = State.OUT, problem, problem.awaited
         if not running.live and running.process:
             running.process.terminate()
@@ -631,7 +630,7 @@ class Fleet:
         os.close(self._wakes)
 
     def _wait_for(self, processes: list[subprocess.Popen[bytes]], seconds: float) -> None:
-        """Read on meanwhile what nobody wants any more: who writes to a full pipe does not end."""
+        """Meanwhile keep reading and discarding: a process that writes to a full pipe does not end."""
         until = self._now() + seconds
         while self._now() < until and any(process.poll() is None for process in processes):
             for process in processes:
@@ -647,7 +646,7 @@ def _streams(process: subprocess.Popen[bytes]) -> list[tuple[IO[bytes], str]]:
 
 
 def _read(descriptor: int) -> bytes | None:
-    """What there is; nothing at the end, `None` where nothing has come yet."""
+    """The available bytes; empty at the end, `None` if nothing has arrived yet."""
     try:
         return os.read(descriptor, CHUNK)
     except BlockingIOError:
@@ -657,7 +656,7 @@ def _read(descriptor: int) -> bytes | None:
 
 
 def _said_of(running: _Running, node: _Node) -> str:
-    """What a carrier complained of about a node, else about all of its nodes; never what it did about others."""
+    """What a carrier complained of about a node, else about all of its nodes; never what concerns others."""
     if not running.carrier.labelled:
         return running.said.decode("utf-8", "replace")
     return "\n".join(_of_label(running.said, running.nodes.index(node)) or _of_label(running.said, None))
@@ -670,10 +669,10 @@ def _of_label(said: bytes, label: int | None) -> list[str]:
 
 
 def read_figures(told: wire.Round, before: Figures | None) -> Figures:
-    """What a round says of its machine, with the reasons that were left out.
+    """A round's figures, with the reasons that were left out.
 
     Raises:
-        BadRecording: a figure is none.
+        BadRecording: a figure is invalid.
     """
     reasons = before.reasons if before else {}
     if told.reasons is not None:
@@ -686,5 +685,5 @@ def read_figures(told: wire.Round, before: Figures | None) -> Figures:
 
 
 def _keys(node: _Node) -> list[tuple[str, int]]:
-    """Two agents with one of these in common would tell of the very same processes."""
+    """Two agents that share one of these report the very same processes."""
     return [(node.machine, job.root) for job in node.jobs] if node.machine else []

@@ -1,12 +1,13 @@
-"""The front end: one job on many nodes as one stream of observations, for all views as if it were a job on this machine.
+"""The front end: one job on many nodes as one stream of observations, for all views as if it were a job on this
+machine.
 
-Each round asks every agent for what it sees and waits until all that are there have answered, so that nobody is taken for
-standing still whose answer is late.  All say in a few words what their ranks stand in; facts come from those that
-`mpmon.nodes.choose` picks by these words, which are all where the nodes are few.  Where the words name somebody new, the round
-begins again with its facts.  A node that is lost is not in the round; what is known of nodes stands among the probes.
+Each round queries every agent and waits until all present ones have answered, so that a late answer is not mistaken for
+a standstill. All report briefly what their ranks wait in; facts come from the nodes that `mpmon.nodes.choose` picks by
+these reports, which is all of them if there are few. If the reports lead to a new pick, the round restarts with its
+facts. A lost node is not in the round; the state of nodes is listed among the probes.
 
-Whoever is late holds up the round of all until it is lost.  Meanwhile the round before is told once more, each second, with
-the state of the agents alone changed: what the job does was not seen since.
+A late node delays the round of all until it is lost. Meanwhile the previous round is repeated each second, with only
+the state of the agents updated: what the job has done since was not observed.
 """
 
 from __future__ import annotations
@@ -47,19 +48,19 @@ if TYPE_CHECKING:
     from mpmon.session.recording import Recorder
 
 AGAIN_S = 10.0
-"""Who has not answered by then is asked again: what comes in between two machines may be lost."""
+"""An agent that has not answered by then is queried again: messages between two machines may be lost."""
 
 LIST_S = 30.0
-"""Between two questions for nodes that were added to the job."""
+"""Interval between two checks for nodes added to the job."""
 
 RAS_S = WITHIN_S + 5.0
-"""The agent that asks NCCL's RAS may take so long: its own deadline, and the way."""
+"""Time limit for the agent that queries NCCL's RAS: its own deadline, and the way."""
 
 RAS_NODES = 3
-"""Nodes on which RAS is looked for, one after the other, as long as nobody listens there."""
+"""Most nodes on which RAS is looked for, one after the other, as long as none listens there."""
 
 MOST_TOLD = 1000
-"""Nodes of which each is told by itself: those at hand and the silent ones first."""
+"""Most nodes listed individually: those at hand and the silent ones first."""
 
 STATES = {
     State.HERE: "fresh", State.LATE: LATE, State.ENDED: "ended", State.COMING: "unreachable", State.LOST: "unreachable",
@@ -68,7 +69,7 @@ STATES = {
 """As `mpmon.model.Node` has them."""
 
 MOST_NAMED = 5
-"""Nodes or jobs that are named in one sentence."""
+"""Most nodes or jobs named in one sentence."""
 
 
 class NodesWatch:
@@ -83,10 +84,11 @@ class NodesWatch:
         self, transport: Transport, wish: wire.Watch, *, recorder: Recorder | None = None, reel: Reel | None = None,
         tell: Callable[[str], None] | None = None, alarm: Alarm | None = None, ras: Address | None = None,
     ) -> None:  # fmt: skip
-        """`tell` is told what goes wrong with nodes, and that they are back, a sentence each. `ras` is where NCCL's RAS is asked.
+        """`tell` receives a sentence for each problem with a node, and when it is back. `ras` is the address of NCCL's
+        RAS.
 
         Raises:
-            MpmonError: the transport cannot say which nodes there are.
+            MpmonError: the transport cannot tell which nodes there are.
         """
         self._clock = LiveClock()
         self._fleet = Fleet(transport, self._clock.now)
@@ -102,27 +104,27 @@ class NodesWatch:
         self._transport = transport
         self._names = names
         self._asked = self._picks.asked
-        """For facts, in the last question."""
+        """The nodes that the last query requested facts from."""
         self._number = 0
-        """Of the last question."""
+        """The number of the last query."""
         self._is_news = True
-        """Of the last round; where the job has ended, agents say the same once more."""
+        """The last joined round; if the job has ended, agents repeat the same."""
         self._looked: dict[int, float] = {}
-        """When the nodes looked of which that round was, by their places and their own clocks."""
+        """When the nodes of that round took their samples, by their places and their own clocks."""
         self._before: Observation | None = None
         """Of the last round."""
         self._late: dict[int, int] = {}
-        """For how many seconds nothing was heard of those that are late, by their places, as it was told last."""
+        """By place, for how many seconds nothing was heard of each late node, as last reported."""
         self._silent: set[str] = set()
-        """Who did not answer in the last round, by their names."""
+        """The names of nodes that did not answer in the last round."""
         self._told: dict[str, str] = {}
-        """What was told of nodes that are not there, by their names."""
+        """The last report on each absent node, by name."""
         self.title = transport.title
         self.reel = reel or Reel(0)
         self._stopped = threading.Event()
         self._growing = threading.Lock()
         self._coming: list[Carrier] = []
-        """For nodes that are not in the fleet yet."""
+        """Carriers for nodes that are not in the fleet yet."""
 
     def __iter__(self) -> Iterator[Observation]:
         observer = Observer(self._alarm, self._ras)
@@ -153,10 +155,10 @@ class NodesWatch:
         return self._before
 
     def _begin(self) -> None:
-        """Wait for the agents, choose the job, have them look at it.
+        """Wait for the agents, choose the job, have them watch it.
 
         Raises:
-            MpmonError: no node can be looked at, or several jobs run there.
+            MpmonError: no node can be watched, or several jobs run there.
         """
         self._fleet.wait(lambda nodes: self._stopped.is_set() or not _any(nodes, State.COMING), 2 * CONNECT_S)
         nodes = self._fleet.nodes()
@@ -168,12 +170,14 @@ class NodesWatch:
             self._fleet.watch(msgspec.structs.replace(self._wish, key=chosen(here)))
 
     def _look_for_more(self) -> None:
-        """An elastic job may get more nodes while it is watched. In a thread of its own: whoever knows of them may be slow."""
+        """An elastic job may get more nodes while it is watched. In a thread of its own: the source of the list may be
+        slow.
+        """
         while not self._stopped.wait(LIST_S):
             try:
                 carriers = self._transport.added(frozenset(self._names))
             except MpmonError:
-                # That the job is over, or that nobody tells, its agents tell better.
+                # If the job is over, or the source fails, its agents tell better.
                 continue
             with self._growing:
                 names = [name for carrier in carriers for name in carrier.nodes]
@@ -181,7 +185,7 @@ class NodesWatch:
                 self._coming += carriers
 
     def _grow(self) -> None:
-        """Between two rounds, in which places mean the same."""
+        """Between two rounds, since a place must mean the same node throughout one."""
         with self._growing:
             carriers, self._coming = self._coming, []
         if carriers:
@@ -189,10 +193,10 @@ class NodesWatch:
             self._picks.add([name for carrier in carriers for name in carrier.nodes])
 
     def _round(self) -> Generator[Observation, None, Snapshot | None]:
-        """What all nodes say; `None` when there is nothing more to say.  Meanwhile, whose agents are late.
+        """The reports of all nodes; `None` if there will be no more. Meanwhile, the agents that are late.
 
         Raises:
-            MpmonError: no node ever said anything.
+            MpmonError: no node ever reported anything.
         """
         until = self._clock.now() + ROUND_S
         may_begin_again = True
@@ -226,7 +230,7 @@ class NodesWatch:
         return None
 
     def _answered(self) -> Generator[Observation, None, bool]:
-        """All have answered, or are not waited for any more; `False` when some did not in time."""
+        """All have answered, or are no longer waited for; `False` if some did not in time."""
         until = self._clock.now() + AGAIN_S
         while (left := until - self._clock.now()) > 0:
             if not self._fleet.wait(
@@ -242,7 +246,7 @@ class NodesWatch:
         return False
 
     def _silences(self, nodes: list[NodeState]) -> dict[int, int]:
-        """Of those that answered the last question."""
+        """For the nodes that answered the last query."""
         silent = (State.LATE, State.LOST)
         return {
             place: int(node.silent_s) for place, node in enumerate(nodes)
@@ -250,7 +254,7 @@ class NodesWatch:
         }  # fmt: skip
 
     def _retold(self, before: Observation, nodes: list[NodeState]) -> Observation:
-        """The last round with how the agents are now."""
+        """The last round, with the present state of the agents."""
         late = {nodes[place].name: nodes[place].silent_s for place in self._late}
         now = self._clock.now()
         rows = tuple(
@@ -263,13 +267,13 @@ class NodesWatch:
         )
 
     def _is_over(self, nodes: list[NodeState], until: float) -> bool:
-        """Nothing more will be said; for one report, not soon enough."""
+        """There will be no more reports; for a one-shot report, not soon enough."""
         if not _any(nodes, State.HERE, State.LATE, State.LOST):
             return True
         return self._wish.eager and (not _any(nodes, State.HERE, State.LATE) or self._clock.now() >= until)
 
     def _is_answered(self, nodes: list[NodeState]) -> bool:
-        """Nobody is waited for any more."""
+        """Nothing is waited for any more."""
         if self._stopped.is_set():
             return True
         away = (State.LOST, State.OUT, State.ENDED)
@@ -277,17 +281,18 @@ class NodesWatch:
         return any(fresh) and all(found or node.state in away for found, node in zip(fresh, nodes, strict=True))
 
     def _is_fresh(self, place: int, node: NodeState) -> bool:
-        """What it said last is true now, and is all that it was asked for."""
+        """Its last report is up to date, and includes everything requested."""
         if has(self._asked, place) and not self._has_ended(place, node):
             return node.facts == self._number
         return node.state is State.ENDED or node.answers == self._number
 
     def _has_ended(self, place: int, node: NodeState) -> bool:
-        """Its last facts stay true, and are asked for."""
+        """Its last facts stay valid, and are requested."""
         return node.state is State.ENDED and node.snapshot is not None and has(self._asked, place)
 
     def _ask_ras(self, address: Address) -> tuple[Communicator, ...]:
-        """What RAS says to the agent of a node with ranks: it answers for the whole job. Called in a thread that may wait.
+        """RAS's answer to the agent of a node with ranks: it answers for the whole job. Called in a thread that may
+        wait.
 
         Raises:
             NoAnswer: it does not answer, or not in time.
@@ -319,7 +324,7 @@ class NodesWatch:
         return said if said and said.answers == number else None
 
     def _joined(self, nodes: list[NodeState], answered: dict[int, NodeState]) -> Snapshot | None:
-        """What they say as one; `None` when none of them says what can be."""
+        """The joined reports; `None` if no report is valid."""
         silent = [node for place, node in enumerate(nodes) if place not in answered]
         self._report(reports(silent))
         here = [place for place, node in answered.items() if node.facts == self._number or self._has_ended(place, node)]
@@ -357,10 +362,10 @@ class NodesWatch:
         )  # fmt: skip
 
     def _expel(self, parts: list[Part], contradiction: str) -> None:
-        """Do without the nodes of which each alone says what cannot be.
+        """Drop each node whose own report is impossible.
 
         Raises:
-            MpmonError: there are none, so that nobody knows which of them is wrong.
+            MpmonError: there is none, so it is unknown which of them is wrong.
         """
         wrong: dict[str, str] = {}
         for part in parts:
@@ -369,12 +374,14 @@ class NodesWatch:
             except Unjoinable as of_one:
                 wrong[part.host] = str(of_one)
         if not wrong:
-            raise CannotTell(f"what the nodes say does not go together: {contradiction}.", "Is a machine named twice?")
+            raise CannotTell(
+                f"the reports of the nodes contradict each other: {contradiction}.", "Is a machine named twice?"
+            )
         for name, said in wrong.items():
-            self._fleet.expel(name, Trouble(f"sends what cannot be: {said}"))
+            self._fleet.expel(name, Trouble(f"sends impossible data: {said}"))
 
     def _report(self, troubles: tuple[ProbeReport, ...]) -> None:
-        """Tell what is new, without the time since when, which always is."""
+        """Report new problems, ignoring how long they have lasted, which always changes."""
         now = {row.name: row.problem or "" for row in troubles}
         if self._tell:
             for name in sorted(now.keys() ^ self._told.keys()):
@@ -384,15 +391,15 @@ class NodesWatch:
     # Wishes
 
     def look_now(self) -> None:
-        """Look at everything at once."""
+        """Sample everything at once."""
         self._fleet.look_now()
         self._clock.wake()
 
     def attend(self, pid: int | None) -> None:
-        """Without meaning here: agents keep fresh what stands still."""
+        """No effect here: agents refresh what stands still."""
 
     def enter(self, host: str) -> None:
-        """Ask that machine for its facts from now on, whatever its ranks say."""
+        """Request facts from that machine from now on, whatever its ranks report."""
         found = [place for place, node in enumerate(self._fleet.nodes()) if node.name == host]
         self._picks.wanted = spans(found)
         self._clock.wake()
@@ -404,16 +411,16 @@ class NodesWatch:
         self._fleet.wake()
 
     def pause(self, paused: bool) -> None:  # noqa: FBT001
-        """A live job goes on being watched; the view holds its picture."""
+        """A live job continues to be watched; the view holds its snapshot."""
 
     def step(self) -> None:
-        """Without meaning here."""
+        """No effect here."""
 
     def go(self, number: int) -> None:
-        """Without meaning here: past pictures are in the reel."""
+        """No effect here: past snapshots are in the reel."""
 
     def find_hang(self) -> None:
-        """Without meaning here: nobody knows what is to come."""
+        """No effect here: the future is unknown."""
 
 
 def _any(nodes: list[NodeState], *states: State) -> bool:
@@ -421,11 +428,11 @@ def _any(nodes: list[NodeState], *states: State) -> bool:
 
 
 def chosen(nodes: list[NodeState]) -> str:
-    """The key of the job to watch: the one that most nodes have, of these the one with most processes.
+    """The key of the job to watch: the one on most nodes, and of these the one with most processes.
 
     Raises:
         CannotTell: there is none.
-        UsageError: there are several that nothing tells apart.
+        UsageError: there are several that cannot be told apart.
     """
     jobs = [job for node in nodes for job in node.jobs]
     if not jobs:
@@ -435,7 +442,7 @@ def chosen(nodes: list[NodeState]) -> str:
         if len(unnamed) > 1 and len(unnamed) == len(node.jobs):
             raise UsageError(
                 f"{len(unnamed)} jobs run on {node.name}: {_listed(job.command for job in unnamed)}.",
-                "Look at one of them there: mpmon PID",
+                "Watch one of them there: mpmon PID",
             )
     weights: Counter[str] = Counter()
     for node in nodes:
@@ -451,14 +458,14 @@ def chosen(nodes: list[NodeState]) -> str:
 
 
 def nobody(nodes: list[NodeState]) -> CannotTell:
-    """Why no node can be looked at."""
+    """Why no node can be watched."""
     troubles = Counter(node.problem for node in nodes if node.problem)
     if not troubles:
         return CannotTell(f"{names(nodes)} did not answer within {CONNECT_S:.0f} s.", "Are they up? Try again.")
     usual, _ = troubles.most_common(1)[0]
     first, *same = [node for node in nodes if node.problem == usual]
     others = [node for node in nodes if node.problem != usual]
-    alike = f"; so it is with {names(same)}" if same else ""
+    alike = f"; the same for {names(same)}" if same else ""
     more = f"; {names(others)}: not reached either" if others else ""
     return CannotTell(f"{first.name} {usual.reason}{alike}{more}.", usual.remedy)
 
@@ -469,9 +476,9 @@ def reports(nodes: list[NodeState]) -> tuple[ProbeReport, ...]:
 
 
 def problem(node: NodeState, *, how_long: bool = True) -> str:
-    """What went wrong with it, and which ranks run there, as far as it has said that: as the rest of `n2 …`.
+    """What went wrong with it, and which ranks run there, if known: as the rest of `n2 …`.
 
-    Without for how long, which is another each time, it is the same as long as nothing else goes wrong.
+    Without the duration, which always changes, the text is stable until something else goes wrong.
     """
     reason = node.problem.reason if node.problem else "has not answered"
     is_timed = how_long and node.state is State.LOST and node.silent_s >= LOST_S
@@ -490,7 +497,7 @@ def _ranks(node: NodeState) -> Spans:
 
 
 def names(nodes: list[NodeState]) -> str:
-    """Of a few all, of many the first ones."""
+    """The names of these nodes, or the first ones of many."""
     return _listed(node.name for node in nodes)
 
 

@@ -1,4 +1,4 @@
-"""Which jobs run where an agent is, and by what all machines know that they mean the same one."""
+"""Which jobs run on an agent's machine, and the key by which all machines identify the same job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mpmon.probes.rights import why_refused
 from mpmon.probes.standstill import persistently
 
 MOST_WORDS = 200
-"""Letters of a command."""
+"""Longest command shown, in characters."""
 
 BATCH = "batch"
 """The step of a Slurm job's script, which has no number."""
@@ -34,7 +34,8 @@ def machine_id() -> str:
 
 
 def rights(pids: Sequence[int]) -> str | None:
-    """What forbids us to read the memory of some of these processes, with the remedy; empty where nothing does, `None` of none.
+    """What forbids reading the memory of some of these processes, with the remedy; empty if nothing does, `None`
+    without processes.
 
     A process that has ended forbids nothing.
     """
@@ -45,24 +46,24 @@ def rights(pids: Sequence[int]) -> str | None:
 
 
 def job_of(pid: int) -> tuple[JobHere, ...]:
-    """The one under a process that somebody named; none where there is no such process."""
+    """The job below the given process; none if it does not exist."""
     return persistently(lambda: _job_of(Machine(), pid))
 
 
 def jobs_here() -> tuple[JobHere, ...]:
-    """All that look like PyTorch or multiprocessing, each with the rendezvous of its ranks.
+    """All jobs that look like PyTorch or multiprocessing, each with the rendezvous of its ranks.
 
-    Ranks that a shell or mpirun(1) started look like a job each; what they meet at makes them one.
+    Ranks started by a shell or mpirun(1) look like a job each; their rendezvous makes them one.
     """
     roots = [job.root_pid for job in running_jobs()]
     return persistently(lambda: _jobs_below(Machine(), roots))
 
 
 def slurm_steps(job: str, step: str = "") -> tuple[JobHere, ...]:
-    """Those of a Slurm job that have processes here, or the named one of them; never the one this agent is of.
+    """The steps of a Slurm job that have processes here, or the one named; never this agent's own step.
 
-    Slurm's own variables tell, as srun(1) sets them for each task, which needs no more rights than looking at the task does.
-    What all tasks of a step are below is its slurmstepd.
+    Slurm's own variables tell, as srun(1) sets them for each task, which needs no more rights than sampling the task
+    does. All tasks of a step are below its slurmstepd.
     """
     return persistently(lambda: _steps(Machine(), job, step))
 
@@ -106,7 +107,9 @@ def _members(machine: Machine, job: str) -> dict[str, list[Candidate]]:
 
 
 def _top(machine: Machine, members: list[Candidate]) -> Candidate:
-    """The lowest process at or above which most of these are; one of them may have been left to init by a launcher that ended."""
+    """The lowest process that most of these are, or are below; one of them may have been left to init by a launcher
+    that ended.
+    """
     pids = {process.pid for process in members}
     tops = [process for process in members if process.ppid not in pids]
     above = Counter(pid for process in tops for pid in machine.ancestors(process.pid))
@@ -120,9 +123,9 @@ def _job(machine: Machine, root: Candidate, key: str) -> JobHere:
 
 
 def _rendezvous(below: dict[int, list[Candidate]], root: Candidate) -> str:
-    """The name of the run, by torchrun; else port and size of the world of its ranks; empty where no process has such variables.
+    """The name that torchrun gives the run; else the port and world size of its ranks; empty if no process has such variables.
 
-    An elastic job has another port and another size each time it grows or shrinks, and keeps its name.  Names of the first
+    An elastic job changes its port and size each time it grows or shrinks, and keeps its name. Names of the first
     machine differ from one machine to the next (`n1`, `10.0.0.1`), so they are no part of it.
     """
     left = [root]

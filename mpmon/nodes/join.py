@@ -1,15 +1,16 @@
-"""Snapshots of several machines as one: names that mean something else on each are made to differ, the ends of TCP
-connections are brought together, clocks are put right.
+"""Snapshots of several machines as one: identifiers are made unique across machines, TCP connections get both their
+ends, clocks are corrected.
 
-What a field is a name of, its type in the model says (`Pid`, `Name`, `Moment`), so a new table or field needs nothing here:
+The type of a field in the model says what it identifies (`Pid`, `Name`, `Moment`), so a new table or field needs
+nothing here:
 
-- a pid or tid of host N gets N times `PIDS_OF_A_HOST` added, which its kernel cannot reach.  N counts the names of all
-  hosts in order, those that do not answer too, so that a process keeps its number while hosts come and go;
-- a kernel object, control group or device gets `@host` behind it; one that is named by a pid has that renamed;
-- a moment is moved by how far the host's clock is ahead; ages stay what they are.
+- a pid or tid of host N gets N times `PIDS_OF_A_HOST` added, which its kernel cannot reach. N numbers all hosts,
+  including silent ones, in order, so that a process keeps its number while hosts come and go;
+- a kernel object, control group or device gets `@host` appended; one that is named by a pid has that renamed;
+- a moment is corrected by how far the host's clock is ahead; ages stay unchanged.
 
-A socket knows its two addresses.  "A to B" on one host and "B to A" on another are one connection, unless the same pair is
-there twice, as with private addresses of containers, or never leaves a host (loopback, link-local).
+A socket knows its two addresses. "A to B" on one host and "B to A" on another are one connection, unless the same pair
+exists twice, as with private addresses of containers, or never leaves a host (loopback, link-local).
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ from mpmon.rows import kept, same_rows, shared, shared_by
 from mpmon.spans import Spans
 
 ROOT_PID = 1
-"""The root of the joined tree, above those of all hosts: a number that no host's process has after it was renamed."""
+"""The root of the joined tree, above those of all hosts: a number that no renamed process has."""
 
 MOST_PID = 1 << 22
 """PID_MAX_LIMIT of linux/threads.h."""
 
 LAST_MOMENT = 253_370_764_799.0
-"""Of those that a calendar has: see `mpmon.model.Moment`."""
+"""The range of a calendar: see `mpmon.model.Moment`."""
 
 _DEVICES = 1 << 40
 """Device numbers of one host; the kernel's have 32 bits (linux/kdev_t.h)."""
@@ -65,23 +66,24 @@ class Unjoinable(ValueError):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What one machine says of its part of the job in one round."""
+    """One machine's report on its part of the job in one round."""
 
     host: str
-    """Its name; several may have the same one."""
+    """The machine's name, perhaps not unique."""
     offset_s: float = 0.0
-    """How far its clock is ahead of the clock by which the joined snapshot tells moments, seconds. Each change makes all of
-    its rows new, so it should not follow an estimate that trembles."""
+    """How far its clock is ahead of the joined snapshot's clock, seconds. Each change renews all of its rows, so it
+    should not follow a jittering estimate.
+    """
     later_s: float = 0.0
-    """By how much later than they were its moments are to be told: of a recording that is laid beside younger ones, seconds."""
+    """Seconds added to its moments, to lay a recording beside later ones."""
     snapshot: Snapshot | None = None
-    """`None` for one that belongs to the job and does not answer."""
+    """`None` for a machine that belongs to the job and does not respond."""
     problem: str | None = None
     """Why it does not."""
     commands: tuple[str, ...] = ()
-    """What a person may type to go there."""
+    """Commands that a person may use to go there."""
     figures: Figures | None = None
-    """How the machine is as a whole, of one whose facts were not asked for."""
+    """The machine's figures, if its facts were not requested."""
     state: str | None = None
     heard_at: float | None = None
     """As in `Node`, in the common time."""
@@ -90,32 +92,32 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     rights: str | None = None
 
     def moment(self, moment: float) -> float:
-        """In the common time; one of the machine's own clock is given."""
+        """A moment of the machine's own clock in the common time."""
         if not self.offset_s and not self.later_s:
             return moment
         return min(max(0.0, moment - self.offset_s + self.later_s), LAST_MOMENT)
 
 
 def join(parts: Sequence[Part], elsewhere: Sequence[Elsewhere] = ()) -> Snapshot:
-    """One snapshot of all machines of a job, in whatever order they are named, with what is known of ranks `elsewhere`. Facts
-    that are older than the newest of them are as old in it as they are.
+    """One snapshot of all machines of a job, named in any order, with what is known of ranks `elsewhere`. Facts older
+    than the newest keep their age.
 
     Raises:
-        Unjoinable: no part has a snapshot, a pid is none that Linux gives, or two parts have the same processes.
+        Unjoinable: no part has a snapshot, a pid is impossible on Linux, or two parts have the same processes.
     """
     return Joiner().join(parts, elsewhere)
 
 
 class Joiner:
-    """Joins round after round: hosts keep their numbers, and what did not change since the round before stays the same."""
+    """Joins round after round: hosts keep their numbers, and unchanged rows stay the same objects."""
 
     def __init__(self) -> None:
         self._hosts: dict[tuple[str, int], _Host] = {}
-        """By name, and how many parts of that name come before."""
+        """By name, and the number of earlier parts with that name."""
         self._before: Snapshot | None = None
 
     def join(self, parts: Sequence[Part], elsewhere: Sequence[Elsewhere] = ()) -> Snapshot:
-        """The next round; parts of the same name come in the order of the round before.
+        """The next round; parts with the same name come in the order of the previous round.
 
         Raises:
             Unjoinable: as `join`.
@@ -123,7 +125,7 @@ class Joiner:
         placed = self._placed(parts)
         heard = [(host, part, part.snapshot) for host, part in placed if part.snapshot is not None]
         if not heard:
-            raise Unjoinable("no machine says anything")
+            raise Unjoinable("no machine has reported anything")
         _check_apart(heard)
         tables: dict[str, Any] = {
             table: tuple(row for host, part, of in heard for row in host.table(table, of, part)) for table in TABLES
@@ -167,13 +169,13 @@ class Joiner:
 
 
 def _age_of_root(part: Part) -> tuple[float, int, float]:
-    """Which of several hosts of one name is the first must not hang on the order in which they were given."""
+    """The order of hosts with one name must not depend on the order in which they were given."""
     of = part.snapshot
     return (of.root_start_time, of.root_pid, of.taken_at) if of else (0.0, 0, 0.0)
 
 
 class _Host:
-    """How the names of one machine are renamed, and its tables as they were renamed last."""
+    """The renaming of one machine's identifiers, and its tables as last renamed."""
 
     def __init__(self, number: int, name: str) -> None:
         self.number = number
@@ -183,7 +185,7 @@ class _Host:
         self._tables: dict[str, tuple[tuple[Row, ...], tuple[Row, ...]]] = {}
 
     def table(self, name: str, snapshot: Snapshot, part: Part) -> tuple[Row, ...]:
-        """The rows of a table in the names of the joined snapshot; rows that are the same objects stay so."""
+        """The rows of a table with the joined snapshot's identifiers; unchanged row objects stay the same."""
         if name in _OF_ALL:
             return ()
         before = self._part
@@ -214,10 +216,12 @@ class _Host:
         return pid + self.number * PIDS_OF_A_HOST if pid > 0 else pid
 
     def name_of(self, name: str) -> str:
-        """Of a kernel object by what its kind is named by: a pid, a pid and an address, or anything of this machine."""
+        """The name of a kernel object, by what identifies its kind: a pid, a pid and an address, or anything of this
+        machine.
+        """
         kind, _, rest = name.partition(":")
         if kind == "device":
-            # A file of the same name on every machine: who has it open is asked process by process.
+            # A file with the same name on every machine: its users are tracked per process.
             return name
         if kind not in _BY_PID:
             return f"{name}@{self.name}"
@@ -226,7 +230,7 @@ class _Host:
         return name if number is None else f"{kind}:{self.pid(number)}{colon}{address}"
 
     def device(self, number: int) -> int:
-        """Of the file systems that processes see."""
+        """The number of a file system that processes see."""
         return number % _DEVICES + self.number * _DEVICES
 
     def moment(self, moment: float) -> float:
@@ -235,10 +239,10 @@ class _Host:
 
 
 _OF_ALL = frozenset({"probes", "nodes", "elsewhere"})
-"""Tables that are about all hosts, or about none."""
+"""Tables that concern all hosts, or none."""
 
 _BY_PID = frozenset({"process", "futex", "lock", "task", "asyncio"})
-"""Kinds of kernel objects of which the name begins with a pid."""
+"""Kinds of kernel objects whose names begin with a pid."""
 
 
 # Renaming, by the types of the model
@@ -265,14 +269,14 @@ def _renamed(row: R, host: _Host) -> R:
 
 @cache
 def _changes(kind: type[Row]) -> tuple[tuple[str, _Change], ...]:
-    """The fields of a kind of rows that have names in them, and how each is renamed."""
+    """The fields of a row type that contain identifiers, and how each is renamed."""
     hints = get_type_hints(kind, include_extras=True)
     found = ((name, _change(hints[name])) for name in kind.__struct_fields__)
     return tuple((name, change) for name, change in found if change)
 
 
 def _change(hint: Any) -> _Change | None:
-    """How a value of a type that is not `None` is renamed; `None` where there is nothing to rename in it."""
+    """How a value of a type other than `None` is renamed; `None` if it contains nothing to rename."""
     if hint in _NAMES:
         return _NAMES[hint]
     if isinstance(hint, type) and issubclass(hint, Row):
@@ -293,15 +297,15 @@ def _change(hint: Any) -> _Change | None:
     )
 
 
-# What belongs to no host alone
+# What belongs to no single host
 
 
 def _check_apart(heard: Iterable[tuple[_Host, Part, Snapshot]]) -> None:
-    """Two looks at one machine would be taken for two machines."""
+    """Two samples of one machine would be mistaken for two machines."""
     seen: dict[tuple[str, tuple[int, float]], str] = {}
     for host, part, snapshot in heard:
         if snapshot.nodes:
-            raise Unjoinable("one of them was joined of several machines already")
+            raise Unjoinable("one of them was already joined from several machines")
         for process in snapshot.processes:
             other = seen.setdefault((part.host, process.key), host.name)
             if other != host.name:
@@ -320,7 +324,7 @@ def _named(heard: Sequence[tuple[_Host, Part, Snapshot]]) -> str:
 
 
 MOST_NAMED = 4
-"""Hosts that are named in `Snapshot.host`."""
+"""Most hosts named in `Snapshot.host`."""
 
 
 def _node(host: _Host, part: Part, taken_at: float | None) -> Node:
@@ -331,7 +335,7 @@ def _node(host: _Host, part: Part, taken_at: float | None) -> Node:
 
 
 def _merged_reports(heard: Iterable[tuple[str, Snapshot]]) -> Iterator[ProbeReport]:
-    """One row a probe: it works where it works on all hosts, and took as long as on the slowest."""
+    """One row per probe: it works if it works on all hosts, and takes as long as on the slowest."""
     found: dict[str, list[tuple[str, ProbeReport]]] = defaultdict(list)
     for host, snapshot in heard:
         for row in snapshot.probes:
@@ -347,7 +351,7 @@ def _merged_reports(heard: Iterable[tuple[str, Snapshot]]) -> Iterator[ProbeRepo
 
 
 def _sharing(joined: Snapshot, before: Snapshot | None) -> Snapshot:
-    """With the tables of before where all rows are the very same, and with rows of before that say the same."""
+    """Reuse the previous tables if all rows are the very same, and previous rows that are equal."""
     if before is None:
         return joined
     same = {table: kept(getattr(joined, table), getattr(before, table)) for table in TABLES}
@@ -373,19 +377,19 @@ Address = tuple[str, str]
 
 
 def ends(item: KernelObject) -> tuple[Address, Address] | None:
-    """Near and far address and port of a TCP connection that may lead to another machine; `None` of all other objects."""
+    """Near and far address and port of a TCP connection that may lead to another machine; `None` for any other object."""
     found = _ENDS.fullmatch(item.path or "") if item.kind == "socket" and not item.listens else None
     near, far = (_address(found[1]), _address(found[3])) if found else (None, None)
     return ((near, found[2]), (far, found[4])) if found and near and far else None
 
 
 def _address(text: str) -> str | None:
-    """As one word for one address; `None` for one that means another machine, or none, on each."""
+    """A canonical form of an address; `None` if it means a different machine, or none, on each machine."""
     try:
         address = ipaddress.ip_address(text.strip("[]"))
     except ValueError:
         return None
-    # A server that listens on IPv6 sees its clients of IPv4 so: RFC 4291, section 2.5.5.2.
+    # A server that listens on IPv6 sees its IPv4 clients this way: RFC 4291, section 2.5.5.2.
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     own = address.is_loopback or address.is_link_local or address.is_unspecified
@@ -393,7 +397,7 @@ def _address(text: str) -> str | None:
 
 
 def pairs(objects: Iterable[KernelObject]) -> Iterator[tuple[KernelObject, KernelObject]]:
-    """The connections of which both ends are among sockets of different machines: each end is there once."""
+    """The connections with both ends among the sockets of different machines, each once."""
     found: dict[tuple[Address, Address], list[KernelObject]] = defaultdict(list)
     for item in objects:
         if item.peer is None and (both := ends(item)):

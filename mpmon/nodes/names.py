@@ -1,4 +1,4 @@
-"""Names of many machines in few letters, as schedulers and ClusterShell write and read them: `n[0-3,8-7999],login`."""
+"""Names of many machines in compact form, as schedulers and ClusterShell write and read them: `n[0-3,8-7999],login`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from mpmon.spans import spans
 
 LONGEST = 400
-"""Letters; names that nothing orders do not grow shorter by being put together."""
+"""Longest text, in characters; names without a pattern cannot be shortened by folding."""
 
 _NUMBERED = re.compile(r"(.*?)(\d{1,9})(\D*)\Z", re.DOTALL)
 
 _Form = tuple[str, int, str]
-"""What stands before the number, its digits where it has leading zeros, and what stands behind it."""
+"""The text before the number, its digits if it has leading zeros, and the text behind it."""
 
 
 def folded(names: Iterable[str]) -> str:
-    """All of these; of those that do not fit, how many they are."""
+    """All of these names; for those that do not fit, their count."""
     numbers: dict[_Form, list[int]] = defaultdict(list)
     plain: list[str] = []
     found = [(name, _NUMBERED.match(name)) for name in dict.fromkeys(names)]

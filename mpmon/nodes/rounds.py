@@ -1,15 +1,16 @@
-"""Recordings that were made on several machines by hand, as one stream of joined rounds.
+"""Recordings made separately on several machines, as one stream of joined rounds.
 
-They tell moments by different clocks, and begin and end when somebody got round to it.  Two rules bring them together:
+They use different clocks, and begin and end at different times. Two rules bring them together:
 
-- a clock is put right where connections show that it is wrong: the last byte that one end has sent is the last one that the
-  other has received, so once a connection has come to rest, the ages that both ends tell differ by the clocks alone;
-- where two machines were not watched at the same time, their recordings are laid beside each other, as if all had ended in
-  the same moment.  What stood then, stood for as long as its recording says.  Were the older one stretched to the time of the
-  younger, all that moved in it would seem to stand.
+- a clock is corrected if connections show that it is wrong: the last byte that one end has sent is the last one that
+  the other has received, so once a connection has come to rest, the ages reported by both ends differ only by the
+  clocks;
+- if two machines were not watched at the same time, their recordings are laid beside each other, as if all had ended at
+  the same moment. What stood still then, stood still for as long as its recording says. If the older one were stretched
+  to the time of the younger, everything that moved in it would seem to stand still.
 
-A joined round has the latest round of each machine, and comes as soon as each has a new one: in a round without news from a
-machine its processes would seem to stand.
+A joined round has the latest round of each machine, and comes as soon as each has a new one: in a round without news
+from a machine, its processes would seem to stand still.
 """
 
 from __future__ import annotations
@@ -28,34 +29,34 @@ from mpmon.nodes.join import Address, Joiner, Part, ends
 T = TypeVar("T")
 
 SKEW_S = 1.0
-"""Clocks that differ by less are as good as equal: nothing is judged by less than a second."""
+"""Clocks that differ by less count as equal: nothing is judged by less than a second."""
 
 AT_REST_S = 2.0
-"""A connection over which nothing has gone for so long has come to rest."""
+"""A connection over which nothing was transferred for this long has come to rest."""
 
 AGREE_S = 0.5
-"""What is known of two clocks by several connections, or by both directions of one, must not differ by more."""
+"""The largest difference allowed between what several connections, or both directions of one, tell of two clocks."""
 
 TOGETHER = 0.5
-"""Recordings belong together in time that share so much of the time of the shortest."""
+"""Recordings belong together in time if they share this part of the shortest one's time."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be known of a recording before its rounds are joined with those of others."""
+    """What must be known of a recording before its rounds are joined with those of others."""
 
     host: str
     moments: tuple[float, ...]
-    """Of its rounds, by its own clock; at least one."""
+    """The moments of its rounds, by its own clock; at least one."""
     last: Snapshot
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a recording belongs in the time that all have in common."""
+    """Where a recording belongs in the common time."""
 
     offset_s: float = 0.0
     """How far its clock is ahead."""
     later_s: float = 0.0
-    """By how much it is moved to a later time than that of its making."""
+    """By how much it is moved to a later time than when it was made."""
 
     def moment(self, moment: float) -> float:
         """In the common time."""
@@ -63,7 +64,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def places(timings: Sequence[Timing]) -> list[Place]:
-    """Where each of the recordings belongs, in whatever order they are given."""
+    """Where each of the recordings belongs; independent of their order."""
     offsets = _offsets(timings)
     begins = [row.moments[0] - offset for row, offset in zip(timings, offsets, strict=True)]
     finishes = [row.moments[-1] - offset for row, offset in zip(timings, offsets, strict=True)]
@@ -99,11 +100,11 @@ def count(timings: Sequence[Timing], found: Sequence[Place]) -> int:
 
 
 _Line = Iterable[tuple[float, int, T]]
-"""Moment, which recording, and what it says then."""
+"""Moment, which recording, and its content then."""
 
 
 def _whole(lines: Iterable[_Line[T]], machines: int) -> Iterator[dict[int, T]]:
-    """What is new of each machine, as soon as something is of all."""
+    """The news of each machine, as soon as there is some from all."""
     news: dict[int, T] = {}
     for _, number, told in heapq.merge(*lines, key=lambda row: row[:2]):
         news[number] = told
@@ -121,7 +122,7 @@ def _moments(number: int, place: Place, rounds: Iterable[Snapshot]) -> Iterator[
 
 
 def _offsets(timings: Sequence[Timing]) -> list[float]:
-    """How far each clock is ahead of what most of them say; 0 where nothing tells."""
+    """How far each clock is ahead of the majority; 0 if nothing tells."""
     ahead = _ahead(timings)
     found: dict[int, float] = {}
     for start in _by_name(timings):
@@ -131,19 +132,19 @@ def _offsets(timings: Sequence[Timing]) -> list[float]:
             for other in (other for at, other in ahead if at == one and other not in group):
                 group[other] = group[one] - ahead[one, other]
                 line.append(other)
-        # Most clocks are right, and those that are right agree.
+        # Most clocks are right, and the right ones agree.
         usual = median(group.values()) if group else 0.0
         found.update({number: offset - usual for number, offset in group.items()})
     return [found[number] for number in range(len(timings))]
 
 
 def _by_name(timings: Sequence[Timing]) -> list[int]:
-    """So that nothing hangs on the order in which they were given."""
+    """So that nothing depends on the order in which they were given."""
     return sorted(range(len(timings)), key=lambda number: (timings[number].host, timings[number].moments[0]))
 
 
 def _ahead(timings: Sequence[Timing]) -> dict[tuple[int, int], float]:
-    """By how much the first of two clocks is ahead of the second, as far as their connections agree that it is."""
+    """By how much the first of two clocks is ahead of the second, if their connections agree on it."""
     told: dict[tuple[int, int], list[float]] = defaultdict(list)
     for (one, near), (other, far) in _pairs(timings):
         for sender, receiver, sign in ((near, far, 1.0), (far, near, -1.0)):

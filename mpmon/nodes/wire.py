@@ -41,39 +41,39 @@ PROTOCOL = 1
 MARK = b"@mpmon.nodes/"
 
 LONGEST_FRAME = 900
-"""Bytes with the line feed."""
+"""Bytes, with the line feed."""
 
 _PIECE = 600
 """Bytes of a packed message in one frame: 800 in base64."""
 
 MOST_PACKED = 16 << 20
-"""Bytes of a message as it is sent. A round of 73 processes takes 0.1 MB."""
+"""Most bytes of a message as sent. A round of 73 processes takes 0.1 MB."""
 
 MOST_UNPACKED = 128 << 20
-"""The same unpacked, of which zlib could make a thousand times as many."""
+"""The same unpacked, which zlib could expand a thousandfold."""
 
 MOST_UNFINISHED = 4
-"""Messages of which only a part has come; the oldest gives way, for the rest of it was lost."""
+"""Most incomplete messages kept; the oldest is dropped first, since the rest of it was lost."""
 
 MOST_NOISE = 1 << 20
-"""Bytes that are no frames, from one sender."""
+"""Most bytes of noise from one sender."""
 
 LONGEST_REMARK = 200
-"""Letters of a line of noise that are kept, for people."""
+"""Longest line of noise kept for people, in characters."""
 
 _FRAME = re.compile(rb"%s(\d{1,4}) (\d{1,9}) (\d{1,5}) (\d{1,5}) ([0-9a-f]{8}) ([A-Za-z0-9+/=]{4,800})\s*\Z" % MARK)
 
 _OTHER = re.compile(rb"%s(\d{1,4})\b" % MARK)
-"""What the frames of all versions begin with."""
+"""The beginning of the frames of all versions."""
 
 LEASE_S = 30.0
-"""An agent that hears nothing for so long ends: a container's runtime may keep it when its carrier has died."""
+"""An agent that receives nothing for this long ends: a container's runtime may keep it when its carrier has died."""
 
 ALIVE_S = 5.0
-"""Between two words of the front end that keep agents alive."""
+"""Interval between the front end's messages that keep agents alive."""
 
 BEAT_S = 1.0
-"""Between two beats of an agent."""
+"""Interval between two beats of an agent."""
 
 Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
@@ -81,7 +81,7 @@ Word = Annotated[str, msgspec.Meta(max_length=1000)]
 
 
 FIGURES = tuple(name for name in Figures.__struct_fields__ if name not in ("host", "reasons"))
-"""Names of the figures of a machine: without them a message has few dozen bytes of figures."""
+"""Names of a machine's figures: without them a message has a few dozen bytes of figures."""
 
 NOTHING = msgspec.Raw(b"null")
 """No facts."""
@@ -91,16 +91,16 @@ class Said(Row, frozen=True, kw_only=True, tag_field="says", tag=str.lower):
     """Base of all messages; fields of later versions are ignored."""
 
 
-# What an agent says
+# From an agent
 
 
 class JobHere(Row, frozen=True, kw_only=True):
-    """One job that runs where the agent is."""
+    """One job that runs on the agent's machine."""
 
     root: Annotated[int, msgspec.Meta(ge=1, le=1 << 22)]
     """The pid of its topmost process here."""
     key: Word = ""
-    """What its part on every machine has in common: rendezvous and size; empty where nothing tells."""
+    """What its parts on all machines have in common: rendezvous and size; empty if nothing tells."""
     processes: int = 1
     command: Word = ""
 
@@ -114,7 +114,7 @@ class Hello(Said, frozen=True, kw_only=True):
     machine: Word = ""
     """Boot id and pid namespace: two agents of one machine and job see the same processes."""
     address: Word = ""
-    """What `Ask` calls it: a carrier brings each word to all of its agents."""
+    """Its address in `Ask`: a carrier brings each message to all of its agents."""
     jobs: Annotated[tuple[JobHere, ...], msgspec.Meta(max_length=1000)] = ()
 
 
@@ -128,24 +128,24 @@ class Beat(Said, frozen=True, kw_only=True):
 
 
 class Round(Said, frozen=True, kw_only=True):
-    """What an agent saw last: in a few words, and its facts where it was asked for them."""
+    """An agent's latest sample: in a few words, and its facts if they were requested."""
 
     answers: Number
-    """The number of the question."""
+    """The number of the query."""
     follows: Number = 0
-    """The question whose answer was the one before, from which what stands here as `null` is known; 0 for none."""
+    """The query with the previous answer, which holds the tables that are `null` here; 0 for none."""
     age_s: Seconds
-    """Since it was taken, when this was sent."""
+    """Its age when this was sent, seconds."""
     last: bool = False
     """The job has ended here."""
     classes: Annotated[tuple[Class, ...], msgspec.Meta(max_length=MOST_CLASSES)] | None = None
-    """What its ranks stand in (`mpmon.nodes.digest`); `None` for the same as before."""
+    """What its ranks wait in (`mpmon.nodes.digest`); `None` if unchanged."""
     figures: Annotated[tuple[Amount | None, ...], msgspec.Meta(max_length=len(FIGURES))] = ()
-    """How the machine is as a whole: `FIGURES` in their order; empty where that is not known."""
+    """The machine's figures, in the order of `FIGURES`; empty if unknown."""
     reasons: Annotated[dict[Word, Word], msgspec.Meta(max_length=len(FIGURES))] | None = None
-    """Why some of them are not known; `None` for the same as before."""
+    """Why some of them are unknown; `None` if unchanged."""
     rights: Word | None = None
-    """As in `mpmon.model.Node`; `None` for the same as before."""
+    """As in `mpmon.model.Node`; `None` if unchanged."""
     snapshot: msgspec.Raw = NOTHING
     """As a line of a recording: `mpmon.codec.encode_round`."""
 
@@ -155,64 +155,64 @@ NO_JOB = 4
 
 
 class RasAnswer(Said, frozen=True, kw_only=True):
-    """What NCCL's RAS said to one agent, of the whole job (`mpmon.probes.nccl_ras`)."""
+    """NCCL RAS's answer to one agent, about the whole job (`mpmon.probes.nccl_ras`)."""
 
     answers: Number
-    """The number of the question."""
+    """The number of the query."""
     communicators: tuple[Communicator, ...] = ()
     problem: Word = ""
-    """Why there is no answer, as the rest of a sentence about the address; empty where there is one."""
+    """Why there is no answer, as the rest of a sentence about the address; empty if there is one."""
     reached: bool = True
-    """Somebody was asked."""
+    """A server was queried."""
 
 
 class Bye(Said, frozen=True, kw_only=True):
-    """Why an agent ends or cannot do what it should; in sentences."""
+    """Why an agent ends or cannot do its task; in sentences."""
 
     reason: Word
     remedy: Word = ""
     exit_status: Annotated[int, msgspec.Meta(ge=0, le=255)] = 1
 
 
-# What the front end says. One srun carries each word to all of its agents, so none is addressed.
+# From the front end. One srun carries each message to all of its agents, so none is addressed.
 
 
 class Watch(Said, frozen=True, kw_only=True):
-    """Begin to look."""
+    """Start watching."""
 
     key: Word = ""
-    """Of the job, where several run; see `JobHere.key`."""
+    """The key of the job, if several run; see `JobHere.key`."""
     interval: Seconds = 1.0
     stacks: Word = "auto"
     seconds: Seconds = 10.0
-    """How long an eager look may take."""
+    """Time limit for an eager sample."""
     eager: bool = False
-    """For one report: look at everything at once."""
+    """For a one-shot report: sample everything at once."""
     lease_s: Seconds = LEASE_S
 
 
 class Alive(Said, frozen=True, kw_only=True):
-    """Somebody is there."""
+    """The front end is there."""
 
     number: Number
 
 
 class Ask(Said, frozen=True, kw_only=True):
-    """For a round that was not sent yet."""
+    """Request a round that was not sent yet."""
 
     number: Number
     facts: Annotated[tuple[Word, ...], msgspec.Meta(max_length=1000)] | None = None
-    """The addresses of those whose facts are asked for, of the others in a few words; `None` for all."""
+    """The addresses of the agents whose facts are requested, the others answering in a few words; `None` for all."""
     whole: bool = False
-    """No table as `null`: what came before is not known here any more."""
+    """Send no table as `null`: earlier ones are no longer known here."""
 
 
 class LookNow(Said, frozen=True, kw_only=True):
-    """Look at everything in the next round."""
+    """Sample everything in the next round."""
 
 
 class AskRas(Said, frozen=True, kw_only=True):
-    """Have one agent ask NCCL's RAS, which answers for all processes of the job."""
+    """Have one agent query NCCL's RAS, which answers for all processes of the job."""
 
     number: Number
     agent: Word
@@ -222,7 +222,7 @@ class AskRas(Said, frozen=True, kw_only=True):
 
 
 class End(Said, frozen=True, kw_only=True):
-    """Nobody needs the agent any more."""
+    """The agent is no longer needed."""
 
 
 FromAgent = Hello | Beat | Round | RasAnswer | Bye
@@ -234,7 +234,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Garbage(ValueError):
-    """What comes is not what mpmon sends, or more than it ever sends; the message says what, as the rest of `it sends …`."""
+    """The received data is not mpmon's, or more than it ever sends; the message says what, as the rest of `it sends …`."""
 
 
 class OtherProtocol(Garbage):
@@ -242,13 +242,13 @@ class OtherProtocol(Garbage):
 
 
 def fits(message: Said) -> bool:
-    """Whether whoever reads it takes so much."""
+    """Whether the receiver accepts a message of this size."""
     text = _encoder.encode(message)
     return len(text) <= MOST_UNPACKED and len(zlib.compress(text, 6)) <= MOST_PACKED
 
 
 def frames(number: int, message: Said) -> Iterator[bytes]:
-    """A message as lines, under a number that no other message of this sender has at the same time."""
+    """A message as lines, with a number that none of the sender's current messages shares."""
     packed = zlib.compress(_encoder.encode(message), 6)
     pieces = [packed[at : at + _PIECE] for at in range(0, len(packed), _PIECE)]
     for part, piece in enumerate(pieces):
@@ -262,15 +262,15 @@ def _check(place: bytes, data: bytes) -> bytes:
 
 
 class Lines:
-    """Lines out of bytes as they come. Of one that is too long the end is left out, and it is not waited for."""
+    """Splits incoming bytes into lines. An overlong line is truncated at once, without waiting for its end."""
 
     def __init__(self) -> None:
         self._pending = b""
         self._skips = False
-        """The beginning of the line that comes was given already."""
+        """The beginning of the current line was already returned."""
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that are whole now, without their line feeds, and the beginning of one that is too long."""
+        """The complete lines, without their line feeds, and the beginning of an overlong one."""
         *whole, rest = (self._pending + chunk).split(b"\n")
         if whole and self._skips:
             self._skips = False
@@ -286,10 +286,10 @@ class Lines:
 
 
 class Unpacker(Generic[M]):
-    """Messages out of lines as they come from one sender, who may send anything."""
+    """Decodes messages from the lines of one sender, which may send anything."""
 
     def __init__(self, kind: UnionType) -> None:
-        """`kind` is M, the union of what may come: `FromAgent` or `FromFront`."""
+        """`kind` is M, the union of accepted messages: `FromAgent` or `FromFront`."""
         self._decoder: msgspec.json.Decoder[M] = msgspec.json.Decoder(kind)
         self._unfinished: dict[int, list[bytes]] = {}
         self._noise = 0
@@ -297,10 +297,10 @@ class Unpacker(Generic[M]):
         """The last lines that were noise."""
 
     def feed(self, lines: list[bytes]) -> list[M]:
-        """The messages that are whole now.
+        """The messages that are now complete.
 
         Raises:
-            Garbage: the sender is not to be read any more.
+            Garbage: the sender must not be read any more.
         """
         return [message for line in lines if (message := self._line(line)) is not None]
 
@@ -368,24 +368,24 @@ def _other(protocol: bytes) -> str:
 class Clocks:
     """How far the clock of another machine is ahead of ours.
 
-    Its time was read between our question and its answer, so it belongs to the middle, give or take half of the time between.
-    The quickest of the last exchanges tells best.  What was told stays until that knows better: whoever moves moments by it makes
-    all of them new.
+    Its time was read between our query and its answer, so it belongs to the middle, give or take half of the round
+    trip. The quickest of the last exchanges tells best. An offset is kept until there is a better one: whoever moves
+    moments by it makes all of them new.
     """
 
     KEPT = 8
 
     TREMBLE_S = 0.02
-    """Not worth a change."""
+    """Changes below this are ignored."""
 
     def __init__(self) -> None:
         self._exchanges: deque[tuple[float, float]] = deque(maxlen=self.KEPT)
-        """How long it took, and what it says."""
+        """The round-trip time, and the offset it gives."""
         self.offset_s: float | None = None
         """Theirs minus ours; `None` before the first exchange."""
 
     def add(self, asked: float, theirs: float, answered: float) -> None:
-        """One exchange, by our clock, theirs, and ours again; seconds."""
+        """Add one exchange, by our clock, theirs, and ours again; seconds."""
         self._exchanges.append((answered - asked, theirs - (asked + answered) / 2))
         took, offset_s = min(self._exchanges)
         if self.offset_s is None or abs(offset_s - self.offset_s) > max(took / 2, self.TREMBLE_S):

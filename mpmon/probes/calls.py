@@ -1,7 +1,7 @@
-"""One Python call, or a stack of them, as rows: equal for all readers.
+"""One Python call, or a stack of them, as rows: identical for all readers.
 
-Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS` and `KNOWN_WORDS`. Only a
-digest of the objects' identities is kept of the others: the values are private to the user.
+Locals are read to tell two calls of one function apart, and for the few names in `KNOWN_LOCALS` and `KNOWN_WORDS`. For
+all others only a digest of the objects' identities is kept: the values are private to the user.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from mpmon.model import USERS_WITHOUT_FILE, Frame
 
 MAX_FRAMES = 400
-"""Frames of one thread that are kept, the innermost and the outermost halves."""
+"""Most frames kept per thread, half of them the innermost, half the outermost."""
 
 KNOWN_LOCALS: dict[str, frozenset[str]] = {
     "_worker_loop": frozenset({"worker_id", "num_workers"}),
@@ -35,8 +35,8 @@ KNOWN_LOCALS: dict[str, frozenset[str]] = {
 torch/multiprocessing/spawn.py, torch/distributed/distributed_c10d.py. They are small numbers."""
 
 KNOWN_WORDS = {"init_process_group": "init_method", "_find_and_load": "name", "_lock_unlock_module": "name"}
-"""The same for strings: where the ranks meet, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`; the module that is
-imported, of functions of CPython's Lib/importlib/_bootstrap.py.
+"""The same for strings: the ranks' rendezvous, as `tcp://10.0.0.1:29500` or `file:///scratch/meet`; the imported
+module, in functions of CPython's Lib/importlib/_bootstrap.py.
 """
 
 LONGEST_WORD = 200
@@ -45,7 +45,7 @@ PLAIN_LENGTH, MOST_PLAIN = 60, 24
 """Longest value that counts as plain, and how many of one frame are digested."""
 
 KNOWN_NUMBERS = frozenset({"rank", "world_size"})
-"""Kept from any frame, when they are plain numbers: who a process is in a job that was started by hand."""
+"""Kept from any frame if they are plain numbers: the rank of a process in a job started by hand."""
 
 
 class Local(msgspec.Struct):
@@ -65,9 +65,9 @@ class Call(msgspec.Struct):
     line: int = 0
     locals: list[Local] | None = None
     is_entry: bool = False
-    """The interpreter's loop in C was entered with it."""
+    """It was entered by a new C frame of the interpreter's loop."""
     is_shim_entry: bool = False
-    """The same from Python 3.12 on, where a frame that is no call stands between."""
+    """The same from Python 3.12 on, where a frame that is not a call stands in between."""
 
 
 class Numbers:
@@ -81,12 +81,12 @@ class Numbers:
         self._now: dict[tuple[object, ...], float] = {}
 
     def turn(self, kept: Collection[int] = ()) -> None:
-        """The next reading begins; it does not read the threads in `kept` again."""
+        """Start the next reading, which does not read the threads in `kept` again."""
         self._before = self._now
         self._now = {call: value for call, value in self._before.items() if call[0] in kept} if kept else {}
 
     def trend(self, call: tuple[object, ...], plain: Iterable[Local]) -> dict[str, int]:
-        """`Frame.trend` of one call, which its thread, function and place tell from others."""
+        """`Frame.trend` of one call, identified by its thread, function and place."""
         found: dict[str, int] = {}
         for item in plain:
             value = _number(item.repr or "")
@@ -101,7 +101,7 @@ class Numbers:
 
 
 def _number(text: str) -> float | None:
-    """`None` also for what is not a number, which is neither larger nor smaller than anything."""
+    """`None` also for NaN, which is neither larger nor smaller than anything."""
     try:
         value = float(text)
     except ValueError:
@@ -151,14 +151,14 @@ def _kept(text: str) -> str:
 
 
 def is_users(file: str) -> bool:
-    """Not of the standard library or an installed package."""
+    """Neither of the standard library nor of an installed package."""
     if file.startswith("<"):
         return USERS_WITHOUT_FILE.fullmatch(file) is not None
     return not ("/lib/python" in file or "-packages/" in file)
 
 
 def _plain(frame: Call) -> list[Local]:
-    """The plain locals of a frame of the user's."""
+    """The plain locals of a user frame."""
     if not is_users(frame.filename or "<"):
         return []
     plain = (

@@ -1,11 +1,11 @@
 """Out-of-memory kills in the job's control groups, and the limits of these groups.
 
-The out-of-memory killer ends a process with SIGKILL, without a message; the kernel's log needs rights, and a container has no
-dmesg. Its control group counts such kills, for whichever limit they happened, and any user may read the count:
+The out-of-memory killer ends a process with SIGKILL, without a message; the kernel's log needs rights, and a container
+has no dmesg. The control group counts such kills, whichever limit caused them, and any user may read the count:
 `memory.events` in v2, `memory.oom_control` in v1 (the kernel's admin-guide/cgroup-v2 and cgroup-v1/memory).
 
-Where a group lies is told by proc_pid_mountinfo(5), which also says which part of the tree a container sees. A round costs
-one read per group; limits are read again only when the count has changed.
+proc_pid_mountinfo(5) tells where a group's files are, and which part of the tree a container sees. A round costs one
+read per group; limits are read again only when the count has changed.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class Hierarchy:
 
     folder: str
     root: str
-    """The group that is mounted there: `/` on a machine, a container's own group where v1 has no namespaces."""
+    """The group that is mounted there: `/` on a machine, a container's own group if v1 has no namespaces."""
     version: int
 
     def directory(self, path: str) -> str | None:
-        """Where a group's files are; `None` for one that is not below what is mounted here."""
+        """Where a group's files are; `None` if it is not below the mounted group."""
         if not path.startswith("/") or path.startswith("/.."):
-            # As cgroup_namespaces(7) shows a group that is outside of the reader's own.
+            # As cgroup_namespaces(7) shows a group outside the reader's own.
             return None
         inside = os.path.relpath(path, self.root)
         return None if inside.startswith("..") else os.path.normpath(os.path.join(self.folder, inside))
 
     def upwards(self, directory: str) -> Iterator[str]:
-        """A group's directory and those of the groups around it."""
+        """The directories of a group and of its ancestors."""
         while directory.startswith(self.folder):
             yield directory
             directory = os.path.dirname(directory)
@@ -67,7 +67,7 @@ class CgroupTable:
 
 
 class _Group:
-    """One control group: the text of its counters, and the row that was made of it."""
+    """One control group: the text of its counters, and the row made from it."""
 
     def __init__(self, proc: Proc, hierarchy: Hierarchy | None, path: str) -> None:
         self._proc = proc
@@ -84,7 +84,7 @@ class _Group:
         try:
             text = self._proc.reread(self._files.events)
         except OSError:
-            # The machine's own root group counts nothing, and a group that was removed no longer does.
+            # The machine's own root group counts nothing, and a removed group no longer does.
             text = self._text or b""
         if text != self._text:
             self._text = text
@@ -104,7 +104,7 @@ class _Group:
 
 
 class _Files:
-    """The files of one control group and of those around it."""
+    """The files of one control group and of its ancestors."""
 
     def __init__(self, directory: str, hierarchy: Hierarchy) -> None:
         second = hierarchy.version == 2
@@ -138,13 +138,13 @@ _WHY_NONE = {
 
 
 def hierarchy(proc: Proc, controller: str = "memory") -> Hierarchy | None:
-    """Where the groups of a controller are mounted; `None` where control groups are not mounted at all."""
+    """Where the groups of a controller are mounted; `None` if control groups are not mounted at all."""
     try:
         lines = proc.text("self", "mountinfo", limit=1 << 20).splitlines()
     except OSError:
         return None
     mounts = [mount for line in lines if (mount := _mount(line, controller))]
-    # On a machine with both versions the controller is in v1's tree if that has it.
+    # On a machine with both versions, the controller is in v1's tree if that has it.
     return min(mounts, key=lambda mount: mount.version, default=None)
 
 

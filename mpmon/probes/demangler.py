@@ -1,8 +1,8 @@
 """A helper program: demangles C++ symbols, line by line.
 
-It calls `__cxa_demangle` of libstdc++, which is there wherever torch is.  Function names come from the job, and a symbol of
-some hundred characters may expand to gigabytes or crash that function. So it runs in a separate process with small memory and
-time limits, which ends with its parent.
+It calls `__cxa_demangle` of libstdc++, which is there wherever torch is. Function names come from the job, and a symbol
+of some hundred characters may expand to gigabytes or crash that function. So it runs in a separate process with small
+memory and time limits, which ends with its parent.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Callable
 from mpmon.start import end_with
 
 LIMITS = {resource.RLIMIT_AS: 1 << 28, resource.RLIMIT_CPU: 1, resource.RLIMIT_CORE: 0}
-"""Of this process (getrlimit(2)): bytes, seconds; no file in which the job's names would be left."""
+"""Limits of this process (getrlimit(2)): bytes, seconds; no core file, which would contain the job's names."""
 
 LONGEST = 1 << 13
 """Characters of an answer; the rest would be template parameters."""
 
 
 def main(parent: int) -> None:
-    """Answer to each line with one: the name, or nothing where there is none."""
+    """Answer each line with one line: the name, or nothing if there is none."""
     end_with(parent, b"mpmon-names")
     for limit, value in LIMITS.items():
         resource.setrlimit(limit, (value, value))
@@ -34,7 +34,7 @@ def main(parent: int) -> None:
 
 
 def demangle() -> Callable[[bytes], bytes] | None:
-    """The function of libstdc++; `None` where it is not installed."""
+    """The function of libstdc++; `None` if it is not installed."""
     try:
         call = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
     except (OSError, AttributeError):

@@ -113,7 +113,7 @@ def seen_by(proc: Proc, pid: int, path: str) -> Place:
 
 @contextmanager
 def opened(place: Place, expected: Expected) -> Generator[int]:
-    """A descriptor, for the length of a `with` block: of a file to read from, of a folder for its names and what is in it.
+    """A descriptor, for the length of a `with` block: a file to read from, or a folder for its names and contents.
 
     Raises:
         Refused: it is something else, belongs to another user, or another process has a lease on it.
@@ -155,7 +155,7 @@ def read(place: Place, expected: Expected, limit: int) -> bytes:
 
 
 def names(folder: int, most: int = MOST_NAMES) -> list[str]:
-    """What lies in a folder that is `opened`, in no order; no more than so many.
+    """The names in a folder that is `opened`, unordered, at most `most`.
 
     Raises:
         OSError: as getdents(2).
@@ -165,7 +165,7 @@ def names(folder: int, most: int = MOST_NAMES) -> list[str]:
 
 
 def status(folder: int, name: str) -> os.stat_result:
-    """Of one of the `names`; a link is not followed.
+    """The status of one of the `names`; a link is not followed.
 
     Raises:
         OSError: as fstatat(2).
@@ -174,7 +174,7 @@ def status(folder: int, name: str) -> os.stat_result:
 
 
 def behind(link: str) -> os.stat_result:
-    """Of what a link of proc_pid_fd(5) leads to.
+    """The status of the target of a link of proc_pid_fd(5).
 
     Raises:
         OSError: as stat(2).
@@ -222,10 +222,10 @@ class Found:
 
 @contextmanager
 def opened_behind(link: str, expected: Expected) -> Generator[int]:
-    """What a link of proc_pid_map_files(5) leads to, whatever stands at its path now, for the length of a `with` block.
+    """The target of a link of proc_pid_map_files(5), whatever is at its path now, for the length of a `with` block.
 
     Raises:
-        Refused: it leads to something else, or to what is somebody else's.
+        Refused: it leads to something else, or to another user's file.
         OSError: as open(2); EPERM without CAP_SYS_ADMIN and CAP_CHECKPOINT_RESTORE.
     """
     found = os.open(link, _FINDING)
@@ -241,7 +241,7 @@ def opened_behind(link: str, expected: Expected) -> Generator[int]:
 
 
 def words(problem: OSError) -> str:
-    """What went wrong, to go on after a name."""
+    """What went wrong, as the rest of a sentence about a name."""
     said = problem.strerror or "unreadable"
     return said if isinstance(problem, Refused) else said.lower()
 
@@ -259,7 +259,7 @@ def _take(place: Place, expected: Expected, follow: int) -> int:
 
 
 def open_found(found: int, info: os.stat_result, place: Place) -> int:
-    """A descriptor to read from, of what a descriptor of O_PATH has found and fstat(2) says of it.
+    """A descriptor to read from, for what an O_PATH descriptor found and fstat(2) says about it.
 
     Raises:
         Refused: another process has a lease on it.
@@ -272,17 +272,19 @@ def open_found(found: int, info: os.stat_result, place: Place) -> int:
 
 
 def _may_be_followed(info: os.stat_result, expected: Expected) -> bool:
-    """A folder may be reached through a link of one of its allowed owners only: another user's link could lead anywhere."""
+    """A link to a folder is followed only if one of the folder's allowed owners owns it: another user's link could lead
+    anywhere.
+    """
     named = expected.kind == stat.S_IFDIR and stat.S_ISLNK(info.st_mode)
     return named and (not expected.owners or info.st_uid in expected.owners)
 
 
 def _look_up(place: Place, follow: int) -> int:
-    """A descriptor of what is there, which was not opened: fstat(2) and few others take it."""
+    """A descriptor of what is there, unopened: only fstat(2) and a few other calls accept it."""
     if "\0" in place.path:
         raise _refusal("is not a path", place)
     if place.root == OWN_ROOT:
-        # There is nothing outside of it.
+        # There is nothing outside it.
         return os.open(place.path, _FINDING | follow)
     if isinstance(place.root, int):
         return _look_up_in(place.root, place, follow)
@@ -306,7 +308,7 @@ def _look_up_in(root: int, place: Place, follow: int) -> int:
 
 
 def _walk(root: int, place: Place) -> int:
-    """Part by part; a link has to be refused, since only the kernel can keep it inside."""
+    """Walk part by part; a link has to be refused, since only the kernel can keep it inside."""
     found = os.dup(root)
     for part in place.path.split("/"):
         if part in ("", "."):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 TABLE_LIMIT = 1 << 16
-"""Bytes of the tables of sections and of segments that are read; libpython's have 2 kB."""
+"""Most bytes read of the tables of sections and of segments; libpython's have 2 kB."""
 
 SHARED_OBJECT = 3
 """ET_DYN: addresses count from where the file is mapped."""
@@ -45,7 +45,7 @@ class Text(Protocol):
     """Where the bytes of a file are."""
 
     def part(self, at: int, size: int) -> bytes:
-        """Of the file; fewer bytes, or none, where it ends."""
+        """A part of the file; fewer bytes, or none, at its end."""
         ...
 
 
@@ -57,12 +57,12 @@ class Program:
     inode: int
     size: int
     changed_at: tuple[int, int]
-    """When it was written, and when anything about it was changed, nanoseconds since the epoch."""
+    """When its content, and when anything about it, was last changed, nanoseconds since the epoch."""
     descriptor: Callable[[], int] = field(compare=False)
-    """Called only when something is read: for a known file that may be unnecessary."""
+    """Called only to read: for a known file that may be unnecessary."""
 
     def part(self, at: int, size: int) -> bytes:
-        """Of the file.
+        """A part of the file.
 
         Raises:
             OSError: as open(2) and pread(2).
@@ -71,7 +71,7 @@ class Program:
 
 
 def program(descriptor: Callable[[], int], info: os.stat_result) -> Program:
-    """The file of which fstat(2) says this, and which is open there."""
+    """The file that is open there, with its fstat(2)."""
     return Program(info.st_dev, info.st_ino, info.st_size, (info.st_mtime_ns, info.st_ctime_ns), descriptor)
 
 
@@ -100,14 +100,14 @@ class Section(NamedTuple):
     offset: int
     size: int
     link: int
-    """Of symbols: the number of the section with their names."""
+    """For symbols: the number of the section with their names."""
     info: int
     alignment: int
     row: int
 
 
 class Header(NamedTuple):
-    """What the first bytes tell."""
+    """The content of the first bytes."""
 
     kind: int
     machine: int
@@ -122,12 +122,12 @@ class Header(NamedTuple):
 
     @property
     def loads(self) -> list[Segment]:
-        """Those that are mapped."""
+        """The segments that are mapped."""
         return [segment for segment in self.segments if segment.kind == LOAD]
 
     @property
     def base(self) -> int:
-        """The address of the first byte that is mapped: 0 for a library."""
+        """The address of the first mapped byte: 0 for a library."""
         return min((segment.address for segment in self.loads), default=0)
 
 
@@ -150,7 +150,7 @@ def header_of(text: Text) -> Header:
 
 
 def sections_of(text: Text, header: Header) -> tuple[Section, ...]:
-    """None where the file was stripped of their table, or has too many.
+    """None if the file was stripped of their table, or has too many.
 
     Raises:
         OSError: as `Text.part`.
@@ -172,7 +172,7 @@ def section_named(text: Text, header: Header, sections: tuple[Section, ...], nam
 
 
 def build_id(notes: bytes) -> str | None:
-    """What the linker called this very build, in hexadecimal, out of the notes of a file."""
+    """The linker's identifier of this build, in hexadecimal, from the notes of a file."""
     at = 0
     while at + _NOTE.size <= len(notes):
         name_size, size, kind = _NOTE.unpack_from(notes, at)
@@ -185,7 +185,7 @@ def build_id(notes: bytes) -> str | None:
 
 
 def _table(text: Text, at: int, size: int, count: int, row: struct.Struct) -> bytes:
-    """Rows of which the file says how long one is, which is not for it to say; none where there would be too many."""
+    """Rows whose size the file gives, which is not trusted; none if there would be too many."""
     if size != row.size or size * count > TABLE_LIMIT:
         return b""
     table = text.part(at, size * count)

@@ -14,8 +14,9 @@ from mpmon.probes.identity import Identity
 from mpmon.probes.standstill import patiently
 
 LIMIT = 2 << 20
-"""Bytes that are read. The arguments and the environment of a process share a quarter of its stack limit, 2 MiB of the usual
-8 MiB (execve(2))."""
+"""Most bytes read. The arguments and the environment of a process share a quarter of its stack limit, 2 MiB of the
+usual 8 MiB (execve(2)).
+"""
 
 
 class Environment(NamedTuple):
@@ -23,11 +24,11 @@ class Environment(NamedTuple):
 
     variables: dict[str, str]
     problem: str = ""
-    """Why there are none, or not all; empty when all is well."""
+    """Why there are none, or not all; empty if all is well."""
 
 
 class EnvironmentReader:
-    """Reads proc_pid_environ(5): the variables as they were when the program was started, not what it set since."""
+    """Reads proc_pid_environ(5): the variables as they were when the program started, not what it has set since."""
 
     def __init__(self, proc: Proc, identity: Identity) -> None:
         self._proc = proc
@@ -41,14 +42,15 @@ class EnvironmentReader:
             return Environment({}, "cannot be read: it belongs to another user or is not dumpable")
         except OSError as problem:
             return Environment({}, f"cannot be read: {(problem.strerror or 'unreadable').lower()}")
-        # Checked after reading: the same process has had the pid all the time, so the data is its own.
+        # Checked after reading: if it is still the same process, it has had the pid all the time, so the data is its
+        # own.
         if self._identity.stat(process) is None:
             return Environment({}, "it has ended")
         return Environment(variables(text), f"cut after {LIMIT >> 20} MiB" if len(text) >= LIMIT else "")
 
 
 def variables(text: bytes) -> dict[str, str]:
-    """Variable by name; of a duplicate name the first, as getenv(3) finds it."""
+    """Variables by name; of a duplicate name the first, as getenv(3) finds it."""
     found: dict[str, str] = {}
     for entry in text.decode("utf-8", "replace").split("\0"):
         name, equals, value = entry.partition("=")

@@ -6,7 +6,7 @@ from mpmon.probes.files import Proc
 
 
 def fdinfo_lines(proc: Proc, pid: int, descriptor: int) -> list[str]:
-    """The lines of the file; none where it cannot be read, or the descriptor is closed."""
+    """The lines of the file; none if it cannot be read, or the descriptor is closed."""
     try:
         return proc.text(pid, "fdinfo", descriptor).splitlines()
     except OSError:
@@ -14,6 +14,6 @@ def fdinfo_lines(proc: Proc, pid: int, descriptor: int) -> list[str]:
 
 
 def fdinfo_fields(proc: Proc, pid: int, descriptor: int) -> dict[str, str]:
-    """The same by name; of a name that several lines have, the last."""
+    """The same by name; of a repeated name, the last."""
     lines = fdinfo_lines(proc, pid, descriptor)
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}

@@ -21,7 +21,7 @@ from mpmon.probes.files import Proc
 WINDOW_S = 30.0
 
 MOST_GROUPS = 64
-"""Control groups that are read, with those around them."""
+"""Most control groups read, with their ancestors."""
 
 WORKS_PERCENT = 20.0
 """A device below this utilization has an idle clock."""
@@ -40,7 +40,7 @@ class _Sample(msgspec.Struct, frozen=True, gc=False):
     at: float
     counters: Mapping[str, float]
     quotas: Mapping[str, tuple[int, int]]
-    """By the directory of a control group: periods, and those of them in which it was throttled."""
+    """By the directory of a control group: periods, and how many of them were throttled."""
     gpus: tuple[Gpu, ...]
 
 
@@ -54,7 +54,7 @@ class FiguresProbe:
         self._samples: deque[_Sample] = deque()
 
     def begin(self) -> None:
-        """Nothing takes a while."""
+        """Needs no preparation."""
 
     def add(self, snapshot: Snapshot) -> Snapshot:
         """With one row, of this machine."""
@@ -130,7 +130,7 @@ class FiguresProbe:
         periods, throttled = (cgroups.counter(text, name) for name in (b"nr_periods", b"nr_throttled"))
         return (periods, throttled) if periods and throttled is not None else None
 
-    # What comes of it
+    # What follows from the readings
 
     def _figures(self, snapshot: Snapshot, why: dict[str, str]) -> Figures:
         old, new = self._samples[0], self._samples[-1]
@@ -154,7 +154,7 @@ class FiguresProbe:
         return msgspec.structs.replace(row, reasons={name: why.get(name, FIRST) for name in missing})
 
     def _gpus(self, why: dict[str, str]) -> dict[str, float | None]:
-        """Means of what each device of the job said at each reading."""
+        """Means over the readings of each device of the job."""
         readings: dict[str, dict[float, Gpu]] = {}
         for sample in self._samples:
             for gpu in sample.gpus:
@@ -174,7 +174,7 @@ class FiguresProbe:
 FIGURES = tuple(
     field.name for field in msgspec.structs.fields(Figures) if field.name not in ("host", "over_s", "reasons")
 )
-"""The names of all."""
+"""The names of all figures."""
 
 
 def _rates(
@@ -205,14 +205,14 @@ def _ratio(part: float | None, whole: float | None, times: float = 1.0) -> float
 
 
 def _own(snapshot: Snapshot) -> tuple[Gpu, ...]:
-    """The devices that the job uses and that answer."""
+    """The responding devices that the job uses."""
     pids = {row.pid for row in snapshot.processes}
     used = {row.gpu_uuid for row in snapshot.gpu_processes if row.pid in pids}
     return tuple(gpu for gpu in snapshot.gpus if gpu.uuid in used and gpu.problem is None)
 
 
 def _clock(gpu: Gpu) -> float | None:
-    """Of its maximum, while it works."""
+    """Percent of its maximum clock, while it works."""
     if (gpu.utilization_percent or 0.0) < WORKS_PERCENT or gpu.sm_clock_mhz is None:
         return None
     return _ratio(float(gpu.sm_clock_mhz), gpu.sm_clock_max_mhz, 100.0)

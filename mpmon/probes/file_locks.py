@@ -14,7 +14,7 @@ from mpmon.probes.fdinfo import fdinfo_lines
 from mpmon.probes.files import Proc
 
 LOCKS_LIMIT = 1 << 20
-"""Bytes of /proc/locks that are read."""
+"""Most bytes read of /proc/locks."""
 
 GOOD_FOR_S = 1e-6
 """How long /proc/locks stays valid after a read, per byte: next to nothing for few locks, while a machine with thousands of
@@ -63,8 +63,8 @@ class Leases:
     def inodes(self) -> frozenset[int]:
         """Their inode numbers, and perhaps 0.
 
-        Not their devices: of some file systems (btrfs, overlay) stat(2) has another one than /proc/locks.  A file that is only
-        thought to have a lease is merely not read.
+        Not their devices: on some file systems (btrfs, overlay) stat(2) tells another device than /proc/locks. A file
+        wrongly taken to have a lease is merely not read.
         """
         now = time.monotonic()
         if now >= self._good_until:
@@ -81,7 +81,7 @@ class Leases:
 
 
 def _leased(line: bytes) -> int:
-    """The inode of a lease; 0, which no file has, of another lock, and of one for reading, which only a writer breaks."""
+    """The inode of a lease; 0, which no file has, for any other lock, and for a read lease, which only a writer breaks."""
     fields = line.split()
     if b"LEASE" not in fields[1:2] or fields[2:4] == [b"ACTIVE", b"READ"]:
         return 0
@@ -90,5 +90,5 @@ def _leased(line: bytes) -> int:
 
 
 def has_lock(proc: Proc, pid: int, descriptor: int) -> bool:
-    """Whether a lock was granted to this open file; not, while it still waits for one, and not where it cannot be read."""
+    """Whether a lock was granted to this open file; false while it still waits for one, and if that cannot be read."""
     return any(line.startswith("lock:") for line in fdinfo_lines(proc, pid, descriptor))

@@ -38,7 +38,9 @@ class FileServers:
     """The externally served file systems of one job, from round to round."""
 
     def __init__(self, proc: Proc, *, eager: bool) -> None:
-        """`eager` is for one report, which may end with any round: each waits until all have answered or are silent."""
+        """`eager` is for a one-shot report, which may end with any round: each round waits until all have answered or
+        are silent.
+        """
         self._proc = proc
         self._eager = eager
         self._servers: dict[str, _Server] = {}
@@ -101,7 +103,7 @@ class _Server:
 
     @property
     def owes(self) -> bool:
-        """It was asked and has not answered yet."""
+        """It was queried and has not answered yet."""
         return self._number is not None and self.row is not None and self.row.unanswered_since is None
 
     def _ask(self, now: float, path: str) -> None:

@@ -38,7 +38,7 @@ class Proc:
     """A /proc tree: the machine's own, or a recorded one in a test."""
 
     def __init__(self, root: str | Path = "/proc", aside: Aside | None = None) -> None:
-        """`aside` makes the calls that may never return; without it they are made in place."""
+        """`aside` makes the calls that may never return; without it they are made directly."""
         self.root = str(root)
         self.aside = aside
         self._kept: dict[str, int] = {}
@@ -119,9 +119,9 @@ class Proc:
             self.forget(path)
 
     def clocks(self, pids: Collection[int]) -> list[int | None]:
-        """How long all threads of each process together have run, nanoseconds; `None` if unavailable. It is one cheap system
-        call each (clock_getcpuclockid(3), which needs no rights). As long as it is unchanged, no thread has left a CPU; the
-        time of a thread that is still running is added at the next tick of the kernel's clock.
+        """The total run time of each process's threads, nanoseconds; `None` if unavailable. One cheap system call each
+        (clock_getcpuclockid(3), which needs no rights). While it is unchanged, no thread has left a CPU; the time of a
+        thread that is still running is added at the next tick of the kernel's clock.
         """
         if not self._has_clocks:
             return [None] * len(pids)
@@ -131,7 +131,7 @@ class Proc:
             return [_clock(pid) for pid in pids]
 
     def census(self) -> bytes | None:
-        """How many threads the machine has, and the last pid given (proc_loadavg(5)); `None` if unavailable.
+        """The number of threads on the machine, and the last pid given (proc_loadavg(5)); `None` if unavailable.
 
         While both are unchanged, no process has started or ended.
         """
@@ -141,7 +141,7 @@ class Proc:
             return None
 
     def names(self, *parts: str | int) -> list[str]:
-        """What is in a folder; at the top of the tree every pid there is now, and files.
+        """The names in a folder; at the top of the tree, all present pids and files.
 
         Raises:
             OSError: as opendir(3).
@@ -149,13 +149,13 @@ class Proc:
         return os.listdir(self.path(*parts))
 
     def pids(self) -> list[int]:
-        """Every pid there is now."""
+        """All present pids."""
         return [int(name) for name in self.names() if name.isdigit()]
 
     def own_pid(self) -> int | None:
-        """The pid of this very process in this tree; `None` where it is not in it.
+        """The pid of this very process in this tree; `None` if it is not in it.
 
-        The tree may be that of another pid namespace (proc(5)), where os.getpid() is the pid of somebody else.
+        The tree may be that of another pid namespace (proc(5)), where os.getpid() may be another process.
         """
         try:
             return int(os.readlink(self.path("self")))
@@ -174,8 +174,8 @@ class Proc:
 def sleeps_in_kernel(folder: str) -> bool:
     """A thread of the process with this folder in /proc is in state D.
 
-    It may wait for a file system, and keep the lock of the process's mappings meanwhile.  Then whoever reads `cmdline`,
-    `environ` or memory waits as well, while `stat` and `wchan` answer.
+    It may wait for a file system, and meanwhile hold the lock of the process's mappings. Then reading `cmdline`,
+    `environ` or memory blocks as well, while `stat` and `wchan` answer.
     """
     try:
         stats = (read(f"{folder}/task/{tid}/stat", SHORT) for tid in os.listdir(f"{folder}/task"))
@@ -223,9 +223,9 @@ def _clock(pid: int) -> int | None:
 
 
 def _is_told_by_clocks() -> bool:
-    """The clocks of processes are those of /proc: a pid means the same in both, and the kernel counts every run.
+    """The clocks of processes match /proc: a pid means the same in both, and the kernel counts every run.
 
-    One that has no `schedstat` (gVisor) may count by ticks, and a short run would be missed.
+    A kernel without `schedstat` (gVisor) may count by ticks, and a short run would be missed.
     """
     try:
         return os.readlink("/proc/self") == str(os.getpid()) and os.path.exists("/proc/self/schedstat")
@@ -234,7 +234,7 @@ def _is_told_by_clocks() -> bool:
 
 
 def _has_own_loadavg() -> bool:
-    """The file is the kernel's, not put over it by a container (LXCFS), which may tell what was true some seconds ago."""
+    """The file is the kernel's, not replaced by a container (LXCFS), whose values may be some seconds old."""
     try:
         return os.stat("/proc/loadavg").st_dev == os.stat("/proc").st_dev
     except OSError:
@@ -251,7 +251,7 @@ def _read_all(descriptor: int, limit: int) -> bytes:
 
 
 def _raise_descriptor_limit() -> int:
-    """Take the soft limit of open files up to the hard one; return how many files may be kept open."""
+    """Raise the soft limit of open files to the hard one; return how many files may be kept open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = hard if hard != resource.RLIM_INFINITY else 1 << 16
     wanted = min(wanted, 1 << 16)

@@ -18,7 +18,7 @@ class Glance:
     """One moment of a job."""
 
     def __init__(self, proc: Proc, root_pid: int) -> None:
-        """It is empty when there is no such process."""
+        """Empty if there is no such process."""
         self._proc = proc
         root = Stat.read(proc, root_pid)
         stats = {pid: stat for pid in proc.pids() if (stat := Stat.read(proc, pid))} if root else {}
@@ -26,7 +26,7 @@ class Glance:
         """By pid, parents before their children."""
 
     def cmdline(self, pid: int) -> tuple[str, ...]:
-        """The arguments of one; empty if there are none, or they cannot be read, or not without waiting."""
+        """The arguments of a process; empty if there are none, or if they cannot be read, or only by waiting."""
         if sleeps_in_kernel(self._proc.path(pid)):
             return ()
         try:

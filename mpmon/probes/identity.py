@@ -9,10 +9,10 @@ from mpmon.probes.stat import Stat, boot_time
 
 
 class Identity:
-    """Compares start times, with the machine's boot read once.
+    """Compares start times; the machine's boot time is read once.
 
-    Made when the watch begins: the boot time of proc_stat(5) moves when the clock is set, and rows carry it in their start
-    times.
+    Made when the watch begins: the boot time of proc_stat(5) moves when the clock is set, and it is part of the rows'
+    start times.
     """
 
     def __init__(self, proc: Proc) -> None:

@@ -1,6 +1,6 @@
-"""System calls by number, for those that Python has no function for.
+"""System calls by number, where Python has no function for them.
 
-Or not everywhere: a Python that was built against headers older than Linux 5.3, as those of conda are, has neither
+Some Pythons lack the functions: one built against headers older than Linux 5.3, as conda's are, has neither
 `os.pidfd_open` nor `signal.pidfd_send_signal`, wherever it runs.
 """
 
@@ -19,12 +19,13 @@ PIDFD_SEND_SIGNAL, PIDFD_OPEN, OPENAT2 = 424, 434, 437
 
 
 def call(number: int, *arguments: int | bytes) -> int:
-    """A system call; its result. Bytes are passed by their address; one that a signal has interrupted is made again.
+    """Make a system call and return its result. Bytes are passed by address; a call interrupted by a signal is
+    repeated.
 
     Raises:
-        OSError: as the manual page of the call says; ENOSYS where the kernel is older than it, or a sandbox forbids it.
+        OSError: as the manual page of the call says; ENOSYS if the kernel is older than it, or a sandbox forbids it.
     """
-    # Imported at the first call: the first picture of the screen, which needs none, should not wait for it.
+    # Imported at the first call: the first picture of the screen, which needs no calls, should not wait for it.
     from ctypes import c_long, get_errno
 
     syscall = _syscall()

@@ -1,10 +1,10 @@
 """What a polling loop tests, from its source: for example `while child.poll() is None: time.sleep(1)`.
 
-The frames of such a loop show nothing but a sleep.  Its source says what has to become true before it goes on: the test of the
-loop, and those before a `break` or a `return` inside of it.
+The frames of such a loop show nothing but a sleep. Its source says what has to become true before it ends: the test of
+the loop, and those before a `break` or a `return` inside it.
 
-The source must be the one that runs: a file that was written after its process began is not read.  It is still untrusted, so
-it is read through `door`, bounded, and parsed but never run.  Parsed files are cached by their file system metadata: many
+The source must be the one that runs: a file written after its process began is not read. It is still untrusted, so it
+is read through `door`, bounded, and parsed but never run. Parsed files are cached by their file system metadata: many
 processes run the same file.
 """
 
@@ -21,35 +21,35 @@ from mpmon.probes.files import Proc
 from mpmon.probes.stat import Stat, boot_time
 
 LARGEST_SOURCE = 1 << 20
-"""Bytes of a file that is read."""
+"""Most bytes read of a file."""
 
 CLOCK_S = 1.0
-"""When the machine started is known by the second: proc_stat(5)."""
+"""Precision, in seconds, of the machine's start time: proc_stat(5)."""
 
 MOST_FORKS = 64
-"""Forks of forks that are climbed."""
+"""Most generations of forks followed."""
 
 MOST_TREES = 32
-"""Parsed files that are kept."""
+"""Most parsed files kept."""
 
 NOT_KNOWN = "?"
-"""Among what is tested: something of which nothing is known, such as a variable."""
+"""A test of something unknown, such as a variable."""
 
 Place: TypeAlias = "tuple[str, int]"
 """File and line."""
 
 _LOOK_THROUGH = frozenset({"all", "any", "bool", "len", "list", "set", "sum", "tuple"})
-"""Built-in functions that say of a whole what is asked of its parts."""
+"""Built-in functions that test a collection by testing its parts."""
 
 
 @may_hang
 def asked_in(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, tuple[str, ...]]:
-    """What the innermost loop around each of these places tests: names of methods, and of attributes with a dot before them.
-    Places without a loop, or without a source that is as it was when the process began, are left out.
+    """What the innermost loop around each of these places tests: names of methods, and of attributes with a dot before
+    them. Places without a loop, or without an unchanged source since the process began, are left out.
 
     Args:
         proc: Where processes are.
-        pid: Of the process that runs it; files are looked up as it sees them.
+        pid: The process that runs it; files are looked up as it sees them.
         places: Files by their whole paths, with a line each.
     """
     found: dict[Place, tuple[str, ...]] = {}
@@ -109,7 +109,7 @@ _Loop = (ast.While, ast.For, ast.AsyncFor)
 
 
 def _loop_around(tree: ast.Module, line: int) -> ast.While | None:
-    """The innermost loop of the innermost function around a line, where it is one that only ends by what it tests."""
+    """The innermost loop of the innermost function around a line, if only its tests can end it."""
     found: ast.AST | None = None
     inside: Iterable[ast.AST] = ast.iter_child_nodes(tree)
     while around := next((node for node in inside if _spans(node, line)), None):
@@ -150,13 +150,13 @@ def _ways_out(body: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _leaves_at_once(node: ast.If) -> bool:
-    """What leaves the loop stands directly in its branches."""
+    """The statement that leaves the loop is directly in its branches."""
     deeper = (inner for row in (*node.body, *node.orelse) if not _is_exit(row) for inner in ast.walk(row))
     return not any(_is_exit(inner) for inner in deeper)
 
 
 def _is_exit(node: ast.AST) -> bool:
-    """A statement that leaves the loop, by the end of the program if need be."""
+    """A statement that leaves the loop, if need be by ending the program."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         called = node.value.func
         return getattr(called, "attr", None) in _EXITS or getattr(called, "id", None) in _EXITS
@@ -164,7 +164,7 @@ def _is_exit(node: ast.AST) -> bool:
 
 
 def _asked(test: ast.expr) -> Iterator[str]:
-    """The names of what is asked; constants ask nothing."""
+    """The names of what is tested; constants test nothing."""
     if isinstance(test, ast.Call):
         yield from _asked_by_call(test)
     elif isinstance(test, ast.Attribute):
@@ -195,6 +195,6 @@ def _parts(
     elif isinstance(test, ast.Compare):
         yield from (test.left, *test.comparators)
     else:
-        # `[p for p in processes if p.is_alive()]` asks in its condition.
+        # `[p for p in processes if p.is_alive()]` tests in its condition.
         conditions = [row for generator in test.generators for row in generator.ifs]
         yield from conditions if isinstance(test.elt, ast.Name) and conditions else (test.elt, *conditions)

@@ -16,7 +16,7 @@ from mpmon.probes.maps import MAPS_LIMIT
 PROC = "/proc"
 
 THREAD_SIGNS = ("pt_", "gloo")
-"""Beginnings of the names torch gives threads: `pt_data_worker`, `pt_tcpstore_*`, `pt_main_thread`, `gloo_*`."""
+"""Prefixes of the names torch gives threads: `pt_data_worker`, `pt_tcpstore_*`, `pt_main_thread`, `gloo_*`."""
 
 ARGUMENT_SIGNS = {
     "torchrun": "torchrun",
@@ -37,7 +37,7 @@ SERVERS = ("jupyter", "airflow", "supervisord", "celery")
 """Python programs that start jobs without being part of them."""
 
 STAT_LIMIT = 1 << 20
-"""Bytes of the machine's `stat`: the time of boot stands behind a line for each CPU and a number for each interrupt."""
+"""Most bytes of the machine's `stat`: the boot time follows a line for each CPU and a number for each interrupt."""
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -47,7 +47,7 @@ _KERNELS = 0x200000
 
 
 class Candidate:
-    """One process of the machine; its files are read when they are asked for."""
+    """One process of the machine; its files are read on demand."""
 
     def __init__(self, pid: int, stat: str, proc: str) -> None:
         self.pid = pid
@@ -58,25 +58,25 @@ class Candidate:
         self.state = fields[0]
         self.ppid = int(fields[1])
         self.is_kernels = bool(int(fields[6]) & _KERNELS)
-        """A thread of the kernel, which has no program."""
+        """A kernel thread, which has no program."""
         self._threads = int(fields[17])
         self.start_ticks = int(fields[19])
 
     @cached_property
     def cmdline(self) -> tuple[str, ...]:
-        """Its arguments; empty for kernel threads and zombies, and for one that would not let them be read."""
+        """Its arguments; empty for kernel threads and zombies, and if reading them would block."""
         text = "" if self._sleeps_in_kernel else _text(f"{self.folder}/cmdline")
         return tuple(text.rstrip("\0").split("\0")) if text else ()
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """The variables it was started with; empty where they cannot be read, and as for `cmdline`."""
+        """The variables it was started with; empty if they cannot be read, and in the cases of `cmdline`."""
         text = b"" if self._sleeps_in_kernel else _bytes(f"{self.folder}/environ", environment.LIMIT)
         return environment.variables(text)
 
     @cached_property
     def _sleeps_in_kernel(self) -> bool:
-        """A thread of it may keep the lock of its mappings: see `mpmon.probes.files.sleeps_in_kernel`."""
+        """One of its threads may hold the lock of its mappings: see `mpmon.probes.files.sleeps_in_kernel`."""
         return self.state == "D" or (self._threads > 1 and sleeps_in_kernel(self.folder))
 
     @cached_property
@@ -89,7 +89,7 @@ class Candidate:
 
     @cached_property
     def is_python(self) -> bool:
-        """By the executable, or by the program's name where the executable is hidden."""
+        """By the executable, or by the program's name if the executable is hidden."""
         if not self.cmdline:
             return False
         program = _link(f"{self.folder}/exe") or self.cmdline[0]
@@ -97,7 +97,7 @@ class Candidate:
 
     @cached_property
     def is_mpmon(self) -> bool:
-        """Mpmon itself, on whatever duty; the scenes of its demo are jobs like others."""
+        """Mpmon itself, in any of its functions; the scenes of its demo are ordinary jobs."""
         words = self.cmdline[:4]
         by_script = any(word.rpartition("/")[2] == "mpmon" for word in words[:2])
         module = words[words.index("-m") + 1] if "-m" in words[:-1] else "".join(start.words_of(self.cmdline)[:1])
@@ -181,7 +181,7 @@ class Machine:
         return [process for pid in pids if (process := self.process(pid))]
 
     def parent(self, process: Candidate) -> Candidate | None:
-        """The parent, `None` when it is hidden or the kernel."""
+        """The parent; `None` if it is hidden or the kernel."""
         return self.process(process.ppid)
 
     def ancestors(self, pid: int) -> frozenset[int]:
@@ -202,12 +202,12 @@ class Machine:
         return process
 
     def top(self, pid: int) -> int:
-        """The topmost process of the job that a process belongs to; the process itself when nothing above takes part."""
+        """The topmost process of the job that a process belongs to; the process itself if nothing above it takes part."""
         process = self.process(pid)
         return self.climb(process, self.ancestors(os.getpid())).pid if process else pid
 
     def size(self, root: int) -> int:
-        """How many processes there are from here on down."""
+        """The number of processes from here on down."""
         children: dict[int, list[int]] = {}
         for process in self.processes():
             children.setdefault(process.ppid, []).append(process.pid)

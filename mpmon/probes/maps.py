@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from mpmon.probes.files import Proc
 
 MAPS_LIMIT = 1 << 24
-"""Bytes of a maps file that are read: some ten thousand mappings."""
+"""Most bytes read of a maps file: some ten thousand mappings."""
 
 _LINE = re.compile(r"[0-9a-f]+-[0-9a-f]+ [rwxps-]{4} [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+(\s|$)")
-"""A whole line; the last one may be cut. Only a line feed ends one: a file's name may hold anything else."""
+"""A whole line; the last one may be cut. Only a line feed ends a line: a file name may contain anything else."""
 
 
 class Area:
@@ -47,23 +47,24 @@ class Area:
 
     @property
     def semaphore(self) -> str:
-        """The id of the semaphore of sem_open(3) at the start of the mapping; empty where there is none."""
-        # Its folder is /dev/shm for the process, but a chroot or a container shows another path, or none, from outside.
+        """The id of the semaphore of sem_open(3) at the start of the mapping; empty if there is none."""
+        # The process sees its folder as /dev/shm, but a chroot or a container shows another path, or none, from
+        # outside.
         named = self.path.rpartition("/")[2].startswith("sem.")
         return self.object_at(self.start) if named and self.is_shared else ""
 
     def is_of(self, info: os.stat_result) -> bool:
         """Whether this file is the one that is mapped.
 
-        Of a file system without a disk of its own, stat(2) may tell another device than maps does: btrfs one for each
-        subvolume, overlayfs its own or that of the layer. Such a number is one of those that the kernel gives out as it
-        goes, with a major number of 0, and then the inode has to do.
+        On a file system without a disk of its own, stat(2) may tell another device than maps does: btrfs one for each
+        subvolume, overlayfs its own or that of the layer. Such a number is assigned dynamically by the kernel, with a
+        major number of 0; then the inode has to suffice.
         """
         same_device = self.device == device_of(info) or not os.major(info.st_dev)
         return same_device and info.st_ino == self.inode
 
     def object_at(self, address: int) -> str:
-        """The id all processes agree on for a word in shared memory."""
+        """The id that all processes agree on for a word in shared memory."""
         return f"semaphore:{self.device}:{self.inode}:{address - self.start + self.offset:x}"
 
 
@@ -89,7 +90,7 @@ def areas(proc: Proc, pid: int) -> list[Area]:
 class Layout:
     """The same, by address.
 
-    A line is taken apart when somebody asks for it: a process of torch has hundreds, of which the climb of a stack needs ten.
+    Lines are parsed on demand: a torch process has hundreds, and unwinding a stack needs ten.
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -99,12 +100,12 @@ class Layout:
         self._areas: dict[int, Area] = {}
 
     def at(self, address: int) -> Area | None:
-        """The one in which an address lies."""
+        """The mapping that contains an address."""
         area = self._area(bisect_right(self._starts, address) - 1)
         return area if area and address < area.end else None
 
     def before(self, area: Area) -> Area | None:
-        """The one that comes before it."""
+        """The mapping before it."""
         return self._area(bisect_right(self._starts, area.start) - 2)
 
     def _area(self, number: int) -> Area | None:
@@ -129,5 +130,5 @@ def _lines(proc: Proc, pid: int) -> Iterator[str]:
 
 
 def area_of(line: str) -> Area | None:
-    """One line of the file; `None` where it is cut."""
+    """One line of the file; `None` if it is cut."""
     return Area(line) if _LINE.match(line) else None

@@ -1,13 +1,13 @@
 """Bounded reads of another process's memory: process_vm_readv(2).
 
-Reading needs the right to attach (PTRACE_MODE_ATTACH), but nothing is attached and nothing stops.
-Every address comes from a register or from memory that may change meanwhile, so every read may fail.
+Reading needs the right to attach (PTRACE_MODE_ATTACH), but nothing is attached and nothing stops. Every address comes
+from a register or from memory that may change meanwhile, so every read may fail.
 
-A read of a page of a file waits for the file system.  Through proc_pid_mem(5) that wait would hold the lock of the process's
-mappings, so that its own next mmap(2) waited too (seen on Linux 6.18 with a FUSE server that does not answer); the system
-call lets go of the lock.  So each page is read by the system call first, and then, while it is there, by the file, which takes
-half the time.  The call waits for the lock without heeding signals, though, so the lock is tried first, in a way that can
-be killed: by the first byte of proc_pid_environ(5).
+Reading a page of a file waits for the file system. Through proc_pid_mem(5) that wait would hold the lock of the
+process's mappings, so that its own next mmap(2) waited too (seen on Linux 6.18 with a FUSE server that does not
+answer); the system call releases the lock. So each page is read by the system call first, and then, while it is
+present, through the file, which takes half the time. The call waits for the lock uninterruptibly, though, so the lock
+is tried first, in a way that can be killed: by the first byte of proc_pid_environ(5).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ READ_LIMIT = 1 << 16
 """The longest single read, bytes."""
 
 PIECES_LIMIT = 1 << 24
-"""Bytes that are read at once of many pieces."""
+"""Most bytes read at once, over many pieces."""
 
 MOST_PIECES = 1024
-"""Of one system call: IOV_MAX."""
+"""Most pieces of one system call: IOV_MAX."""
 
 PAGE_BITS = 12
-"""The smallest page there is; to know of less than a page is only slower."""
+"""The smallest page size; a value below a real page only costs speed."""
 
 
 class Memory:
@@ -53,8 +53,8 @@ class Memory:
         self._untouchable = [
             (area.start, area.end) for area in (areas(proc, pid) if silent else ()) if area.device in silent
         ]
-        """Pages of files whose server does not answer: to read one is to wait for it."""
-        # Whether it may be read is told when it is opened.
+        """Pages of files whose server does not respond: reading one would block."""
+        # Opening it tells whether it may be read.
         self._descriptor = os.open(proc.path(pid, "mem"), os.O_RDONLY | os.O_CLOEXEC)
         self._copies = _Copies(pid) if proc.root == "/proc" else None
         """`None` for a recorded tree, where memory is a file."""
@@ -72,14 +72,14 @@ class Memory:
         os.close(self._descriptor)
 
     def read(self, address: int, size: int) -> bytes | None:
-        """`size` bytes at `address`, `None` when they cannot be read in full."""
+        """`size` bytes at `address`; `None` if they cannot be read in full."""
         if not 0 < size <= READ_LIMIT:
             return None
         text = self.read_some(address, size)
         return text if len(text) == size else None
 
     def read_some(self, address: int, size: int) -> bytes:
-        """Up to `size` bytes at `address`; fewer, or none, where memory ends or cannot be read."""
+        """Up to `size` bytes at `address`; fewer, or none, if memory ends or cannot be read."""
         if not 0 < address < 1 << 63:
             return b""
         pages = address >> PAGE_BITS, (address + size - 1) >> PAGE_BITS
@@ -96,9 +96,9 @@ class Memory:
         return text
 
     def pieces(self, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
-        """What lies at these addresses, each with its size, read in as few system calls as can be.
+        """The contents of these addresses, each with its size, in as few system calls as possible.
 
-        Empty where a piece cannot be read in full, or where all of them before it have `PIECES_LIMIT` bytes.
+        A piece is empty if it cannot be read in full, or if all pieces before it add up to `PIECES_LIMIT` bytes.
         """
         found = [b""] * len(wanted)
         readable: list[int] = []
@@ -126,7 +126,7 @@ class Memory:
 
 
 def _try_lock(proc: Proc, pid: int) -> None:
-    """Wait until the lock of its mappings is free, in a wait that can be killed; one without an environment has no lock."""
+    """Wait, killably, until the lock of its mappings is free; a process without an environment has no lock."""
     descriptor = os.open(proc.path(pid, "environ"), os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.pread(descriptor, 1, 0)
@@ -138,7 +138,7 @@ class _Copies:
     """Copies of pieces of the memory of one process."""
 
     PIECES = struct.Struct("=QQQQ")
-    """Two `struct iovec`, address and length: where to, where from."""
+    """Two `struct iovec`, address and length: destination and source."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -149,7 +149,7 @@ class _Copies:
         self._room = ctypes.create_string_buffer(READ_LIMIT)
 
     def bytes_at(self, address: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer where memory ends.
+        """Up to `size` bytes; fewer at the end of memory.
 
         Raises:
             OSError: there is nothing, or it cannot be read.
@@ -173,7 +173,7 @@ class _Copies:
             for place in batch:
                 end = at + wanted[place][1]
                 if end > len(text):
-                    # This one cannot be read; the call has ended there, or within it.
+                    # This one cannot be read; the call ended at it, or within it.
                     begin += 1
                     break
                 yield place, text[at:end]
@@ -181,7 +181,7 @@ class _Copies:
                 begin += 1
 
     def _batch(self, pieces: list[int]) -> bytes:
-        """Addresses and sizes in turn; what was read of them, one after the other, before one that cannot be read."""
+        """`pieces` alternates addresses and sizes; returns their contents concatenated, up to the first unreadable one."""
         size = sum(pieces[1::2])
         if size > len(self._room):
             self._room = ctypes.create_string_buffer(size)
@@ -202,17 +202,17 @@ def _process_vm_readv() -> Callable[..., int]:
 
 @may_hang
 def may_be_read(proc: Proc, pid: int) -> None:
-    """Return when the memory of a process can be read without a wait for the lock of its mappings.
+    """Return once the memory of a process can be read without waiting for the lock of its mappings.
 
     Raises:
-        OSError: the process is gone, cannot be read, or one of its threads keeps the lock.
+        OSError: the process is gone, cannot be read, or one of its threads holds the lock.
     """
     _try_lock(proc, pid)
 
 
 @may_hang
 def word_at(proc: Proc, pid: int, address: int) -> int | None:
-    """An int in the memory of a process; `None` where there is none.
+    """An int in the memory of a process; `None` if there is none.
 
     Raises:
         OSError: the process is gone, or its memory cannot be read.
@@ -225,13 +225,13 @@ def word_at(proc: Proc, pid: int, address: int) -> int | None:
 class Touched:
     """Which pages of a process hold anything: proc_pid_pagemap(5), open for the length of a `with` block.
 
-    To read a page that was never touched makes the kernel set up page tables for it in the target, so such pages are left
-    alone.  Where the file cannot be read, every page counts as touched.
+    Reading a page that was never touched makes the kernel set up page tables for it in the target, so such pages are
+    not read. If the file cannot be read, every page counts as touched.
     """
 
     ENTRY = 8
     PAGES = 1 << 13
-    """Entries of one read: 32 MiB of memory."""
+    """Entries per read: 32 MiB of memory."""
 
     def __init__(self, proc: Proc, pid: int) -> None:
         try:
@@ -249,8 +249,8 @@ class Touched:
             os.close(self._descriptor)
 
     def within(self, area: Area, until: float = math.inf) -> Iterator[tuple[int, int]]:
-        """Ranges of addresses, first and the one after the last, that hold something; of a mapping of terabytes, as ASAN makes
-        one, only those that are found until this moment of time.monotonic().
+        """Ranges of addresses, first and one past the last, that hold something; in a mapping of terabytes, as ASAN
+        creates, only those found before this time of time.monotonic().
         """
         step = self.PAGES * mmap.PAGESIZE
         for start in range(area.start, area.end, step):

@@ -1,4 +1,4 @@
-"""Which file system a path or an open file of a process lies on: proc_pid_mountinfo(5). Nothing here asks a file system."""
+"""The file system of a process's path or open file: proc_pid_mountinfo(5). No file system is accessed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mpmon.probes.files import Proc
 
 MOUNTS_LIMIT = 1 << 22
-"""Bytes of a mountinfo file that are read: some ten thousand mounts."""
+"""Most bytes read of a mountinfo file: some ten thousand mounts."""
 
 LOCAL = frozenset(
     """
@@ -18,9 +18,10 @@ LOCAL = frozenset(
     rootfs rpc_pipefs securityfs selinuxfs sockfs squashfs sysfs tmpfs tracefs udf vfat xfs zfs
     """.split()  # noqa: SIM905  a table of words
 )
-"""Kinds of file systems that answer for an open file from this machine's memory, without any server.
+"""Kinds of file systems that serve an open file from this machine's memory, without any server.
 
-All others (NFS, SMB, Lustre, FUSE, 9p ...) may depend on a server that does not answer: they are never touched directly.
+All others (NFS, SMB, Lustre, FUSE, 9p ...) may depend on a server that does not answer: they are never touched
+directly.
 """
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
@@ -40,7 +41,7 @@ class MountPoint(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """It answers for an open file without any server."""
+        """It serves an open file without any server."""
         return self.kind in LOCAL
 
 
@@ -60,11 +61,11 @@ class Mounts:
                     )
 
     def by_id(self, number: int) -> MountPoint | None:
-        """The mount of this id, as `mnt_id` of proc_pid_fdinfo(5) names it; `None` for one that the process does not see."""
+        """The mount of this id, as `mnt_id` of proc_pid_fdinfo(5) names it; `None` if the process does not see it."""
         return self._by_id.get(number)
 
     def served(self) -> list[MountPoint]:
-        """Those that are not local, each device once."""
+        """The mounts that are not local, each device once."""
         return list({mount.device: mount for mount in self._by_id.values() if not mount.is_local}.values())
 
     def by_device(self, device: str) -> MountPoint | None:
@@ -72,9 +73,9 @@ class Mounts:
         return next((mount for mount in self._by_id.values() if mount.device == device), None)
 
     def of_path(self, path: str) -> MountPoint | None:
-        """The mount that an absolute path lies on, as far as its words tell: links in it are not followed."""
+        """The mount that an absolute path is on, by its text alone: links in it are not followed."""
         best: MountPoint | None = None
-        # Of two mounts at one place the later one hides the earlier.
+        # Of two mounts at one place, the later one hides the earlier.
         for mount in self._by_id.values():
             inside = mount.path in ("/", path) or path.startswith(mount.path + "/")
             if inside and (best is None or len(mount.path) >= len(best.path)):
@@ -83,7 +84,7 @@ class Mounts:
 
 
 def mounts_of(proc: Proc, pid: int) -> Mounts:
-    """What the process sees; nothing where that cannot be read."""
+    """The mounts that the process sees; none if they cannot be read."""
     try:
         return _parsed(proc.read(pid, "mountinfo", limit=MOUNTS_LIMIT))
     except OSError:

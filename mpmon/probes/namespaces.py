@@ -1,8 +1,9 @@
-"""Translating pids and tids of a process's own pid namespace into those of this one.
+"""Translates pids and tids of a process's own pid namespace into those of this one.
 
-A process in a container calls its threads and children by the numbers of its own namespace (pid_namespaces(7)): so do the
-arguments of its calls, the owner in a mutex, and Python's objects.  /proc and signals here know others, and the same number
-may be somebody else.  `NSpid` of proc_pid_status(5) has the number of every namespace, from this /proc's to the innermost.
+A process in a container knows its threads and children by the numbers of its own namespace (pid_namespaces(7)), and so
+do the arguments of its calls, the owner in a mutex, and Python's objects. /proc and signals here use other numbers, and
+the same number may be another process. `NSpid` of proc_pid_status(5) has the number in every namespace, from this
+/proc's to the innermost.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from mpmon.probes.files import Proc
 
 
 class Namespace:
-    """How one process counts at one moment; numbers are looked up once each."""
+    """The numbers of one process's namespace at one moment; each is looked up once."""
 
     def __init__(self, proc: Proc, pid: int) -> None:
         self._proc, self._pid = proc, pid
 
     def thread(self, number: int) -> int | None:
-        """One of its own threads by the number it knows; `None` where it has no such thread."""
+        """One of its own threads, by its own number; `None` if it has no such thread."""
         return self._threads.get(number)
 
     def anyone(self, number: int) -> int | None:
-        """A thread of any process; `None` where that would have to be looked for in its whole namespace."""
+        """A thread of any process; `None` if its whole namespace would have to be searched."""
         return self.thread(number) or (None if self._depth else number)
 
     def child(self, number: int) -> int | None:
-        """One of its children, dead ones that nobody has waited for among them; `None` where it has no such child."""
+        """One of its children, including unreaped dead ones; `None` if it has no such child."""
         return self._children.get(number) if self._depth else number
 
     @cached_property
     def _depth(self) -> int:
-        """Namespaces between the one of this /proc and its own."""
+        """The number of namespaces between this /proc's and its own."""
         return max(len(_numbers(self._proc, self._pid, "status")) - 1, 0)
 
     @cached_property
@@ -51,14 +52,14 @@ class Namespace:
         return self._told((child, "status") for tid in self._threads.values() for child in self.children_of(tid))
 
     def children_of(self, tid: int) -> list[str]:
-        """Those that this thread started and that were not waited for, the youngest last: proc_tid_children(5)."""
+        """The children that this thread started and that were not reaped, the youngest last: proc_tid_children(5)."""
         try:
             return self._proc.text(self._pid, "task", tid, "children").split()
         except OSError:
             return []
 
     def _told(self, files: Iterable[tuple[str | int, ...]]) -> dict[int, int]:
-        """By the number in the namespace of this process; who lives deeper has a number in it, too."""
+        """By the number in this process's namespace; processes in deeper ones have a number in it, too."""
         found: dict[int, int] = {}
         for numbers in (_numbers(self._proc, *file) for file in files):
             if len(numbers) > self._depth:
@@ -67,7 +68,7 @@ class Namespace:
 
 
 def _numbers(proc: Proc, *file: str | int) -> list[int]:
-    """`NSpid`: empty where the process is gone, or on a kernel before 4.1."""
+    """`NSpid`: empty if the process is gone, or on a kernel before 4.1."""
     try:
         lines = proc.text(*file).splitlines()
     except OSError:

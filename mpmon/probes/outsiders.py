@@ -1,9 +1,8 @@
-"""Who else has it: processes outside of the job that hold a pipe or map a semaphore some thread of the job waits on.
+"""Processes outside the job that hold a pipe or map a semaphore which a thread of the job waits on.
 
 A daemon that left the job's tree, the `tee` at the end of the shell's pipeline, a process that was sent the descriptor:
-as long as one of them has the other end, nobody may say that nobody could act.
-Other processes are only asked for the names of what they have open, once for each object that is waited for, and again
-after a while; those of other users may not be asked.
+as long as one of them has the other end, it may act, and the wait is not hopeless. Only the names of other processes'
+open files are read, once for each object waited for, and again after a while; other users' processes may not be read.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from mpmon.probes.files import Proc
 from mpmon.probes.maps import areas
 
 DEADLINE_S = 1.0
-"""For one round through all processes."""
+"""Time limit, seconds, for one pass through all processes."""
 
 AGAIN_S = 10.0
-"""Between two rounds for the same objects."""
+"""Interval, seconds, between two passes for the same objects."""
 
 SHARE, SHARE_AGAIN = 0.01, 0.0002
-"""Of one CPU that may be spent on it, and on asking for the same objects again."""
+"""Share of one CPU that may be spent on it, and on passes for the same objects."""
 
 MOST_OBJECTS = 4096
-"""Objects that are remembered."""
+"""Most objects remembered."""
 
 MOST_HANDLES = 512
-"""Descriptors of one process that are looked at."""
+"""Most descriptors examined per process."""
 
 
 class Outsiders:
-    """What was found so far."""
+    """The holders found so far."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
@@ -44,17 +43,17 @@ class Outsiders:
         self._found: tuple[Handle, ...] = ()
 
     def holders(self, names: frozenset[str], job: Collection[int], now: float) -> tuple[Handle, ...]:
-        """The handles of processes outside of the job to these objects."""
+        """The handles of processes outside the job to these objects."""
         pause = max(AGAIN_S, self._cost_s / SHARE_AGAIN) if names <= self._asked else self._cost_s / SHARE
         if names and now - self._asked_at >= pause:
-            # Threads go from one object to the next and back: those of before are asked for too.
+            # Threads go back and forth between objects: those of before are looked for too.
             self._asked = self._asked | names if len(self._asked) < MOST_OBJECTS else names
             self._asked_at = now
             started = time.monotonic()
             try:
                 found = _holders(self._proc, self._asked, frozenset(job) | {self._proc.own_pid()})
             except Unanswered:
-                # Some process of the machine does not let its mappings be read now.
+                # The mappings of some process cannot be read now.
                 found = self._found
             self._cost_s = time.monotonic() - started
             self._found = found if found != self._found else self._found
@@ -72,7 +71,7 @@ def _holders(proc: Proc, names: frozenset[str], but: frozenset[int | None]) -> t
 def _all(proc: Proc, names: frozenset[str], but: frozenset[int | None]) -> Iterator[Handle]:
     mapped = any(name.startswith("semaphore:") for name in names)
     deadline = time.monotonic() + DEADLINE_S
-    # The youngest first: most of those that have something of the job came after it.
+    # The youngest first: most that have something of the job started after it.
     for pid in sorted(proc.pids(), reverse=True):
         if pid in but:
             continue

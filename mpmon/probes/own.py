@@ -1,9 +1,9 @@
 """mpmon's own paths: its settings, recordings that it plays or makes, the folder of the shim's files.
 
-One that lies on a file system which somebody else serves (NFS, SMB, FUSE ...) may never answer, and neither Ctrl-C nor, in the
-worst case, SIGKILL ends a process that waits for it.  So calls that touch such a path are made in a helper process
-(`mpmon.probes.aside`), one for all of them, and a missed deadline is `Silent`.  What lies on file systems of this machine is
-touched in place, for the helper takes as long to start as the first picture.
+A path on an externally served file system (NFS, SMB, FUSE ...) may never answer, and neither Ctrl-C nor, in the worst
+case, SIGKILL ends a process that waits for it. So calls that access such a path are made in a helper process
+(`mpmon.probes.aside`), one for all of them, and a missed deadline is `Silent`. Paths on local file systems are accessed
+directly, because the helper takes as long to start as the first picture.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 MOST_LINKS = 40
-"""As many as the kernel follows in one path: path_resolution(7)."""
+"""Most links followed in one path, as in the kernel: path_resolution(7)."""
 
 MOST_WAITING = 64 << 20
-"""Bytes that are kept for a file whose server does not answer."""
+"""Most bytes kept for a file whose server does not answer."""
 
 PATIENCE_S = 1.0
-"""How long one who writes waits for a server."""
+"""How long a writer waits for a server."""
 
 ASKS = "autofs"
-"""A file system of this machine, but whoever goes through it waits for the one that is mounted then: autofs(5)."""
+"""A file system of this machine, but going through it waits for the one that is then mounted: autofs(5)."""
 
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _APPENDING = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -60,9 +60,9 @@ class Silent(MpmonError):
 
 
 def served(path: str) -> str:
-    """The path with the links that were followed, where it lies on a file system that others serve; else empty.
+    """The path after following links, if it is on an externally served file system; else empty.
 
-    Nothing is asked of such a file system: the way to it is walked part by part, and ends there.
+    Such a file system is not accessed: the way to it is walked part by part, and ends there.
     """
     try:
         left = os.path.join(os.getcwd(), path).split("/")[::-1]
@@ -89,9 +89,9 @@ def served(path: str) -> str:
 
 
 def asked(paths: Iterable[str], function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
-    """What a function returns that touches these paths.
+    """The result of a function that accesses these paths.
 
-    It may be called in another process: all it is given must be possible to pickle, and paths have to be absolute.
+    It may be called in another process: all its arguments must be picklable, and paths absolute.
 
     Raises:
         Silent: the file system of one of them does not answer.
@@ -114,7 +114,7 @@ def _made(_path: str, function: Callable[..., Result], given: tuple[object, ...]
 
 
 def _started() -> Aside | None:
-    """Where no process can be started, calls are made in place."""
+    """If no process can be started, calls are made directly."""
     from mpmon.probes.aside import Aside
 
     if not _helper:
@@ -123,7 +123,7 @@ def _started() -> Aside | None:
 
 
 class Reader(io.RawIOBase):
-    """A regular file on a file system that others serve, from its beginning to its end."""
+    """A regular file on an externally served file system, from its beginning to its end."""
 
     def __init__(self, path: str) -> None:
         """
@@ -162,8 +162,8 @@ class Reader(io.RawIOBase):
 
 
 class Writer:
-    """A new file on a file system that others serve. It is written to as fast as that takes it, and nobody waits longer than a
-    moment; what could not be written yet is kept, in bounds.
+    """A new file on an externally served file system. It is written as fast as that accepts data, and no caller waits
+    longer than a moment; unwritten data is kept, within bounds.
     """
 
     def __init__(self, path: str) -> None:
@@ -175,19 +175,19 @@ class Writer:
         self._path = path
         self._waiting = bytearray()
         self._number: int | None = None
-        """Of the call that writes just now."""
+        """The number of the write call under way."""
         self._is_lost = False
         self.problem: str | None = None
-        """What keeps it from being written, in words."""
+        """Why it cannot be written, in words."""
 
     def write(self, data: Buffer) -> int:
-        """Have this written with the next `flush`."""
+        """Queue data for the next `flush`."""
         if not self._is_lost:
             self._waiting += data
         return len(memoryview(data))
 
     def flush(self) -> None:
-        """Write what waits, as far as the file system takes it.
+        """Write what is queued, as far as the file system accepts it.
 
         Raises:
             OSError: as write(2).
@@ -210,7 +210,7 @@ class Writer:
             self.problem += ", and what was written since is lost"
 
     def close(self) -> None:
-        """Write the rest, if its server takes it within a moment.
+        """Write the rest, if its server accepts it within a moment.
 
         Raises:
             OSError: as write(2).

@@ -1,7 +1,7 @@
-"""The exit status of processes whose parent has collected it already: the kernel tells whoever holds a pidfd.
+"""The exit status of processes that were already reaped: the kernel tells the holder of a pidfd.
 
-`PIDFD_GET_INFO` with `PIDFD_INFO_EXIT` of linux/pidfd.h, since Linux 6.15. Holding a pidfd keeps nothing alive and needs
-no right.
+`PIDFD_GET_INFO` with `PIDFD_INFO_EXIT` of linux/pidfd.h, since Linux 6.15. Holding a pidfd keeps nothing alive and
+needs no right.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _MASK, _EXIT_CODE = struct.Struct("=Q"), struct.Struct("=60xi")
 
 
 class Pidfds:
-    """One for each process of a job."""
+    """A pidfd for each process of a job."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
         self._told = proc.root == "/proc" and _kernel() >= SINCE
 
     def hold(self, pid: int) -> None:
-        """From now on the end of this process can be asked for, where the kernel tells it."""
+        """From now on the end of this process can be queried, if the kernel tells it."""
         if self._told:
             # It ended meanwhile, or a sandbox forbids the call.
             with contextlib.suppress(OSError):
                 self._proc.keep(_name(pid), lambda: call(PIDFD_OPEN, pid, 0))
 
     def status(self, pid: int) -> int | None:
-        """How a process that was held ended, in the form of wait(2); `None` when it lives, or nobody knows."""
+        """How a held process ended, in the form of wait(2); `None` if it is alive, or if that is unknown."""
         descriptor = self._proc.kept(_name(pid))
         info = bytearray(_INFO_SIZE)
         _MASK.pack_into(info, 0, _INFO_EXIT)
@@ -51,7 +51,7 @@ class Pidfds:
         return code if mask & _INFO_EXIT else None
 
     def drop(self, pid: int) -> None:
-        """Nobody asks for it any more."""
+        """The process is no longer needed."""
         self._proc.forget(_name(pid))
 
 

@@ -63,7 +63,7 @@ class Credentials:
 
 
 def read_credentials(pid: int | str, proc: Path) -> Credentials | None:
-    """Of a pid or `self`; `None` when there is no such process."""
+    """The credentials of a pid or `self`; `None` if there is no such process."""
     try:
         text = (proc / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -92,7 +92,7 @@ def _numbers(text: str | None) -> tuple[int, ...]:
 
 
 def yama_scope(proc: Path) -> int:
-    """`/proc/sys/kernel/yama/ptrace_scope`, 0 where the kernel has no Yama (kernel: admin-guide/LSM/Yama)."""
+    """`/proc/sys/kernel/yama/ptrace_scope`, 0 if the kernel has no Yama (kernel: admin-guide/LSM/Yama)."""
     try:
         return int((proc / "sys/kernel/yama/ptrace_scope").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -100,10 +100,10 @@ def yama_scope(proc: Path) -> int:
 
 
 def is_dumpable(pid: int, proc: Path, owner: int) -> bool | None:
-    """Whether the process may be read by its own user; `None` when that does not show.
+    """Whether the process may be read by its own user; `None` if that does not show.
 
-    The files in /proc/PID of a process that is not dumpable belong to root (proc_pid(5)); for root's own it does
-    not show.
+    The files in /proc/PID of a process that is not dumpable belong to root (proc_pid(5)); for root's own it does not
+    show.
     """
     if owner == 0:
         return None
@@ -114,7 +114,7 @@ def is_dumpable(pid: int, proc: Path, owner: int) -> bool | None:
 
 
 def is_python(pid: int, proc: Path) -> bool | None:
-    """Whether its executable or a mapped library is a Python; `None` when neither may be read."""
+    """Whether its executable or a mapped library is a Python; `None` if neither may be read."""
     try:
         if "python" in os.readlink(proc / str(pid) / "exe").rpartition("/")[2]:
             return True
@@ -125,7 +125,7 @@ def is_python(pid: int, proc: Path) -> bool | None:
 
 
 def user_name(uid: int) -> str:
-    """The name of a user, or its number where nobody has named it (containers)."""
+    """The name of a user, or its number if it has no name (containers)."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -150,7 +150,7 @@ def why_unreadable(pid: int, proc: Path = Path("/proc")) -> str:
 
 
 def why_refused(pid: int, proc: Path = Path("/proc")) -> str:
-    """The rule that forbids us to read a process's memory, with the remedy; empty when none does."""
+    """The rule that forbids reading a process's memory, with the remedy; empty if none does."""
     target, reader = read_credentials(pid, proc), read_credentials("self", proc)
     if target is None or reader is None or not target.uids or not reader.uids:
         return ""
@@ -181,7 +181,7 @@ def _refusal_without_capability(pid: int, proc: Path, target: Credentials, reade
 
 
 def _suspect_seccomp(proc: Path) -> str:
-    """A filter shows only that it is there, not what it forbids, so it is the last thing to suspect."""
+    """A filter only shows that it exists, not what it forbids, so it is the last thing to suspect."""
     reader = read_credentials("self", proc)
     if reader is None or reader.seccomp != 2:
         return ""
@@ -189,7 +189,7 @@ def _suspect_seccomp(proc: Path) -> str:
 
 
 def perf_paranoid(proc: Path) -> int | None:
-    """`/proc/sys/kernel/perf_event_paranoid`, what perf may do for ordinary users; `None` where that is not told."""
+    """`/proc/sys/kernel/perf_event_paranoid`, what perf may do for ordinary users; `None` if that is unknown."""
     try:
         return int((proc / "sys/kernel/perf_event_paranoid").read_text(encoding="utf-8"))
     except (OSError, ValueError):

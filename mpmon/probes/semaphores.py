@@ -27,10 +27,10 @@ from mpmon.probes.maps import Area, areas
 from mpmon.probes.memory import Memory, Touched
 
 SEARCH_LIMIT = 2 << 30
-"""Bytes of one process that are searched, small mappings first: Python's objects live in arenas of 1 MiB."""
+"""Most bytes searched per process, small mappings first: Python's objects live in arenas of 1 MiB."""
 
 DEADLINE_S = 1.5
-"""For one process."""
+"""Time limit per process."""
 
 CHUNK = 1 << 22
 """One read of a search, bytes."""
@@ -50,7 +50,7 @@ _RECURSIVE, _SEMAPHORE = 0, 1
 
 @may_hang
 def semaphore_uses(proc: Proc, pid: int, names: frozenset[str]) -> tuple[tuple[SemaphoreUse, ...], Unknown | None]:
-    """What the process has of these semaphores, and why the answer is not complete."""
+    """What the process has of these semaphores, and why the answer is incomplete."""
     try:
         everything = areas(proc, pid)
         with Memory(proc, pid) as memory, Touched(proc, pid) as touched:
@@ -138,7 +138,9 @@ class _Search:
 
 
 def _aligned(chunk: bytes, needle: bytes) -> Iterator[int]:
-    """Where a word lies. Most of memory is zeros, and a search for a text that ends in zeros stumbles over all of them."""
+    """The aligned positions of a word. Most of memory is zeros, and a plain text search for a word ending in zeros
+    stumbles over all of them.
+    """
     core = needle.strip(b"\0")
     ahead = needle.index(core)
     for found in re.finditer(re.escape(core), chunk):

@@ -1,4 +1,4 @@
-"""Which devices have been asked and owe an answer: what the threads of one process, the helper, tell each other."""
+"""Devices that were queried and have not answered, shared by the threads of one process, the helper."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 DEADLINE_S = 1.0
-"""Who has not answered after so long is silent."""
+"""A device that has not answered after this many seconds is silent."""
 
 _owing: dict[str, float] = {}
-"""Devices with the moment, of time.monotonic(), at which they were asked."""
+"""Devices, with the time.monotonic() at which they were queried."""
 
 
 @contextmanager
 def awaiting(device: str) -> Generator[None, None, None]:
-    """In this block the device is asked something."""
+    """In this block a query to the device is pending."""
     _owing.setdefault(device, time.monotonic())
     try:
         yield

@@ -1,9 +1,9 @@
-"""Every socket of our own network namespace, by one question to the kernel a family: sock_diag(7).
+"""Every socket of our own network namespace, with one query to the kernel per family: sock_diag(7).
 
-It says what the files of proc_pid_net(5) do not: who is at the other end of a Unix socket, which connections wait to be
-accepted, how long ago the last byte of a TCP connection went and came, how many went, and how often the same were sent again.
-Nothing is asked of the job.
-Layouts: linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h, linux/unix_diag.h, linux/tcp.h.
+It tells what the files of proc_pid_net(5) do not: the peer of a Unix socket, which connections wait to be accepted, how
+long ago the last byte of a TCP connection was sent and received, how many bytes were sent, and how often the same were
+retransmitted. The job is not involved. Layouts: linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h,
+linux/unix_diag.h, linux/tcp.h.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEADER = struct.Struct("=IHHII")
 
 _TIME_WAIT, _CLOSE = 6, 7
 _STATES = 0xFFFFFFFF & ~(1 << _TIME_WAIT | 1 << _CLOSE)
-"""A socket without a connection, and what is left of one that both ends closed, wake nobody."""
+"""States that wake nobody: a socket without a connection, and what is left of one that both ends closed."""
 
 _INFO = 2
 _INET_QUESTION = struct.Struct("=BBBxI48x")
@@ -34,8 +34,9 @@ _INET_MESSAGE = struct.Struct("=BBBB4s16s16s12x4xII4xI")
 bytes without acknowledgement, inode.
 """
 RESENDS = 1
-"""Which timer of a connection runs: the one that ends in sending again what was not acknowledged (inet_sk_diag_fill of
-net/ipv4/inet_diag.c, get_tcp4_sock of net/ipv4/tcp_ipv4.c).  Others ask whether a peer without room has some by now, or lives.
+"""The timers of a connection that end in retransmitting what was not acknowledged (inet_sk_diag_fill of
+net/ipv4/inet_diag.c, get_tcp4_sock of net/ipv4/tcp_ipv4.c). Others probe whether a peer without room has some by now,
+or is alive.
 """
 _SENT_AT, _RECEIVED_AT, _ACKNOWLEDGED_AT, _SENT = 44, 52, 56, 200
 """tcpi_last_data_sent, tcpi_last_data_recv and tcpi_last_ack_recv of struct tcp_info, milliseconds; tcpi_bytes_sent, since
@@ -51,10 +52,10 @@ _UNIX_MESSAGE = struct.Struct("=BBBxI8x")
 """struct unix_diag_msg: family, type, state, inode."""
 
 _MAPPED = b"\0" * 10 + b"\xff\xff"
-"""An IPv4 address in IPv6 clothes: RFC 4291, 2.5.5.2."""
+"""The prefix of an IPv4-mapped IPv6 address: RFC 4291, 2.5.5.2."""
 
 _ANSWER_S, _MOST_ANSWERS = 0.5, 512
-"""How long, and for how many packets, the kernel is listened to."""
+"""Time limit for the kernel's answer, and most packets read."""
 
 
 class InetSocket(NamedTuple):
@@ -62,7 +63,7 @@ class InetSocket(NamedTuple):
 
     protocol: str
     inode: int
-    """0 while nobody has accepted the connection."""
+    """0 until the connection is accepted."""
     state: int
     local: bytes
     remote: bytes
@@ -72,11 +73,11 @@ class InetSocket(NamedTuple):
     received_age_s: float | None = None
     acknowledged_age_s: float | None = None
     sent: int | None = None
-    """Bytes that were ever sent."""
+    """Bytes sent in total."""
     unacknowledged: int | None = None
     """Bytes."""
     resends: int | None = None
-    """How often the first of them were sent again; 0 where another timer runs, or none."""
+    """How often the first of them were retransmitted; 0 if another timer runs, or none."""
 
 
 class UnixSocket(NamedTuple):
@@ -86,9 +87,9 @@ class UnixSocket(NamedTuple):
     state: int
     name: str
     peer: int
-    """Inode of the other end; 0 for none, and while nobody has accepted the connection."""
+    """Inode of the peer; 0 for none, and until the connection is accepted."""
     unread: int | None
-    """As for `InetSocket`; `None` where only the files could be read."""
+    """As for `InetSocket`; `None` if only the files could be read."""
     queued: tuple[int, ...] = ()
     """For a listening socket: inodes of the clients that wait to be accepted."""
 
@@ -137,7 +138,7 @@ def _tcp(body: bytes) -> InetSocket:
 
 
 def _ages(info: bytes) -> tuple[float | None, float | None, float | None]:
-    """A connection that nothing went over yet counts from when it was made (tcp_finish_connect of net/ipv4)."""
+    """A connection without traffic counts from when it was made (tcp_finish_connect of net/ipv4)."""
     if len(info) < _ACKNOWLEDGED_AT + 4:
         return None, None, None
     return _age(info, _SENT_AT), _age(info, _RECEIVED_AT), _age(info, _ACKNOWLEDGED_AT)

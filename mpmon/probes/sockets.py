@@ -1,10 +1,9 @@
 """Sockets by inode: addresses, unread bytes and the other end.
 
-For our own network namespace the kernel is asked by sock_diag(7), which knows most; for another one, and where a filter
-forbids that, the files of proc_pid_net(5) are read as the process sees them.
-The other end of a TCP connection on this machine is the socket with the same two addresses the other way round.  While
-nobody has accepted a connection, its other end belongs to no process: then the listening socket is named whose owner
-should accept it.
+For our own network namespace the kernel is queried by sock_diag(7), which tells the most; for another one, and if a
+filter forbids that, the files of proc_pid_net(5) are read as the process sees them. The other end of a TCP connection
+on this machine is the socket with the same two addresses swapped. Until a connection is accepted, its other end belongs
+to no process: then the listening socket is named, whose owner should accept it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _ESTABLISHED, _SYN_SENT, _SYN_RECEIVED, _CLOSE_WAIT, _NEW_SYN_RECEIVED = 1, 2, 3
 """linux/tcp_states.h."""
 
 _QUEUED_STATES = frozenset({_ESTABLISHED, _SYN_RECEIVED, _CLOSE_WAIT, _NEW_SYN_RECEIVED})
-"""States of the far end of a connection that nobody has accepted; one whose owner closed it is in others."""
+"""States of the far end of an unaccepted connection; one whose owner closed it is in others."""
 
 _ACCEPTS = 0x10000
 """__SO_ACCEPTCON of linux/net.h, in the flags of /proc/net/unix."""
@@ -30,11 +29,11 @@ _ACCEPTS = 0x10000
 _Row = TypeVar("_Row", InetSocket, UnixSocket)
 
 _FILE_LIMIT = 1 << 22
-"""As much of /proc/net/tcp as is read: some 25,000 lines."""
+"""Most bytes read of /proc/net/tcp: some 25,000 lines."""
 
 
 class SocketTable:
-    """The sockets of each network namespace that is asked about, read once when first asked for."""
+    """The sockets of each network namespace queried, read once on first use."""
 
     def __init__(self, proc: Proc, now: float) -> None:
         self._proc, self._now = proc, now
@@ -42,7 +41,7 @@ class SocketTable:
         self._namespaces: dict[str, _Namespace] = {}
 
     def describe(self, pid: int, name: str) -> KernelObject:
-        """The socket `socket:INODE` of a process, with its peer where that is on this machine."""
+        """The socket `socket:INODE` of a process, with its peer if that is on this machine."""
         inode = int(name.partition(":")[2])
         namespace = self._namespace(pid)
         found = namespace.unix.describe(name, inode) or namespace.tcp.describe(name, inode)
@@ -65,7 +64,7 @@ class SocketTable:
 
 
 class _Namespace:
-    """The sockets of one network namespace, family by family as they are asked for."""
+    """The sockets of one network namespace, read family by family on demand."""
 
     def __init__(self, proc: Proc, pid: int, now: float | None) -> None:
         """`now` for our own namespace."""
@@ -76,7 +75,7 @@ class _Namespace:
 
     @property
     def unix(self) -> _UnixTable:
-        """Unix sockets; asked for first, because there are the fewest."""
+        """Unix sockets; looked up first, because there are the fewest."""
         if self._unix is None:
             self._unix = _UnixTable(self._asked(unix_sockets) or self._unix_files())
         return self._unix
@@ -90,7 +89,7 @@ class _Namespace:
 
     @property
     def udp(self) -> _InetTable:
-        """UDP sockets: always the files, because hardly anybody waits in one."""
+        """UDP sockets: always from the files, because hardly anything waits in one."""
         if self._udp is None:
             self._udp = _InetTable(self._inet_files("udp"), 0.0)
         return self._udp
@@ -114,7 +113,7 @@ class _Namespace:
             lines = self._proc.text(self._pid, "net", name, limit=_FILE_LIMIT).splitlines()[1:]
         except OSError:
             return iter(())
-        # The last line may be cut where the limit was reached.
+        # The last line may be cut at the limit.
         return (fields for line in lines if len(fields := line.split()) >= columns)
 
 
@@ -151,7 +150,7 @@ class _InetTable:
         return None if age is None else round(self._now - age, 1)
 
     def _listener(self, row: InetSocket) -> str | None:
-        """The one socket that listens where this connection goes to: on that very address, else on any."""
+        """The only listening socket that this connection leads to: on that very address, else on any."""
         if row.remote[:-2] not in (row.local[:-2], _IPV6_LOOPBACK) and not row.remote.startswith(b"\x7f"):
             return None
         there = [other for other in self._listening if other.local[-2:] == row.remote[-2:]]
@@ -165,7 +164,7 @@ _IPV6_LOOPBACK = bytes(15) + b"\1"
 
 
 def _may_be_queued(row: InetSocket, far: InetSocket | None) -> bool:
-    """Its far end belongs to nobody yet, or does not exist yet because the queue is full."""
+    """Its far end has no owner yet, or does not exist yet because the queue is full."""
     if far is None:
         return row.protocol == "tcp" and row.state in (_ESTABLISHED, _SYN_SENT)
     return not far.inode and far.state in _QUEUED_STATES
@@ -204,7 +203,7 @@ def _inet_line(protocol: str, fields: list[str]) -> InetSocket:
 
 
 def _unix_line(fields: list[str]) -> UnixSocket:
-    """A line of /proc/net/unix, which tells neither the peer nor what is unread."""
+    """A line of /proc/net/unix, which tells neither the peer nor the unread bytes."""
     state = LISTEN if int(fields[3], 16) & _ACCEPTS else _ESTABLISHED
     return UnixSocket(int(fields[6]), state, fields[7] if len(fields) > 7 else "", 0, None)
 

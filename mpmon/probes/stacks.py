@@ -1,17 +1,16 @@
 """Python frames of every thread, by mpmon's own reader of interpreters, and by py-spy.
 
-Our own reads what it knows exactly, CPython 3.10 to 3.14 with the GIL, in about a millisecond (`interpreter.reader`); of any
-other interpreter it says why not, and py-spy is asked.
+Our own reader handles the interpreters it knows exactly, CPython 3.10 to 3.14 with the GIL, in about a millisecond
+(`interpreter.reader`); for any other it says why not, and py-spy is run.
 
-py-spy is called once a process, because `py-spy dump --json --subprocesses` returns only the parent and one unreadable child
-fails the whole call (py-spy 0.4.3).
-Always `--nonblocking`: the default stops the target for 1 to 4 ms a dump and can leave it stopped.
-For a thread whose counters did not move during the dump the frames are exact; otherwise frames of different moments may
-be mixed, and the row says so.
+py-spy is run once per process, because `py-spy dump --json --subprocesses` returns only the parent and one unreadable
+child fails the whole call (py-spy 0.4.3). Always `--nonblocking`: the default stops the target for 1 to 4 ms per dump
+and can leave it stopped. For a thread whose counters did not move during the dump the frames are exact; otherwise
+frames of different moments may be mixed, and the row says so.
 
-A job that was started with `mpmon run --dump-stacks` is asked to write its stacks down where py-spy fails.
+A job started with `mpmon run --dump-stacks` is asked to write its stacks if py-spy fails.
 
-A dump of py-spy costs about 10 ms of CPU, so the sampler asks for one only when a process that stands still moved in between.
+A py-spy dump costs about 10 ms of CPU, so the sampler requests one only when a blocked process has run since the last.
 """
 
 from __future__ import annotations
@@ -44,34 +43,34 @@ from mpmon.probes.rights import why_unreadable
 from mpmon.probes.shim.stacks import ask_at
 
 DEADLINE_S = 5.0
-"""A dump that takes longer is given up."""
+"""Time limit for a dump."""
 
 END_S = 0.2
-"""How long the end of a py-spy that was killed may take."""
+"""Time limit for a killed py-spy to end."""
 
 TORN, ATTEMPTS = "Failed to get stack traces", 3
-"""What py-spy says of frames that changed while it followed them, as those of a loop of short calls do (measured: up to one
-dump of five); it is asked again at once, so often in all.
+"""What py-spy says of frames that changed while it followed them, as in a loop of short calls (measured: up to one dump
+in five), and how many attempts are then made in all.
 """
 
 TOO_FAST = (TORN, RAN_ON)
 """What either reader says of such frames."""
 
 OPINIONS = 3
-"""So often both readers read before they are said to differ."""
+"""How often both readers read before they are said to differ."""
 
 PARALLEL = 2
-"""Dumps at a time: more would take CPU from the job."""
+"""Most parallel dumps: more would take CPU from the job."""
 
 OUTPUT_LIMIT = 1 << 25
-"""Bytes that are read of one dump; a runaway recursion prints a thousand frames, 1 MB."""
+"""Most bytes read of one dump; a runaway recursion prints a thousand frames, 1 MB."""
 
 CHUNK = 1 << 16
-"""Bytes of one reading: what a pipe holds (pipe(7))."""
+"""Bytes per read: what a pipe holds (pipe(7))."""
 
 LIMITS = {resource.RLIMIT_AS: 1 << 29, resource.RLIMIT_CORE: 0}
-"""Of py-spy (getrlimit(2)): a job may have mappings whose list alone has a gigabyte, for its usual needs 40 MB are enough; and
-what it has read of the job is not left in a file.
+"""Limits of py-spy (getrlimit(2)): a job may have mappings whose list alone takes a gigabyte, while 40 MB are normally
+enough; and no core file, which would contain the job's data.
 """
 
 
@@ -97,11 +96,11 @@ class StackProbe:
     def __init__(
         self, proc: Proc, *, by_itself: bool = False, executable: str | None = None, deadline_s: float = DEADLINE_S
     ) -> None:
-        """`by_itself` leaves to py-spy only what it cannot read without."""
+        """`by_itself` leaves to py-spy only what mpmon's own reader cannot read."""
         self._proc = proc
         self._by_itself = by_itself
         self.dumps = 0
-        """How often py-spy was asked for a process so far."""
+        """How often py-spy was run for a process so far."""
         self._executable = executable or find_py_spy()
         self._deadline_s = deadline_s
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -143,10 +142,10 @@ class StackProbe:
     def second(
         self, pid: int, stacks: tuple[Stack, ...], tids: Collection[int], now: Callable[[], float]
     ) -> tuple[tuple[Stack, ...], Unknown | None]:
-        """The stacks of a process that we have read ourselves, with those of `tids` read by py-spy as well.
+        """The stacks of a process that our own reader has read, with those of `tids` read by py-spy as well.
 
-        Where py-spy does not tell the same of them, both read anew; in the end there are none, and why. Where it cannot be
-        asked, they are as they were.
+        If the two differ, both read again; if they never agree, the result is no stacks, and why. If py-spy cannot be
+        run, the stacks are returned as they were.
         """
         for _ in range(OPINIONS):
             before = run_counters(self._proc, pid)
@@ -165,7 +164,7 @@ class StackProbe:
         return (), Unknown(table="stacks", pid=pid, reason="mpmon and py-spy read different stacks of it")
 
     def _others(self, pid: int, now: Callable[[], float]) -> dict[int | None, Stack] | None:
-        """What py-spy says, by pthread id; `None` where it says nothing."""
+        """py-spy's stacks, by pthread id; `None` if it gives none."""
         if self.problem:
             return None
         self.dumps += 1
@@ -216,14 +215,16 @@ class StackProbe:
         )
 
     def _ask(self, pid: int, now: Callable[[], float]) -> tuple[float, int | None, bytes, str]:
-        """When py-spy was asked, and what `_run` tells; again where frames changed too fast."""
+        """When py-spy was run, and the result of `_run`; repeated if frames changed too fast."""
         attempt, taken_at, answer = 1, now(), self._run(pid)
         while TORN in answer[2] and attempt < ATTEMPTS:
             attempt, taken_at, answer = attempt + 1, now(), self._run(pid)
         return taken_at, *answer
 
     def _run(self, pid: int) -> tuple[int | None, bytes, str]:
-        """Exit status (`None` where it was given up, with the reason in place of its words), output, and what py-spy said."""
+        """Exit status (`None` if it was abandoned, with the reason as its message), output, and error message of
+        py-spy.
+        """
         if self._closed or not self._executable:
             return None, b"", "mpmon is about to end"
         command = [self._executable, "dump", "--nonblocking", "--json", "--locals", "--pid", str(pid)]
@@ -247,7 +248,7 @@ class StackProbe:
         return process.returncode, output, words.decode("utf-8", "replace")
 
     def _ask_itself(self, pid: int, now: Callable[[], float], refusal: Unknown) -> tuple[Stack, ...] | Unknown:
-        """What a process writes down where py-spy has refused."""
+        """What a process writes itself after py-spy was refused."""
         try:
             return ask_at(self._proc, pid, now()) or refusal
         except Unanswered:
@@ -274,7 +275,7 @@ class StackProbe:
 def _take(
     pid: int, reading: Reading | OSError, stacks: dict[int, tuple[Stack, ...]], unknowns: dict[int, Unknown]
 ) -> bool:
-    """Note what our own reader found, or why there is nothing; false where py-spy may know more."""
+    """Note what our own reader found, or why there is nothing; false if py-spy may know more."""
     if isinstance(reading, Unanswered):
         unknowns[pid] = Unknown(table="stacks", pid=pid, reason=f"its memory cannot be read: {reading.strerror}")
         return True

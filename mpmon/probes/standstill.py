@@ -1,14 +1,14 @@
-"""Processes of which the kernel itself does not answer, and how not to stand still with them.
+"""Processes that the kernel itself does not answer about, and how mpmon avoids blocking on them.
 
-A process in execve(2) keeps a lock until its descriptors that close on exec are closed, and the close of a file on a server
-that is gone does not return.  As long as that lasts, whoever reads `stat`, `io`, `maps`, `environ`, `wchan`, `syscall` or
-the links of that process stands in state D: `ps` does, and so would mpmon.  Only SIGKILL ends such a wait, so a handler for
-Ctrl-C never runs.  Nothing tells beforehand that the lock is taken.
+A process in execve(2) holds a lock until its close-on-exec descriptors are closed, and closing a file on a dead server
+does not return. Meanwhile, reading `stat`, `io`, `maps`, `environ`, `wchan`, `syscall` or the links of that process
+blocks in state D: `ps` does, and so would mpmon. Only SIGKILL ends such a wait, so a Ctrl-C handler never runs. Nothing
+tells beforehand that the lock is taken.
 
-So all reading of /proc is done in a thread that may be left behind: `patiently` waits for it and, when it stands in the kernel
-about some process, notes that process as silent.  From then on `check` refuses everything about it but what takes no lock
-(`WITHOUT_LOCK`, measured on Linux 6.18), until the thread that was left behind comes back.  The reading begins anew then.
-What such threads keep is little, and they end with mpmon.
+So all reading of /proc is done in a thread that may be left behind: `patiently` waits for it and, if it blocks in the
+kernel on some process, marks that process as silent. From then on `check` refuses everything about it except what takes
+no lock (`WITHOUT_LOCK`, measured on Linux 6.18), until the thread that was left behind returns. The reading is then
+restarted. Such threads hold little, and end with mpmon.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 PATIENCE_S = 1.0
-"""How long a thread may stand in the kernel without having run."""
+"""How long a thread may be blocked in the kernel without having run."""
 
 LOOK_S = 0.25
-"""Between two looks at it."""
+"""Interval between two checks of it."""
 
 WITHOUT_LOCK = frozenset({"status", "statm", "comm", "schedstat", "sched", "cgroup", "limits", "mountinfo", "task"})
-"""Files of /proc/PID that answer all the same."""
+"""Files of /proc/PID that can be read all the same."""
 
 BY_DESCRIPTOR = {"read", "pread64", "getdents64", "fstat"}
 BY_FIRST = {"open", "readlink", "stat", "lstat"}
 BY_SECOND = {"openat", "openat2", "readlinkat", "newfstatat"}
-"""System calls by which argument names the file."""
+"""System calls, by the argument that names the file."""
 
 LONGEST_PATH = 128
-"""Bytes: more than a path that begins with /proc/PID takes to name the process."""
+"""Bytes: more than a path that begins with /proc/PID needs to name the process."""
 
 silent: dict[int, int | None] = {}
-"""Processes that do not answer, with their start time as far as it was read before, clock ticks since boot."""
+"""Silent processes, with their start time if it was read before, in clock ticks since boot."""
 
 _ABOUT = re.compile(r"/proc/(\d+)/(.*)")
 
@@ -58,7 +58,7 @@ class Standstill(TimeoutError):
 
 
 class LeftBehind(Standstill):
-    """So just now, and a thread of ours stays where it asked."""
+    """The same, just now, and a thread of ours stays blocked there."""
 
 
 def check(path: str) -> None:
@@ -72,13 +72,13 @@ def check(path: str) -> None:
 
 
 def remember_start(pid: int, start_ticks: int | None) -> None:
-    """Note what was known of a process before it was silent."""
+    """Note what was known of a process before it became silent."""
     if pid in silent:
         silent[pid] = start_ticks
 
 
 class Reader:
-    """A thread that reads /proc, and another one when that is left behind.
+    """A thread that reads /proc, replaced when it is left behind.
 
     One thread does all, and does not end before it is told to: a helper that a thread has started ends with that thread
     (PR_SET_PDEATHSIG(2const)).
@@ -88,11 +88,11 @@ class Reader:
         self._tasks: SimpleQueue[_Task | None] | None = None
 
     def do(self, work: Callable[[], Result]) -> Result:
-        """What this work returns.
+        """The result of this work.
 
         Raises:
-            LeftBehind: it stands still about a process that is `silent` now. Should that end, the work goes on in its thread,
-                and what it returns is lost.
+            LeftBehind: it is blocked on a process that is `silent` now. If it unblocks, the work continues in its
+            thread, and its result is lost.
             Exception: what the work raised.
         """
         if self._tasks is None:
@@ -125,7 +125,7 @@ def patiently(work: Callable[[], Result]) -> Result:
 
 
 def persistently(work: Callable[[], Result], reader: Reader | None = None) -> Result:
-    """What this work returns, begun anew for each process about which it stood still."""
+    """The result of this work, restarted for each process that it blocked on."""
     do = reader.do if reader else patiently
     while True:
         try:
@@ -149,7 +149,7 @@ class _Task:
         self._tid = 0
         self._raised: BaseException | None = None
         self._stood: int | None = None
-        """The process about which it was left behind."""
+        """The process it blocked on when it was left behind."""
 
     def run(self) -> None:
         self._tid = threading.get_native_id()
@@ -163,10 +163,10 @@ class _Task:
                 silent.pop(self._stood, None)
 
     def wait(self) -> None:
-        """Until it is done or stands still.
+        """Wait until it is done or blocked.
 
         Raises:
-            LeftBehind: it stands still.
+            LeftBehind: it is blocked.
             Exception: what the work raised.
         """
         before, stands_s = b"", 0.0
@@ -180,7 +180,7 @@ class _Task:
             raise self._raised
 
     def _leave(self) -> None:
-        """Leave the thread behind, if a process is why it stands; else it is slow for another reason."""
+        """Leave the thread behind, if it is blocked on a process; else it is slow for another reason."""
         found = _ABOUT.match(path := _asked(self._tid))
         with self._guard:
             if found and not self._done.is_set():
@@ -190,7 +190,7 @@ class _Task:
 
 
 def _counters(tid: int) -> bytes:
-    """How much a thread of ours has run, while it is in state D; else empty."""
+    """How much a thread of ours has run, if it is in state D; else empty."""
     try:
         with open(f"/proc/self/task/{tid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -201,7 +201,7 @@ def _counters(tid: int) -> bytes:
 
 
 def _asked(tid: int) -> str:
-    """The file that a thread of ours waits for in a system call; empty where that cannot be told."""
+    """The file that a thread of ours waits for in a system call; empty if unknown."""
     from mpmon.probes.syscalls import SYSCALLS
 
     try:
@@ -216,7 +216,7 @@ def _asked(tid: int) -> str:
 
 
 def _own_text(address: int) -> str:
-    """A string of ours. By the kernel, as the thread may return and free it meanwhile."""
+    """A string in our own memory, read by the kernel, as the thread may return and free it meanwhile."""
     with open("/proc/self/mem", "rb", buffering=0) as memory:
         memory.seek(address)
         return memory.read(LONGEST_PATH).partition(b"\0")[0].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What proc_pid_stat(5) says of one process: the file that is read of every process of the machine."""
+"""The content of proc_pid_stat(5): the file that is read for every process of the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORKNOEXEC = 0x40
 """PF_FORKNOEXEC in the flags of proc_pid_stat(5): linux/sched.h."""
 
 _USED = itemgetter(0, 1, 2, 3, 6, 8, 11, 12, 17, 19, 21)
-"""Places after the name of the fields that `Stat` has of every process; only one that ends has an exit code too."""
+"""Positions after the name of the fields that `Stat` has for every process; only an ending one has an exit code too."""
 _LAST_USED = 21
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -33,7 +33,7 @@ class Stat:
     )  # fmt: skip
 
     def __init__(self, text: bytes) -> None:
-        # The name may hold spaces and parentheses, so the fields are counted from the last parenthesis.
+        # The name may contain spaces and parentheses, so the fields are counted from the last parenthesis.
         end = text.rindex(b")")
         self.name = text[text.index(b"(") + 1 : end].decode("utf-8", "replace")
         fields = text[end + 2 :].split()
@@ -53,12 +53,12 @@ class Stat:
         return self.state in "ZX" and self.threads < 2
 
     def started_at(self, boot: float) -> float:
-        """When the process began, seconds since the epoch, given when the machine did."""
+        """When the process began, seconds since the epoch, given the boot time."""
         return boot + self.start_ticks / _TICKS
 
     @classmethod
     def read(cls, proc: Proc, pid: int) -> Stat | None:
-        """The process's fields, `None` when it is gone or the file is cut."""
+        """The process's fields; `None` if it is gone or the file is cut."""
         try:
             return cls(proc.read(pid, "stat"))
         except Standstill:
@@ -68,9 +68,9 @@ class Stat:
 
     @classmethod
     def _told_otherwise(cls, proc: Proc, pid: int) -> Stat | None:
-        """The same of a process that is `silent`, from proc_pid_status(5), statm and schedstat.
+        """The same for a `silent` process, from proc_pid_status(5), statm and schedstat.
 
-        When it began is told by `stat` alone.  If that was never read, it began before now.
+        Only `stat` tells its start time. If that was never read, it began before now.
         """
         try:
             fields = status_fields(proc.text(pid, "status"))
@@ -90,9 +90,9 @@ class Stat:
 
 
 def facts(text: bytes) -> tuple[bytes, ...]:
-    """What a `Stat` of a process that has not ended is made of, as it is written there; nothing of one that has.
+    """The raw fields that `Stat` uses for a process that has not ended; nothing for one that has.
 
-    Most fields say what mpmon does not use, and the CPU that it ran on last changes all the time.
+    Most other fields are unused, and the CPU it last ran on changes all the time.
     """
     name, _, fields = text.rpartition(b")")
     used = _USED(fields.split(None, _LAST_USED + 1))

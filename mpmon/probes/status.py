@@ -1,4 +1,4 @@
-"""Fields of proc_pid_status(5), and what is written in them."""
+"""Fields of proc_pid_status(5), and their formats."""
 
 from __future__ import annotations
 

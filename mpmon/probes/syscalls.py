@@ -87,9 +87,9 @@ PATH_CALLS: dict[str, tuple[int | None, int]] = {
 
 
 def place_of(text: bytes) -> CallPlace | None:
-    """By what the kernel prints: `running`, or number, arguments, stack pointer and program counter (proc_pid_syscall(5)).
+    """From the kernel's text: `running`, or number, arguments, stack pointer and program counter (proc_pid_syscall(5)).
 
-    `None` for a thread that waits outside of a system call.
+    `None` for a thread that waits outside a system call.
     """
     fields = text.split()
     if fields == [b"running"]:

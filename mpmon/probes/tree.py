@@ -1,4 +1,4 @@
-"""Who belongs to a job: its root, all below it, and those that were re-parented and lead nowhere else."""
+"""The processes of a job: its root, all below it, and those that were re-parented and lead nowhere else."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from mpmon.probes.files import Proc
 
 OWN_HELPERS = frozenset({"py-spy"})
-"""Programs mpmon itself starts; never part of a job, even where mpmon runs inside of it."""
+"""Programs mpmon itself starts; never part of a job, even if mpmon runs inside one."""
 
 
 def is_own(pid: int, name: str, own: int | None) -> bool:
-    """This mpmon, whose pid among those processes is `own`, or a program that one starts."""
+    """This mpmon, whose pid among those processes is `own`, or a program that an mpmon starts."""
     return pid == own or name in OWN_HELPERS
 
 
@@ -28,10 +28,10 @@ class Tree:
         self._root_pgid = root.pgid
         self._root_start_ticks = root.start_ticks
         self.kin: frozenset[int] = frozenset()
-        """Processes that have what only the job can have given them, whatever group and session they are in."""
+        """Processes that have something only the job can have given them, whatever their group and session."""
 
     def joining(self, stats: Mapping[int, Stat], members: Container[int]) -> list[int]:
-        """Of these processes the ones that belong to the job, given who does already: parents before their children."""
+        """The ones of these processes that belong to the job, given its members so far: parents before their children."""
         found, own = dict[int, Stat](), self._proc.own_pid()
         left = {pid: stat for pid, stat in stats.items() if not is_own(pid, stat.name, own)}
         while joined := [

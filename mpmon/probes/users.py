@@ -1,14 +1,14 @@
-"""Names of users, from the machine's own file only: a directory service may take seconds to answer, or for ever."""
+"""Names of users, from the machine's own file only: a directory service may take seconds to answer, or never answer."""
 
 from __future__ import annotations
 
 USERS_FILE = "/etc/passwd"
 _LIMIT = 1 << 20
-"""Bytes that are read of it."""
+"""Most bytes read of it."""
 
 
 def user_names(path: str = USERS_FILE) -> dict[int, str]:
-    """Name by user id: passwd(5). Of several names of one id the first; empty where the file cannot be read."""
+    """Name by user id: passwd(5). Of several names of one id the first; empty if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             text = file.read(_LIMIT).decode("utf-8", "replace")
@@ -23,5 +23,5 @@ def user_names(path: str = USERS_FILE) -> dict[int, str]:
 
 
 def name_of(uid: int) -> str:
-    """The name of one user, or its number where that file has none."""
+    """The name of a user, or the number if the file has no name."""
     return user_names().get(uid, f"uid {uid}")

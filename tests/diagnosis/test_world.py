@@ -169,7 +169,7 @@ def test_ranks_elsewhere_that_do_something_else_are_what_is_waited_for() -> None
 
 
 def test_who_waits_for_ranks_that_get_on_is_slow_at_most() -> None:
-    row = others(does="which get on", operation=None, since=None)
+    row = others(does="which make progress", operation=None, since=None)
     found = said(*(rank(number) for number in range(4)), elsewhere=(row,))
     assert found.verdict is Verdict.SLOW
 

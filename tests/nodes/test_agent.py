@@ -205,7 +205,7 @@ def test_it_ends_by_a_signal(agent: AgentProcess, number: int) -> None:
 def test_it_ends_when_nobody_speaks_for_as_long_as_the_lease(agent: AgentProcess) -> None:
     agent.say(type(LOOK)(interval=0.2, stacks="never", lease_s=1.0))
 
-    assert agent.hear(Bye).reason == "nobody asked for 1 s"
+    assert agent.hear(Bye).reason == "no query for 1 s"
     assert agent.end() == 0
 
 

@@ -81,7 +81,7 @@ LUCK = {
     "locked": "locked does not let you in.",
     "unknown": "unknown has a name that is not known here.",
     "bare": "bare has no mpmon.",
-    "old": "old has mpmon 0.0.1, and here is ",
+    "old": "old has mpmon 0.0.1, not ",
     "newer": "newer speaks version 2 of mpmon's protocol",
     "garbage": "garbage sends more than 1 MiB of something else.",
     "endless": "endless sends more than 32 MiB at once.",
@@ -170,18 +170,18 @@ def test_one_task_of_a_step_without_mpmon(tmp_path: Path, agent: str, job: Progr
 @pytest.mark.parametrize(
     ("way", "nodes", "status", "sentence"),
     [
-        (["--nodes", "dead"], "", 4, "dead cannot be reached. Look after it, or leave it out of --nodes."),
+        (["--nodes", "dead"], "", 4, "dead cannot be reached. Check it, or leave it out of --nodes."),
         (["--nodes", "bare"], "", 4, "bare has no mpmon. Install it there, or say where it is: --agent PATH."),
         (["--nodes", "dead,strange"], "", 4, ("dead cannot be reached; strange: not reached either. "
-         "Look after it, or leave it out of --nodes.")),
-        (["--nodes", "brief"], "", 4, "brief has no agent any more (status 0)."),
+         "Check it, or leave it out of --nodes.")),
+        (["--nodes", "brief"], "", 4, "brief lost its agent (status 0)."),
         (["--nodes", ""], "", 2, "--nodes names no node. For example: --nodes 'n[1-4]'."),
         (["--nodes", "-oProxyCommand=x"], "", 2, None),
         (["--nodes=-oProxyCommand=x"], "", 2, "-oProxyCommand=x is not the name of a machine. For example: --nodes 'n[1-4]'."),
         (["--slurm", "9"], "good", 4, "there is no Slurm job 9. List those that run: squeue --me."),
         (["--slurm", "8"], "good", 4, "Slurm job 8 is PENDING. List those that run: squeue --me --states=RUNNING."),
         (["--slurm", "seven"], "", 2, "seven is not a Slurm job. Give its number, or one of its steps: 7, 7.0, 7_1."),
-        (["--slurm", "7"], "foreign", 4, ("foreign is not yours to look at: the job belongs to somebody else. "
+        (["--slurm", "7"], "foreign", 4, ("foreign may not be accessed: the job belongs to another user. "
          "Ask its owner, or run as root.")),
         (["--pods", "job-name=none"], "", 4, "there is no pod with job-name=none. Look with: kubectl get pods --show-labels."),
         (["--pods", "job-name=train"], "denied", 4, "denied may not be entered by you. Ask for the right to create pods/exec."),

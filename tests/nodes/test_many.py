@@ -79,14 +79,14 @@ class Cut(Simulated):
     def ask(self, number: int, facts: Spans | None = None) -> None:
         if number > 2:
             self._nodes[3].state = State.LOST
-            self._nodes[3].problem = Trouble("has no agent any more (status 255)")
+            self._nodes[3].problem = Trouble("lost its agent (status 255)")
         super().ask(number, facts)
 
 
 def test_a_node_that_is_lost_is_told_with_its_ranks_and_blamed_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     seen, _ = watched(monkeypatch, "worker", 20, Cut)
     (lost,) = [row for row in seen[-1].snapshot.nodes if row.problem]
-    assert (lost.host, lost.problem) == ("n3", "has no agent any more (status 255); ranks 6-7 run there")
+    assert (lost.host, lost.problem) == ("n3", "lost its agent (status 255); ranks 6-7 run there")
     (told,) = [row.problem for row in seen[-1].snapshot.probes if row.name == "n3"]
     assert told == lost.problem
     (finding,) = seen[-1].diagnosis.findings

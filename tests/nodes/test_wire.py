@@ -25,7 +25,7 @@ SAID = (
     Beat(clock=1000.0, answers=3),
     Round(answers=1, age_s=0.5, classes=CLASSES, snapshot=LONG),
     Beat(clock=1001.0),
-    Bye(reason="nobody asked for 30 s"),
+    Bye(reason="no query for 30 s"),
 )
 STREAM = b"".join(b"".join(frames(number, message)) for number, message in enumerate(SAID, 1))
 

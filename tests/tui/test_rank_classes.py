@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NODES = 4000
 CULPRIT = NODES // 2 + 7
 
-MOVING = Elsewhere(ranks=((8, 7999),), does="which get on", hosts="n[4-3999]", machines=3996)
+MOVING = Elsewhere(ranks=((8, 7999),), does="which make progress", hosts="n[4-3999]", machines=3996)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_screen_names_the_class_and_the_culprit(large: Observation, size: tu
 
     assert "7998 more ranks reported" in text
     assert f"(pid 19 on n{CULPRIT}, of rank {CULPRIT * 2 + 1})" in text
-    assert "1 host asked" in text
+    assert "1 host queried" in text
 
 
 def test_the_page_of_hosts_has_commands_and_folds_who_was_not_asked(large: Observation) -> None:
@@ -82,7 +82,7 @@ def test_a_class_for_which_nobody_stands_has_a_line_of_its_own() -> None:
     assert (last.role, last.host, last.sharers, last.mood) == ("rank 8–7999", "3996 hosts", 7992, "working")
     assert is_class(last)
     assert not any(is_class(row) for row in listed.rows(scene, 0))
-    listed.filter = "get on"
+    listed.filter = "make progress"
     assert [row.role for row in listed.rows(scene, 0)] == ["rank 8–7999"]
 
 
@@ -143,7 +143,7 @@ def test_enter_on_a_class_leads_to_its_machines_and_into_the_one_that_is_chosen(
 
 
 def test_enter_on_a_class_of_one_machine_goes_right_into_it() -> None:
-    alone = Elsewhere(ranks=((14, 15),), does="which get on", hosts="n7", machines=1)
+    alone = Elsewhere(ranks=((14, 15),), does="which make progress", hosts="n7", machines=1)
     watch = FakeWatch(with_tables(node(hung=True), elsewhere=(alone,), nodes=numbered(8)))
 
     async def script(pilot: Pilot[int]) -> None:

@@ -1,12 +1,12 @@
 """From the call a thread waits in to the targets it waits for: one function per kind of wait, in the table `EDGES`.
 
-Every function returns the targets that could end the wait.  Too many targets make mpmon careful (any of them may
-end it), too few make it wrong, so a set is only narrowed by facts: who holds the other end, who is idle, who ended.
+Every function returns the targets that could end the wait. Too many targets make mpmon careful (any of them may end
+it), too few make it wrong, so a set is only narrowed by facts: who holds the other end, who is idle, who ended.
 
 Modules: `servants` (DataLoader, pools), `objects` (pipes, queues, locks between processes), `connections` (who serves a
-socket, a manager's clients), `threads` (inside one process), `natives` (its threads that are not Python's), `ends` (joins,
-exit), `output` (of a subprocess), `polls` (what a polling loop tests), `ranks` (collectives, rendezvous,
-keys of the store), `file_servers` (file systems that do not answer), `tasks` (what any library runs), `loops` (tasks of
+socket, a manager's clients), `threads` (inside one process), `natives` (its threads that are not Python's), `ends`
+(joins, exit), `output` (of a subprocess), `polls` (what a polling loop tests), `ranks` (collectives, rendezvous, keys
+of the store), `file_servers` (file systems that do not respond), `tasks` (what any library runs), `loops` (tasks of
 asyncio), `remote` (torch's RPC), `dead` (exited processes), `hidden` (unreadable ones).
 """
 
@@ -62,7 +62,7 @@ _NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
 """Waits of which the kernel alone tells too little."""
 
 _ALWAYS_WAITS = frozenset({Wait.LAUNCHER})
-"""Loops that only look after others: that they run says nothing."""
+"""Loops that only monitor others: that they run says nothing."""
 
 
 def node(case: Case, key: ThreadKey) -> Node:
@@ -72,7 +72,7 @@ def node(case: Case, key: ThreadKey) -> Node:
 
 
 def _stands_beside(case: Case, found: Node) -> bool:
-    """In a thread of its own it sleeps again and again in a loop that is never left; or it takes connections."""
+    """It polls in a thread of its own, in a loop that never exits; or it accepts connections."""
     key = found.key
     if found.status is Status.LEAF:
         return key[0] != key[1] and case.motion(key) is Motion.POLLING and case.tests(key) == ()
@@ -95,7 +95,7 @@ def _node(case: Case, key: ThreadKey) -> Node:
     if mount := case.silent_mount(key):
         return Node(key, Status.WAITS, file_server(case, key, mount))
     if standing.kind is Wait.GPU:
-        # One that works and one that only spins look alike for minutes: see `gpus.spins`.
+        # A working GPU and a spinning one look alike for minutes: see `gpus.spins`.
         return Node(key, Status.LIVE)
     if owner := gil_owner(case, key):
         return Node(key, Status.WAITS, gil_edge(case, owner))
@@ -107,9 +107,9 @@ def _node(case: Case, key: ThreadKey) -> Node:
     if tested and (edge := polled_work(case, key, tested)):
         return Node(key, Status.WAITS, edge)
     if standing.kind is Wait.PROCESS_EVENT and only_beats(case, key):
-        # It works once in each pause, until somebody tells it to end: `while not stop.wait(1)`.
+        # It works once per pause, until it is told to stop: `while not stop.wait(1)`.
         return Node(key, Status.LIVE)
-    # A loop that tests what nobody of the job does only sleeps.
+    # A loop that tests what no process of the job does only sleeps.
     edge_of = None if tested else EDGES.get(standing.kind)
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
         edge = message(case, key) if standing.kind is Wait.POLL and motion is Motion.POLLING else None
@@ -122,7 +122,7 @@ def _node(case: Case, key: ThreadKey) -> Node:
     if edge_of is None:
         status = _leaf(case, key, motion)
         polls = status is Status.LEAF and motion is Motion.POLLING
-        # Whoever has the file open on which another one has a lock, and only naps, tries to get the lock.
+        # A polling thread with a file open that another process has locked is trying to get the lock.
         edge = file_lock(case, key) if polls and case.locks_of_others(key[0]) else None
         edge = _other_opener(case, key) if status is Status.LEAF and _opens_pipe(case, key) else edge
         return Node(key, Status.WAITS, edge) if edge else Node(key, status)
@@ -138,7 +138,7 @@ def _node(case: Case, key: ThreadKey) -> Node:
 
 
 def _native_node(case: Case, key: ThreadKey) -> Node:
-    """A thread that is not Python's in a futex, by its frames of C, as far as they were read."""
+    """A thread that is not Python's, in a futex, by its C frames if they were read."""
     fact = case.native_facts.get(key)
     if fact is None:
         return Node(key, Status.HIDDEN)
@@ -149,13 +149,15 @@ def _native_node(case: Case, key: ThreadKey) -> Node:
 
 
 def _opens_pipe(case: Case, key: ThreadKey) -> bool:
-    """It stands in open(2) of a named pipe, as the kernel's function tells (fs/pipe.c)."""
+    """It is in open(2) of a named pipe, by its kernel function (fs/pipe.c)."""
     row = case.blocked.get(key)
     return row is not None and row.wchan == "wait_for_partner"
 
 
 def _other_opener(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Opening a named pipe waits for whoever opens its other end, fifo(7): any program of the user's that gets on may."""
+    """Opening a named pipe waits for its other end to be opened, fifo(7): any user program that makes progress may do
+    so.
+    """
     mains = ((pid, pid) for pid in case.processes if pid != key[0] and not case.is_foreign(pid))
     others = [main for main in mains if case.role(main[0]).kind not in SERVANTS and not _opens_pipe(case, main)]
     users = [
@@ -166,7 +168,7 @@ def _other_opener(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _gives_up_soon(case: Case, key: ThreadKey) -> bool:
-    """The user's code has given its wait a limit, so that it goes on by itself, as from a sleep."""
+    """The user's code gave its wait a limit, so it continues by itself, as from a sleep."""
     blocked, stack = case.blocked.get(key), case.stacks.get(key)
     if blocked is None or blocked.ran_at is None or stack is None or not called_by_user(stack):
         return False
@@ -179,24 +181,26 @@ def _gives_up_soon(case: Case, key: ThreadKey) -> bool:
 
 
 def _ends_by_itself(case: Case, key: ThreadKey) -> bool:
-    """An event loop that waits for its own next timer: nobody outside of it can tell a heartbeat from work."""
+    """An event loop that waits for its own next timer: a heartbeat cannot be told from work from outside."""
     blocked = case.blocked.get(key)
     return blocked is not None and blocked.timeout_s is not None and blocked.timeout_s < SOON_S
 
 
 def _has_only_timers(case: Case, key: ThreadKey, edge: WaitEdge) -> bool:
-    """An event loop that sleeps until its next timer: it watches nothing but its own wake-up socket, and nobody could call."""
+    """An event loop that sleeps until its next timer: it watches nothing but its own wake-up socket, which no thread
+    would use.
+    """
     blocked = case.blocked.get(key)
     timed = blocked is not None and blocked.timeout_s is not None and len(blocked.waits_on) < 2
     return timed and all(isinstance(target, External) for target in edge.targets)
 
 
 def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
-    """It waits for nobody in the job: does it end by itself?"""
+    """It waits for nothing in the job: does its wait end by itself?"""
     if motion is Motion.UNKNOWN:
         return Status.LEAF if _only_naps(case, key) else Status.LIVE
     if motion is Motion.NOT_SCHEDULED and case.standing(key).kind is Wait.RUNNING:
-        # It is ready to run, and the machine has no CPU for it.
+        # It is runnable, and the machine has no CPU for it.
         return Status.LIVE
     blocked = case.blocked.get(key)
     ends_soon = blocked is not None and blocked.wakes_at is not None and blocked.wakes_at - case.now < SOON_S
@@ -205,41 +209,41 @@ def _leaf(case: Case, key: ThreadKey, motion: Motion) -> Status:
     if motion in (Motion.POLLING, Motion.BUSY_LOOP) and signs_of_life(case, key):
         return Status.LIVE
     if motion is Motion.POLLING and (past := case.past(key)) and share(past.looks) > POLLS_SHARE:
-        # It computes between short sleeps, and a look seldom finds it at that.
+        # It computes between short sleeps, and samples seldom find it computing.
         return Status.LIVE
     if motion is Motion.POLLING and any(_pauses(case, (pid, pid)) for pid in case.helpmates(key[0])):
-        # What it looks for may come from a process that it has started and that has something to do in a moment.
+        # What it polls for may come from a child that has something to do in a moment.
         return Status.LIVE
     if motion is Motion.BUSY_LOOP and context(case.stacks.get(key)) is None and not starves_others(case, key):
-        # Code that nobody called on behalf of others may compute as long as it likes, unless it goes round in circles.
+        # Top-level code may compute as long as it likes, unless it loops without progress.
         return Status.LEAF if _goes_round(case, key) and _keeps_waiting(case, key) else Status.LIVE
     return Status.LEAF
 
 
 def _pauses(case: Case, key: ThreadKey) -> bool:
-    """It sleeps, longer than one does that only looks in, and not for long any more."""
+    """Its sleep is longer than a polling one, and about to end."""
     blocked = case.blocked.get(key)
     wakes_at = blocked.wakes_at if blocked and _sleeps_long(blocked) else None
     return case.standing(key).kind is Wait.SLEEP and wakes_at is not None and 0.0 <= wakes_at - case.now < SOON_S
 
 
 def _sleeps_long(blocked: Blocked | None) -> bool:
-    """A sleep, seen to begin, that is too long for one who only looks in from time to time."""
+    """A sleep, seen to begin, that is too long for polling."""
     if blocked is None or blocked.wakes_at is None or blocked.ran_at is None:
         return False
     return blocked.wakes_at - blocked.ran_at > RETRY_S
 
 
 def _goes_round(case: Case, key: ThreadKey) -> bool:
-    """It computes in one loop that does not get on, and has read and written nothing meanwhile."""
+    """It computes in one loop without progress, and has read and written nothing meanwhile."""
     past, life = case.past(key), case.history.life(case.processes[key[0]])
     since = round_since(past.looks) if past else None
     return since is not None and not (life and life.io_at and life.io_at[-1] >= since)
 
 
 def _keeps_waiting(case: Case, key: ThreadKey) -> bool:
-    """Others of its job have nothing to do meanwhile: its servants idle, or another process stands still in a wait for
-    something else than an end.
+    """Others of its job have nothing to do meanwhile: its service processes idle, or another process is blocked in a
+    wait other than for an end.
     """
     others = [(pid, pid) for pid in case.processes if pid != key[0] and case.is_alive(pid)]
     servants = case.clients.get(key[0], ())
@@ -254,11 +258,13 @@ _MESSAGES = frozenset({
     Wait.COLLECTIVE, Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.SOCKET, Wait.LOADER_BATCH,
     Wait.POOL_RESULT, Wait.FUTURE_RESULT, Wait.LOCK, Wait.PROCESS_EVENT, Wait.REMOTE_CALL, Wait.STORE_KEY,
 })  # fmt: skip
-"""Waits for what others have to do, not for their end."""
+"""Waits for others to act, not for them to end."""
 
 
 def _only_naps(case: Case, key: ThreadKey) -> bool:
-    """A program that is not Python, with one thread, found in the same sleep at every look, without reading or writing."""
+    """A single-threaded program that is not Python, found in the same sleep by every sample, without reading or
+    writing.
+    """
     past, process = case.past(key), case.processes[key[0]]
     calls = {(look.blocked.syscall, look.blocked.args) for look in past.looks if look.blocked} if past else set()
     if past is None or len(calls) != 1 or len(past.looks) < 3 or past.looks[-1].at - past.looks[0].at < PATIENCE_S:
@@ -299,4 +305,4 @@ EDGES: dict[Wait, Callable[[Case, ThreadKey], WaitEdge | None]] = {
     Wait.REMOTE_CALL: remote_call,
     Wait.REMOTE_END: remote_end,
 }
-"""Kinds without a row are leaves: they wait for nobody in the job."""
+"""Kinds without a row are leaves: they wait for nothing in the job."""

@@ -1,10 +1,10 @@
 """Connections: from a socket's other end to the threads that could act there.
 
-The kernel names the socket at the other end and the processes that have it open, but not which of their threads serves
-it, unless one of them is blocked in it.  Otherwise frames tell: a thread below a server's per-connection function serves
-some connection; a thread in `accept` serves none yet; the main thread does what no other thread was made for.
-A thread that waits for what comes over one connection may pass it on over another: a barrier's "go", a published message.
-A process that only serves others (a manager) acts in such a thread or not at all.
+The kernel names the socket at the other end and the processes that have it open, but not the thread that serves it,
+unless one is blocked in it. Otherwise frames tell: a thread below a server's per-connection function serves some
+connection; a thread in `accept` serves none yet; the main thread does what no other thread was made for. A thread that
+receives over one connection may forward over another: a barrier's "go", a published message. A process that only serves
+others (a manager) acts in such a thread or not at all.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mpmon.diagnosis.waits import ENDS, Wait
 from mpmon.model import KernelObject
 
 LOOPBACK = ("127.", "[::1]")
-"""How addresses begin that mean another machine on each."""
+"""Prefixes of addresses that mean a different machine on each machine."""
 
 
 def awaited(case: Case, key: ThreadKey) -> list[KernelObject]:
-    """What a thread waits for; of one that waits for nothing but events of its own process, what the threads of a library wait
-    for, which pass it on: connections to others, else whoever comes.
+    """The objects a thread waits for. If these are only events of its own process: the sockets that the library threads
+    behind them wait for, connections to other processes first, else listening ones.
     """
     objects, own = list(case.waits_on(key)), case.held_by.get(key[0], frozenset())
     outer = [item for item in objects if item.peer not in own]
@@ -40,7 +40,7 @@ def awaited(case: Case, key: ThreadKey) -> list[KernelObject]:
 
 
 def takes_all(item: KernelObject) -> bool:
-    """It takes connections, what anybody sends it (connected with nobody), changes of files, or signals."""
+    """It accepts connections, receives from any sender (an unconnected socket), or watches files or signals."""
     return (
         item.listens
         or item.kind in ("inotify", "signalfd")
@@ -58,8 +58,8 @@ def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadK
     if not far:
         yield from _perhaps_on_other_machines(case, item, asks)
         return
-    # A process that forgot to close the other end of its own pair is not the one that answers; and where several have an end,
-    # whoever stands in it is the one it was made for.
+    # A process that forgot to close the other end of its own pair is not the one that answers. If several have an end,
+    # it was made for the one that waits in it.
     pids = [pid for pid in pids if pid != asks[0]] or pids
     if pids == [asks[0]] and not case.others_at_work(asks) and not case.natives_at_work(asks[0]):
         yield asks
@@ -70,8 +70,8 @@ def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadK
 
 
 def _listens_to_others(case: Case, pid: int) -> bool:
-    """Its main thread is in an event loop, which watches its connections all the time, and has others besides the one that wakes
-    it up.
+    """Its main thread is in an event loop, which always watches its connections, and has others besides the one that
+    wakes it up.
     """
     main = (pid, pid)
     watched = [item for item in case.waits_on(main) if item.kind == "socket"]
@@ -79,8 +79,8 @@ def _listens_to_others(case: Case, pid: int) -> bool:
 
 
 def _perhaps_on_other_machines(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
-    """Of a job on several machines, whoever on another one has a socket of which no more is known than that: both ends of a
-    connection are found by their addresses, which are read of those sockets only that somebody waits at.
+    """In a job on several machines: processes on another machine with a socket of unknown addresses. Both ends of a
+    connection are matched by their addresses, which are read only for sockets that a thread waits on.
     """
     here = case.processes[asks[0]].host
     far = (item.path or "").partition(" to ")[2]
@@ -109,7 +109,7 @@ def _servers_in(case: Case, pid: int, item: KernelObject, asks: ThreadKey) -> li
     if case.role(pid).kind in HELPERS:
         return there
     if there:
-        # One that listens to several connections may have given the work to another thread.
+        # A thread that listens on several connections may have handed the work to another thread.
         return list(dict.fromkeys((*there, *busy, *others)))
     unnamed = _unnamed(case, threads, busy, main)
     accepting = set(unnamed) <= {main} and any(_accepts(case, key) for key in threads)
@@ -117,8 +117,8 @@ def _servers_in(case: Case, pid: int, item: KernelObject, asks: ThreadKey) -> li
 
 
 def _unnamed(case: Case, threads: list[ThreadKey], busy: list[ThreadKey], main: ThreadKey) -> list[ThreadKey]:
-    """Where nothing tells who serves: what a background server started, else the main thread, else any that works."""
-    # One in a collective has no connection in hand.
+    """If nothing tells who serves: what a background server started, else the main thread, else any working thread."""
+    # A thread in a collective serves no connection.
     in_background = case.standing(main).kind is Wait.COLLECTIVE or any(
         _accepts(case, key) for key in threads if key != main
     )
@@ -139,9 +139,10 @@ def serves_one(case: Case, key: ThreadKey) -> bool:
 
 
 def _busy_with_others(case: Case, pids: list[int], listener: str) -> list[ThreadKey]:
-    """Those who would accept the next connection, but have not done with the one before; nobody where one waits for it.
+    """Those who would accept the next connection, but are still busy with the previous one; empty if one already waits
+    for it.
 
-    The child of a server that forks shows the same frames, but there the server itself waits.
+    The child of a forking server shows the same frames, but there the server itself waits.
     """
     threads = [key for pid in pids for key in case.threads(pid)]
     if any(listener in _waits_in(case, key) for key in threads):
@@ -151,7 +152,7 @@ def _busy_with_others(case: Case, pids: list[int], listener: str) -> list[Thread
 
 
 def _keeps_loop(case: Case, key: ThreadKey) -> bool:
-    """It is in a callback of its event loop, which accepts nothing before that returns."""
+    """It is in a callback of its event loop, which accepts nothing until that returns."""
     return in_call(case.stacks.get(key), TURNS) and case.standing(key).kind is not Wait.EVENT_LOOP
 
 
@@ -170,7 +171,7 @@ def _writes(case: Case, key: ThreadKey) -> bool:
 
 
 def _accepts(case: Case, key: ThreadKey) -> bool:
-    """It waits for connections, and perhaps for what comes over some."""
+    """It waits for connections, and perhaps for data on some."""
     return any(item.listens for item in case.waits_on(key))
 
 
@@ -182,8 +183,8 @@ def _serves_another(case: Case, key: ThreadKey, item: KernelObject) -> bool:
 
 
 def unserved(case: Case, asks: ThreadKey) -> tuple[ThreadKey, list[ThreadKey]] | None:
-    """The thread of a server that accepts connections, and those that each serve another one than that over which a thread
-    waits for an answer, where nobody in the server serves that one.
+    """The accepting thread of a server, and its threads that each serve another connection, if no thread of the server
+    serves the one over which a thread waits for an answer.
     """
     if _writes(case, asks):
         return None
@@ -198,13 +199,15 @@ def unserved(case: Case, asks: ThreadKey) -> tuple[ThreadKey, list[ThreadKey]] |
 
 
 def _may_serve(case: Case, key: ThreadKey, item: KernelObject) -> bool:
-    """It reads this connection, or does something else than waiting for the end of others."""
+    """It reads this connection, or does something other than waiting for others to end."""
     waits_for_end = case.standing(key).kind in ENDS
     return item.peer in _waits_in(case, key) or (_is_at_work(case, key, item) and not waits_for_end)
 
 
 def client_of(case: Case, key: ThreadKey) -> int | None:
-    """Whom a thread of a manager serves: it is named after the client's `Process` (managers.py, `accept_connection`)."""
+    """The client that a manager's thread serves: the thread is named after its `Process` (managers.py,
+    `accept_connection`).
+    """
     name = case.thread_name(key).partition("|")[0]
     if name == "MainProcess":
         return case.processes[key[0]].ppid
@@ -213,9 +216,9 @@ def client_of(case: Case, key: ThreadKey) -> int | None:
 
 
 def clients(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """A manager's object that blocks the call of one client waits for what other clients do to it.
+    """A manager's object that blocks the call of one client waits for other clients to act on it.
 
-    Each other client has a thread of the manager that waits for its next request.  A process that was given the object
+    Each other client has a thread of the manager that waits for its next request. A process that was given the object
     and has not used it yet has none, so those of the manager's family count too, unless they are connected.
     """
     words = case.standing(key).words
@@ -229,7 +232,7 @@ def clients(case: Case, key: ThreadKey) -> WaitEdge | None:
     strangers = [(pid, pid) for pid in _family(case, key[0]) if pid not in connected and pid != client_of(case, key)]
     targets = tuple(dict.fromkeys((*asking, *busy, *strangers)))
     if not targets:
-        # Whoever has ended may have taken a lock of the manager with it, or owes an item.
+        # A process that ended may have taken a lock of the manager with it, or owe an item.
         asks = client_of(case, key)
         lonely = Nobody("the manager has no other client", (key[0] if asks is None else asks,))
         return WaitEdge(tuple(lost_relatives(case, key[0], certain=True)) or (lonely,), words=words)
@@ -257,7 +260,7 @@ def _family(case: Case, manager: int) -> list[int]:
 
 
 def connection_words(case: Case, item: KernelObject, *, writes: bool) -> str:
-    """Who is at the other end, and since when nothing went over it."""
+    """The process at the other end, and for how long nothing was transferred."""
     if item.kind != "socket" or item.listens or item.path is None:
         return ""
     pids = ", ".join(str(pid) for pid in dict.fromkeys(row.pid for row in case.holders.get(item.peer or "", ())))

@@ -1,7 +1,7 @@
-"""The dead: processes that ended and whose part nobody does; who, how, and what is known of why.
+"""The dead: processes that ended and whose part nobody does; which, how, and what is known of why.
 
-How one ended is wait(2)'s status, which the kernel keeps while nobody has collected the process (a zombie).
-That a SIGKILL came from the kernel for memory is not part of it; the counters of the control group tell.
+How one ended is wait(2)'s status, which the kernel keeps until the process is reaped (a zombie). The status does not
+tell that a SIGKILL came from the kernel's out-of-memory killer; the counters of the control group do.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from mpmon.model import Cgroup, Process, Remembered
 
 
 class Death(msgspec.Struct, frozen=True, gc=False):
-    """How one process ended, as far as it can be known."""
+    """How one process ended, as far as it is known."""
 
     how: str
-    """`killed by SIGKILL (9)`; `ended` where no more is known. `did` makes a verb of it."""
+    """`killed by SIGKILL (9)`; `ended` if no more is known. `did` makes a verb of it."""
     evidence: tuple[str, ...]
     advice: tuple[str, ...]
 
@@ -47,7 +47,7 @@ def did(how: str) -> str:
 
 
 def signal_name(number: int) -> str:
-    """`SIGKILL (9)`; the bare number for one without a name."""
+    """`SIGKILL (9)`; the bare number if it has no name."""
     try:
         return f"{signal.Signals(number).name} ({number})"
     except ValueError:
@@ -89,7 +89,7 @@ def advice_on(case: Case, pids: Iterable[int]) -> tuple[str, ...]:
 
 
 def dead_relatives(case: Case, pid: int, *, certain: bool) -> list[Exited]:
-    """Children and siblings that ended and were not collected: they may have been the other end."""
+    """Children and siblings that ended and were not reaped: they may have been the other end."""
     parent = case.processes[pid].ppid
     return [
         Exited(other, death(case, other).how, certain, case.processes[other].exit_code)
@@ -103,14 +103,16 @@ _TOLD = (signal.SIGTERM, signal.SIGINT)
 
 
 def crashed_relatives(case: Case, pid: int) -> list[int]:
-    """Children and siblings that crashed, those that were collected if there are no others; not those that were told to end."""
+    """Children and siblings that crashed, reaped ones only if there are no others; not those that were told to end."""
     codes = {gone.pid: case.processes[gone.pid].exit_code for gone in dead_relatives(case, pid, certain=False)}
     crashed = [other for other, code in codes.items() if code and code & 0x7F not in _TOLD]
     return crashed or [row.child for row in _remembered(case, pid) if row.returncode and -row.returncode not in _TOLD]
 
 
 def with_crashed(case: Case, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
-    """The same edge, with relatives that crashed: where others only may help, one that died early may have had to."""
+    """The same edge, with crashed relatives added: if its targets are only candidates, one that died early may have had
+    to act.
+    """
     if edge.every or edge.held or (edge.exact and len(edge.targets) == 1):
         return edge
     if not case.zombies and not case.remembered_ends:
@@ -125,7 +127,7 @@ def with_crashed(case: Case, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
 
 
 def lost_relatives(case: Case, pid: int, *, certain: bool) -> list[Exited]:
-    """The same, and where there is none, those that were collected but are remembered by their parent's program."""
+    """The same; if there is none, those that were reaped but are remembered by their parent's program."""
     if not case.zombies and not case.remembered_ends:
         return []
     found = dead_relatives(case, pid, certain=certain)
@@ -133,9 +135,9 @@ def lost_relatives(case: Case, pid: int, *, certain: bool) -> list[Exited]:
 
 
 def remembered_dead(case: Case, pid: int) -> list[Exited]:
-    """Children and siblings that ended and were collected, but whose objects their parent's program still has.
+    """Children and siblings that ended and were reaped, but whose objects their parent's program still has.
 
-    Where some of them crashed, these.
+    If some of them crashed, only these.
     """
     rows = _remembered(case, pid)
     crashed = [row for row in rows if row.returncode]
@@ -148,7 +150,7 @@ def _as_gone(row: Remembered) -> Exited:
 
 
 def _remembered(case: Case, pid: int) -> list[Remembered]:
-    """Children and siblings that were collected."""
+    """Children and siblings that were reaped."""
     parent = case.processes[pid].ppid
     known = (*case.remembered_ends.get(pid, ()), *case.remembered_ends.get(parent, ()))
     return [row for row in known if row.child not in case.processes]
@@ -160,7 +162,7 @@ def returncode_words(code: int) -> str:
 
 
 def gone_children(case: Case, parent: int, kinds: Collection[str]) -> list[Exited]:
-    """Children of these kinds that ended: zombies, and those mpmon saw end, as far as their library gives them a name."""
+    """Children of these kinds that ended: zombies, and those mpmon saw end, if their library names them."""
     found = [
         Exited(pid, death(case, pid).how, status=case.processes[pid].exit_code)
         for pid in case.children.get(parent, ())
@@ -171,7 +173,7 @@ def gone_children(case: Case, parent: int, kinds: Collection[str]) -> list[Exite
         return found
     working = [case.processes[pid].start_time for pid in case.clients.get(parent, ()) if case.role(pid).kind in kinds]
     seen = [row for row in case.snapshot.exits if row.process.ppid == parent and row.process.name in names]
-    # Those of an earlier epoch ended before these began.
+    # Workers of an earlier epoch ended before these started.
     return [
         Exited(row.pid, death(case, row.pid).how, status=row.process.exit_code) for row in seen
         if not working or row.seen_at > min(working) + NEXT_ROUND_S
@@ -179,20 +181,20 @@ def gone_children(case: Case, parent: int, kinds: Collection[str]) -> list[Exite
 
 
 class Replaced(msgspec.Struct, frozen=True, gc=False):
-    """A worker of a pool that died, as its successor gives away."""
+    """A pool worker that died, as its replacement shows."""
 
     successor: int
     first: int
     """Pid of the oldest of its siblings."""
     apart_s: float | None
-    """Between their starts, seconds; `None` where the numbers in their names say that one is missing."""
+    """Between their starts, seconds; `None` if the numbers in their names say that one is missing."""
     dead: tuple[int, ...]
-    """Pids that are missing between the siblings', empty where that does not tell."""
+    """Pids missing between the siblings' pids; empty if that does not tell."""
 
 
 def replaced(case: Case, pids: Iterable[int]) -> Replaced | None:
-    """Pools start a new worker for one that died: the numbers in their names say that there was one more, or it is much younger
-    than the others and a pid is missing among them.
+    """Pools start a new worker for one that died: the numbers in their names say that one is missing, or the new one is
+    much younger than the others and a pid is missing among them.
     """
     workers = sorted((case.processes[pid].start_time, pid) for pid in pids if pid in case.processes)
     late = _latecomer([at for at, _ in workers])
@@ -205,18 +207,18 @@ def replaced(case: Case, pids: Iterable[int]) -> Replaced | None:
     if late is None or gone is not None:
         return Replaced(successor, first, None if told else at - begin, () if gone is None else (gone,))
     together = [pid for _, pid in workers[:late]]
-    # Processes forked one after the other get pids in a row.
+    # Processes forked one after the other get consecutive pids.
     gaps = sorted(set(range(min(together), max(together))) - set(together))
     count = len(workers) - late
     after = max(together) + 1
     if not gaps and count == 1 and after not in case.processes and after < successor:
-        # The last one to be started.
+        # The one started last.
         gaps = [after]
     return Replaced(successor, first, at - begin, tuple(gaps if len(gaps) == count else ()))
 
 
 def _latecomer(starts: list[float]) -> int | None:
-    """Place of the first one that started long after the others, measured by the gaps between those."""
+    """Position of the first one that started long after the others, relative to the gaps between those."""
     gaps = [after - before for before, after in pairwise(starts)]
     if not gaps or max(gaps) < STARTED_TOGETHER_S:
         return None
@@ -226,16 +228,16 @@ def _latecomer(starts: list[float]) -> int | None:
 
 
 _NUMBERED = re.compile(r"\w*Process-(?:[0-9]+:)*([0-9]{1,18})")
-"""How multiprocessing names what it was given no name for: `ForkProcess-2` is the second of its parent (process.py)."""
+"""Multiprocessing's default names: `ForkProcess-2` is its parent's second (process.py)."""
 
 
 _POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:[0-9]+:)*([0-9]{1,18})")
-"""The same of the workers of a Pool (pool.py)."""
+"""The same for the workers of a Pool (pool.py)."""
 
 
 def forgotten_child(case: Case, pid: int, numbered: re.Pattern[str] = _NUMBERED) -> int | None:
-    """The pid of a sibling that has ended and left no trace: the numbers in their names say that there was one more, and
-    between the pids of those before and after it only one is nobody's.
+    """The pid of a sibling that ended and left no trace: the numbers in their names say that one is missing, and only
+    one pid between its neighbours' is unused.
     """
     number = _missing_number(case, pid, numbered)
     if number is None:
@@ -249,25 +251,25 @@ def forgotten_child(case: Case, pid: int, numbered: re.Pattern[str] = _NUMBERED)
 
 
 def _missing_number(case: Case, pid: int, numbered: re.Pattern[str]) -> int | None:
-    """The number of a sibling of which nothing but its number is left."""
+    """The number of a sibling of which only the number is left."""
     family = [row for row in case.snapshot.remembered if row.pid == case.processes[pid].ppid]
     numbers = _numbers(family, numbered)
     highest = max(numbers, default=0)
-    # A name may have any number in it, and more than one is missing below a high one.
+    # A name may contain any number, and below a high one more than one is missing.
     missing = set(range(1, highest)) - set(numbers) if highest <= len(numbers) + 1 else set[int]()
     known = len(missing) == 1 and len(numbers) == len(family) and pid in numbers.values()
-    # All children of one parent are counted together, those of which the name is not known as well.
+    # All children of one parent are counted together, including those with unknown names.
     return missing.pop() if known and not _unnamed(case, case.processes[pid].ppid, family) else None
 
 
 def _numbers(family: Iterable[Remembered], numbered: re.Pattern[str] = _NUMBERED) -> dict[int, int]:
-    """Pids by the numbers in the names of children of one parent."""
+    """Children of one parent: pids by the numbers in their names."""
     return {int(found[1]): row.child for row in family if (found := numbered.fullmatch(row.name))}
 
 
 def ended_relatives(case: Case, pid: int) -> list[int]:
-    """Children and siblings that ended, collected or not, but for programs that were only called; empty where the numbers in
-    their names say that there was another one, of which nothing is left.
+    """Children and siblings that ended, reaped or not, except programs that were only called; empty if the numbers in
+    their names say that another one left no trace.
     """
     if any(_has_forgotten_one(case, parent) for parent in (pid, case.processes[pid].ppid)):
         return []
@@ -276,28 +278,28 @@ def ended_relatives(case: Case, pid: int) -> list[int]:
 
 
 def _has_forgotten_one(case: Case, parent: int) -> bool:
-    """Its children have higher numbers than there are names and children of unknown names."""
+    """Its children's highest number exceeds the count of their names and of children with unknown names."""
     family = [row for row in case.snapshot.remembered if row.pid == parent]
     numbers = _numbers(family)
     return max(numbers, default=0) - len(numbers) > len(_unnamed(case, parent, family))
 
 
 def _unnamed(case: Case, parent: int, family: Iterable[Remembered]) -> list[int]:
-    """Children that multiprocessing has made and of which the name is not known."""
+    """Children made by multiprocessing whose names are unknown."""
     named = {row.child for row in family}
     children = (child for child in case.children.get(parent, ()) if child not in named)
     return [child for child in children if case.role(child).kind not in (*HELPERS, "subprocess")]
 
 
 MOST_BETWEEN = 1000
-"""Pids that are looked at between two siblings'."""
+"""Most pids examined between two siblings'."""
 
 
 # Why
 
 
 def _vanished(case: Case, process: Process, seen_at: float) -> Death:
-    """Its parent has collected it, and its status with it, unless mpmon saw it as a zombie first or holds a pidfd of it."""
+    """Its parent reaped it, and its status with it, unless mpmon saw it as a zombie first or holds a pidfd of it."""
     row = _group(case, process)
     killed_at = row.oom_kill_seen_at if row else None
     for_memory = killed_at is not None and abs(killed_at - seen_at) <= KILLED_TOGETHER_S
@@ -318,13 +320,13 @@ def _vanished(case: Case, process: Process, seen_at: float) -> Death:
 
 
 def _was_alive(case: Case, process: Process) -> bool:
-    """Mpmon saw it alive, so that it ended while mpmon watched."""
+    """Mpmon saw it alive, so it ended while mpmon watched."""
     life = case.history.life(process)
     return life is not None and not life.first.ended
 
 
 def _killed_for_memory(case: Case, process: Process, *, watched: bool) -> Death:
-    """Of one that got SIGKILL: whether the kernel killed it for memory, by the counter of its control group."""
+    """For a process killed by SIGKILL: whether the kernel killed it for memory, by the counter of its control group."""
     row = _group(case, process)
     if row is None or row.oom_kills is None:
         why = row.reasons.get("oom_kills", "unknown") if row else "its control group is unknown"
@@ -345,7 +347,7 @@ def _killed_for_memory(case: Case, process: Process, *, watched: bool) -> Death:
 
 
 def _group(case: Case, process: Process) -> Cgroup | None:
-    """Its control group; of one that ended before mpmon came its parent's, which children inherit."""
+    """Its control group; if it ended before mpmon attached, its parent's, which children inherit."""
     parent = case.processes.get(process.ppid)
     path = process.cgroup if process.cgroup is not None else parent.cgroup if parent else None
     return next((row for row in case.snapshot.cgroups if row.path == path), None)

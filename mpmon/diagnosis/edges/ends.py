@@ -1,4 +1,4 @@
-"""Waits for an end: of a child, a thread, a launcher's ranks, the interpreter itself."""
+"""Waits for something to end: a child, a thread, a launcher's ranks, the interpreter itself."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _sentinels(case: Case, key: ThreadKey, children: list[int]) -> list[int]:
 
 
 def _no_children(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """wait(2) returns at once to one who has no child: the child ended after its parent was looked at."""
+    """wait(2) returns at once if there is no child: the child ended after its parent was sampled."""
     zombies = [pid for pid in case.children.get(key[0], ()) if not case.is_alive(pid)]
     blocked = case.blocked.get(key)
     if zombies or (blocked is not None and blocked.syscall in _WAITS_FOR_CHILD):
@@ -63,7 +63,7 @@ def _no_children(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def end_of_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """The thread that is joined; where it is not known, those that are neither idle nor serve."""
+    """The joined thread; if it is unknown, those that are neither idle nor serve."""
     if (joined := case.awaited(key)) and not _manages_executor(case, joined):
         return WaitEdge((joined,), basis=Basis.MEMORY, words=f"thread {case.thread_name(joined)} to end")
     others = [other for other in case.threads(key[0]) if other != key]
@@ -86,7 +86,7 @@ def _no_thread(case: Case, key: ThreadKey) -> Nobody:
 
 
 def _manages_executor(case: Case, key: ThreadKey) -> bool:
-    """The thread of a ProcessPoolExecutor, which ends when the last task has."""
+    """The thread of a ProcessPoolExecutor, which ends with the last task."""
     stack = case.stacks.get(key)
     return stack is not None and has(stack, "concurrent/futures/process.py", ("run", "_queue_management_worker"))
 
@@ -116,7 +116,9 @@ def launched_ranks(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def end_by_signal(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Whoever has started others and only waits for a signal gets on as long as any of these do, or when none has to."""
+    """A process that started others and only waits for a signal counts as progressing while any of these does, or if
+    none has to.
+    """
     busy = [(pid, pid) for pid in case.helpmates(key[0]) if not case.standing((pid, pid)).idle]
     return WaitEdge(tuple(busy), words="a signal, while other processes work") if busy else None
 

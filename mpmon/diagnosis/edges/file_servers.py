@@ -1,4 +1,4 @@
-"""Threads that wait for a file on a server that does not answer: NFS, SMB, Lustre, FUSE."""
+"""Threads that wait for a file on a server that does not respond: NFS, SMB, Lustre, FUSE."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ADVICE = (
 
 
 def file_server(case: Case, key: ThreadKey, mount: Mount) -> WaitEdge:
-    """The server alone can end the wait: the kernel named the file system, and asked by mpmon it does not answer either."""
+    """Only the server can end the wait: the kernel named the file system, and it does not respond to mpmon either."""
     asked_for = age(case.now - (mount.unanswered_since or case.now))
     return WaitEdge(
         (External(f"{mount_words(mount)}, which does not answer"),),

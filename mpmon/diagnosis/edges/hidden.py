@@ -1,4 +1,4 @@
-"""What may not be read: waits of which only states and ages are known, and processes that may hold any object."""
+"""What may not be read: waits with only states and ages known, and processes that may hold any object."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mpmon.diagnosis.waits import Wait
 
 _BY_HOLDERS = frozenset({Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.POLL, Wait.SOCKET,
                          Wait.LOCK, Wait.PROCESS_EVENT})  # fmt: skip
-"""Waits that end when anybody acts who has the object open or mapped."""
+"""Waits that end when any process acts that has the object open or mapped."""
 
 
 def hidden_wait(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Where a process of the job is stopped: any of the others may be waited for, so all of them have to stand still before
-    the stopped one is blamed.  `None` where nothing is stopped: a wait of which nothing is known may be anything.
+    """If a process of the job is stopped: any of the others may be waited for, so all of them have to stand still
+    before the stopped one is blamed. `None` if nothing is stopped: an unknown wait may be anything.
     """
     others = [pid for pid in case.processes if pid != key[0] and case.is_alive(pid)]
     stopped = [pid for pid in others if case.processes[pid].stopped]
@@ -31,8 +31,8 @@ def hidden_wait(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def with_unread(case: Case, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
-    """The same need, with those whose open files are not known: they may hold the other end, so that nobody is not nobody
-    before all could be asked, and the dead may have nothing to do with it.
+    """The same edge, plus processes with unknown open files: they may hold the other end. So "nobody" is unproven until
+    all could be read, and a death may be unrelated.
     """
     if not case.without_handles or edge.every or case.standing(key).kind not in _BY_HOLDERS:
         return edge

@@ -13,11 +13,11 @@ from mpmon.diagnosis.loops import STREAM, does, place_of
 from mpmon.diagnosis.waits import Wait
 
 MOST_TOLD = 4
-"""Tasks of which the evidence tells what they wait for."""
+"""Tasks whose waits the evidence lists."""
 
 
 def stuck_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """What a loop waits for in which all tasks are stuck: itself, or other processes; `None` for any other."""
+    """The targets of a loop with only stuck tasks: itself, or other processes; `None` for any other loop."""
     tasks = case.stuck_tasks(key)
     if not tasks:
         return None
@@ -25,7 +25,7 @@ def stuck_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
     more = f" and {len(tasks) - MOST_TOLD} more" if len(tasks) > MOST_TOLD else ""
     evidence = f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}{more}"
     if children := tuple(dict.fromkeys((row.child, row.child) for row in tasks if row.child is not None)):
-        # Ends take their time; a child that waits for room in a pipe which nobody reads never comes to one.
+        # Ends take their time; but a child that waits for room in a pipe nobody reads never ends.
         if any(case.standing(child).kind is not Wait.PIPE_WRITE for child in children):
             return None
         names = several([case.role(pid).name for pid, _ in children])
@@ -38,7 +38,7 @@ def stuck_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _answer(case: Case, key: ThreadKey, evidence: str) -> WaitEdge | None:
-    """Whoever could send something over a connection of the loop."""
+    """Threads that could send something over a connection of the loop."""
     if has_mail(case, key):
         return None
     ends = dict.fromkeys(end for item in case.partners(key) for end in other_ends(case, key, item, writes=False))

@@ -12,7 +12,7 @@ from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.waits import Context, Wait, context
 
 FROM_THREADS = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION, Wait.FUTURE_RESULT, Wait.JOIN_THREAD})
-"""Waits for what another thread of the process has to do."""
+"""Waits for another thread of the process to act."""
 
 _RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
 _TASKS = frozenset({Context.POOL_WORKER, Context.EXECUTOR_THREAD})
@@ -21,14 +21,14 @@ _FUTEX_WAIT_PRIVATE = 0x80
 """What libgomp and libomp call directly; glibc's semaphores and conditions use FUTEX_WAIT_BITSET (linux/futex.h)."""
 
 _CONTENDED_MUTEX = 2
-"""The value a pthread mutex is expected to have while one waits for it (glibc's lowlevellock.h)."""
+"""The value a pthread mutex is expected to have while a thread waits for it (glibc's lowlevellock.h)."""
 
 DELIVERS = (("multiprocessing/pool.py", ("_handle_results",)), ("concurrent/futures/process.py", ("run",)))
-"""Threads through whose hands every result of a pool goes, callbacks included."""
+"""Threads that every result of a pool passes through, callbacks included."""
 
 
 def why_no_thread(case: Case, key: ThreadKey) -> Absent:
-    """Of a wait for threads of the same process, none of which can end it."""
+    """For a wait for threads of the same process, none of which can end it."""
     kind = case.standing(key).kind
     if kind in (Wait.FUTEX, Wait.THREAD_LOCK):
         return _why_no_native(case, key)
@@ -36,7 +36,7 @@ def why_no_thread(case: Case, key: ThreadKey) -> Absent:
 
 
 def why_no_result(case: Case, key: ThreadKey, workers: list[int]) -> Absent:
-    """Of a wait for a result of a pool or an executor, all of whose workers, if it has any, wait for work."""
+    """For a wait for a result of a pool or an executor whose workers, if it has any, all wait for work."""
     if replaced(case, workers) is not None and case.standing(key).kind is Wait.POOL_RESULT:
         return Absent.WORKER_REPLACED
     hands_over = deliverer_in_parent(case, key) or case.standing(key).kind in FROM_THREADS
@@ -62,7 +62,7 @@ _AT_FORK = {
 
 
 def _told_at_fork(case: Case, key: ThreadKey) -> Absent | None:
-    """What the child of a fork lacks, by its frames of C; `None` where they do not tell."""
+    """What the child of a fork lacks, by its C frames; `None` if they do not tell."""
     fact = case.native_facts.get(key)
     return _AT_FORK.get(fact.wait.sort) if fact and fact.certain and fact.wait else None
 
@@ -80,7 +80,7 @@ def _siblings_in_copy(case: Case, key: ThreadKey) -> bool:
 
 
 def _in_native_barrier(case: Case, key: ThreadKey) -> bool:
-    """A futex that is neither a mutex nor a semaphore of glibc's."""
+    """A futex that is neither a mutex nor a semaphore of glibc."""
     blocked = case.blocked.get(key)
     if blocked is None or blocked.syscall != "futex" or len(blocked.args) < 3:
         return False
@@ -89,8 +89,8 @@ def _in_native_barrier(case: Case, key: ThreadKey) -> bool:
 
 
 def left_in_parent(case: Case, key: ThreadKey) -> bool:
-    """The child of a fork has one thread, and its parent one that does more than to wait for requests, or that hands over what
-    is waited for.
+    """The child of a fork has one thread; its parent has one that does more than wait for requests, or that delivers
+    what is waited for.
     """
     if not case.is_forked(key[0]) or len(case.threads(key[0])) > 1:
         return False
@@ -102,14 +102,14 @@ def left_in_parent(case: Case, key: ThreadKey) -> bool:
 
 
 def _is_of_pool(case: Case, key: ThreadKey) -> bool:
-    """It hands tasks out, also while it takes them from the program, and answers nobody."""
+    """It hands tasks out, also while it takes them from the program, and answers no request."""
     stack = case.stacks.get(key)
     return stack is not None and has(stack, "multiprocessing/pool.py", ("_handle_tasks", "_handle_workers"))
 
 
 def deliverer_in_parent(case: Case, key: ThreadKey) -> ThreadKey | None:
-    """For a result of a pool or an executor: the thread of the program it was forked from, or of that one's, through which all
-    results go. One that has workers of its own has a pool of its own, and a task of a pool waits for its own pool.
+    """For a result of a pool or an executor: the delivering thread of the program it was forked from, or of that one's
+    origin. A process with workers of its own has a pool of its own, and a task of a pool waits for its own pool.
     """
     pid = key[0]
     task = context(case.stacks.get(key))
@@ -121,7 +121,7 @@ def deliverer_in_parent(case: Case, key: ThreadKey) -> ThreadKey | None:
 
 
 def is_deliverer(case: Case, key: ThreadKey) -> bool:
-    """All results of a pool go through its hands."""
+    """All results of a pool pass through it."""
     stack = case.stacks.get(key)
     return stack is not None and any(has(stack, *row) for row in DELIVERS)
 

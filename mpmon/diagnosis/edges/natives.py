@@ -1,8 +1,8 @@
 """Waits in C and C++ for native threads of the same process, by the frames of both sides.
 
-A library names in its frames whom it waits for: the end of one thread, the others of its team, whoever computes its gradients.
-Its threads are known by the function with which they begin.  Where a frame had to be searched for, the edge is inferred, and
-where the other side was not read there is none: then nobody knows what it does.
+A library's frames tell what it waits for: the end of one thread, the others of its team, the thread that computes its
+gradients. Its threads are recognised by their start function. If a frame was found by searching, the edge is inferred;
+if the other side was not read there is no edge, since its activity is unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mpmon.diagnosis.progress.motion import Motion
 
 
 def native_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """The native threads that a thread waits for; `None` where frames do not tell who they are."""
+    """The native threads that a thread waits for; `None` if frames do not tell which."""
     if joined := case.joined_thread(key):
         return _end(case, key, joined)
     fact = case.native_facts.get(key)
@@ -33,7 +33,7 @@ def _end(case: Case, key: ThreadKey, joined: ThreadKey) -> WaitEdge | None:
 
 
 def _team(case: Case, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
-    """Those of its library that have not come to where it waits for each other, or for work."""
+    """Threads of its library that have reached neither the team's waiting point nor a wait for work."""
     library = fact.wait.library if fact.wait else ""
     facts = [(other, case.native_facts.get(other)) for other in case.all_threads(key[0]) if other != key]
     team = [
@@ -42,7 +42,7 @@ def _team(case: Case, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
     ]  # fmt: skip
     if not team:
         return None
-    # Of several that wait for teams of one library nobody knows which is whose.
+    # If several threads wait for teams of one library, their teams are unknown.
     masters = [
         other for other, found in facts
         if found and not found.helps and found.wait and found.wait.sort is Sort.TEAM and found.wait.library == library
@@ -58,7 +58,7 @@ def _team(case: Case, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
 
 
 def mutex_owner(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Who has a pthread mutex, by its owner word; `None` where it has none."""
+    """The holder of a pthread mutex, by its owner word; `None` if it has none."""
     owner = next((item.owner_tid for item in case.waits_on(key) if item.owner_tid), None)
     if owner is None:
         return None
@@ -73,8 +73,8 @@ def mutex_owner(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def native_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Whom a thread that is not Python's waits for, in a futex, by its frames: those that its frames or the lock name, else any
-    thread of Python that does not wait for such threads itself. `None` where they were not read, or others of them are at work.
+    """The targets of a native thread in a futex: those that its frames or the lock name, else any Python thread that
+    does not wait for such threads itself. `None` if frames were not read, or other native threads are at work.
     """
     fact = case.native_facts.get(key)
     if fact is None or not fact.certain or case.natives_at_work(key[0]):
@@ -90,13 +90,13 @@ def native_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def waits_for(case: Case, key: ThreadKey, other: ThreadKey) -> bool:
-    """It stands still until that very thread has done something in C, so it does nothing for it."""
+    """It stands still until that very thread acts in C, so it does nothing for it."""
     edge = _told(case, key)
     return edge is not None and edge.targets == (other,) and case.motion(key) is Motion.NOT_SCHEDULED
 
 
 def _waits_for_natives(case: Case, key: ThreadKey) -> bool:
-    """The same of any native threads."""
+    """The same for any native thread."""
     return _told(case, key) is not None and case.motion(key) is Motion.NOT_SCHEDULED
 
 
@@ -106,12 +106,12 @@ def _told(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _is_known(case: Case, key: ThreadKey) -> bool:
-    """Its frames were read, of Python or of C."""
+    """Its Python or C frames were read."""
     return key in case.stacks or key in case.native_facts
 
 
 def name_server(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Somebody outside, where frames of C show that the resolver waits for its answer."""
+    """A name server, if C frames show that the resolver waits for its answer."""
     fact = case.native_facts.get(key)
     if fact is None or not fact.is_surely(Sort.NAME_SERVER) or fact.wait is None:
         return None

@@ -1,4 +1,4 @@
-"""Waits for what somebody holds or sends: pipes, queues, sockets, locks between processes, file locks."""
+"""Waits for something that is held or sent: pipes, queues, locks between processes, file locks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUEUES_FILE = "multiprocessing/queues.py"
 
 
 def message(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Somebody who holds the other end of the pipe or socket, or the lock in front of it."""
+    """The holders of the other end of the pipe or socket, or of the lock in front of it."""
     if has_mail(case, key):
         return None
     objects = awaited(case, key)
@@ -39,7 +39,7 @@ def message(case: Case, key: ThreadKey) -> WaitEdge | None:
     pipe = next((item for item in objects if item.kind == "pipe"), None)
     mute = pipe or (objects and all(_is_left_alone(case, key, item) for item in objects))
     strangers = _strangers(case, objects, writes=writes)
-    # What only strangers can bring was never for a relative to bring.
+    # What only external processes can provide was never for a relative to provide.
     dead = lost_relatives(case, key[0], certain=not ends) if mute and (ends or not strangers) else []
     if ends and not writes and _was_read_by_ended(case, objects):
         dead = [gone for gone in dead if gone.status]
@@ -57,14 +57,14 @@ def message(case: Case, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge((Nobody(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
     pause = pause_s(case.blocked.get(key))
     if pause is not None and pause > RETRY_S:
-        # Whoever waits for a stranger, and not for ever, may do so as long as the program says.
+        # A timed wait for an external process may legitimately last as long as the program says.
         return None
     return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
 
 
 def _was_read_by_ended(case: Case, objects: list[KernelObject]) -> bool:
-    """The pipe of a queue from which those who ended took more than they put, as the ledgers of the living tell: they were its
-    readers, and what is missing was not theirs to bring.
+    """The pipe of a queue from which ended processes took more than they put, by the ledgers of the living: they were
+    its readers, and the missing items were not theirs to put.
     """
     names = {item.id for item in objects}
     return any(
@@ -73,7 +73,7 @@ def _was_read_by_ended(case: Case, objects: list[KernelObject]) -> bool:
 
 
 def _keeps_other_end(case: Case, key: ThreadKey, pipe: KernelObject) -> bool:
-    """It reads, and has the writing end itself, which no other thread of it uses. Of a queue everybody has both ends."""
+    """It reads a pipe whose writing end it has itself, unused by its other threads. A queue's users all have both ends."""
     row, stack = case.blocked.get(key), case.stacks.get(key)
     of_queue = stack is None or has(stack, QUEUES_FILE, ("get", "_recv_bytes"))
     own = any(handle.pid == key[0] and handle.writes for handle in case.holders.get(pipe.id, ()))
@@ -81,13 +81,13 @@ def _keeps_other_end(case: Case, key: ThreadKey, pipe: KernelObject) -> bool:
 
 
 def _strangers(case: Case, objects: Iterable[KernelObject], *, writes: bool) -> list[External]:
-    """Processes outside of the job that have the other end."""
+    """Processes outside the job that have the other end."""
     rows = [row for item in objects for row in case.outsiders.get(item.id, ()) if (row.reads if writes else row.writes)]
     return [External(f"pid {pid}, which is not part of this job") for pid in dict.fromkeys(row.pid for row in rows)]
 
 
 def _is_named(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[Target]) -> bool:
-    """The kernel names the processes, and in each of them there is but one thread that could act."""
+    """The kernel names the processes, and each has just one thread that could act."""
     named = _threads(ends)
     alone = all(_acts_alone(case, key, end) for end in named) and not _others_have(case, key, objects, named)
     known = all(item.kind == "pipe" or (item.kind == "socket" and (item.peer or item.listener)) for item in objects)
@@ -95,13 +95,13 @@ def _is_named(case: Case, key: ThreadKey, objects: list[KernelObject], ends: lis
 
 
 def _others_have(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[ThreadKey]) -> bool:
-    """Living processes that have the other end of a socket as well, say by a fork, and might use it."""
+    """Other living processes that have the socket's other end too, say by a fork, and might use it."""
     pids = {handle.pid for item in objects for handle in case.holders.get(item.peer or "", ())}
     return any(case.is_alive(pid) for pid in pids - {key[0]} - {pid for pid, _ in ends})
 
 
 def _acts_alone(case: Case, key: ThreadKey, end: ThreadKey) -> bool:
-    """No other thread of its process could do the same; where it is not Python, no other thread at all."""
+    """No other thread of its process could do the same; if it is not Python, there is no other thread at all."""
     if end[0] == key[0]:
         return not [other for other in case.others_at_work(end) if other != key]
     if case.is_foreign(end[0]):
@@ -114,13 +114,13 @@ def _threads(ends: Iterable[Target]) -> list[ThreadKey]:
 
 
 def _is_left_alone(case: Case, key: ThreadKey, item: KernelObject) -> bool:
-    """The other end of a socket is open in this process only: whoever was given it is gone."""
+    """The other end of a socket is open in this process only: the process it was made for is gone."""
     pids = {handle.pid for handle in case.holders.get(item.peer or "", ())}
     return item.kind == "socket" and pids == {key[0]}
 
 
 def other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
-    """Who could end a wait for one object."""
+    """The targets that could end a wait for one object."""
     if item.kind == "process":
         number = numeral(item.id.partition(":")[2])
         yield from exits(case, [] if number is None else [number])
@@ -137,12 +137,12 @@ def other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) 
         if handle.pid != key[0] and helps and case.is_alive(handle.pid) and case.role(handle.pid).kind not in HELPERS:
             yield from _hands(case, key, handle.pid)
         elif helps and case.role(handle.pid).kind == "forkserver":
-            # It writes down how one of its children ended, and holds that pipe for nothing else (forkserver.py).
+            # It writes down how its children ended, and holds that pipe for nothing else (forkserver.py).
             yield from exits(case, case.children.get(handle.pid, ()))
 
 
 def _hands(case: Case, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
-    """The threads of a process that may act on a pipe: those that are at work, but for one that has run in vain."""
+    """The threads of a process that may act on a pipe: the working ones, except any that has run in vain."""
     first = _hand(case, pid)
     yield first
     waiter = case.past(key)
@@ -156,14 +156,14 @@ def _hands(case: Case, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
 
 
 def _serves_library(case: Case, key: ThreadKey, waiter: ThreadKey) -> bool:
-    """A library's own thread reads and writes what is the library's, of which the waiter has nothing."""
+    """A library's own thread transfers only the library's data, and the waiter uses another library or none."""
     packages = case.shape(key).serves
     of_waiter = case.shape(waiter)
     return bool(packages) and not packages & (of_waiter.asks | of_waiter.runs | of_waiter.serves)
 
 
 def _hand(case: Case, pid: int) -> ThreadKey:
-    """The thread of a process that would act: a feeder thread that is held up while it sends, else the main thread."""
+    """The thread of a process that would act: a feeder thread blocked while sending, else the main thread."""
     for other in case.threads(pid):
         stack = case.stacks.get(other)
         if stack and case.standing(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and has(stack, QUEUES_FILE, ("_feed",)):
@@ -172,7 +172,7 @@ def _hand(case: Case, pid: int) -> ThreadKey:
 
 
 def has_mail(case: Case, key: ThreadKey) -> bool:
-    """Bytes to read are there already, or a connection to accept, so it is about to go on."""
+    """There are already bytes to read, or a connection to accept, so it is about to continue."""
     row = case.blocked.get(key)
     if row is None or row.writes:
         return False
@@ -180,7 +180,7 @@ def has_mail(case: Case, key: ThreadKey) -> bool:
 
 
 def semaphore(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """A lock or semaphore between processes: its holder by the ledger, else whoever maps it."""
+    """A lock or semaphore between processes: its holder by the ledger, else every process that maps it."""
     items = [item for item in case.waits_on(key) if item.kind == "semaphore"]
     if not items:
         return other_threads(case, key)
@@ -190,7 +190,7 @@ def semaphore(case: Case, key: ThreadKey) -> WaitEdge | None:
         return None
     item = items[0]
     if not any(handle.pid == key[0] for handle in case.holders.get(item.id, ())):
-        # Not even the waiter is known to map it, so nothing is known of the others.
+        # Not even the waiter is known to map it, so nothing is known of other processes.
         return WaitEdge((External("another process with the semaphore"),), words=case.standing(key).words)
     users = [handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)]
     uses = [use for use in case.uses.get(item.id, ()) if case.is_alive(use.pid)]
@@ -208,13 +208,13 @@ def semaphore(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 _ROBUST_WAITERS, _ROBUST_TID = 0x8000_0000, 0x3FFF_FFFF
-"""FUTEX_WAITERS and FUTEX_TID_MASK of linux/futex.h: the lock word of a robust pthread mutex, such as that of LMDB, names its
+"""FUTEX_WAITERS and FUTEX_TID_MASK of linux/futex.h: the word of a robust pthread mutex, such as LMDB's, names its
 owner.
 """
 
 
 def _robust_owner(case: Case, items: list[KernelObject]) -> WaitEdge | None:
-    """Of a mutex in shared memory that is no semaphore: the living thread of the job that its word names."""
+    """For a mutex in shared memory that is no semaphore: the living thread of the job that its word names."""
     for item in items:
         word = item.value or 0
         owners = [row for row in case.snapshot.threads if row.tid == word & _ROBUST_TID]
@@ -227,9 +227,9 @@ def _robust_owner(case: Case, items: list[KernelObject]) -> WaitEdge | None:
 
 
 def _is_lock(uses: list[SemaphoreUse]) -> bool:
-    """One permit, that was given back by those who took it: the counts of all add up to the one who has it, or to nobody.
+    """One permit, released by the processes that took it: all counts add up to one holder, or to none.
 
-    A lock that one process takes and another one releases is a signal, and a bare `os.fork` copies the count.
+    A lock that one process takes and another releases is a signal, and a bare `os.fork` copies the count.
     """
     counts = [use.count for use in uses]
     return all(use.max_value == 1 for use in uses) and min(counts, default=0) >= 0 and _owners(uses) <= 1
@@ -240,8 +240,8 @@ def _owners(uses: list[SemaphoreUse]) -> int:
 
 
 def _busy(case: Case, item: KernelObject, users: list[int]) -> tuple[ThreadKey, ...]:
-    """Threads of those who have a semaphore that are at work, and may release it when they come to it: also what they never
-    acquired, for a semaphore may begin without permits, and a lock may be used as a sign.
+    """Working threads of the processes that have a semaphore, which may release it later, even if they never acquired
+    it: a semaphore may begin without permits, and a lock may be used as a signal.
     """
     threads = (key for pid in users for key in dict.fromkeys(((pid, pid), *case.threads(pid))))
     return tuple(key for key in threads if not case.standing(key).idle and _works(case, item, key))
@@ -255,7 +255,7 @@ def _works(case: Case, item: KernelObject, key: ThreadKey) -> bool:
         return True
     ended = {f"process:{handle.pid}" for handle in case.holders.get(item.id, ())}
     if kind in (Wait.CHILD, Wait.JOIN_PROCESS):
-        # A program that it has called does not have the semaphore.
+        # A program it called does not have the semaphore.
         return (
             row is not None
             and bool(row.waits_on)
@@ -269,7 +269,7 @@ def _works(case: Case, item: KernelObject, key: ThreadKey) -> bool:
 def _lock(
     case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse], busy: tuple[ThreadKey, ...]
 ) -> WaitEdge:
-    """One permit: the process whose count is positive has it."""
+    """One permit: the process with a positive count holds it."""
     owners = [case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0]
     lost = lost_relatives(case, key[0], certain=True)
     if busy and (key in owners or not (owners or any(gone.status for gone in lost))):
@@ -277,7 +277,7 @@ def _lock(
     if owners:
         names = several([case.role(pid).name for pid, _ in owners])
         evidence = f"{item.id} has value 0, and by its acquire counts pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
-        # A lock between processes may be given back by any that has it: one that waits for itself may wait for a signal.
+        # Any process that has the lock may release it: a process that waits for itself may be waiting for a signal.
         alone = not any(case.others_at_work(owner) for owner in owners)
         users = {handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)}
         exact = alone and not (key in owners and users - {key[0]})
@@ -291,7 +291,7 @@ def _lock(
         )
     why = f"the lock {item.id} is taken, but no living process holds it: its holder ended without releasing it"
     dead = tuple(gone.pid for gone in lost)
-    # Any process may give back a lock that another one took, but for a recursive one: only a crash leaves no doubt.
+    # Any process may release a lock that another took, unless it is recursive: only a crash leaves no doubt.
     exact = any(gone.status for gone in lost) or all(use.recursive for use in uses)
     return WaitEdge(
         (Nobody(why, dead, Absent.HOLDER_ENDED),),
@@ -302,7 +302,7 @@ def _lock(
 
 
 def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], uses: list[SemaphoreUse]) -> WaitEdge:
-    """Many permits, or an event: whoever has some, consumed some, or at least maps it."""
+    """Many permits, or an event: processes that hold some, consumed some, or at least map it."""
     kind, words = case.standing(key).kind, case.standing(key).words
     evidence = f"{item.id} has value 0"
     dead = lost_relatives(case, key[0], certain=False)
@@ -310,16 +310,16 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
         consumers = [use.pid for use in uses if use.count < 0]
         rest = [pid for pid in users if not any(use.pid == pid and use.count > 0 for use in uses)] if uses else users
         users = consumers or rest
-        # What one that lives takes out is enough; the dead matter where nobody is left.
+        # One living consumer suffices; the dead matter only if none is left.
         dead = [] if consumers else dead
     elif kind is Wait.PROCESS_EVENT:
-        # Those who are in the barrier have come: it is for others to come.
+        # Those inside the barrier have arrived: the others have to.
         users = (
             [pid for pid in users if not _is_in_barrier(case, pid, item)] if in_barrier(case.stacks.get(key)) else users
         )
     elif kind is Wait.LOCK and uses:
         return _permits(case, item, uses, tuple(gone.pid for gone in dead), _busy(case, item, [key[0], *users]))
-    # Who takes out of a queue is no thread that puts.
+    # A thread that takes out of a queue does not put.
     hands = {pid: (pid, pid) if kind is Wait.QUEUE_PUT else _hand(case, pid) for pid in users if pid != key[0]}
     targets = tuple(dict.fromkeys(_taker(case, pid, item) or hand for pid, hand in hands.items()))
     if not targets and not dead:
@@ -338,7 +338,7 @@ def _is_in_barrier(case: Case, pid: int, item: KernelObject) -> bool:
 
 
 def _taker(case: Case, pid: int, item: KernelObject) -> ThreadKey | None:
-    """Another thread than the main one that waits for the semaphore itself: it is the one of its process that uses the queue."""
+    """Another thread than the main one that waits for the semaphore itself: the queue's user in its process."""
     main = (pid, pid)
     waiting = [key for key in case.threads(pid) if (row := case.blocked.get(key)) and item.id in row.waits_on]
     return waiting[0] if waiting and main not in waiting else None
@@ -347,8 +347,8 @@ def _taker(case: Case, pid: int, item: KernelObject) -> ThreadKey | None:
 def _permits(
     case: Case, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...], busy: tuple[ThreadKey, ...]
 ) -> WaitEdge:
-    """A semaphore of several permits, or one that anybody may release: those who only release, else those who took one, and
-    whoever is at work.
+    """A semaphore of several permits, or one that any process may release: those that only release, else those that
+    took a permit, and all that are at work.
     """
     givers = [use for use in uses if use.count < 0]
     owners = tuple(case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0)
@@ -382,7 +382,7 @@ def queue_item(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """flock(2) and fcntl(2): those whose open files have the lock."""
+    """flock(2) and fcntl(2): the processes whose open files hold the lock."""
     asked = list(case.waits_on(key))
     items = asked or case.polled_locks(key) or case.locks_of_others(key[0])
     pids = list(dict.fromkeys(pid for item in items for pid in item.kept_by(key[0])))
@@ -400,7 +400,7 @@ def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
         )
     if inside:
         evidence = f"{path} is locked by pid {', '.join(map(str, pids))}: /proc/locks, and `lock:` in /proc/PID/fdinfo"
-        # An open file shared since a fork is one lock, which each process that has it may give back.
+        # An open file shared since a fork is one lock, which each process that has it may release.
         others = {handle.pid for item in items for handle in case.holders.get(item.id, ())} - {key[0], *pids}
         exact = bool(asked) and not others and not any(case.others_at_work(owner) for owner in inside)
         return WaitEdge(
@@ -417,8 +417,8 @@ def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _heirs(case: Case, items: list[KernelObject]) -> tuple[int, ...]:
-    """Those that keep a lock only because they were forked while somebody had it who is alive and has closed the file, where no
-    line of theirs ends the loop that they are in.
+    """Processes that keep a lock only because they were forked while a process held it that is alive and has closed the
+    file, and whose current loop has no exit.
     """
     if len(items) != 1 or not items[0].takers or not all(map(case.is_alive, (*items[0].takers, *items[0].holders))):
         return ()
@@ -426,8 +426,8 @@ def _heirs(case: Case, items: list[KernelObject]) -> tuple[int, ...]:
 
 
 def _own_file_lock(case: Case, key: ThreadKey, item: KernelObject) -> WaitEdge:
-    """flock(2): two open files of one process keep each other out.  Another thread may close the other one, or whoever got it
-    by a fork may unlock it; else the thread waits for itself.
+    """flock(2): two open files of one process exclude each other. Another thread may close the other one, or a process
+    that inherited it by fork may unlock it; else the thread waits for itself.
     """
     waiting = {pid for (pid, _), row in case.blocked.items() if item.id in row.waits_on}
     heirs = {handle.pid for handle in case.holders.get(item.id, ())} - waiting
@@ -448,7 +448,7 @@ def _own_file_lock(case: Case, key: ThreadKey, item: KernelObject) -> WaitEdge:
 
 
 def _unknown_file_lock(case: Case, key: ThreadKey) -> WaitEdge:
-    """Between two attempts no call of the kernel names the file, and some locks are no more than a file that is there."""
+    """Between two attempts no system call names the file, and some locks are just the existence of a file."""
     others = [pid for pid in case.processes if pid != key[0] and _may_release(case, pid)]
     working = tuple((pid, pid) for pid in others if not case.standing((pid, pid)).idle)
     return WaitEdge((*case.others_at_work(key), *working, External("the holder of the lock")), words="a file lock")

@@ -1,7 +1,8 @@
-"""The output of a subprocess: whoever still has the pipe into which it printed keeps its reader waiting after its end.
+"""The output of a subprocess: its reader waits, even after the subprocess ends, until every process has closed the
+pipe.
 
-`subprocess.run(…, capture_output=True)` reads until the last one has closed the pipe.  What a shell left running in the
-background has it open too, unless its own output was sent elsewhere.
+`subprocess.run(…, capture_output=True)` reads until the last writer has closed the pipe. What a shell left running in
+the background has it open too, unless its own output was redirected.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from mpmon.diagnosis.thresholds import RESTS_AFTER_S, SOON_S
 
 
 def end_or_output(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """The end of a child; of one that has ended, the end of those in the background that keep its output open."""
-    # A child that lives may be the one it waits for, with its own output elsewhere.
+    """The end of a child; if it has ended, the end of background processes that keep its output open."""
+    # A living child may be the one it waits for, with its own output redirected.
     left = [] if case.helpmates(key[0]) else _left_with_output(case, key)
     if not left:
         return end_of_process(case, key)
-    # Whoever has the pipe may only pass on what another one makes, or wait for the end of that.
+    # A process that has the pipe may only forward another's output, or wait for that one to end.
     if has_mail(case, key) or not all(_rests(case, pid) for pid in case.processes if _is_left(case, pid)):
         return None
     names = several([f"{case.processes[pid].name} (pid {pid})" for pid in left])
@@ -32,7 +33,7 @@ def end_or_output(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _left_with_output(case: Case, key: ThreadKey) -> list[int]:
-    """Those that could write to the pipes it reads, when their own parents have ended; none where anybody else could."""
+    """Orphaned processes that could write to the pipes it reads; none if any other process could."""
     blocked = case.blocked.get(key)
     pipes = [item.id for item in case.waits_on(key) if item.kind == "pipe"]
     if blocked is None or blocked.writes or any(case.outsiders.get(name) for name in pipes):
@@ -43,14 +44,14 @@ def _left_with_output(case: Case, key: ThreadKey) -> list[int]:
 
 
 def _is_left(case: Case, pid: int) -> bool:
-    """Who started it has ended: its parent is none of the job, or that of one above it."""
+    """The process that started it has ended: it no longer descends from the job's root."""
     while pid in case.processes and pid != case.snapshot.root_pid:
         pid = case.processes[pid].ppid
     return pid != case.snapshot.root_pid
 
 
 def _rests(case: Case, pid: int) -> bool:
-    """None of its threads has run for a while, or will soon by itself."""
+    """None of its threads has run for a while, nor will soon by itself."""
     if not case.is_alive(pid):
         return True
     rows = (*case.threads(pid), *case.natives(pid))

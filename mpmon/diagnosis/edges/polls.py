@@ -1,4 +1,4 @@
-"""Waits of those who sleep and look again: what their loop tests tells for whom they wait, see `waits.polled`."""
+"""Waits of polling threads: what their loop tests tells what they wait for, see `waits.polled`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mpmon.diagnosis.waits import Wait
 
 
 def polled_work(case: Case, key: ThreadKey, row: PollRow) -> WaitEdge | None:
-    """Children or threads that it asks whether they have ended, tasks whether they are done, an event whether anybody has set
-    it: any of them may be the one. `None` where it tests something else, or there is nobody.
+    """Children or threads that it polls for their end, tasks for their completion, an event for being set: any of them
+    may be the one. `None` if it tests something else, or there is none.
     """
     targets = _WHOSE.get(row.kind, _whose_result)(case, key)
     others = tuple(target for target in dict.fromkeys(targets) if target != key and not only_beats(case, target))
@@ -28,7 +28,7 @@ def _whose_end(case: Case, key: ThreadKey) -> list[ThreadKey]:
 
 
 def _whose_sign(case: Case, key: ThreadKey) -> list[ThreadKey]:
-    """Threads and children; a sign of a process above it would come by a handler."""
+    """Threads and children; a signal from a process above it would reach a handler."""
     return [*case.others_at_work(key), *((pid, pid) for pid in case.helpmates(key[0]))]
 
 

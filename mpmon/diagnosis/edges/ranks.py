@@ -20,13 +20,15 @@ from mpmon.spans import has
 
 
 def collective(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Every rank of its group that is in no collective of that group must come; when all are, they may be in different ones."""
+    """Every rank of its group that is in no collective of that group must enter one; if all are in one, these may
+    differ.
+    """
     words = case.standing(key).words
     ranks = _mates(case, key)
     if case.is_of_earlier_start(key[0]):
         return WaitEdge((External("ranks of an earlier start of the job", of_job=True),), every=True, words=words)
     if key[0] not in case.ranks:
-        # A backward pass without a process group: a native wait like any other.
+        # A backward pass without a process group is a native wait like any other.
         return native_mutex(case, key)
     dead = dead_relatives(case, key[0], certain=True)
     if dead:
@@ -58,7 +60,9 @@ def collective(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _by_numbers(case: Case, pid: int, words: str) -> WaitEdge | None:
-    """Those that the Flight Recorders show to be behind, or to have called something else; `None` where they do not."""
+    """The ranks that the Flight Recorders show to be behind, or to have called something else; `None` if they show
+    none.
+    """
     if lag := case.numbers.lag(pid):
         names = [case.role(target[0]).name if isinstance(target, tuple) else _outside(target) for target in lag.targets]
         return WaitEdge(
@@ -79,11 +83,11 @@ def _by_numbers(case: Case, pid: int, words: str) -> WaitEdge | None:
 
 
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
-"""The argument that names the other rank, by the function of torch/distributed/distributed_c10d.py."""
+"""The argument that names the peer rank, by function of torch/distributed/distributed_c10d.py."""
 
 
 def _with_peer(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
-    """In an operation between two ranks: the other one, which its call names by its rank in the job."""
+    """In an operation between two ranks: the peer, which its call names by its rank in the job."""
     frame = case.standing(key).frame
     name = _PEERS.get(bare(frame.function)) if frame else None
     number = (frame.known or {}).get(name) if frame and name else None
@@ -97,9 +101,9 @@ def _with_peer(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
 
 
 def _with_only_contact(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
-    """In an operation whose other side nobody names: the only rank it has ever sent anything over gloo's connections.
+    """In an operation with an unnamed peer: the only rank it has ever sent anything to over gloo's connections.
 
-    Whoever sends or receives tells the other side at once that it is ready to.
+    A sender or receiver tells its peer at once that it is ready.
     """
     if words != ASYNCHRONOUS and words not in POINT_TO_POINT:
         return None
@@ -115,12 +119,12 @@ def _with_only_contact(case: Case, key: ThreadKey, words: str) -> WaitEdge | Non
 
 
 def _sent_to_ranks(case: Case, pid: int) -> dict[int, int]:
-    """Bytes by the rank at the other end of connections that native threads of both wait on; empty where not all is known."""
+    """Bytes by the rank at the other end of connections that native threads of both wait on; empty unless all is known."""
     sent: dict[int, int] = {}
     for key in case.natives(pid):
         for item in case.waits_on(key):
             if item.kind != "socket" or item.listens or (item.peer and item.peer not in case.objects):
-                # Nobody waits at the other end: it belongs to a client of torch's store.
+                # No thread waits at the other end: it belongs to a client of torch's store.
                 continue
             far = [row.pid for row in case.holders.get(item.peer or "", ()) if row.pid in case.ranks and row.pid != pid]
             if len(far) != 1 or item.sent_bytes is None:
@@ -134,31 +138,31 @@ def _outside(target: Target) -> str:
 
 
 def _mates(case: Case, key: ThreadKey) -> list[int]:
-    """The ranks of the group that a collective is about, as far as they run here; all ranks where the group is not known."""
+    """The observed ranks of a collective's group; all ranks if the group is unknown."""
     numbers = case.group_of(key)
     known = bool(numbers) and all(case.role(pid).rank is not None for pid in case.ranks)
     return [pid for pid in case.ranks if case.role(pid).rank in numbers] if known else case.ranks
 
 
 def _thread_there(case: Case, key: ThreadKey, pid: int) -> ThreadKey | None:
-    """The thread of a rank that is in a collective, as far as is known of the same group: rather in the same operation, rather
-    the main one.
+    """The thread of a rank that is in a collective of the same group, as far as is known; preferably in the same
+    operation, preferably the main one.
 
-    One that has come to the end of rpc serves the others; it is not known to be of their group.
+    A rank in the final rpc shutdown serves the others; it is not known to be of their group.
     """
     threads = [(pid, pid), *(one for one in case.threads(pid) if one != (pid, pid))]
     there = [one for one in threads if case.standing(one).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)]
     there = [one for one in there if case.is_of_group(key, one) is not False]
-    # One that has run on since it was found there has left it.
+    # A thread that has run since it was found there has left it.
     there = [one for one in there if case.motion(one) is not Motion.PROGRESSING]
     words = case.standing(key).words
     return next((one for one in there if case.standing(one).words == words), next(iter(there), None))
 
 
 def _only_exits(case: Case, pid: int) -> bool:
-    """The script of a rank has ended, and its process lives on for threads that sleep and wake, or wait for requests.
+    """The script of a rank has ended, and its process lives on for threads that poll, or wait for requests.
 
-    One that trains may sleep as well, but not at every look for no longer than a moment.
+    A training rank may sleep as well, but not briefly in every sample.
     """
     main = (pid, pid)
     if case.standing(main).kind is not Wait.EXIT:
@@ -168,7 +172,7 @@ def _only_exits(case: Case, pid: int) -> bool:
 
 
 def _ticks(case: Case, key: ThreadKey) -> bool:
-    """It was found in a sleep, or in a wait for a sign with a time limit, by all looks, and came back to it again and again."""
+    """All samples found it in a sleep, or in a timed wait for an event, which it renews again and again."""
     past = case.past(key)
     if past is None or past.changes < LEAST_TICKS:
         return False
@@ -192,9 +196,9 @@ def _with_exiting(case: Case, pids: list[int], words: str) -> WaitEdge:
 
 
 def rendezvous(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Ranks that run here and are not in the rendezvous; else those that were never started.
+    """Observed ranks that are not in the rendezvous; else those that were never started.
 
-    A launcher that waits for those of other machines gives up by itself (`join_timeout`, ten minutes where nobody set it).
+    A launcher that waits for other machines' launchers gives up by itself (`join_timeout`, ten minutes by default).
     """
     if case.role(key[0]).kind == "launcher":
         return WaitEdge((External("the launchers of other machines", moves=True),), words="the other nodes to join")
@@ -228,7 +232,7 @@ def rendezvous(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _numbered_twice(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Two of those that meet at one place have the same number, so that another number is nobody's."""
+    """Two ranks at one rendezvous have the same number, so another number is missing."""
     place = _meets_at(case, key[0])
     met = [pid for pid in case.ranks if _meets_at(case, pid) == place] if place else []
     numbers = {pid: _number_in_group(case, pid) for pid in met}
@@ -246,7 +250,7 @@ def _numbered_twice(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _meets_at(case: Case, pid: int) -> tuple[str, ...]:
-    """Where a rank in the rendezvous looks for the others by its environment; empty where that does not tell."""
+    """The rendezvous address of a rank, by its environment; empty if that does not tell."""
     kept = case.processes[pid].environment or {}
     complete = all(name in kept for name in _MEETING) and case.standing((pid, pid)).kind is Wait.RENDEZVOUS
     method = _known_in_init(case, pid).get("init_method", "env://")
@@ -257,7 +261,7 @@ _MEETING = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
 
 
 def _number_in_group(case: Case, pid: int) -> int | None:
-    """Its own number as `init_process_group` has it by now, which the environment may not have given."""
+    """Its number as known inside `init_process_group`, which the environment may not have given."""
     number = numeral(_known_in_init(case, pid).get("rank", ""))
     return case.role(pid).rank if number is None else number
 
@@ -269,11 +273,11 @@ def _known_in_init(case: Case, pid: int) -> dict[str, str]:
 
 
 def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:
-    """Who may yet become a rank: those that were started like this one, and who started them, while it runs on."""
+    """Processes that may yet become a rank: those started like this one, and their starter, while it still runs."""
     parent = case.processes[key[0]].ppid
     stack = case.stacks.get(key)
     alike = target_of(own_frames(stack)) if stack else None
-    # A rank may have started the others itself.
+    # A rank may itself have started the others.
     started = (*case.children.get(parent, ()), *case.children.get(key[0], ()))
     children = [pid for pid in started if case.is_alive(pid)]
     found = [(pid, pid) for pid in children if _may_become_rank(case, pid, alike) or _is_given_rank(case, pid, key[0])]
@@ -295,7 +299,7 @@ def _is_given_rank(case: Case, pid: int, other: int) -> bool:
 
 
 def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
-    """Past the rendezvous every rank was there; one of this machine that runs no more has ended, and was collected."""
+    """Past the rendezvous every rank existed; one of this machine that no longer runs has ended, and was reaped."""
     here = {case.role(pid).rank for pid in case.ranks}
     size = case.role(key[0]).world_size or 0
     address = (case.processes[key[0]].environment or {}).get("MASTER_ADDR", "")
@@ -313,7 +317,7 @@ def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> WaitEdge | 
 
 
 def store_key(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Any other client of the store may set the key: the ranks, whoever serves it, the one that started them."""
+    """Any other client of the store may set the key: the ranks, the process that serves it, the one that started them."""
     if edge := _with_rank_that_ended(case, key, "a key of the store"):
         return edge
     dead = dead_relatives(case, key[0], certain=False)

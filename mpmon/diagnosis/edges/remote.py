@@ -1,8 +1,8 @@
-"""Waits of torch.distributed.rpc: for the answer to a call, and for the others to come to the end.
+"""Waits of torch.distributed.rpc: for the answer to a call, and for the others to reach the shutdown.
 
-Messages are moved, calls are served and answers are handed over by native threads, which have Python frames only while
-they run a function of the user (`_run_function` of torch/distributed/rpc/internal.py).  So that no other Python thread is
-there means nothing: a process that waits in `rpc.shutdown` serves all the while.
+Native threads move messages, serve calls and hand over answers; they have Python frames only while they run a user
+function (`_run_function` of torch/distributed/rpc/internal.py). So the absence of other Python threads means nothing: a
+process in `rpc.shutdown` serves all the while.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _SERVES = ("torch/distributed/rpc/internal.py", ("_run_function",))
 
 
 def remote_call(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """The threads of other processes that run somebody's call. Where there are none, the crashed; else it is on its way."""
+    """Threads of other processes that run a remote call. If there are none, the crashed processes; else it is on its
+    way.
+    """
     words = case.standing(key).words
     serving = [thread for pid in _others(case, key) for thread in case.threads(pid) if _serves(case, thread)]
     dead = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
@@ -31,7 +33,7 @@ def remote_call(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def remote_end(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """All other processes have to come to it too."""
+    """All other processes have to reach it too."""
     absent = [pid for pid in _others(case, key) if case.standing((pid, pid)).kind is not Wait.REMOTE_END]
     if dead := dead_relatives(case, key[0], certain=True):
         return WaitEdge(tuple(dead), every=True, words="the shutdown of rpc with a process that ended")

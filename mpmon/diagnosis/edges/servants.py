@@ -1,4 +1,4 @@
-"""Waits for somebody who serves: DataLoader workers, pools, executors."""
+"""Waits for service processes: DataLoader workers, pools, executors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOADER = "dataloader worker"
 
 
 def loader_batch(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """The worker whose batch is next in order; else all that have something to do: the others are idle by right."""
+    """The worker with the next batch in order; else all that have work: the others are legitimately idle."""
     if has_mail(case, key):
         return None
     workers = _loader_workers(case, key)
@@ -41,7 +41,7 @@ def loader_batch(case: Case, key: ThreadKey) -> WaitEdge | None:
     if gone:
         return WaitEdge(tuple(gone), words="batch from a DataLoader worker that ended")
     if not workers and (started := [(pid, pid) for pid in case.helpmates(key[0])]):
-        # A worker that still imports what it needs does not show yet that it is one.
+        # A worker that is still importing does not look like one yet.
         return WaitEdge(tuple(started), words="next batch")
     if not workers:
         return WaitEdge((Nobody("it has no DataLoader workers", reason=Absent.NO_WORKERS),), words="next batch")
@@ -66,7 +66,7 @@ def _loader_workers(case: Case, key: ThreadKey) -> list[int]:
 
 
 def _awaited_worker(case: Case, key: ThreadKey, workers: list[int]) -> int | None:
-    """Who has the batch that is next in order: `worker_id` in torch's `_next_data` (torch/utils/data/dataloader.py)."""
+    """The worker with the next batch in order: `worker_id` in torch's `_next_data` (torch/utils/data/dataloader.py)."""
     stack = case.stacks.get(key)
     frame = next((row for row in stack.frames if bare(row.function) == "_next_data"), None) if stack else None
     number = (frame.known or {}).get("worker_id") if frame else None
@@ -75,7 +75,7 @@ def _awaited_worker(case: Case, key: ThreadKey, workers: list[int]) -> int | Non
 
 
 def end_or_callback(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """The end of a process; of a pool, first of all the callback that keeps its results from being handed over."""
+    """The end of a process; for a pool, first the callback that holds up its results."""
     frame = case.standing(key).frame
     of_pool = frame is not None and calls(frame, "multiprocessing/pool.py", ("join",))
     busy = [other for other in case.threads(key[0]) if is_deliverer(case, other) and not case.standing(other).idle]
@@ -83,7 +83,7 @@ def end_or_callback(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def future_result(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """The thread that runs the future's task; else whoever serves an executor; else another thread or its event loop."""
+    """The thread that runs the future's task; else busy workers of an executor; else another thread or its event loop."""
     if runner := case.awaited(key):
         return WaitEdge(
             (runner,), basis=Basis.MEMORY, words=f"the result of a task that thread {case.thread_name(runner)} runs"
@@ -99,7 +99,7 @@ def future_result(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def pool_workers(case: Case, pid: int) -> list[int]:
-    """Workers of its pools by their frames; where none is known, any child may be one."""
+    """Workers of its pools by their frames; if none is known, any child may be one."""
     children = case.clients.get(pid, ())
     workers = [child for child in children if case.role(child).kind in POOL_WORKERS]
     return workers or [child for child in children if case.role(child).kind == "process"]
@@ -113,7 +113,9 @@ def executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
 
 
 def _loops(case: Case, key: ThreadKey) -> list[ThreadKey]:
-    """For a future, which need not be one of a pool: other threads with an event loop, whose coroutines bring results too."""
+    """For a future, which need not belong to a pool: other threads with an event loop, whose coroutines provide results
+    too.
+    """
     if case.standing(key).kind is not Wait.FUTURE_RESULT:
         return []
     return [other for other in case.threads(key[0]) if other != key and case.standing(other).kind is Wait.EVENT_LOOP]
@@ -123,7 +125,7 @@ _PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks")
 
 
 def _delivered(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """The thread that hands results over, where it is busy with a callback or is no more; `None` where it waits for them."""
+    """The thread that delivers results, if it is busy with a callback or gone; `None` if it waits for results."""
     if is_deliverer(case, key):
         return WaitEdge((key,), every=True, words="a result that only this thread could deliver")
     threads = case.threads(key[0])
@@ -139,7 +141,7 @@ def _delivered(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _feeding(case: Case, key: ThreadKey) -> tuple[ThreadKey, ...]:
-    """The pool's thread that hands tasks out, held up in the iterable that the program gave it."""
+    """The pool's thread that hands tasks out, blocked in the iterable that the program gave it."""
     threads = (other for other in case.threads(key[0]) if other != key and not case.standing(other).idle)
     return tuple(other for other in threads if (stack := case.stacks.get(other)) and has(stack, *_HANDS_OUT))
 
@@ -169,14 +171,14 @@ def pool_result(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def event_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """Whoever may complete one of its futures: another thread, a busy worker, a child, else the world outside."""
+    """Targets that may complete one of its futures: another thread, a busy worker, a child, else an external party."""
     others = (other for other in case.threads(key[0]) if other != key and not case.standing(other).idle)
     threads = [other for other in others if not only_beats(case, other)]
     workers = list(
         busy_threads(case, [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind not in HELPERS])
     )
     words = case.standing(key).words
-    # Of its own sockets one is there only to wake it up.
+    # One of its own sockets only wakes it up.
     items = [item for item in case.waits_on(key) if item.peer not in case.held_by.get(key[0], frozenset())]
     ends = [target for item in items for target in other_ends(case, key, item, writes=False)]
     if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
@@ -185,7 +187,7 @@ def event_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def busy_threads(case: Case, pids: Iterable[int]) -> Iterator[ThreadKey]:
-    """Threads of these processes that are not idle: the main thread, else a helper that is held up."""
+    """Threads of these processes that are not idle: the main thread, else a blocked helper."""
     for pid in pids:
         if not case.is_alive(pid):
             continue
@@ -205,5 +207,5 @@ def _idle_words(case: Case, pids: Iterable[int]) -> str:
 
 
 def _service_busy(case: Case, pid: int) -> bool:
-    """The thread that hands results over runs, so that it may be about to bring this one."""
+    """The thread that delivers results runs, so it may be about to deliver this one."""
     return any(case.motion(key) is Motion.PROGRESSING for key in case.threads(pid) if is_deliverer(case, key))

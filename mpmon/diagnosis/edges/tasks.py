@@ -1,4 +1,4 @@
-"""Waits inside of a library of which nothing is known but that it runs code of the user's: see `shapes`."""
+"""Waits inside a library of which only this is known: it runs code of the user's, see `shapes`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from mpmon.model import Stack
 _ASKS = frozenset({
     Wait.CONDITION, Wait.FUTEX, Wait.PIPE_READ, Wait.QUEUE_GET, Wait.SLEEP, Wait.THREAD_QUEUE,
 })  # fmt: skip
-"""How a client waits, as far as frames and kernel tell. An event loop serves; a socket may lead to anybody."""
+"""A client's kind of wait, by frames and kernel. An event loop serves; a socket may lead anywhere."""
 
 
 def asked_tasks(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """The tasks of the library that a thread stands in, where all of them stand; `None` where one moves, or there is none."""
+    """The tasks of the library that a thread is inside, if all of them stand still; `None` if one moves, or there is
+    none.
+    """
     packages = case.shape(key).asks
     past = case.past(key)
     if not packages or past is None or not _asks(case, key) or share(past.looks) > POLLS_SHARE:
@@ -45,13 +47,15 @@ def asked_tasks(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _never_begun(case: Case, key: ThreadKey, packages: frozenset[str]) -> WaitEdge | None:
-    """A task that no worker of the library has begun: it lacks what nobody gives back, or its result went to nobody."""
+    """A task that no worker of the library has begun: it lacks something that is never released, or its result was
+    lost.
+    """
     others = (other for other in case.stacks if other != key and case.role(other[0]).kind not in HELPERS)
     workers = {other: found for other in others if (found := packages & _served(case, other))}
     idle = [other for other in workers if case.standing(other).idle and case.is_alive(other[0])]
     asks = any(is_user(frame.file) for frame in case.stacks[key].frames)
     if any(_is_beside(case, other, idle) and not case.standing(other).idle for other in workers):
-        # A task that is a function of C, or of a library, has no frame of the user's.
+        # A task that is a C function, or a library's, has no user frame.
         return None
     if not asks or not idle or case.tasks or not case.is_on_one_machine:
         # The main thread of a library's own program waits for requests like its workers.
@@ -66,7 +70,7 @@ def _never_begun(case: Case, key: ThreadKey, packages: frozenset[str]) -> WaitEd
 
 
 def _is_beside(case: Case, key: ThreadKey, idle: list[ThreadKey]) -> bool:
-    """It does what the idle ones do, as its outermost calls tell: it is one of them."""
+    """It does what the idle ones do, by its outermost calls: it is one of them."""
     return any(_begin_alike(case.stacks[key], case.stacks[other]) for other in idle)
 
 
@@ -77,11 +81,13 @@ def _begin_alike(one: Stack, other: Stack) -> bool:
 
 
 _OUTERMOST = 4
-"""Calls that tell what a thread is there for: two of `threading`, and two of the library."""
+"""Calls that show a thread's purpose: two of `threading`, and two of the library."""
 
 
 def _served(case: Case, key: ThreadKey) -> frozenset[str]:
-    """The packages that a thread serves; a main thread also those that the main thread of its parent does, whose worker it is."""
+    """The packages that a thread serves; for a main thread also those that its parent's main thread serves, whose
+    worker it is.
+    """
     pid, tid = key
     parent = case.processes[pid].ppid
     above = (parent, parent) if pid == tid and not case.shape(key).asks else key
@@ -89,20 +95,22 @@ def _served(case: Case, key: ThreadKey) -> frozenset[str]:
 
 
 def _was_busy(case: Case, pid: int) -> bool:
-    """It used a CPU lately, in more rounds than a collection of garbage takes."""
+    """It used a CPU lately, in more rounds than a garbage collection takes."""
     life = case.history.life(case.processes[pid])
     return life is not None and len(life.busy_at) == LEAST_SIGNS and life.busy_at[0] > case.now - IDLE_S
 
 
 def _was_idle(case: Case, key: ThreadKey) -> bool:
-    """Each look of late found it waiting for work, and there were looks."""
+    """Every recent sample found it waiting for work, and there were some."""
     past = case.past(key)
     lately = [look for look in past.looks if look.at > case.now - IDLE_S] if past else []
     return bool(past) and past.first_at <= case.now - IDLE_S and all(look.standing.idle for look in lately)
 
 
 def _asks(case: Case, key: ThreadKey) -> bool:
-    """It waits as a client does; or it is the main thread of a library's own program, whose requests come from such clients."""
+    """It waits like a client; or it is the main thread of a library's own program, whose requests come from such
+    clients.
+    """
     kind = case.standing(key).kind
     serves = (
         kind is Wait.POLL and key[0] == key[1] and not any(is_user(frame.file) for frame in case.stacks[key].frames)

@@ -1,4 +1,4 @@
-"""Waits inside of one process: locks, conditions, native mutexes, the GIL."""
+"""Waits inside one process: locks, conditions, native mutexes, the GIL."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from mpmon.model import Frame, LockUse
 
 
 def gil_owner(case: Case, key: ThreadKey) -> ThreadKey | None:
-    """Who keeps the GIL from a thread that asks for it."""
+    """The thread that keeps the GIL from a thread that wants it."""
     return case.gil_owner(key) if _asks_for_gil(case, key) else None
 
 
 def starves_others(case: Case, key: ThreadKey) -> bool:
-    """A thread that owns the GIL in every look, while others of its process ask for it in vain."""
+    """A thread that owns the GIL in every sample, while others of its process wait for it in vain."""
     stack = case.stacks.get(key)
     if stack is None or not stack.owns_gil:
         return False
@@ -33,8 +33,8 @@ def starves_others(case: Case, key: ThreadKey) -> bool:
 
 
 def _asks_for_gil(case: Case, key: ThreadKey) -> bool:
-    """In a lock of its own with a deadline of milliseconds, `take_gil` of CPython's ceval_gil.c; or its frames of C say so, for
-    the kernel may have found it between two such waits.
+    """It waits in a lock of its own with a deadline of milliseconds, `take_gil` of CPython's ceval_gil.c; or its C
+    frames say so, since the kernel may have found it between two such waits.
     """
     blocked, fact = case.blocked.get(key), case.native_facts.get(key)
     wakes_at = blocked.wakes_at if blocked is not None and blocked.syscall == "futex" else None
@@ -43,7 +43,7 @@ def _asks_for_gil(case: Case, key: ThreadKey) -> bool:
 
 
 def gil_edge(case: Case, owner: ThreadKey) -> WaitEdge:
-    """The owner of the GIL must let it go."""
+    """The owner of the GIL must release it."""
     name = case.thread_name(owner)
     evidence = f"py-spy: thread {name} of pid {owner[0]} owns the GIL"
     words = f"the GIL, which thread {name} holds"
@@ -51,8 +51,8 @@ def gil_edge(case: Case, owner: ThreadKey) -> WaitEdge:
 
 
 def kept_by_gil(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """A thread that waits with the GIL for the lock of a file that its own process has by another open file: whichever of the
-    other threads took it needs the GIL to give it back.
+    """A thread holds the GIL while it waits for a file lock that its own process holds through another open file: the
+    thread that took the lock needs the GIL to release it.
     """
     if case.motion(key) is not Motion.NOT_SCHEDULED:
         return None
@@ -67,7 +67,9 @@ _IMPORTS, _ACQUIRES = "importlib._bootstrap>", frozenset({"_find_and_load", "_lo
 
 
 def import_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """The lock of a module, which whoever imports it holds until its code has run: Lib/importlib/_bootstrap.py."""
+    """The lock of a module, which the importing thread holds until the module's code has run:
+    Lib/importlib/_bootstrap.py.
+    """
     stack = case.stacks.get(key)
     if stack is None or not stack.frames or not calls(stack.frames[0], _IMPORTS, ("acquire",)):
         return None
@@ -80,12 +82,12 @@ def import_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _imports(frame: Frame, functions: frozenset[str]) -> str | None:
-    """The module that is imported by a call, by its argument `name`."""
+    """The module that a call imports, by its argument `name`."""
     return (frame.known or {}).get("name") if calls(frame, _IMPORTS, functions) else None
 
 
 def _runs_module(case: Case, key: ThreadKey, name: str) -> bool:
-    """It has the lock of a module, and has come to its code."""
+    """It has the lock of a module, and has reached its code."""
     stack = case.stacks.get(key)
     if stack is None:
         return False
@@ -97,7 +99,7 @@ _LOADS = frozenset({"_find_and_load_unlocked"})
 
 
 def thread_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """A `threading` lock by its holder: the thread with the `with` block around it, or the one an RLock names."""
+    """A `threading` lock by its holder: the thread inside its `with` block, or the owner of an RLock."""
     if edge := import_lock(case, key):
         return edge
     lock = case.wanted_lock(key)
@@ -106,9 +108,9 @@ def thread_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
     if not targets:
         return _taken_before_fork(case, key, lock) if lock else None
     names = several([f"thread {case.thread_name(target)}" for target in targets])
-    # Of several holders but one can be the true one: the others gave it back inside of their blocks.
+    # Of several holders only one can be the true one: the others released it inside their blocks.
     exact = len(targets) == 1 and all(use.exact for use in (*holders, *case.lock_waiters(lock)))
-    # After a fork a new thread may get the ident of one that did not come along.
+    # After a fork a new thread may get the ident of one that was not copied.
     exact = exact and not (case.is_forked(key[0]) and holders[0].function is None)
     exact = exact and not _may_be_released(case, key, holders[0])
     return WaitEdge(
@@ -117,8 +119,8 @@ def thread_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _may_be_released(case: Case, key: ThreadKey, use: LockUse) -> bool:
-    """Any thread may release a `Lock` that another one took, an `RLock` only its owner: one that is at work, or sleeps until a
-    moment of its own, may do it yet.
+    """Any thread may release a `Lock` that another took; only its owner an `RLock`. A thread that is at work, or that
+    sleeps until a time of its own, may still do it.
     """
     others = [other for other in case.others_at_work(key) if other != (use.pid, use.tid)]
     return use.kind != "RLock" and any(
@@ -129,7 +131,7 @@ def _may_be_released(case: Case, key: ThreadKey, use: LockUse) -> bool:
 
 
 def _holding(case: Case, use: LockUse) -> str:
-    """Where the fact comes from, in words a person can check."""
+    """The source of the fact, in words a person can check."""
     name = case.thread_name((use.pid, use.tid))
     lock = f"{use.kind} {use.object.rpartition(':')[2]} of pid {use.pid}"
     return f"{lock} is held by thread {name}" + (
@@ -138,7 +140,7 @@ def _holding(case: Case, use: LockUse) -> str:
 
 
 def _taken_before_fork(case: Case, key: ThreadKey, lock: str) -> WaitEdge | None:
-    """A lock that was copied locked: whoever locked it is no thread of this process."""
+    """A lock that was copied locked: the thread that locked it is not in this process."""
     holders = case.holders_before_fork(key[0], lock)
     if not holders:
         return None
@@ -160,9 +162,9 @@ def _taken_before_fork(case: Case, key: ThreadKey, lock: str) -> WaitEdge | None
 
 
 def _held_at_fork(case: Case, pid: int, lock: str) -> bool:
-    """The parent's thread that has the parent's lock has not run since before the child was made.
+    """The parent's thread that holds the parent's lock has not run since before the child was made.
 
-    Otherwise it may have taken it later, and in the child a thread of its own, its copy.
+    Otherwise it may have taken it later, and in the child a thread of the child may have taken the copy.
     """
     process = case.processes[pid]
     holders = case.lock_holders(lock.replace(f":{pid}:", f":{process.ppid}:"))
@@ -179,23 +181,23 @@ def native_mutex(case: Case, key: ThreadKey) -> WaitEdge | None:
     if edge := mutex_owner(case, key):
         return edge
     if case.is_native(key) and case.natives_at_work(key[0]):
-        # A library's own threads do its work, and no Python frame shows it.
+        # A library's own threads work on its behalf, and no Python frame shows it.
         return None
     return other_threads(case, key)
 
 
 def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
-    """A lock, condition or queue between threads: any other Python thread of the process that is not idle itself."""
+    """A lock, condition or queue between threads: any other Python thread of the process that is not itself idle."""
     words = case.standing(key).words
     working = _but_heartbeats(case, key, case.working_threads(key[0]))
-    # That it is among them itself makes no difference where there are many, and lets all share one tuple.
+    # The waiter itself among many targets makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
     if case.standing(key).kind in _MAY_BE_ASKED and _listens(case, key[0]):
         return WaitEdge((*others, External("a client of the server that this process is", moves=True)), words=words)
     if others and not (case.is_native(key) and all(waits_for(case, other, key) for other in others)):
         return WaitEdge(others, words=words)
     if _gives_up(case, key) and (children := case.helpmates(key[0])):
-        # Between two such waits it may look after those it has started.
+        # Between two such waits it may check the processes it started.
         busy = tuple((pid, pid) for pid in children if not case.standing((pid, pid)).idle)
         return WaitEdge(busy, words=words) if busy else None
     if _limit_ends_it(case, key):
@@ -206,8 +208,8 @@ def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _limit_ends_it(case: Case, key: ThreadKey) -> bool:
-    """Nobody need end it: its wait has a time limit, and when that was over it did something else, or nobody has seen yet what it
-    does then.
+    """No thread has to end it: its wait has a time limit, after which it did something else, or it is not yet known
+    what it does then.
     """
     of_python = case.standing(key).kind in _MAY_BE_ASKED and pause_s(case.blocked.get(key)) is not None
     return of_python and (not takes_up_again(case, key) or signs_of_life(case, key) is not None)
@@ -222,24 +224,24 @@ def takes_up_again(case: Case, key: ThreadKey) -> bool:
 
 
 def _gives_up(case: Case, key: ThreadKey) -> bool:
-    """Its wait has a short time limit, so that its loop goes on by itself."""
+    """Its wait has a short time limit, so its loop continues by itself."""
     seconds = pause_s(case.blocked.get(key))
     return seconds is not None and seconds <= RETRY_S
 
 
 _MAY_BE_ASKED = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
-"""Waits that the thread which takes up the next request may end: for an item, or for a sign."""
+"""Waits that the thread which serves the next request may end: for an item, or for an event."""
 
 
 def _listens(case: Case, pid: int) -> bool:
-    """A thread of it is idle by right, and takes connections."""
+    """One of its threads is legitimately idle, and accepts connections."""
     idle = (other for other in case.threads(pid) if case.standing(other).idle)
     return any(item.listens for other in idle for item in case.waits_on(other))
 
 
 def _but_heartbeats(case: Case, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
-    """Without those that only say from time to time that they live; of many the same tuple. An event may be one that is never
-    set, so that a main thread has a place to stay while such threads do all there is to do.
+    """Without threads that only report from time to time that they live; the same tuple for many waiters. An event may
+    never be set, only to keep the main thread waiting while such threads do all the work.
     """
     if case.in_event(key) or not any(only_beats(case, other) for other in threads):
         return threads

@@ -1,10 +1,9 @@
-"""Signs of life: what a process that seems to go round in circles did for others meanwhile.
+"""Signs of life: what a process that seems to loop without progress did for others meanwhile.
 
-A trainer that naps in a polling loop may be waiting for its own progress.  It is alive when, while mpmon watched, its
-children came or went, a servant that is idle now had been given work, a process that it has started got on, another one
-works, which may be what it waits for, or its I/O counters or what it has in memory kept growing.  To read a file again and
-again and to find the same in it is to ask, not to work; and so is to write the same again and again while the interpreter
-wants to end.
+A trainer that polls may be waiting for its own progress. It is alive if, while mpmon watched, its children came or
+went, a now idle service process was given work, a process it started made progress, another process works that it may
+wait for, or its I/O counters or memory kept growing. Re-reading a file that does not change is polling, not progress;
+so is rewriting the same data during interpreter shutdown.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from mpmon.model import Handle
 
 
 def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> str | None:
-    """What shows that the process of a thread gets somewhere, in words; `None` when nothing does. `but_messages`: that it
-    writes shows nothing, for it may write no more than that it lives.
+    """What shows that a thread's process makes progress, in words; `None` if nothing does. With `but_messages`, writing
+    shows nothing, for it may only report that it is alive.
     """
     pid = key[0]
-    # What is told by a single row is asked first.
+    # What a single row tells is checked first.
     life = case.history.life(case.processes[pid])
     reads = life is not None and _goes_on(life.read_at if but_messages else life.io_at, case.now)
     if life and reads and not (_only_asks(case, key, life) or _only_repeats(case, key, life)):
@@ -51,7 +50,7 @@ def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> 
 
 
 def _keeps_growing(life: ProcessActivity, now: float) -> bool:
-    """It has more in memory than ever before, again and again: it makes something. What goes round in circles does not."""
+    """Its memory reaches new highs again and again: it makes something, unlike a loop without progress."""
     return life.grew_rounds >= LEAST_SIGNS and life.grew_at is not None and now - life.grew_at <= PATIENCE_S
 
 
@@ -65,8 +64,8 @@ def _only_asks(case: Case, key: ThreadKey, life: ProcessActivity) -> bool:
 
 
 def _only_repeats(case: Case, key: ThreadKey, life: ProcessActivity) -> bool:
-    """The interpreter shuts down and waits for an executor's task that reads nothing, keeps nothing open, and in which nothing
-    changes: there is nothing left that it could still bring to its end.
+    """The interpreter shuts down and waits for an executor's task that reads nothing, keeps nothing open, and in which
+    nothing changes: it has nothing left to complete.
     """
     past, found = case.past(key), context(case.stacks.get(key))
     at_exit = case.standing((key[0], key[0])).kind is Wait.EXIT
@@ -77,17 +76,17 @@ def _only_repeats(case: Case, key: ThreadKey, life: ProcessActivity) -> bool:
 
 
 def _opened(case: Case, pid: int) -> list[Handle]:
-    """The files a process has open, but for those where messages go."""
+    """The files a process has open, except those that messages go to."""
     rows = (row for row in case.snapshot.handles if row.pid == pid and row.object.startswith("file:"))
     return [row for row in rows if row.fd not in STANDARD_STREAMS]
 
 
 STANDARD_STREAMS = range(3)
-"""Where messages go."""
+"""Destinations of messages."""
 
 
 def _helpers(case: Case, pid: int) -> Iterator[int]:
-    """Those it has started that work by themselves, and theirs; a job may be a chain of a thousand."""
+    """The processes it started that work by themselves, and theirs; a job may be a chain of a thousand."""
     seen, found = {pid}, [pid]
     for each in found:
         new = [helper for helper in case.helpmates(each) if helper not in seen]
@@ -97,7 +96,7 @@ def _helpers(case: Case, pid: int) -> Iterator[int]:
 
 
 def _gets_on(case: Case, pid: int) -> bool:
-    """One that moves, or uses a CPU where its frames cannot be compared."""
+    """It makes progress, or uses a CPU while its frames cannot be compared."""
     key, life = (pid, pid), case.history.life(case.processes[pid])
     if case.motion(key) in (Motion.PROGRESSING, Motion.BUSY_LOOP) and not case.standing(key).idle:
         return True
@@ -120,7 +119,7 @@ def parent_of(case: Case, pid: int) -> int | None:
 
 
 def was_fed(case: Case, pid: int) -> bool:
-    """An idle servant that ran more often than its wait's time limit explains."""
+    """An idle service process that ran more often than its wait's time limit explains."""
     key = (pid, pid)
     past, blocked = case.past(key), case.blocked.get(key)
     if past is None or blocked is None:

@@ -1,10 +1,9 @@
-"""Does code that nobody called on behalf of others go round in circles?
+"""Does top-level code loop without progress?
 
-A training loop may compute as long as it likes, and nearly always something shows that it gets on: an iterator, a counter,
-a queue that becomes shorter, a matrix that is another one.  A search that never finds what it looks for computes as well:
-the calls around it stay what they are, and wherever its variables lead nothing is new.  Numbers in plain variables may go up
-and down, as those do that a search tries at random.
-That is a strong hint and no proof.  Where something cannot be seen, the loop is taken for one that gets on.
+A training loop may compute as long as it likes, and nearly always something shows its progress: an iterator, a counter,
+a queue that gets shorter, a changed matrix. A search that never finds its goal computes as well: the calls around it
+stay the same, and nothing its variables lead to is new. Numbers in plain variables may go up and down, as in a random
+search. That is a strong hint and no proof. If something cannot be seen, the loop is assumed to make progress.
 """
 
 from __future__ import annotations
@@ -23,11 +22,13 @@ if TYPE_CHECKING:
     from mpmon.diagnosis.history import Sample
 
 NOT_KNOWN = -1
-"""The position of an iterator of which nobody knows where it is, and the digest of what cannot be seen."""
+"""The position of an iterator that is unknown, and the digest of what cannot be seen."""
 
 
 def round_since(looks: Sequence[Sample]) -> float | None:
-    """Since when a thread has gone round in circles, seconds since the epoch; `None`: it does not, or too little was seen."""
+    """Since when a thread has looped without progress, seconds since the epoch; `None` if it has not, or too little was
+    seen.
+    """
     computing = list(takewhile(_computes, reversed(looks)))[::-1]
     stacks = list({id(look.stack): look.stack for look in computing if look.stack}.values())
     if sum(map(_is_read, stacks)) < ROUND_READINGS or context(stacks[-1]):
@@ -38,7 +39,7 @@ def round_since(looks: Sequence[Sample]) -> float | None:
 
 
 def _circles_since(stacks: list[Stack], depth: int, first_at: float, last_at: float) -> float | None:
-    """The same of stacks of which all stand in one call at this place."""
+    """The same for stacks that all are in one call at this place."""
     read = [stack for stack in stacks if _is_read(stack)]
     if _goes_through(read, depth) or _hides(read, depth) or not _shows(read, depth):
         return None
@@ -50,7 +51,7 @@ def _circles_since(stacks: list[Stack], depth: int, first_at: float, last_at: fl
 
 
 def _gets_on_inside(stacks: list[Stack], depth: int) -> bool:
-    """A call or a loop inside of it takes long, and something in there gets on."""
+    """A call or a loop inside it takes long, and something in there makes progress."""
     lately = stacks[-ROUND_READINGS:]
     inner = _loop(lately)
     if inner is not None and inner > depth:
@@ -61,12 +62,12 @@ def _gets_on_inside(stacks: list[Stack], depth: int) -> bool:
 
 
 def _is_read(stack: Stack) -> bool:
-    """It is known how far its loops are, and what its variables lead to."""
+    """The positions of its loops are known, and what its variables lead to."""
     return stack.turns is not None and stack.contents is not None
 
 
 def may_go_round(before: Stack, now: Stack) -> bool:
-    """Whether two readings, one after the other, show nothing that gets on."""
+    """Whether two consecutive readings show no progress."""
     if before.turns is None or now.turns is None or not before.frames or not now.frames:
         return False
     depth = _loop([before, now])
@@ -74,7 +75,7 @@ def may_go_round(before: Stack, now: Stack) -> bool:
 
 
 def _whole(stacks: list[Stack]) -> list[Stack]:
-    """Without those of which a part was read while the thread ran on: they begin with another call than most."""
+    """Drops torn stacks, read while the thread ran on: their outermost call differs from the majority's."""
     begins = Counter(_call(stack.frames[-1]) for stack in stacks if stack.frames)
     if not begins:
         return []
@@ -89,7 +90,7 @@ def _computes(look: Sample) -> bool:
 
 
 def _loop(stacks: list[Stack]) -> int | None:
-    """Place, from the outermost, of the first call in which anything changes, when it is the same call at all looks."""
+    """Place, from the outermost, of the first call in which anything changes, if it is the same call in all samples."""
     calls = [stack.frames[::-1] for stack in stacks]
     shallowest = min(map(len, calls))
     same = next((at for at in range(shallowest) if len({_picture(frames[at]) for frames in calls}) > 1), shallowest - 1)
@@ -98,7 +99,7 @@ def _loop(stacks: list[Stack]) -> int | None:
 
 
 def _comes_back(stacks: list[Stack]) -> bool:
-    """Lines further up follow lines further down; in a loop that leaves everything as it is, instructions do.
+    """Lines further up follow lines further down; in a loop that leaves everything unchanged, instructions do.
 
     Native code that takes its time stays where it is.
     """
@@ -110,15 +111,15 @@ def _comes_back(stacks: list[Stack]) -> bool:
 
 
 def stays_in_native(stacks: Sequence[Stack]) -> bool:
-    """It was found in one call of native code, which holds the GIL: no line and no variable changed, and not once did an
-    instruction follow one further down in the moments of a reading, as those of every short loop do.
+    """It was found in one call of native code that holds the GIL: no line and no variable changed, and within a reading
+    no instruction ever followed one further down, as happens in every short loop.
     """
     pictures = {tuple(map(_picture, stack.frames)) for stack in stacks}
     return len(pictures) == 1 and not any(stack.turning for stack in stacks)
 
 
 def _is_idle(stacks: list[Stack]) -> bool:
-    """It only asks again and again: no variable changes, not even for the time of a turn."""
+    """It only polls: no variable changes, not even within one turn."""
     plain = [[frame.plain for frame in stack.frames if is_user(frame.file)] for stack in stacks]
     return all(values == plain[0] for values in plain) and len({stack.contents for stack in stacks}) == 1
 
@@ -127,7 +128,9 @@ def _is_idle(stacks: list[Stack]) -> bool:
 
 
 def _goes_through(stacks: list[Stack], depth: int) -> bool:
-    """The iterator of a loop stays on the value stack until the loop ends; what is found there at times is a remainder."""
+    """The iterator of a loop stays on the value stack until the loop ends; what is found there only at times is a
+    remainder.
+    """
     seen = [
         {turn[0]: turn[1] for turn in stack.turns if turn[2:] == (depth,)}
         for stack in stacks
@@ -141,7 +144,7 @@ def _goes_through(stacks: list[Stack], depth: int) -> bool:
 
 
 def _goes_through_lately(stacks: list[Stack]) -> bool:
-    """A loop inside of it that takes long advances."""
+    """A long loop inside it advances."""
     rows = [{(turn[0], turn[2]): turn[1] for turn in stack.turns or () if len(turn) > 2} for stack in stacks]
     for name in set.intersection(*map(set, rows)):
         steps = [after[name] - before[name] for before, after in pairwise(rows)]
@@ -154,12 +157,12 @@ def _goes_through_lately(stacks: list[Stack]) -> bool:
 
 
 def _shows(stacks: list[Stack], depth: int) -> bool:
-    """The loop has a variable at all of which something is known."""
+    """The loop has at least one variable of which something is known."""
     return any(row[0] == depth for stack in stacks for row in stack.contents or ()) or bool(_plain(stacks, depth))
 
 
 def _hides(stacks: list[Stack], depth: int) -> bool:
-    """A variable of the loop leads to what cannot be seen, most of the time."""
+    """A variable of the loop mostly leads to what cannot be seen."""
     hidden: Counter[int] = Counter()
     for stack in stacks:
         hidden.update(number for place, number, digest in stack.contents or () if (place, digest) == (depth, NOT_KNOWN))
@@ -167,7 +170,7 @@ def _hides(stacks: list[Stack], depth: int) -> bool:
 
 
 def _last_news(stacks: list[Stack], read: list[Stack], depth: int) -> float:
-    """When something was last found that was never there before, seconds since the epoch; 0 where nothing was."""
+    """When the last new value was found, seconds since the epoch; 0 if none was."""
     moments = (_last_new(series) for series in (*_contents(read, depth), *_texts(stacks, depth)))
     return max((*moments, *_counted(stacks, depth)), default=0.0)
 
@@ -183,9 +186,7 @@ def _contents(stacks: list[Stack], depth: int) -> Iterator[list[tuple[float, Has
 
 
 def _last_new(series: list[tuple[float, Hashable]]) -> float:
-    """From when on none of the values of before came again: one that comes again is the same round, or one between was read
-    while it changed.
-    """
+    """The time after which only new values appear; a repeated value means the same iteration or a torn read."""
     last_place = {value: at for at, (_, value) in enumerate(series)}
     latest = accumulate((last_place[value] for _, value in series), max)
     return max(
@@ -195,14 +196,14 @@ def _last_new(series: list[tuple[float, Hashable]]) -> float:
 
 
 def _texts(stacks: list[Stack], depth: int) -> Iterator[list[tuple[float, Hashable]]]:
-    """(moment, digest) of each plain variable of the loop that is no number."""
+    """(moment, digest) of each plain variable of the loop that is not a number."""
     for name, rows in _plain(stacks, depth).items():
         if not any((frame.trend or {}).get(name) for _, frame in rows[1:]):
             yield [(moment, (frame.plain or {})[name]) for moment, frame in rows]
 
 
 def _counted(stacks: list[Stack], depth: int) -> Iterator[float]:
-    """When a number last moved on that only grows or only falls, but for one reading that was torn."""
+    """When a number last advanced that only grows or only falls, except for one torn reading."""
     for name, rows in _plain(stacks, depth).items():
         signs = [(moment, (frame.trend or {}).get(name, 0)) for moment, frame in rows[1:]]
         counts = Counter(sign for _, sign in signs if sign)

@@ -1,14 +1,13 @@
 """Does a thread make progress? Counters say whether it ran, samples say whether that changed anything.
 
-A thread that did not run was *not scheduled*; the kernel's counters prove it.
-A thread that runs proves nothing: a loop that tries again for ever runs too.  Then its looks are compared from the
-outermost frame inwards.  A frame is the *same call* as long as function and arguments are the same.  Where a library
-called the user's code and waits for it (a DataLoader its dataset, a pool its task, see `waits.Context`), returning from
-that call is progress, and anything inside of it is not: a worker whose `__getitem__` has another argument has moved on,
-one that walks through lines of the same call has not.  Code that nobody called on behalf of others (a training loop) is
-given the benefit of the doubt: any change in it counts, unless it computes and goes round in circles (`loop_progress`).
-And so is what has an end though it takes long: native code that computes without the GIL, and a loop over a list or a
-range that advances.
+A thread that did not run was *not scheduled*; the kernel's counters prove it. That a thread runs proves nothing: a loop
+that retries forever runs too. So its samples are compared from the outermost frame inwards. A frame is the *same call*
+as long as function and arguments are the same. If a library called the user's code and waits for it (a DataLoader its
+dataset, a pool its task, see `waits.Context`), returning from that call is progress, and anything inside it is not: a
+worker whose `__getitem__` has another argument has moved on, one that walks through lines of the same call has not.
+Top-level code (a training loop) gets the benefit of the doubt: any change in it counts, unless it computes and loops
+without progress (`loop_progress`). So does code that will end though it takes long: native code that computes without
+the GIL, and a loop over a list or a range that advances.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Motion(Enum):
     BUSY_LOOP = "busy loop"
     """It burns CPU inside one call."""
     PROGRESSING = "progressing"
-    """It gets somewhere."""
+    """It makes progress."""
     UNKNOWN = "unknown"
     """Not watched long enough."""
 
@@ -65,7 +64,7 @@ def is_frozen(past: ThreadHistory, now: float) -> bool:
 
 
 def gets_on(found: tuple[Sample, ...]) -> Motion:
-    """What the looks at a thread tell that runs."""
+    """What the samples of a running thread tell."""
     looks = _without_outliers([look for look in found if look.stack])
     if round_since(looks) is not None:
         return Motion.BUSY_LOOP
@@ -81,9 +80,9 @@ def gets_on(found: tuple[Sample, ...]) -> Motion:
 
 
 def _steps(looks: list[Sample]) -> bool:
-    """On behalf of others, in a loop over a list or a range that was further on after each sleep: it has an end.
+    """A library's task, in a loop over a list or a range that has advanced after each sleep: it will end.
 
-    Who sleeps is read whole, so that one step is enough.
+    The stack of a sleeping thread is never torn, so one step is enough.
     """
     stacks = list({id(look.stack): look.stack for look in looks if look.stack and look.stack.turns}.values())
     if len(stacks) < 2 or context(stacks[-1]) is None:
@@ -92,8 +91,8 @@ def _steps(looks: list[Sample]) -> bool:
 
 
 def _computes(looks: list[Sample]) -> bool:
-    """On behalf of others, in what has an end: native code, or a loop over a list or a range that advances.  A loop that never
-    ends is one of Python, and goes through nothing.
+    """A library's task, computing something that will end: native code, or a loop over a list or a range that advances.
+    A loop that never ends is a Python loop, and has no iterator.
     """
     stacks = list({id(look.stack): look.stack for look in looks if look.stack}.values())
     if context(stacks[-1]) is None:
@@ -102,19 +101,19 @@ def _computes(looks: list[Sample]) -> bool:
 
 
 def _advances(stacks: list[Stack]) -> bool:
-    """Lately the same iterator was found further and further on; one that begins again and again is found anywhere."""
+    """Lately the same iterator kept advancing; one that restarts again and again is found anywhere."""
     turns = _turns(stacks)
     run = max(FEWEST_TURNS, min(len(turns), SURE_TURNS))
     return any(_grows(turns[at : at + run], least=2) for at in range(len(turns) - run + 1))
 
 
 def _turns(stacks: list[Stack]) -> list[dict[int, int]]:
-    """Where its iterators were found lately."""
+    """The recent positions of its iterators."""
     return [{turn[0]: turn[1] for turn in stack.turns} for stack in stacks if stack.turns][-RECENT_TURNS:]
 
 
 def _grows(turns: list[dict[int, int]], *, least: int) -> bool:
-    """Never further back, and so often further on: a turn may take longer than the time between two looks."""
+    """It never goes back, and advances often enough: a turn may take longer than the time between two samples."""
     for name in set.intersection(*(set(row) for row in turns)):
         steps = [after[name] - before[name] for before, after in pairwise(turns)]
         if min(steps) >= 0 and sum(step > 0 for step in steps) >= least:
@@ -123,7 +122,7 @@ def _grows(turns: list[dict[int, int]], *, least: int) -> bool:
 
 
 def till_now(found: Motion, past: ThreadHistory, now: float) -> Motion:
-    """What the looks tell, corrected by how much the thread has run since the last of them."""
+    """What the samples tell, corrected by how much the thread has run since the last of them."""
     since_s = now - past.looks[-1].at if past.looks else 0.0
     if since_s >= STALE_AFTER_S:
         before = 0.0 if found is Motion.UNKNOWN else share(past.looks)
@@ -137,38 +136,40 @@ def till_now(found: Motion, past: ThreadHistory, now: float) -> Motion:
 
 
 def share(looks: tuple[Sample, ...]) -> float:
-    """Of a CPU, while it was looked at."""
+    """Share of a CPU, over the samples."""
     if not looks:
         return 0.0
     return (looks[-1].run_ns - looks[0].run_ns) / 1e9 / max(looks[-1].at - looks[0].at, 1.0)
 
 
 def _share_since(past: ThreadHistory, since_s: float) -> float:
-    """Of a CPU, since the last look: one that computes now is no longer where it was found."""
+    """Share of a CPU since the last sample: a thread that computes now is no longer where it was found."""
     return (past.thread.run_ns - past.looks[-1].run_ns) / 1e9 / since_s
 
 
 def _polled_again(past: ThreadHistory, since_s: float) -> bool:
-    """It was found in a wait with a time limit, and has not run more often than to take it up again."""
+    """It was found in a wait with a time limit, and has run no more often than that wait's renewals take."""
     last = past.looks[-1]
     limit = last.blocked.timeout_s if last.blocked and not last.on_cpu else None
     return bool(last.stack and limit) and 0 < past.thread.slices - last.slices <= since_s / (limit or 1) + 1
 
 
 def _was_woken(past: ThreadHistory, since_s: float) -> bool:
-    """It was found in a wait with a time limit, and has run far more often than to take it up again: that wait is over."""
+    """It was found in a wait with a time limit, and has run far more often than that wait's renewals take: that wait is
+    over.
+    """
     last = past.looks[-1]
     limit = last.blocked.timeout_s if last.blocked and not last.on_cpu else None
     return limit is not None and past.thread.slices - last.slices > _most_runs(since_s, limit)
 
 
 def _most_runs(seconds: float, limit: float) -> float:
-    """How often one runs at most that only takes up a wait with that time limit again."""
+    """How often a thread runs at most that only renews a wait with that time limit."""
     return TIMED_SLICES * (seconds / max(limit, 0.01) + 1)
 
 
 def same_since(past: ThreadHistory) -> float:
-    """Since when all looks find the thread in the same calls, seconds since the epoch."""
+    """Since when all samples have found the thread in the same calls, seconds since the epoch."""
     looks = _without_outliers([look for look in past.looks if look.stack])
     since = past.ran_at
     if (circles_since := round_since(looks)) is not None:
@@ -181,15 +182,15 @@ def same_since(past: ThreadHistory) -> float:
 
 
 def _since_it_advanced(looks: list[Sample]) -> list[Sample]:
-    """The looks from which on nothing got on: what it did before says nothing about the present."""
+    """The samples since its last progress: what it did before says nothing about the present."""
     last = [at for at, (before, after) in enumerate(pairwise(looks), 1) if _advanced(before, after)]
     return looks[last[-1] :] if last else looks
 
 
 def _is_seen_well(looks: list[Sample]) -> bool:
-    """Enough was seen since it got on: hardly any runs, as of a timed re-poll, or frames read often enough.
+    """Enough was seen since its last progress: hardly any runs, as for a timed re-poll, or frames read often enough.
 
-    A look may have kept the frames of the one before.
+    A sample may reuse the frames of the previous one.
     """
     span = looks[-1].at - looks[0].at
     if looks[-1].slices - looks[0].slices <= TIMED_SLICES:
@@ -202,13 +203,13 @@ def _advanced(before: Sample, after: Sample) -> bool:
 
 
 def _woken(before: Sample, after: Sample) -> bool:
-    """It ran between two looks, more often than the time limit of its wait explains: it was given something."""
+    """It ran between two samples more often than the time limit of its wait explains: it was given something."""
     ran = after.slices - before.slices
     if not ran or before.on_cpu or after.on_cpu or before.blocked is None or after.blocked is None:
         return False
     ends_at = before.blocked.wakes_at
     if ends_at is not None:
-        # Not by its deadline; and back in the same wait it would have the same one.
+        # Woken, but not by its deadline; back in the same wait it would have the same deadline.
         return ends_at > after.at and abs((after.blocked.wakes_at or 0.0) - ends_at) > SAME_DEADLINE_S
     if after.blocked.wakes_at is not None:
         return False
@@ -231,7 +232,7 @@ def _moved(before: Sample, after: Sample) -> bool:
 
 
 def _asks_again(look: Sample) -> bool:
-    """It waits or sleeps for so short a time that it can only be asking again and again; or it is just about to."""
+    """Its wait or sleep is so short that it can only be polling; or it is just about to poll."""
     row = look.blocked
     limit = row.timeout_s if row else None
     if limit is None and row and row.wakes_at is not None:
@@ -240,7 +241,9 @@ def _asks_again(look: Sample) -> bool:
 
 
 def _outline(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...]:
-    """The user's frames, and of the library's that they called in the end the lines: whoever asks again has new variables."""
+    """The user's frames, and only the lines of the library frames that they called: a polling thread has new variables
+    each time.
+    """
     users = [at for at, frame in enumerate(stack.frames) if is_user(frame.file)]
     if not users:
         return _pictures(stack)
@@ -260,7 +263,7 @@ def _same_calls(before: Stack, after: Stack) -> int:
 
 
 def _entry(stack: Stack) -> int | None:
-    """Place, from the outermost, of the call that a library makes on behalf of others; `None` where there is none."""
+    """Place, from the outermost, of the call that a library makes on behalf of a caller; `None` if there is none."""
     found = context(stack)
     if found is None:
         return None
@@ -271,9 +274,9 @@ def _entry(stack: Stack) -> int | None:
 
 
 def _pictures(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...]:
-    """What must stay the same for a thread to stand: its caller's frames, and what they called of the machinery.
+    """What must stay the same for a thread to stand still: its caller's frames, and what they called of the machinery.
 
-    Inside of the machinery a wait that is taken up again has new deadlines and counters, which mean nothing.
+    Inside the machinery a renewed wait has new deadlines and counters, which mean nothing.
     """
     zone = list(inner_machinery(stack))
     called = [(zone[-1].function, 0, None, None)] if zone else []

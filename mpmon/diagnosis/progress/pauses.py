@@ -1,4 +1,4 @@
-"""Waits with a time limit that a loop takes up again and again: how long each is."""
+"""Waits with a time limit that a loop renews again and again: how long each is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mpmon.model import Blocked
 
 
 def pause_s(blocked: Blocked | None) -> float | None:
-    """How long it pauses each time, seconds; `None` without a time limit, or where it is not known."""
+    """The length of each pause, seconds; `None` without a time limit, or if it is unknown."""
     if blocked is None:
         return None
     if blocked.timeout_s is not None:

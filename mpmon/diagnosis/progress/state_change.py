@@ -1,9 +1,9 @@
-"""Does what the variables of a thread lead to change from reading to reading?
+"""Does the state that a thread's variables lead to change between readings?
 
-A loop that works and sleeps in one line is found at that line by every look, and the frames of a module's own code show none
-of its variables.  What these lead to (`Stack.contents`) shows that such a loop counts, fills or empties something.
-And it shows of a loop that asks for the same answer again and again that the answer is the same, though each is an object
-of its own: a status file that is read anew, a folder that is listed.
+A loop that works and sleeps on one line is found at that line by every sample, and the frames of a module's own code
+show none of its variables. What these lead to (`Stack.contents`) shows that such a loop counts, fills or empties
+something. It also shows for a polling loop that the answer stays the same, though each is an object of its own: a
+status file that is read anew, a folder that is listed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NOT_KNOWN = -1
 
 
 def keep_changing(looks: Sequence[Sample]) -> bool:
-    """In code that nobody called on behalf of others: what happens inside of a task that does not end is no progress.
-    Nor is what a library counts whose task asks that same library for something, such as the tries until a result is there.
+    """In top-level code; what happens inside a task that does not end is no progress. Nor is what a library counts while
+    its own task asks it for something, such as the attempts to get a result.
 
-    What one waits for with a time limit is left out: it counts who waits for it.
+    The object of a timed wait is left out: it counts its waiters.
     """
     rows = (look for look in looks if look.standing.kind is Wait.SLEEP or not _pauses(look))
     stacks = list({id(look.stack): look.stack for look in rows if look.stack and look.stack.contents}.values())
@@ -46,8 +46,8 @@ def _asks_own_library(stack: Stack) -> bool:
 
 
 def same_answer_since(looks: Sequence[Sample]) -> float | None:
-    """Since when one that is mostly found asleep, or in a wait with a short time limit, at the same line finds the same each
-    time, seconds since the epoch; `None` where that is not long.
+    """Since when a thread, mostly found asleep or in a short timed wait at the same line, has found the same each time,
+    seconds since the epoch; `None` if that is not long.
     """
     naps = [look.stack for look in looks if look.stack and _pauses(look)]
     if 2 * len(naps) <= len(looks):
@@ -67,19 +67,19 @@ def _pauses(look: Sample) -> bool:
 
 
 def _same_answer(before: Stack, after: Stack) -> bool:
-    """All that the variables lead to is to be seen and what it was; where nobody had asked before, it may be."""
+    """All that the variables lead to is visible and unchanged; if there was no earlier answer, it may be."""
     inner = len(asking(after)) - 1
     if after.contents is None or any(
         digest == NOT_KNOWN and (number != CLOCK or place == inner) for place, number, digest in after.contents
     ):
-        # Further out a clock is looked at only when the call that asks has come to its end.
+        # Further out, a clock is read only once the polling call has returned.
         return False
     same = before.contents is None or set(before.contents) == set(after.contents)
     return same and list(map(_shown, asking(before))) == list(map(_shown, asking(after)))
 
 
 def _shown(frame: Frame) -> tuple[object, ...]:
-    """What is known of a call, but which objects its variables are bound to."""
+    """What is known of a call, except which objects its variables are bound to."""
     return frame.function, frame.file, frame.line, frame.arguments_digest, frame.plain
 
 

@@ -26,16 +26,16 @@ __all__ = ["ALL", "CASES", "Confirming", "Report", "encode", "line"]
 ALL: Sequence[Case] = (*driver.CASES, *memory.CASES, *load.CASES, *sharing.CASES, *bare.CASES)
 
 SHARING = frozenset({"ipc-life", "ipc-limbo-and-collect", "ipc-consumer-killed"})
-"""Of the cases that share memory: each starts torch twice, and nobody waits longer than some minutes."""
+"""The time limit for the cases that share memory: each starts torch twice, and no user waits longer than some minutes."""
 
 CASES: Sequence[Case] = tuple(case for case in ALL if case not in (*sharing.CASES, *bare.CASES) or case.name in SHARING)
-"""Those for users."""
+"""The cases for users."""
 
 MOST_MIB = 1536
-"""Of the GPU, at one time: two contexts, and what a case takes in them."""
+"""Most GPU memory in use at one time: two contexts, and what a case allocates in them."""
 MINUTES = 3
 LONGEST_S = 300.0
-"""After which no case is begun."""
+"""No case starts after this many seconds."""
 
 GIB = 1 << 30
 
@@ -44,11 +44,11 @@ class Confirming:
     """One run of the cases on this machine."""
 
     def __init__(self, world: World, cases: Sequence[Case] = CASES) -> None:
-        """Ask the driver.
+        """Query the driver.
 
         Raises:
             CannotTell: there is no GPU.
-            MpmonError: the driver does not answer.
+            MpmonError: the driver does not respond.
         """
         self._world = world
         self._cases = cases
@@ -66,15 +66,15 @@ class Confirming:
         return torch_words(self._world.torch)
 
     def question(self) -> str:
-        """What the user is asked before memory of the GPU is taken."""
+        """The question to the user before GPU memory is allocated."""
         count = sum(case.takes_memory for case in self._cases)
         return (
-            f"{count} more checks take up to {MOST_MIB} MiB of the first GPU for some {MINUTES} minutes, and let it work for "
+            f"{count} more checks take up to {MOST_MIB} MiB of the first GPU for some {MINUTES} minutes, and keep it busy for "
             f"10 seconds if it is idle ({_fullness(self._look.gpus[0])})."
         )
 
     def run(self, allowed: Callable[[], bool]) -> Iterator[Result]:
-        """All cases; `allowed` says, once, whether memory may be taken."""
+        """All cases; `allowed` says, once, whether memory may be allocated."""
         began = time.monotonic()
         asking = [case for case in self._cases if not case.takes_memory]
         taking = [case for case in self._cases if case.takes_memory]
@@ -85,17 +85,17 @@ class Confirming:
             yield from self._keep(left_out(taking, "skipped: it allocates GPU memory, which was not allowed"))
 
     def report(self) -> Report:
-        """All that was found."""
+        """All results."""
         return report(self._look, self._world.torch, self.results, standin=not self._world.computes)
 
     @property
     def summary(self) -> str:
-        """How many of each."""
+        """The number of cases with each result."""
         return summary(self.results)
 
     @property
     def exit_status(self) -> int:
-        """1 when something is not as mpmon takes it to be."""
+        """1 if one of mpmon's assumptions is wrong."""
         return int(any(result.verdict == WRONG for result in self.results))
 
     def _run(self, cases: Sequence[Case], began: float) -> Iterator[Result]:

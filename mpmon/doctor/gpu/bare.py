@@ -1,7 +1,7 @@
-"""CUDA memory between processes that have no shim: the counts are seen, and nothing is claimed that they do not say.
+"""CUDA memory between processes without the shim: mpmon shows the reference counts, and claims nothing more.
 
-A count is 1 from the sending until the receiver lets go: whether what was sent has arrived, who has it, and whether its
-producer keeps it, only the shims of both sides know.
+A count is 1 from the export until the receiver releases it. Only the shims of both sides know whether the memory has
+arrived, who has it, and whether its producer keeps it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from mpmon.doctor.gpu.watching import Report
 from mpmon.probes.ipc.storages import SLOTS
 
 MORE, FILL_S = 20, 600.0
-"""Sendings than there are counts in one file, and how long they may take."""
+"""More exports than a file has counts, and how long they may take."""
 CLAIMS = "ipc-"
-"""Remarks about CUDA memory that processes share."""
+"""Prefix of remarks about CUDA memory that processes share."""
 
 
 def seen_and_no_more(job: Sharing, *sent: int) -> None:
-    """So many sendings with a count of 1 in each file, of which nothing else is known or remarked. Raises: Wrong."""
-    expected = f"{' and '.join(map(str, sent)) or 'no'} sendings of which nothing else is known"
+    """This many exports with a count of 1 in each file, with nothing else known or remarked. Raises: Wrong."""
+    expected = f"{' and '.join(map(str, sent)) or 'no'} exports, and nothing else known about them"
     report = job.until(lambda report: _rows(report) == list(map(_of, sent)), expected)
     expect("remarks:", of=[], seen=_claims(report))
 
@@ -67,7 +67,7 @@ def _claims(report: Report) -> list[str]:
 
 
 def counted(world: World, *, strategy: str = "file_descriptor") -> Seen:
-    """Counts of 1 while they are held, then none."""
+    """Counts of 1 while the memory is held, then none."""
     with sharing(world, shim=False, strategy=strategy) as job:
         job.do("send", "3", str(SMALL))
         seen_and_no_more(job, 3)
@@ -77,12 +77,14 @@ def counted(world: World, *, strategy: str = "file_descriptor") -> Seen:
 
 
 def file_system(world: World) -> Seen:
-    """The same where torch shares CPU tensors by name."""
+    """The same if torch shares CPU tensors by name."""
     return counted(world, strategy="file_system")
 
 
 def limbo(world: World) -> Seen:
-    """What the producer dropped looks as before; what is released and not collected is seen no more, and is not free."""
+    """Memory that the producer dropped looks unchanged; released but uncollected memory disappears from view, and is
+    not free.
+    """
     with sharing(world, shim=False) as job:
         job.do("send", "1", str(BLOCK))
         job.do("forget")
@@ -97,7 +99,7 @@ def limbo(world: World) -> Seen:
 
 
 def events(world: World) -> Seen:
-    """Beyond a thousand sendings that live, which of them waited for the stream is not known."""
+    """With more than a thousand live exports, it is unknown which of them waited for the stream."""
     with sharing(world, shim=False) as job:
         job.do("send", str(MANY), str(SMALL), seconds=MANY_S)
         seen_and_no_more(job, MANY)
@@ -105,7 +107,7 @@ def events(world: World) -> Seen:
 
 
 def second_file(world: World) -> Seen:
-    """Every count of a file is used once; then there is another file."""
+    """Every count of a file is used once; then another file follows."""
     with sharing(world, shim=False) as job:
         job.do("send", str(SLOTS + MORE), str(SMALL), seconds=FILL_S)
         seen_and_no_more(job, SLOTS, MORE)
@@ -115,7 +117,7 @@ def second_file(world: World) -> Seen:
 
 
 def consumer_killed(world: World) -> Seen:
-    """A count that a killed consumer leaves stays 1; that the dead hold it is not known."""
+    """A count left by a killed consumer stays 1; that a dead process holds it is unknown."""
     with sharing(world, shim=False) as job:
         job.do("send", "1", str(BLOCK))
         seen_and_no_more(job, 1)
@@ -130,7 +132,7 @@ def consumer_killed(world: World) -> Seen:
 
 
 def producer_killed(world: World) -> Seen:
-    """The counts of a killed producer are not judged; their file is told as left by the dead."""
+    """A killed producer's counts are not judged; their file is reported as left by a dead process."""
     with sharing(world, shim=False) as job:
         job.do("send", "1", str(BLOCK))
         seen_and_no_more(job, 1)
@@ -138,11 +140,13 @@ def producer_killed(world: World) -> Seen:
         wait_for_end(job.producer)
         seen_and_no_more(job)
         if not world.computes:
-            return Seen("its sending is no longer judged; a manager removes the file of the stand-in")
+            return Seen("its export is no longer judged; a manager removes the file of the stand-in")
         files = [str(path) for path in counts(job.producer)]
         expect("files left:", of=1, seen=len(files))
         job.until(lambda report: set(files) <= _orphans(report), "the file among those of dead processes")
-        return Seen("its sending is no longer judged, and its file is told as left by the dead", {"files": len(files)})
+        return Seen(
+            "its export is no longer judged, and its file is reported as left by a dead process", {"files": len(files)}
+        )
 
 
 def _orphans(report: Report) -> set[str]:
@@ -151,7 +155,7 @@ def _orphans(report: Report) -> set[str]:
 
 
 def expandable(world: World) -> Seen:
-    """Memory of expandable segments has a count as any other, whether it arrives or not."""
+    """Memory of expandable segments has a count like any other, whether or not it arrives."""
     if not world.computes:
         raise NotHere("the stand-in has no segments")
     with sharing(world, shim=False, environment=EXPANDABLE) as job:
@@ -163,18 +167,18 @@ def expandable(world: World) -> Seen:
 
 
 CASES: Sequence[Case] = (
-    Case("ipc-without-shim", "Without the shim the counts are seen, and no more is claimed.", counted, TORCH),
-    Case("ipc-file-system-without-shim", "Without the shim it is the same where torch shares CPU tensors by name.",
+    Case("ipc-without-shim", "Without the shim, mpmon shows the counts and claims no more.", counted, TORCH),
+    Case("ipc-file-system-without-shim", "Without the shim, the same if torch shares CPU tensors by name.",
          file_system, TORCH),
-    Case("ipc-limbo-without-shim", "Without the shim memory in limbo has a count of 1, and no more is claimed.", limbo, TORCH),
-    Case("ipc-events-without-shim", "Without the shim more than a thousand sendings are counted, and not told as slow.",
+    Case("ipc-limbo-without-shim", "Without the shim, memory in limbo has a count of 1, and no more is claimed.", limbo, TORCH),
+    Case("ipc-events-without-shim", "Without the shim, more than a thousand exports are counted, and not called slow.",
          events, TORCH),
-    Case("ipc-second-file-without-shim", "A producer has a second file of counts once the first is used up, and both are read.",
+    Case("ipc-second-file-without-shim", "A producer opens a second file of counts when the first is used up; mpmon reads both.",
          second_file, TORCH),
-    Case("ipc-consumer-killed-without-shim", "Without the shim what a killed consumer had keeps its count, and nobody is "
-         "blamed.", consumer_killed, TORCH),
-    Case("ipc-producer-killed-without-shim", "Without the shim the counts of a killed producer are not judged.",
+    Case("ipc-consumer-killed-without-shim", "Without the shim, memory of a killed consumer keeps its count, and nobody "
+         "is blamed.", consumer_killed, TORCH),
+    Case("ipc-producer-killed-without-shim", "Without the shim, a killed producer's counts are not judged.",
          producer_killed, TORCH),
-    Case("ipc-expandable-without-shim", "Without the shim memory of expandable segments is counted as any other.",
+    Case("ipc-expandable-without-shim", "Without the shim, memory of expandable segments is counted like any other.",
          expandable, TORCH),
 )  # fmt: skip

@@ -1,11 +1,11 @@
-"""One thing to confirm on a machine with a GPU, and what came of it.
+"""One assumption to confirm on a machine with a GPU, and its result.
 
 A case is a function that takes a `World`, starts processes of its own there, and compares what it sees with what mpmon
-takes for granted.  It returns what it saw, or raises `Wrong` or `NotHere`; whatever else it raises is a defect of the case,
-and counts as wrong, because nothing was confirmed.
+assumes. It returns what it saw, or raises `Wrong` or `NotHere`; any other exception is a defect of the case, and counts
+as wrong, because nothing was confirmed.
 
-What a case says of itself is made of its own words and of numbers: it goes into a file that people send to others.  Names
-and paths, and words of other programs, stand in `Result.detail` alone, which goes to the screen.
+A case's result consists of its own words and of numbers: it goes into a file that people send to others. Names, paths
+and the output of other programs go only into `Result.detail`, which goes to the screen.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ CONFIRMED, WRONG, NOT_HERE = "confirmed", "wrong", "not applicable here"
 
 Verdict = Literal["confirmed", "wrong", "not applicable here"]
 Need = Literal["memory", "torch", "work"]
-"""What a case takes beside the driver: memory of the GPU, a torch with CUDA, a GPU that computes."""
+"""What a case needs beside the driver: GPU memory, a torch with CUDA, a GPU that computes."""
 
 ANSWER_S = 20.0
-"""For each answer of the driver: without persistence it wakes GPUs first."""
+"""Time limit for each answer of the driver: without persistence mode it wakes the GPUs first."""
 
 
 class Wrong(Exception):
-    """It is not as mpmon takes it to be."""
+    """An assumption of mpmon's does not hold."""
 
     def __init__(self, expected: str, seen: str, detail: str = "") -> None:
         super().__init__(f"expected {expected}; seen: {seen}")
@@ -39,21 +39,21 @@ class Wrong(Exception):
 
 
 class NotHere(Exception):
-    """It cannot be found out on this machine; the message says why."""
+    """It cannot be checked on this machine; the message says why."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a case saw, which is as expected."""
+    """What a case saw, as expected."""
 
     words: str
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By a name with the unit in it: `process_mib`."""
+    """By name, with the unit in it: `process_mib`."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a case."""
+    """The result of a case."""
 
     name: str
     confirms: str
@@ -62,14 +62,14 @@ class Result:
     figures: Mapping[str, float]
     seconds: float
     detail: str = ""
-    """For the screen: may hold names and paths."""
+    """For the screen: may contain names and paths."""
 
 
 class World:
-    """Where cases run: what the driver of this machine says, and which module makes tensors on its GPU."""
+    """Where cases run: this machine's driver, and the module that makes tensors on its GPU."""
 
     def __init__(self, *, tensors: str = "mpmon.doctor.gpu.programs.cuda", computes: bool = True) -> None:
-        """`tensors` names the module for programs that share memory; a GPU that is a stand-in does not compute."""
+        """`tensors` names the module for programs that share memory; a stand-in GPU does not compute."""
         self.tensors = tensors
         self.computes = computes
 
@@ -79,12 +79,12 @@ class World:
 
     @property
     def torch(self) -> str | None:
-        """The version of the torch beside mpmon, or `None` without one that has CUDA."""
+        """The version of the torch in mpmon's environment; `None` without one that has CUDA."""
         return _torch(self.tensors)
 
     @cached_property
     def smi(self) -> str | None:
-        """Where nvidia-smi is."""
+        """The path of nvidia-smi."""
         return shutil.which("nvidia-smi")
 
 
@@ -103,7 +103,7 @@ def _torch(tensors: str) -> str | None:
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to confirm."""
+    """One assumption to confirm."""
 
     name: str
     confirms: str
@@ -112,7 +112,7 @@ class Case:
     needs: frozenset[Need] = frozenset()
 
     def result(self, world: World) -> Result:
-        """Run it, whatever comes of it."""
+        """Run it, and turn every outcome into a result."""
         began = time.monotonic()
         verdict, seen, detail = self._outcome(world)
         seconds = round(time.monotonic() - began, 1)
@@ -128,19 +128,19 @@ class Case:
         except Wrong as problem:
             return WRONG, Seen(str(problem)), problem.detail
         except Exception as defect:
-            return WRONG, Seen("the case did not come to its end"), repr(defect)
+            return WRONG, Seen("the case did not finish"), repr(defect)
 
     def _lacking(self, world: World) -> str:
         """Why it cannot run here; empty if it can."""
         if "work" in self.needs and not world.computes:
             return "a stand-in computes nothing"
         if "torch" in self.needs and world.torch is None:
-            return "there is no torch with CUDA beside mpmon"
+            return "mpmon's environment has no torch with CUDA"
         return ""
 
     @property
     def takes_memory(self) -> bool:
-        """Of the GPU."""
+        """It allocates GPU memory."""
         return bool(self.needs)
 
 

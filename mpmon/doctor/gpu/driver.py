@@ -1,4 +1,4 @@
-"""What NVIDIA's library says, beside nvidia-smi, and what asking it costs. Takes no memory of the GPU."""
+"""NVIDIA's library compared with nvidia-smi, and what querying it costs. Allocates no GPU memory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mpmon.model import Gpu
 from mpmon.probes.nvml.wire import Look
 
 SECOND_S = 1.0
-"""`mpmon.probes.nvml.wire.Settings.deadline_s`: a call that takes longer is left behind."""
+"""`mpmon.probes.nvml.wire.Settings.deadline_s`: a call that takes longer is abandoned."""
 
 CHEAP_MS = 10.0
-"""All calls of a round on one device together; a live screen makes them once a second."""
+"""The time limit for all calls of a round on one device together; a live screen makes them once a second."""
 
 TIMES = 30
-"""That a call is made to see what it costs."""
+"""How often a call is made to measure its cost."""
 
 MIB = 1 << 20
 
@@ -32,14 +32,14 @@ SMI: dict[str, tuple[Callable[[Gpu], float | None], float]] = {
     "temperature.gpu": (lambda gpu: gpu.temperature_celsius, 4.0),
     "clocks.max.sm": (lambda gpu: gpu.sm_clock_max_mhz, 0.0),
 }
-"""What nvidia-smi is asked for, the same as mpmon has it, and how much may lie between two moments."""
+"""The figures queried from nvidia-smi, mpmon's counterparts, and the difference allowed between two moments."""
 
 
 def asked(world: World) -> Look:
     """What the driver says.
 
     Raises:
-        Wrong: it says nothing, or there is trouble with a device.
+        Wrong: it does not respond, or reports trouble with a device.
     """
     look = world.look()
     troubled = [gpu.problem for gpu in look.gpus if gpu.problem]
@@ -49,7 +49,7 @@ def asked(world: World) -> Look:
 
 
 def answers(world: World) -> Seen:
-    """Everything that is asked has an answer, or a reason why there is none."""
+    """Every query has an answer, or a reason why there is none."""
     look = asked(world)
     unexplained = [
         field for gpu in look.gpus for field in type(gpu).__struct_fields__
@@ -58,12 +58,12 @@ def answers(world: World) -> Seen:
     if unexplained:
         raise Wrong("a reason for each missing figure", f"none for {', '.join(sorted(set(unexplained)))}")
     missing = sorted({field for gpu in look.gpus for field in gpu.reasons if not field.startswith("pcie")})
-    words = f"all asked figures but {', '.join(missing)}" if missing else "all asked figures"
+    words = f"all queried figures but {', '.join(missing)}" if missing else "all queried figures"
     return Seen(f"{words}, of {len(look.gpus)} GPU(s)", {"gpus": len(look.gpus), "seconds": look.seconds})
 
 
 def as_nvidia_smi(world: World) -> Seen:
-    """The same figures as NVIDIA's own program, within what changes between two moments."""
+    """The same figures as NVIDIA's own program, up to what changes between two moments."""
     smi = _smi(world)
     gpus = {gpu.uuid: gpu for gpu in asked(world).gpus}
     furthest = dict.fromkeys(SMI, 0.0)
@@ -86,7 +86,7 @@ def as_nvidia_smi(world: World) -> Seen:
 
 
 def _smi(world: World) -> list[list[str]]:
-    """A row a device: its UUID and the values of `SMI`. Raises: NotHere, Wrong."""
+    """A row per device: its UUID and the values of `SMI`. Raises: NotHere, Wrong."""
     if world.smi is None or not world.computes:
         raise NotHere("there is no nvidia-smi")
     query = f"--query-gpu=uuid,{','.join(SMI)}"
@@ -115,7 +115,7 @@ def _mib(size: int | None) -> float | None:
 
 
 def costs(world: World) -> Seen:
-    """A round on one device is cheap: every call is made in a process of its own, many times."""
+    """A round on one device is cheap: every call is made many times, in a process of its own."""
     from mpmon.doctor.gpu.talking import Program, Silent
 
     asked(world)
@@ -131,7 +131,7 @@ def costs(world: World) -> Seen:
 
 
 def main() -> None:
-    """In the process of its own: time each question to the first device, and say so."""
+    """In the process of its own: time each query of the first device, and print the times."""
     import json
     import sys
 
@@ -164,8 +164,8 @@ def main() -> None:
 
 
 CASES: Sequence[Case] = (
-    Case("driver-answers", "The driver answers what mpmon asks, and what it does not answer has a reason.", answers),
-    Case("figures-as-nvidia-smi", "Memory, power, temperature and clocks are those of nvidia-smi.", as_nvidia_smi),
+    Case("driver-answers", "The driver answers mpmon's queries, or gives a reason for each missing answer.", answers),
+    Case("figures-as-nvidia-smi", "Memory, power, temperature and clocks match nvidia-smi.", as_nvidia_smi),
     Case("calls-are-cheap", f"All calls of a round on one device take at most {CHEAP_MS:g} ms.", costs),
 )
 

@@ -1,6 +1,6 @@
-"""What utilization and power say of a GPU that works, of one that only spins, and of one that rests.
+"""Utilization and power of a GPU that works, of one that only spins, and of one that rests.
 
-The bounds are those by which mpmon remarks *spinning* and *starved*.
+The bounds are those of the remarks *spinning* and *starved*.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from mpmon.model import Gpu
 SETTLES_S, READ_S, PAUSE_S = 3.0, 5.0, 0.5
 """The driver's figures are means over up to a second; power follows slowly."""
 WHILE = "60"
-"""Seconds, a bound: the next word ends it."""
+"""Seconds, an upper bound: the next command ends it."""
 OTHERS_PERCENT = 5.0
-"""A device that is busier than this before anything is done is somebody else's."""
+"""A device busier than this before the case starts is in use by others."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Medians of what the driver says meanwhile."""
+    """Medians of the driver's figures in the meantime."""
 
     utilization: float
     memory: float
@@ -53,7 +53,7 @@ def levels(world: World) -> Seen:
             uuid = Measured(world).listed(program.hear()["pid"]).gpu_uuid
             rest = _level(world, uuid)
             if rest.utilization > OTHERS_PERCENT:
-                raise NotHere("somebody else keeps the GPU busy")
+                raise NotHere("another process keeps the GPU busy")
             program.order("work", WHILE)
             work = _level(world, uuid)
             program.order("spin", WHILE)
@@ -104,7 +104,7 @@ def _median(values: Sequence[float | None]) -> float:
     """Raises: NotHere."""
     known = [value for value in values if value is not None]
     if not known:
-        raise NotHere("this GPU does not tell utilization or power, as with MIG")
+        raise NotHere("this GPU does not report utilization or power, as with MIG")
     return median(known)
 
 
@@ -114,7 +114,7 @@ def _limit(world: World, uuid: str) -> float:
 
 CASES: Sequence[Case] = (
     Case(
-        "work-spin-rest", "Utilization and power tell work, a spin and rest apart by the bounds of gpu-spinning and "
+        "work-spin-rest", "Utilization and power tell work, spinning and rest apart, by the bounds of gpu-spinning and "
         "gpu-starved.", levels, frozenset({"memory", "torch", "work"}),
     ),
 )  # fmt: skip

@@ -1,6 +1,7 @@
-"""Whose memory the driver counts: contexts, what was imported, what the dead and their forked children hold.
+"""Which process the driver counts memory for: contexts, imported memory, memory held by the dead and by their forked
+children.
 
-The processes use the driver's own library for CUDA alone, so no torch is needed.
+The processes use only the driver's own CUDA library, so no torch is needed.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from mpmon.model import GpuProcess
 from mpmon.probes.nvml.wire import Look
 
 TAKEN_MIB = 256
-"""What a case takes beside its contexts."""
+"""What a case allocates beside its contexts."""
 SLACK_MIB = 40
-"""The driver takes memory in pieces of 2 MiB, and some for itself with a first allocation."""
+"""The driver allocates in units of 2 MiB, and some for itself with a first allocation."""
 SOON_S = 10.0
-"""In which the driver has to tell of what was taken and of what was given back."""
+"""Time limit for the driver to report allocated and freed memory."""
 PAUSE_S = 0.3
 DEVICES = "/dev/nvidia"
 
-OTHER_PIDS = "in this container the driver lists nobody by the pid it has here"
+OTHER_PIDS = "in this container the driver lists processes by pids of another namespace"
 
 
 class Holder:
-    """A process that takes memory when told to."""
+    """A process that allocates memory on command."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -45,7 +46,7 @@ class Holder:
 
 @contextlib.contextmanager
 def holder() -> Generator[Holder]:
-    """One that has a context.
+    """A process that has a context.
 
     Raises:
         Wrong: it cannot do what it is told.
@@ -60,13 +61,13 @@ def holder() -> Generator[Holder]:
 
 
 class Measured:
-    """Looks at the driver, and the one device on which a process is."""
+    """Readings of the driver, and the one device that a process uses."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def until(self, fits: Callable[[Look], object], expected: str, seen: Callable[[Look], str]) -> Look:
-        """The first look of which this is so. Raises: Wrong."""
+        """The first reading that fits. Raises: Wrong."""
         deadline = time.monotonic() + SOON_S
         while not fits(look := asked(self._world)):
             if time.monotonic() > deadline:
@@ -78,8 +79,8 @@ class Measured:
         """The row of a process.
 
         Raises:
-            NotHere: the driver names other pids than ours.
-            Wrong: it has none.
+            NotHere: the driver lists other pids than ours.
+            Wrong: the process has no row.
         """
         deadline = time.monotonic() + SOON_S
         while (row := row_of(look := asked(self._world), pid)) is None:
@@ -93,24 +94,24 @@ class Measured:
 
 
 def row_of(look: Look, pid: int) -> GpuProcess | None:
-    """What the driver counts for a process."""
+    """The memory that the driver counts for a process."""
     return next((row for row in look.processes if row.pid == pid), None)
 
 
 def process_mib(look: Look, pid: int) -> float:
-    """The same in MiB; 0 of one that is not listed."""
+    """The same in MiB; 0 if it is not listed."""
     row = row_of(look, pid)
     return (row.memory_bytes or 0) / MIB if row else 0.0
 
 
 def device_mib(look: Look, uuid: str) -> float:
-    """What is in use of a device."""
+    """The memory in use on a device."""
     gpu = next((gpu for gpu in look.gpus if gpu.uuid == uuid), None)
     return (gpu.memory_used_bytes or 0) / MIB if gpu else 0.0
 
 
 def is_about(value: float, expected: float) -> bool:
-    """Equal but for what the driver takes for itself."""
+    """Equal up to what the driver allocates for itself."""
     return abs(value - expected) <= SLACK_MIB
 
 
@@ -119,13 +120,13 @@ def context(world: World) -> Seen:
     with holder() as one:
         row = Measured(world).listed(one.pid)
         if not row.memory_bytes:
-            raise NotHere("the driver does not tell the memory of processes")
+            raise NotHere("the driver does not report the memory of processes")
         mib = row.memory_bytes / MIB
         return Seen(f"listed as {' and '.join(row.kinds)} with {mib:.0f} MiB", {"context_mib": round(mib, 1)})
 
 
 def counted(world: World) -> Seen:
-    """What a process takes is counted for it, and as used on the device."""
+    """Memory that a process allocates is counted for it, and as used on the device."""
     measured = Measured(world)
     with holder() as one:
         uuid = measured.listed(one.pid).gpu_uuid
@@ -138,7 +139,7 @@ def counted(world: World) -> Seen:
 
         look = measured.until(
             lambda look: all(is_about(more, TAKEN_MIB) for more in grew(look)),
-            f"{TAKEN_MIB} MiB more of the process and of the device",
+            f"{TAKEN_MIB} MiB more for the process and on the device",
             lambda look: "{:.0f} and {:.0f} MiB more".format(*grew(look)),
         )
         own, device = grew(look)
@@ -146,7 +147,7 @@ def counted(world: World) -> Seen:
 
 
 def imported(world: World) -> Seen:
-    """What a process imports is counted for its owner alone."""
+    """Memory that a process imports is counted only for its owner."""
     measured = Measured(world)
     with holder() as owner, holder() as importer:
         measured.listed(importer.pid)
@@ -157,12 +158,12 @@ def imported(world: World) -> Seen:
         time.sleep(PAUSE_S)
         more = process_mib(asked(world), importer.pid) - before
         if more > SLACK_MIB:
-            raise Wrong(f"at most {SLACK_MIB} MiB more of the importer of {TAKEN_MIB} MiB", f"{more:.0f} MiB more")
-        return Seen(f"{more:.0f} MiB more of the importer of {TAKEN_MIB} MiB", {"importer_mib": more})
+            raise Wrong(f"at most {SLACK_MIB} MiB more for the importer of {TAKEN_MIB} MiB", f"{more:.0f} MiB more")
+        return Seen(f"{more:.0f} MiB more for the importer of {TAKEN_MIB} MiB", {"importer_mib": more})
 
 
 def zombie(world: World) -> Seen:
-    """A process that was killed holds nothing any more and is not listed, though nobody has collected it."""
+    """A killed process holds nothing and is not listed, even before it is reaped."""
     measured = Measured(world)
     with holder() as one:
         uuid = measured.listed(one.pid).gpu_uuid
@@ -171,17 +172,17 @@ def zombie(world: World) -> Seen:
         _kill(one.pid)
         look = measured.until(
             lambda look: device_mib(look, uuid) < before + SLACK_MIB and row_of(look, one.pid) is None,
-            "the memory of a zombie given back, and no zombie on the list",
+            "the zombie's memory freed, and no zombie listed",
             lambda look: (
                 f"{device_mib(look, uuid) - before:.0f} MiB more than before, "
                 f"{'still' if row_of(look, one.pid) else 'not'} listed"
             ),
         )
-        return Seen("given back, and not listed", {"device_mib": round(device_mib(look, uuid) - before, 1)})
+        return Seen("freed, and not listed", {"device_mib": round(device_mib(look, uuid) - before, 1)})
 
 
 def forked(world: World) -> Seen:
-    """The forked child of a process that was killed keeps its memory, and the driver lists nobody for it."""
+    """The forked child of a killed process keeps its memory, and the driver lists no process for it."""
     measured = Measured(world)
     with holder() as one:
         row = measured.listed(one.pid)
@@ -191,24 +192,24 @@ def forked(world: World) -> Seen:
         _kill(one.pid)
         try:
             look = measured.until(
-                lambda look: row_of(look, one.pid) is None, "a killed process on no list", lambda _: "it is listed"
+                lambda look: row_of(look, one.pid) is None, "a killed process not listed", lambda _: "it is listed"
             )
             held = device_mib(look, row.gpu_uuid) - device_mib(before, row.gpu_uuid)
             if held < -SLACK_MIB or row_of(look, child) is not None:
                 listed = "and is listed" if row_of(look, child) else "and is not listed"
-                raise Wrong("memory that a forked child keeps unlisted", f"{-held:.0f} MiB given back, {listed}")
+                raise Wrong("memory kept by a forked child that is not listed", f"{-held:.0f} MiB freed, {listed}")
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
         measured.until(
             lambda look: device_mib(look, row.gpu_uuid) < device_mib(before, row.gpu_uuid) - TAKEN_MIB + SLACK_MIB,
-            "memory given back with the end of the child", lambda _: "it stays",
+            "memory freed when the child ends", lambda _: "it stays",
         )  # fmt: skip
-        return Seen("kept until the child ended, and nobody listed for it", {"held_mib": round(held, 1)})
+        return Seen("kept until the child ended, and no process listed for it", {"held_mib": round(held, 1)})
 
 
 def device_files(world: World) -> Seen:
-    """Who has a context has a file of the device open, and so has its forked child."""
+    """A process with a context has a device file open, and so has its forked child."""
     if not world.computes:
         raise NotHere("a stand-in has no device files")
     with holder() as one:
@@ -236,7 +237,7 @@ def _names(files: Sequence[str]) -> str:
 
 
 def _kill(pid: int) -> None:
-    """It is dead, and a zombie, when this returns: its parent, which is this process, does not collect it.
+    """When this returns it is dead, and a zombie: its parent, which is this process, does not reap it.
 
     Raises:
         Wrong: the driver keeps it from ending.
@@ -245,23 +246,23 @@ def _kill(pid: int) -> None:
     deadline = time.monotonic() + SOON_S
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         if time.monotonic() > deadline:
-            raise Wrong(f"the end of a killed process within {SOON_S:g} s", "it is there still")
+            raise Wrong(f"the end of a killed process within {SOON_S:g} s", "it is still there")
         time.sleep(0.05)
 
 
 _MEMORY: frozenset[Need] = frozenset({"memory"})
 
 CASES: Sequence[Case] = (
-    Case("context-is-listed", "A process with a CUDA context is on the driver's list, by the pid it has here.", context,
+    Case("context-is-listed", "The driver lists a process with a CUDA context by the pid it has here.", context,
          _MEMORY),
-    Case("memory-is-counted", "Memory that a process takes is counted for it and for the device.", counted,
+    Case("memory-is-counted", "Memory that a process allocates is counted for it and for the device.", counted,
          _MEMORY),
-    Case("imports-are-not-counted", "Memory that a process imports by CUDA IPC is counted for its owner alone.", imported,
+    Case("imports-are-not-counted", "Memory imported by CUDA IPC is counted only for its owner.", imported,
          _MEMORY),
-    Case("a-zombie-holds-nothing", "A killed process that nobody has collected holds no memory and is not listed.", zombie,
+    Case("a-zombie-holds-nothing", "A killed process holds no memory and is not listed, even while a zombie.", zombie,
          _MEMORY),
-    Case("a-forked-child-holds", "A forked child keeps the memory of its killed parent, and is not listed.", forked,
+    Case("a-forked-child-holds", "A forked child keeps its killed parent's memory, and is not listed.", forked,
          _MEMORY),
-    Case("device-files", "A process with a context and its forked child have files of the device open.", device_files,
+    Case("device-files", "A process with a context and its forked child have device files open.", device_files,
          _MEMORY),
 )  # fmt: skip

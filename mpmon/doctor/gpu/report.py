@@ -1,6 +1,7 @@
-"""What came of the cases, as lines for the screen and as a file that can be sent to others: no names, no paths.
+"""The results of the cases, as lines for the screen and as a file that can be sent to others: no names, no paths.
 
-The file says which driver, GPU, torch and kernel these are, and the words of the cases; not who, where, or on which machine.
+The file says which driver, GPU, torch and kernel these are, and the words of the cases; not who ran them, where, or on
+which machine.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ UNKNOWN = "unknown"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """What came of one case."""
+    """The result of one case."""
 
     name: str
     confirms: str
@@ -46,15 +47,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     torch: str | None
     python: str
     kernel: str
-    """Two numbers; a release may have a name in it."""
+    """Two numbers, since a release may have a name in it."""
     machine: str
     standin: bool
-    """Nothing here is the truth of a GPU."""
+    """The results come from stand-ins and say nothing about a real GPU."""
     results: tuple[Row, ...]
 
 
 def report(look: Look, torch: str | None, results: Sequence[Result], *, standin: bool = False) -> Report:
-    """Of one run on one machine."""
+    """The report of one run on one machine."""
     kernel = re.match(r"\d+\.\d+", platform.release())
     return Report(
         schema=SCHEMA, mpmon=__version__, day=datetime.now(timezone.utc).date().isoformat(), driver=look.driver or UNKNOWN,
@@ -72,7 +73,7 @@ def encode(made: Report) -> bytes:
 
 
 def decode(text: bytes) -> Report:
-    """Of such a file. Raises: msgspec.MsgspecError: it is none."""
+    """The report in such a file. Raises: msgspec.MsgspecError: it is none."""
     return msgspec.json.decode(text, type=Report)
 
 
@@ -84,18 +85,18 @@ def machine_words(look: Look) -> str:
 
 
 def torch_words(version: str | None) -> str:
-    """The torch beside mpmon."""
+    """The torch in mpmon's environment."""
     return f"torch {version}" if version else "no torch with CUDA"
 
 
 def line(result: Result) -> str:
-    """One case, and what is known beside its words when it is wrong."""
+    """One case; if it is wrong, with what else is known."""
     text = f"{result.verdict:<{WIDTH}}  {result.name}: {result.words}"
     detail = f"\n{'':<{WIDTH}}  {written_out(result.detail)}" if result.detail else ""
     return written_out(text) + detail
 
 
 def summary(results: Sequence[Result]) -> str:
-    """How many of each."""
+    """The number of cases with each result."""
     counts = {verdict: sum(row.verdict == verdict for row in results) for verdict in (CONFIRMED, WRONG, NOT_HERE)}
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())

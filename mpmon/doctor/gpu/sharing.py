@@ -1,4 +1,4 @@
-"""CUDA memory between processes: what mpmon says of it, beside what the producer and the consumer really do.
+"""CUDA memory between processes: mpmon's report compared with what the producer and the consumer really do.
 
 Every case starts a job of its own, `programs/shares.py`, and asks mpmon for reports on it.
 """
@@ -24,9 +24,9 @@ from mpmon.probes.ipc.storages import REFCOUNTER
 BLOCK = 4 << 20
 SMALL = 1024
 MANY, MANY_S = 1020, 120.0
-"""More sendings than torch has events for (CUDA_IPC_MAXIMUM_EVENTS_TO_USE), and how long they may take."""
+"""More exports than torch has events for (CUDA_IPC_MAXIMUM_EVENTS_TO_USE), and how long they may take."""
 SHORT_S = 5.0
-"""In which a file that is removed at an end is gone."""
+"""A file that is removed at an end is gone within this time."""
 
 EXPANDABLE = {
     "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
@@ -35,7 +35,7 @@ EXPANDABLE = {
 
 
 class Sharing:
-    """A producer and a consumer, and what mpmon says of them."""
+    """A producer and a consumer, and mpmon's reports on them."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -49,12 +49,12 @@ class Sharing:
         return self._program.order(*words, seconds=seconds)
 
     def until(self, fits: Callable[[Report], object], expected: str) -> Report:
-        """The first report of which this is so. Raises: Wrong."""
+        """The first report that fits. Raises: Wrong."""
         return until(self.root, fits, expected, _told)
 
     def settled(self, *states: str) -> list[dict[str, Any]]:
-        """The sendings once these are their states. Raises: Wrong."""
-        report = self.until(lambda report: _states(report) == list(states), f"sendings: {_listed(states)}")
+        """The exports once they have these states. Raises: Wrong."""
+        report = self.until(lambda report: _states(report) == list(states), f"exports: {_listed(states)}")
         return report["ipc_exports"]
 
 
@@ -90,18 +90,18 @@ def _listed(states: Sequence[str]) -> str:
 
 def _told(report: Report) -> str:
     why = sorted({row["reasons"]["state"] for row in report["ipc_exports"] if "state" in row["reasons"]})
-    words = f"sendings: {_listed(_states(report))}; remarks: {_listed(sorted(topics(report)))}"
+    words = f"exports: {_listed(_states(report))}; remarks: {_listed(sorted(topics(report)))}"
     return f"{words}; {'; '.join(why)}" if why else words
 
 
 def expect(expected: str, *, of: object, seen: object) -> None:
-    """What was expected of it was seen. Raises: Wrong."""
+    """Compare what was seen with what was expected. Raises: Wrong."""
     if of != seen:
         raise Wrong(f"{expected} {of}", str(seen))
 
 
 def life(world: World, *, strategy: str = "file_descriptor") -> Seen:
-    """Held with size, holder and line; sent again it is held once; gone when it is dropped."""
+    """Held, with size, holder and line; exported again, it is held once; gone when dropped."""
     with sharing(world, strategy=strategy) as job:
         job.do("send", "2", str(BLOCK))
         held = job.settled("held", "held")
@@ -116,17 +116,19 @@ def life(world: World, *, strategy: str = "file_descriptor") -> Seen:
         expect("slots", of=[row["slot"] for row in held], seen=[row["slot"] for row in again])
         job.do("drop")
         job.settled()
-        return Seen("held with size, holder and line, once however often it is sent, and gone when it is dropped")
+        return Seen("held with size, holder and line, once however often it is exported, and gone when dropped")
 
 
 def limbo(world: World) -> Seen:
-    """Dropped by the producer first: in limbo; then by the consumer: released and not collected, until it collects."""
+    """Dropped by the producer first: in limbo; then by the consumer: released but uncollected, until the producer
+    collects.
+    """
     with sharing(world) as job:
         job.do("send", "1", str(BLOCK))
         job.settled("held")
         kept = job.do("forget")["allocated"]
         job.do("collect")
-        job.until(lambda report: [row["limbo"] for row in report["ipc_exports"]] == [True], "one sending, in limbo")
+        job.until(lambda report: [row["limbo"] for row in report["ipc_exports"]] == [True], "one export, in limbo")
         job.do("drop")
         job.settled("released-not-collected")
         before = job.do("idle")["allocated"]
@@ -137,11 +139,11 @@ def limbo(world: World) -> Seen:
                 f"{BLOCK} bytes taken until they are collected",
                 f"{kept} after the drop, {before} before, {after} after",
             )
-        return Seen("in limbo, then released and not collected, then gone", {"freed_bytes": before - after})
+        return Seen("in limbo, then released but uncollected, then gone", {"freed_bytes": before - after})
 
 
 def consumer_killed(world: World) -> Seen:
-    """A count that a killed consumer leaves stays 1, and mpmon says that the dead hold it."""
+    """A count left by a killed consumer stays 1, and mpmon says that a dead process holds it."""
     with sharing(world) as job:
         job.do("send", "1", str(BLOCK))
         job.settled("held")
@@ -153,11 +155,11 @@ def consumer_killed(world: World) -> Seen:
         after = job.do("collect")["allocated"]
         if after < BLOCK:
             raise Wrong(f"{BLOCK} bytes that stay taken after ipc_collect", f"{after}")
-        return Seen("the count stays 1, the memory stays taken, and the remark is made")
+        return Seen("the count stays 1, the memory stays in use, and the remark is made")
 
 
 def producer_killed(world: World) -> Seen:
-    """The file of counts stays behind a killed producer."""
+    """The file of counts outlives a killed producer."""
     if not world.computes:
         raise NotHere("a manager removes the file of the stand-in, and CUDA's has none")
     with sharing(world) as job:
@@ -168,11 +170,11 @@ def producer_killed(world: World) -> Seen:
         left = len(counts(job.producer))
         job.settled("unknown")
         expect("files left:", of=1, seen=left)
-        return Seen("the file stays, and its sending is no longer judged", {"files": left})
+        return Seen("the file stays, and its export is no longer judged", {"files": left})
 
 
 def ended(world: World, *, method: str, stays: bool) -> Seen:
-    """What is left of the file of counts when producer and consumer end in order."""
+    """What is left of the file of counts when producer and consumer end regularly."""
     with sharing(world, method=method) as job:
         job.do("send", "1", str(BLOCK))
         job.settled("held")
@@ -191,15 +193,15 @@ def ended(world: World, *, method: str, stays: bool) -> Seen:
 
 
 def events(world: World) -> Seen:
-    """Beyond a thousand sendings that live, each waits for the whole stream, and mpmon says so."""
+    """With more than a thousand live exports, each waits for the whole stream, and mpmon says so."""
     with sharing(world) as job:
         job.do("send", str(MANY), str(SMALL), seconds=MANY_S)
         job.until(lambda report: "ipc-sync-mode" in topics(report), "the remark ipc-sync-mode")
-        return Seen(f"told after {MANY} sendings that live")
+        return Seen(f"reported after {MANY} live exports")
 
 
 def rebuilt_twice(world: World) -> Seen:
-    """What is rebuilt twice and dropped has a count below 0, and mpmon says so."""
+    """Memory rebuilt twice and dropped has a count below 0, and mpmon says so."""
     with sharing(world) as job:
         job.do("twice", str(BLOCK))
         job.do("drop")
@@ -221,7 +223,7 @@ def expandable(world: World) -> Seen:
         expect("bytes:", of=BLOCK, seen=rows[0]["size_bytes"])
         job.do("drop")
         job.settled()
-        return Seen("held, and gone when it is dropped")
+        return Seen("held, and gone when dropped")
 
 
 def counts(pid: int) -> list[Path]:
@@ -230,12 +232,12 @@ def counts(pid: int) -> list[Path]:
 
 
 def topics(report: Report) -> set[str]:
-    """Of all remarks."""
+    """The topics of all remarks."""
     return {row["topic"] for row in report["remarks"]}
 
 
 def wait_for_end(pid: int) -> None:
-    """It is a zombie or gone when this returns, or has had long enough."""
+    """When this returns it is a zombie or gone, or the time limit has passed."""
     deadline = time.monotonic() + SHORT_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
@@ -246,22 +248,22 @@ def wait_for_end(pid: int) -> None:
 
 
 TORCH: frozenset[Need] = frozenset({"memory", "torch"})
-"""What all of them take."""
+"""What all cases need."""
 
 CASES: Sequence[Case] = (
-    Case("ipc-life", "CUDA memory that was sent has a size, a holder and a line, and is gone when it is dropped.", life,
+    Case("ipc-life", "Exported CUDA memory has a size, a holder and a line, and is gone when dropped.", life,
          TORCH),
-    Case("ipc-life-file-system", "The same where torch shares CPU tensors by name (file_system).",
+    Case("ipc-life-file-system", "The same if torch shares CPU tensors by name (file_system).",
          partial(life, strategy="file_system"), TORCH),
-    Case("ipc-limbo-and-collect", "Memory that the producer drops first is in limbo, then not collected, then free.", limbo,
+    Case("ipc-limbo-and-collect", "Memory that the producer drops first is in limbo, then uncollected, then free.", limbo,
          TORCH),
-    Case("ipc-consumer-killed", "What a killed consumer had stays taken, and mpmon says so.", consumer_killed, TORCH),
-    Case("ipc-producer-killed", "The file of counts stays behind a killed producer.", producer_killed, TORCH),
-    Case("ipc-end-spawn", "A spawned producer that ends in order removes its file of counts.",
+    Case("ipc-consumer-killed", "Memory of a killed consumer stays in use, and mpmon says so.", consumer_killed, TORCH),
+    Case("ipc-producer-killed", "The file of counts outlives a killed producer.", producer_killed, TORCH),
+    Case("ipc-end-spawn", "A spawned producer that ends regularly removes its file of counts.",
          partial(ended, method="spawn", stays=False), TORCH),
-    Case("ipc-end-forkserver", "A producer of a fork server leaves its file of counts behind, for it runs no destructors.",
+    Case("ipc-end-forkserver", "A fork server's child leaves its file of counts behind: it runs no destructors.",
          partial(ended, method="forkserver", stays=True), TORCH),
-    Case("ipc-rebuilt-twice", "One sending that is rebuilt twice is told.", rebuilt_twice, TORCH),
+    Case("ipc-rebuilt-twice", "An export that is rebuilt twice is reported.", rebuilt_twice, TORCH),
     Case("ipc-expandable", "Memory of expandable segments arrives, or mpmon says why not.", expandable, TORCH),
-    Case("ipc-events", "More than a thousand living sendings are told as slow.", events, TORCH),
+    Case("ipc-events", "More than a thousand live exports are reported as slow.", events, TORCH),
 )  # fmt: skip

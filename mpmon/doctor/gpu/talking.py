@@ -1,4 +1,4 @@
-"""A program of our own: started, told what to do by a line of words, heard by a line of JSON, ended with all it started."""
+"""A program of our own: started, commanded by lines of words, answering in lines of JSON, ended with all it started."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ import psutil
 from mpmon import start
 
 START_S = 90.0
-"""For a first word: torch with CUDA takes long to import from a cold disk."""
+"""Time limit for the first answer: torch with CUDA takes long to import from a cold disk."""
 ANSWER_S = 30.0
-"""For each later one."""
+"""Time limit for each later answer."""
 END_S = 5.0
 CHUNK = 1 << 16
 
 
 class Silent(Exception):
-    """The program has ended, or says nothing in time; the message holds what it said last on standard error."""
+    """The program has ended, or does not answer in time; the message holds its last line on standard error."""
 
 
 class Program:
@@ -58,7 +58,7 @@ class Program:
             if process not in trackers:
                 _kill(process)
         self._process.kill()
-        # They end after those they serve, and remove their semaphores.
+        # They end after the processes they serve, and remove their semaphores.
         for process in psutil.wait_procs(trackers, timeout=END_S)[1]:
             _kill(process)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -71,14 +71,14 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """Of the program itself."""
+        """The pid of the program itself."""
         return self._process.pid
 
     def hear(self, seconds: float = START_S) -> dict[str, Any]:
-        """The next thing it says.
+        """The next answer.
 
         Raises:
-            Silent: it says nothing in time, or no more.
+            Silent: it does not answer in time, or not any more.
         """
         deadline = time.monotonic() + seconds
         while b"\n" not in self._heard:
@@ -92,7 +92,7 @@ class Program:
         return json.loads(line)
 
     def order(self, *words: str, seconds: float = ANSWER_S) -> dict[str, Any]:
-        """Have it do something, and hear what it says to that. Raises: Silent."""
+        """Send a command, and return the answer. Raises: Silent."""
         stdin = self._process.stdin
         if stdin is not None:
             with contextlib.suppress(BrokenPipeError):
@@ -101,14 +101,14 @@ class Program:
         return self.hear(seconds)
 
     def _chunk(self, seconds: float) -> bytes | None:
-        """Empty when there will be no more, `None` when there is nothing in time."""
+        """Empty at the end of output, `None` if nothing comes in time."""
         stdout = self._process.stdout
         if stdout is None or seconds <= 0 or not select.select([stdout], [], [], seconds)[0]:
             return None
         return os.read(stdout.fileno(), CHUNK)
 
     def _ending(self) -> str:
-        """Of one that says no more."""
+        """How a program that stopped answering ended."""
         try:
             return f"it ended with status {self._process.wait(END_S)}"
         except subprocess.TimeoutExpired:
@@ -126,7 +126,7 @@ class Program:
 
 
 def linked(pid: int) -> list[Path]:
-    """What a process made in shared memory with torch and what is still linked there."""
+    """The shared memory that a process made with torch and that is still linked."""
     return sorted(Path("/dev/shm").glob(f"torch_{pid}_*"))
 
 

@@ -1,4 +1,4 @@
-"""mpmon as its users have it, in a process of its own: `mpmon PID --once --json`, until it says what is waited for.
+"""mpmon as users run it, in a process of its own: `mpmon PID --once --json`, until its report fits.
 
 A report reads everything anew; the live screen spends so little on shared memory that it may be a minute late.
 """
@@ -15,18 +15,18 @@ from mpmon import start
 from mpmon.doctor.gpu.case import Wrong
 
 SAYS_S = 40.0
-"""In which mpmon has to come to say what is so."""
+"""Time limit for mpmon to report what is so."""
 REPORT_S = 60.0
-"""After which a report does not come any more."""
+"""Time limit for one report."""
 HUNG = 3
 STATUSES = frozenset({0, HUNG, 4})
-"""Of a report: no hang, hung, cannot tell."""
+"""Exit statuses of a report: no hang, hung, cannot tell."""
 
 Report = dict[str, Any]
 
 
 def report_of(pid: int, *more: str, look_s: float = 1.0) -> Report:
-    """What mpmon says of one process and all below it, after so long a look at most.
+    """The report of mpmon on one process and all below it, after observing for at most `look_s` seconds.
 
     Raises:
         Wrong: it fails.

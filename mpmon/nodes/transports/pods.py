@@ -26,7 +26,7 @@ _COMPLAINTS = (
     ("not found", "is gone", ""),
     ("container .* is not valid|container not found", "has no such container", "Name another one: -c CONTAINER"),
     ("unable to upgrade connection|bad handshake", "cannot be entered by this kubectl", "Use kubectl 1.30 or newer."),
-    (_NOT_UP, "cannot be reached", "Look after it: kubectl get pods"),
+    (_NOT_UP, "cannot be reached", "Check it: kubectl get pods"),
 )
 
 

@@ -100,7 +100,7 @@ class Slurm:
                 f"Slurm job {self._job} is an array of which {len(running)} tasks run.", f"Name one: {self._job}_1"
             )
         if not running:
-            state = f"is {rows[0][1]}" if rows else "does not run any more"
+            state = f"is {rows[0][1]}" if rows else "is not running any more"
             raise CannotTell(f"Slurm job {self._job} {state}.", "List those that run: squeue --me --states=RUNNING")
         number, _, names = running[0]
         hosts = asked(["scontrol", "show", "hostnames", names], _environment())
@@ -112,14 +112,12 @@ class Slurm:
     def _refused(self, said: str) -> CannotTell:
         if "Invalid job id" in said:
             return CannotTell(f"there is no Slurm job {self._job}.", "List those that run: squeue --me")
-        return CannotTell(f"Slurm does not tell about job {self._job}: {last_line(said)}.", "Try: squeue")
+        return CannotTell(f"Slurm gives no information about job {self._job}: {last_line(said)}.", "Try: squeue")
 
     def trouble(self, node: str, said: str) -> Trouble | None:
         """What srun complains of."""
         if "Access/permission denied" in said or "Invalid user" in said:
-            return Trouble(
-                "is not yours to look at: the job belongs to somebody else", "Ask its owner, or run as root."
-            )
+            return Trouble("may not be accessed: the job belongs to another user", "Ask its owner, or run as root.")
         if any(words in said for words in _ENDED):
             return Trouble("has ended its part of the job", final=True)
         if "error-configuring-interconnect" in said or "interconnect" in said:

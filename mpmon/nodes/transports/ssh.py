@@ -29,12 +29,12 @@ _SET = re.compile(r"[][]|(?:^|[,\s])@")
 
 _COMPLAINTS = (
     ("Host key verification failed|host key is known", "has a host key that is not known here", "Check it once: ssh {node}"),
-    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "has another host key than before", "Check why: ssh {node}"),
-    (r"Permission denied|Too many authentication failures", "does not let you in", "Have it work without a password: ssh {node}"),
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "has a different host key than before", "Check why: ssh {node}"),
+    (r"Permission denied|Too many authentication failures", "does not let you in", "Set up login without a password: ssh {node}"),
     ("Could not resolve hostname", "has a name that is not known here", "Check its spelling."),
-    ("Connection refused", "runs no ssh server", "Look after it, or leave it out of --nodes."),
-    ("timed out|No route to host|Network is unreachable", "cannot be reached", "Look after it, or leave it out of --nodes."),
-    ("pam_slurm_adopt|no active jobs", "lets nobody in without a Slurm job", "Use: mpmon --slurm JOB"),
+    ("Connection refused", "runs no ssh server", "Check it, or leave it out of --nodes."),
+    ("timed out|No route to host|Network is unreachable", "cannot be reached", "Check it, or leave it out of --nodes."),
+    ("pam_slurm_adopt|no active jobs", "allows no login without a Slurm job", "Use: mpmon --slurm JOB"),
 )  # fmt: skip
 
 

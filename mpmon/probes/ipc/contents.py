@@ -26,12 +26,12 @@ PIPE_AGAIN_S = 3.0
 """Interval between two checks of one pipe."""
 
 LEDGERS_SOON_S = 5.0
-"""Until the ledgers of a process are read again that has a queue of which it is not known who puts or who gets; then twice as
-long each time.
+"""Interval between two reads of the ledgers of a process with a queue whose putters or getters are unknown; then
+doubled each time.
 """
 
 COUNTED_USERS, COUNTED_GETTERS = 16, 4
-"""Where more processes use a queue, or get from it, nobody asks them how much."""
+"""If more processes use a queue, or get from it, their counts are not read."""
 
 VALUE = 2**31 - 1
 """Bits of a semaphore's value; musl keeps a mark for waiters in the one above."""
@@ -76,8 +76,8 @@ class Contents:
     def _next_users(
         self, known: Mapping[str, Queue], looks: Mapping[int, Look], processes: Mapping[int, Process], now: float
     ) -> list[Process]:
-        """Whose ledgers are read in this round: first of all one who can tell of queues of which nobody has told yet who puts or
-        who gets, and for each queue another one.
+        """The processes whose ledgers are read in this round: first one for each queue with unknown putters or getters,
+        then others.
         """
         new = {queue.ids.get("room") for name, queue in known.items() if name not in self._names}
         self._names = frozenset(known)
@@ -100,7 +100,9 @@ class Contents:
         return chosen
 
     def _note_asked(self, user: Process, now: float, *, told: bool) -> None:
-        """Who puts and who gets hardly ever changes; but of a queue that nobody had used when it was asked, that shows later."""
+        """Putters and getters hardly ever change; but those of a queue that was unused when its ledgers were read show
+        only later.
+        """
         _, before_s = self._asked.get(user.key, (0.0, LEDGERS_SOON_S / 2))
         pause_s = self._ledgers_again_s if told else min(2 * before_s, self._ledgers_again_s)
         self._asked[user.key] = (now + pause_s, pause_s)
@@ -177,7 +179,9 @@ def _next(everything: Sequence[T], turn: int, most: int) -> list[T]:
 
 
 def _places(queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process]) -> Iterator[tuple[int, Place]]:
-    """Processes that have it: those that were asked, then those that were forked, in the same place as their parents."""
+    """Processes that have it: those that were searched, then those that were forked, at the same place as in their
+    parents.
+    """
     for pid, start in queue.places:
         if pid in processes and processes[pid].start_time == start:
             yield pid, queue.places[pid, start]
@@ -189,7 +193,7 @@ def _places(queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Pro
 
 
 def _values(place: Place, memory: Memory | None) -> dict[str, int]:
-    """Of the queue's semaphores."""
+    """The values of the queue's semaphores."""
     words = {part: memory.unpack("I", lock.word) for part, lock in place.parts.locks() if memory}
     return {part: found[0] & VALUE for part, found in words.items() if found}
 
@@ -212,7 +216,7 @@ def _note_user(queue: Queue, process: Process, count: int) -> None:
 def _ledgers(
     queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process], memories: _Memories
 ) -> tuple[tuple[int, int], ...]:
-    """What each of its users has put less what it has got; only of those who get, or of nobody, where they are too many."""
+    """Items put minus items taken, for each user; with too many users only for getters, or for none."""
     keys = queue.users if len(queue.users) <= COUNTED_USERS else queue.getters
     if keys is queue.getters and len(keys) > COUNTED_GETTERS:
         return ()
@@ -223,7 +227,7 @@ def _ledgers(
 
 
 def _taken(queue: Queue) -> int | None:
-    """Items that were taken by those who get; `None` while not all of them say."""
+    """Items that the getters took; `None` unless all of them are known."""
     told = dict(queue.ledgers)
     counts = [told.get(pid) for pid, _ in queue.getters]
     known = [count for count in counts if count is not None]
@@ -233,8 +237,8 @@ def _taken(queue: Queue) -> int | None:
 def _by_ended(
     queue: Queue, looks: Mapping[int, Look], processes: Mapping[int, Process], memories: _Memories
 ) -> int | None:
-    """What nobody who lives has put or got. Where something is missing in the sum, all who have the queue are asked anew: one
-    that was not known to use it may have begun to.
+    """What no living process has put or got. If the sum does not match, all processes with the queue are read again:
+    one that was not known to use it may have begun to.
     """
     items = queue.items()
     if items is None or items == sum(count for _, count in queue.ledgers):

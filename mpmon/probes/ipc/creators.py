@@ -24,10 +24,10 @@ class Creators:
         self._job: dict[int, list[Process]] = {}
         self._others: dict[tuple[int, bool], float | None] = {}
         self.renewals = 0
-        """How often it was told who is alive."""
+        """How often the list of living processes was renewed."""
 
     def renew(self, processes: Mapping[int, Process]) -> None:
-        """The processes of the job that are alive now; what was learned of others is asked for anew."""
+        """The living processes of the job; what was learned of others is dropped."""
         self._job, self._others = {}, {}
         self.renewals += 1
         for process in processes.values():
@@ -48,7 +48,7 @@ class Creators:
         return None if began is None else _is_older(began, made_at)
 
     def _started_at(self, creator: int, seen_by: Process) -> float | None:
-        """Infinity for one that is not there."""
+        """Infinity if it does not exist."""
         if seen_by.namespace_pid is None:
             stat = Stat.read(self._proc, creator)
             return _NEVER if stat is None or stat.ended else stat.started_at(self._boot)
@@ -58,7 +58,7 @@ class Creators:
         return _NEVER if began is None else began
 
     def _start_seen_by(self, process: Process, pid: int) -> float | None:
-        """When a process began, by the number that another one knows it by; what that one has at /proc may be anything."""
+        """When a process began, by its number as seen by another process, whose /proc may be anything."""
         try:
             stat = Stat(door.read(door.seen_by(self._proc, process.pid, f"/proc/{pid}/stat"), door.FILE, SHORT))
             return _NEVER if stat.ended else stat.started_at(self._boot)

@@ -33,16 +33,16 @@ from mpmon.probes.stat import Stat, boot_time
 from mpmon.rows import kept
 
 MOST_ENTRIES = 4096
-"""Files of one folder that are looked at."""
+"""Most files examined per folder."""
 
 AGAIN_S, EAGER_AGAIN_S = 20.0, 3.0
-"""Between two looks into the folders."""
+"""Interval between two listings of the folders."""
 
 SHARE = 0.0005
-"""Of one CPU that may be spent on asking every process of the machine again about the same files."""
+"""Share of one CPU that may be spent on searching every process again for the same files."""
 
 MANAGER = "torch_shm"
-"""How the name of the manager begins."""
+"""Prefix of the manager's name."""
 
 _UID = re.compile(rb"^Uid:\s+\d+\s+(\d+)", re.MULTILINE)
 
@@ -72,7 +72,7 @@ class Leftovers:
         self._search: Iterator[None] | None = None
         self._asked: set[str] = set()
         self._asked_at, self._cost_s = float("-inf"), 0.0
-        """Of the last search: for which files, when it began, what it has cost so far."""
+        """The last search: for which files, when it began, what it has cost so far."""
         self._dead: dict[str, _Found] = {}
         self._orphans: frozenset[str] = frozenset()
         self._sent: tuple[SharedFile, ...] = ()
@@ -81,7 +81,7 @@ class Leftovers:
     def refresh(
         self, memories: tuple[SharedMemory, ...], mapped: Collection[str], processes: Mapping[int, Process], now: float
     ) -> None:
-        """Look into the folders when it is time, and go on with the search for those who have dead files mapped."""
+        """List the folders when due, and continue the search for processes that have dead files mapped."""
         if self._search is None and now - self._looked_at >= self._again_s:
             self._looked_at = now
             self._list(memories, mapped, processes)
@@ -134,7 +134,7 @@ class Leftovers:
             return
 
     def _ask_everybody(self) -> Iterator[None]:
-        """One process a step, also those of the job: at the end it is known which files nobody has mapped."""
+        """Search one process per step, including the job's: at the end it is known which files no process has mapped."""
         left, asked = dict(self._dead), set[tuple[int, int]]()
         yield from self._strike_all(left, asked, newest_first=True)
         asked.clear()
@@ -146,7 +146,7 @@ class Leftovers:
     def _strike_all(
         self, left: dict[str, _Found], asked: set[tuple[int, int]], *, newest_first: bool
     ) -> Iterator[None]:
-        """The same of every process that there is now, but those that were asked: pid, and when it began."""
+        """The same for every present process, except those already searched, by pid and start time."""
         for pid in sorted(self._proc.pids(), reverse=newest_first):
             stat = Stat.read(self._proc, pid) if left else None
             if stat is not None and (pid, stat.start_ticks) not in asked:
@@ -170,9 +170,9 @@ class Leftovers:
             _drop(left, lambda found: began <= found.made_at + SLACK_S and seen in (None, found.device))
 
     def _mappings(self, pid: int, stat: Stat) -> bytes | None:
-        """Its maps; empty of one that is gone, `None` of one of which they cannot be read, or not to the end."""
+        """Its maps; empty if it is gone, `None` if they cannot be read, or not to the end."""
         try:
-            # The main thread may end before the others, who then have the memory: proc_pid_task(5).
+            # The main thread may end before the others, which then have the memory: proc_pid_task(5).
             other = ("task", self._proc.tids(pid)[-1]) if stat.state == "Z" else ()
             text = self._proc.read(pid, *other, "maps", limit=MAPS_LIMIT)
         except (FileNotFoundError, ProcessLookupError, IndexError):

@@ -1,9 +1,9 @@
-"""Shared memory that one process has mapped and open: proc_pid_maps(5), proc_pid_fd(5), and how much of its limits that uses:
-proc_pid_limits(5), proc_pid_statm(5).
+"""Shared memory that one process has mapped and open: proc_pid_maps(5), proc_pid_fd(5), and how much of its limits it
+uses: proc_pid_limits(5), proc_pid_statm(5).
 
-Files of torch are known by their name, `torch_PID_RANDOM_NUMBER` (NewProcessWideShmHandle of torch's c10 and ATen);
-semaphores by the name `sem.`, under which glibc makes them, also when that name is gone.
-The folder is /dev/shm for the process; from outside of its container maps show another one, or none.
+torch's files are recognised by their name, `torch_PID_RANDOM_NUMBER` (NewProcessWideShmHandle of torch's c10 and ATen);
+semaphores by the prefix `sem.` that glibc gives them, also after that name is removed. The process sees the folder as
+/dev/shm; from outside its container, maps show another path, or none.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ NAME = re.compile(r"(?:^|/)(torch_(\d+)_\d+_\d+)$")
 DELETED = " (deleted)"
 
 MOST_DESCRIPTORS = 4096
-"""Descriptors of one process that are looked at; more are counted only."""
+"""Most descriptors examined per process; the rest are only counted."""
 
 MOST_FILES = 1024
-"""Files of torch of one process that get rows of their own, those with a name and the largest first."""
+"""Most torch files of one process with rows of their own, those with a name and the largest first."""
 
 USER_SPACE = {"x86_64": 1 << 47, "aarch64": 1 << 48}
-"""Bytes of addresses that the kernel gives to a program that asks for no more: Documentation/arch/x86/x86_64/mm.rst and
+"""Bytes of address space that the kernel gives a program by default: Documentation/arch/x86/x86_64/mm.rst and
 arch/arm64/memory.rst.
 """
 
@@ -49,7 +49,7 @@ _ADDRESSES = re.compile(r"^Max address space\s+(\d+)", re.MULTILINE)
 
 
 class Shared(msgspec.Struct):
-    """One file of torch as one process has it."""
+    """One torch file as one process has it."""
 
     name: str
     path: str
@@ -59,7 +59,7 @@ class Shared(msgspec.Struct):
     maps: int = 0
     descriptors: int = 0
     address: int = 0
-    """Where it is mapped first, 0 where it is not."""
+    """Its first address; 0 if it is not mapped."""
 
     @property
     def creator(self) -> int:
@@ -78,7 +78,7 @@ class Look(msgspec.Struct):
     semaphores: dict[int, str] = {}
     """Ids of semaphores by the address they are mapped at."""
     names: frozenset[str] = frozenset()
-    """Ids of all of them."""
+    """Ids of all its semaphores."""
     torch_folder: str = ""
     """Where its torch is installed, as the process names it; empty without one."""
     limits: Limits | None = None
@@ -92,7 +92,7 @@ class Look(msgspec.Struct):
 
 @may_hang
 def look_at(proc: Proc, pid: int, now: float, maps_limit: int | None, before: Look | None = None) -> Look:
-    """One look; rows that say the same as before are the rows of before."""
+    """One look; rows equal to the previous ones are the same objects."""
     look = Look(pid, now, {}, {})
     counted: dict[str, int | None] = {"maps": None, "descriptors": None}
     for what, count in (("maps", _read_maps), ("descriptors", _read_descriptors)):
@@ -139,7 +139,7 @@ def _read_maps(proc: Proc, look: Look) -> int:
 
 
 def _named_areas(text: bytes) -> Iterator[Area]:
-    """The few lines that matter, found by the names in them; the others are never taken apart."""
+    """The few lines that matter, found by the names in them; the others are never parsed."""
     for name in _NAMES:
         at = text.find(name)
         while at >= 0:
@@ -167,7 +167,7 @@ def _read_descriptors(proc: Proc, look: Look) -> int:
 
 
 def whole_pages(size: int) -> int:
-    """As much as a mapping of it takes."""
+    """The size of a mapping of it."""
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
@@ -193,7 +193,7 @@ def _fill_rows(look: Look, limits: Limits) -> None:
 
 
 def _limits(proc: Proc, pid: int) -> tuple[int | None, int | None]:
-    """The soft limits of open files and of addresses; `None` for none, or where they cannot be read."""
+    """The soft limits of open files and of address space; `None` if there is none, or it cannot be read."""
     try:
         text = proc.text(pid, "limits")
     except OSError:
@@ -203,7 +203,7 @@ def _limits(proc: Proc, pid: int) -> tuple[int | None, int | None]:
 
 
 def _address_bytes(proc: Proc, pid: int) -> int | None:
-    """Rounded, so that a row changes only when that matters."""
+    """Rounded, so that a row changes only when it matters."""
     try:
         pages = int(proc.text(pid, "statm").split()[0])
     except (OSError, ValueError, IndexError):
@@ -212,7 +212,7 @@ def _address_bytes(proc: Proc, pid: int) -> int | None:
 
 
 def _version(proc: Proc, look: Look, before: Look | None) -> str | None:
-    """Of torch, as its own version.py says."""
+    """The version of torch, by its own version.py."""
     if before and before.limits and before.torch_folder == look.torch_folder:
         return before.limits.torch
     if not look.torch_folder:

@@ -1,4 +1,4 @@
-"""Pipes by the descriptors of other processes: which one it is, and how much in it is unread."""
+"""Pipes by the descriptors of other processes: their identity, and how much in them is unread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import termios
 
 
 def pipe_of(path: str) -> str | None:
-    """`pipe:INODE` of a descriptor in /proc/PID/fd, `None` for anything else; by its name, which asks no file system."""
+    """`pipe:INODE` of a descriptor in /proc/PID/fd, `None` for anything else; by its link text, without accessing a
+    file system.
+    """
     try:
         target = os.readlink(path)
     except OSError:
@@ -19,14 +21,14 @@ def pipe_of(path: str) -> str | None:
 
 
 def unread_bytes(path: str, name: str) -> int | None:
-    """What is unread in an anonymous pipe, `None` when the descriptor is now another one's.
+    """The unread bytes of an anonymous pipe; `None` if the descriptor now belongs to something else.
 
-    The pipe is open for reading for some microseconds; nothing is read and nobody is woken.
+    The pipe is open for reading for some microseconds; nothing is read and nothing is woken.
 
     Raises:
         OSError: it may not be opened, or is closed.
     """
-    # The name is asked for first: to open a FIFO with a name would let a writer go on that waits for a reader.
+    # The name is checked first: opening a named FIFO would unblock a writer that waits for a reader.
     if os.readlink(path) != f"pipe:[{name.partition(':')[2]}]":
         return None
     opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,9 +1,8 @@
 """One round of reading what a job shares, and the cost limits of a round.
 
-To read the mappings and descriptors of a process costs about a millisecond of a large one, so it is done once for each
-process, again only after it has moved, the one that was not looked at for longest first, and for no more than a small share
-of one CPU: in a large active job, rows may be minutes old. A job without activity is known exactly. A look for one report
-(`eager`) reads everything at once.
+Reading the mappings and descriptors of a large process costs about a millisecond. So each process is read once, and
+again only after it has run, the least recently read first, within a small share of one CPU: in a large active job, rows
+may be minutes old. A job without activity is known exactly. A one-shot report (`eager`) reads everything at once.
 """
 
 from __future__ import annotations
@@ -31,31 +30,31 @@ PURSE_S = 0.02
 """CPU time that may be spent on repeated reads at once."""
 
 EAGER_S = 0.05
-"""The same for each round of a look for one report."""
+"""The same for each round of a one-shot report."""
 
 FIRST_PER_ROUND = 16
-"""Processes of one round that are looked at for the first time."""
+"""Most processes read for the first time in one round."""
 
 ASKED_PER_ROUND = 1
-"""Processes of one round that are asked for their queues."""
+"""Most processes searched for queues in one round."""
 
 AGAIN_S = 2.0
-"""Between two looks at one process."""
+"""Interval between two reads of one process."""
 
 QUEUES_PER_ROUND, REFCOUNTERS_PER_ROUND = 6, 8
 
 LEDGERS_PER_ROUND, LEDGERS_AGAIN_S = 4, 300.0
-"""Of processes, for who puts into a queue and who gets from it, which hardly ever changes: so each is asked seldom, and all of
-them soon.
+"""Most processes whose ledgers are read in one round, and the interval between two reads of one, to tell putters from
+getters. These hardly ever change: so each is read seldom, and all of them soon.
 """
 
 ASKED_EAGERLY = 64
 
 WAITING_S = 2.0
-"""Between two thoughts about those that have to be asked again."""
+"""Interval between two decisions about which to search again."""
 
 RENEWED_S = 10.0
-"""Between two questions whether a process outside of the job is alive."""
+"""Interval between two checks whether a process outside the job is alive."""
 
 ALL = 1 << 20
 
@@ -73,12 +72,12 @@ class IpcProbe:
         self._processes: dict[int, Process] = {}
         self._looks: dict[int, Look] = {}
         self._looked_at: dict[int, Process] = {}
-        """Processes as they were when they were looked at: another row means that one moved."""
+        """Processes as they were when read: another row means that the process has run."""
         self._left: list[int] = []
-        """Processes that have ended since the round before."""
+        """Processes that have ended since the previous round."""
         self._stale: set[int] = set()
         self._settled_at, self._pause_s = float("-inf"), 0.0
-        """When it was last thought about whom to ask for queues, and how long not to think about it again."""
+        """When it was last decided which processes to search for queues, and when not to decide again."""
         self._unread = 0
         """Rounds until every queue has been read since a process last changed."""
         self._creators = Creators(proc)
@@ -94,10 +93,10 @@ class IpcProbe:
         self._tables = Tables()
 
     def begin(self) -> None:
-        """Nothing here takes long enough to be begun early."""
+        """Nothing takes long enough to be begun early."""
 
     def add(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with these tables; the first round of a screen goes without, so that it is there at once."""
+        """The snapshot with these tables; the first round of a screen omits them, so that it appears at once."""
         first, before_at, self._round_at = self._round_at is None, self._round_at, snapshot.taken_at
         if first and not self._eager:
             return snapshot
@@ -108,7 +107,7 @@ class IpcProbe:
         self._read(fresh, snapshot.taken_at)
         if fresh or self._left:
             self._tables.join(self._looks)
-            # What follows from a look is paid for like the look.
+            # What follows from a read is charged like the read.
             self._purse -= time.thread_time() - cpu_started
         return self._filled_in(snapshot, time.perf_counter() - started)
 
@@ -119,7 +118,7 @@ class IpcProbe:
         return min(PURSE_S, max(-PURSE_S, self._purse) + INCOME * elapsed)
 
     def _renew(self, snapshot: Snapshot) -> None:
-        """Who is there, and whether anybody moved."""
+        """Update the living processes, and which of them have run."""
         before = self._processes
         self._processes = {process.pid: process for process in snapshot.processes if not process.ended}
         if any(before.get(pid) is not process for pid, process in self._processes.items()):
@@ -136,10 +135,10 @@ class IpcProbe:
         now = self._processes.get(process.pid)
         return now is process or (now is not None and now.key == process.key)
 
-    # Looking
+    # Reading processes
 
     def _look(self, now: float) -> list[int]:
-        """Look at processes, first at those nobody has looked at; their pids."""
+        """Read processes, those never read first; returns their pids."""
         unseen = [process for pid, process in self._processes.items() if pid not in self._looks]
         unseen.sort(key=lambda process: (process.start_time, process.pid))
         stale = [self._processes[pid] for pid in sorted(self._stale) if now - self._looks[pid].at >= AGAIN_S]
@@ -150,7 +149,7 @@ class IpcProbe:
         return [process.pid for process in (*fresh, *self._look_again(now))]
 
     def _look_again(self, now: float) -> Iterator[Process]:
-        """At those that moved, the one that was not looked at for longest first, as far as the purse goes."""
+        """Read processes that have run, the least recently read first, within the CPU budget."""
         if self._purse <= 0:
             return
         moved = [
@@ -171,7 +170,7 @@ class IpcProbe:
         self._looked_at[pid] = process
         self._stale.discard(pid)
 
-    # Reading
+    # Reading contents
 
     def _read(self, fresh: list[int], now: float) -> None:
         self._files.refresh(self._looks, fresh, self._processes, now)
@@ -188,7 +187,7 @@ class IpcProbe:
         self._stale |= (self._files.gone | self._contents.lost) & self._looks.keys()
 
     def _find_queues(self, fresh: list[int], now: float) -> None:
-        """Ask those that may know of queues; what one says may show that another one has to be asked."""
+        """Search the processes that may know of queues; the result may show that another one has to be searched."""
         if self._left:
             self._queues.forget(self._processes)
         if not fresh and (not self._queues.waits or now < self._settled_at + self._pause_s):
@@ -236,12 +235,12 @@ class Tables:
         self.problems = kept(tuple(look.problem for look in ordered if look.problem), self.problems)
 
     def files(self, rows: tuple[SharedFile, ...]) -> tuple[SharedFile, ...]:
-        """Those that somebody has, and those that nobody has."""
+        """The files that processes have, and those that none has."""
         self._files = kept(rows, self._files)
         return self._files
 
     def unknowns(self, rows: tuple[Unknown, ...], theirs: tuple[Unknown, ...]) -> tuple[Unknown, ...]:
-        """Behind those of the other probes."""
+        """Appended to those of the other probes."""
         if rows:
             self._unknowns = kept((*theirs, *rows), self._unknowns)
         return self._unknowns if rows else theirs

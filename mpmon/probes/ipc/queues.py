@@ -1,7 +1,8 @@
 """The multiprocessing queues of a job, found in the memory of the programs that have them.
 
-The creator of a queue knows all of it, so parents are searched before their children, and a child only if it has semaphores
-that no search has explained yet; one that was sent a queue (spawn, forkserver) is asked once for where it keeps its ledger.
+The creator of a queue knows all of it, so parents are searched before their children, and a child only if it has
+semaphores that no search has explained yet; a process that was sent a queue (spawn, forkserver) is searched once for
+the place of its ledger.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from mpmon.probes.maps import areas
 from mpmon.rows import kept
 
 TRIES = (0.0, 5.0, 30.0, 120.0)
-"""Seconds after the first time at which a process is asked again while it has a semaphore nobody knows."""
+"""Seconds after the first search at which a process is searched again while it has an unexplained semaphore."""
 
 MOST_QUEUES = 2048
 
 KEPT_ENDED = 16
-"""Of those who put into a queue, or got from it, and have ended: the youngest are remembered. A pool that is renewed for ever
-leaves one after the other.
+"""The most recently ended putters and getters that are remembered. A pool that renews its workers leaves an endless
+series.
 """
 
 Key = tuple[int, float]
 """Pid and start time."""
 
 NO_PYTHON = "no interpreter"
-"""How the reason begins why a process that is no Python has no queues."""
+"""The beginning of the reason why a process that is not Python has no queues."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -50,14 +51,14 @@ class Queue:
         """`pipe:INODE`."""
         self.pid = pid
         self.first = first
-        """Where it was found, and where those have it that were forked afterwards."""
+        """Where it was found, and the places of processes forked afterwards."""
         self.most = first.parts.most
-        """Permits there are when it is empty."""
+        """Permits when it is empty."""
         self.ids = ids
-        """Of its semaphores, by `room`, `read_lock`, `write_lock`, `tasks`, `joined`."""
+        """Ids of its semaphores, by `room`, `read_lock`, `write_lock`, `tasks`, `joined`."""
         self.places: dict[Key, Place] = {}
         self.values: dict[str, int] = {}
-        """Of its semaphores, as last read."""
+        """Values of its semaphores, as last read."""
         self.unread: int | None = None
         self.pipe_read_at = float("-inf")
         self.problem = ""
@@ -70,21 +71,21 @@ class Queue:
         self.undone: tuple[tuple[int, int], ...] = ()
         self.by_ended: int | None = None
         self.row: QueueState = self._build()
-        """As the snapshot shows it; the very same row as long as nothing changed."""
+        """As the snapshot shows it; the very same row while nothing changed."""
 
     @property
     def users(self) -> set[Key]:
-        """Processes of which it is known what they do with it."""
+        """Processes known to put or get."""
         return self.putters | self.getters
 
     def forget(self, alive: Collection[Key]) -> None:
-        """All others have ended."""
+        """All other processes have ended."""
         self.places = {key: place for key, place in self.places.items() if key in alive}
         self.putters = _without_long_ended(self.putters, alive)
         self.getters = _without_long_ended(self.getters, alive)
 
     def renew(self) -> None:
-        """Build the row anew."""
+        """Rebuild the row."""
         row = self._build()
         self.row = self.row if row == self.row else row
 
@@ -98,7 +99,7 @@ class Queue:
         )  # fmt: skip
 
     def items(self) -> int | None:
-        """Put and not taken yet."""
+        """Items put and not taken yet."""
         left = self.values.get("room")
         return None if left is None or self.most is None or left > self.most else self.most - left
 
@@ -120,7 +121,7 @@ class Queue:
 
 
 class _Asked:
-    """When and for what one process was asked."""
+    """When one process was searched, and with which semaphores."""
 
     def __init__(self, at: float, names: frozenset[str]) -> None:
         self.first_at = at
@@ -132,25 +133,25 @@ class _Asked:
         self.problem: Unknown | None = None
 
     def refuse(self, pid: int, reason: str) -> None:
-        """It told nothing."""
+        """The search failed."""
         self.explained = frozenset()
         self.problem = Unknown(table="queues", pid=pid, reason=reason)
 
 
 class Queues:
-    """All queues of the job that were found."""
+    """All queues found in the job."""
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
         self._asked: dict[Key, _Asked] = {}
         self._waiting: set[int] = set()
-        """Processes of which it is not settled whether they have to be asked."""
+        """Processes that may still have to be searched."""
         self.known: dict[str, Queue] = {}
         self._rows: tuple[QueueState, ...] = ()
 
     @property
     def waits(self) -> bool:
-        """Somebody may have to be asked though nobody was looked at."""
+        """A process may have to be searched although none was read."""
         return bool(self._waiting)
 
     @property
@@ -161,9 +162,9 @@ class Queues:
     def settle(
         self, fresh: Iterable[int], looks: Mapping[int, Look], processes: Mapping[int, Process], now: float
     ) -> list[Process]:
-        """Of those that were just looked at, and those that wait to be asked again, the ones to be asked now.
+        """Of the processes just read, and those due for another search, the ones to search now.
 
-        Parents come before their children, which have what they have.
+        Parents come before their children, which have the same queues.
         """
         self._waiting = {pid for pid in (*self._waiting, *fresh) if pid in looks and pid in processes}
         explained = {name for asked in self._asked.values() for name in asked.explained}
@@ -180,19 +181,19 @@ class Queues:
         return due
 
     def forget(self, processes: Mapping[int, Process]) -> None:
-        """Those that have ended."""
+        """Forget processes that have ended."""
         alive = {process.key for process in processes.values()}
         self._asked = {key: asked for key, asked in self._asked.items() if key in alive}
         for queue in self.known.values():
             queue.forget(alive)
 
     def _was_sent(self, process: Process, names: frozenset[str], processes: Mapping[int, Process]) -> bool:
-        """It has queues that another process made, and not by a fork: what a fork server forks has nothing of the job."""
+        """It got queues from another process, and not by a fork: a fork server's child inherits nothing of the job."""
         queue = next((queue for queue in self.known.values() if queue.ids.get("room") in names), None)
         return queue is not None and not _is_heir(process, queue, processes)
 
     def _is_settled(self, process: Process, names: frozenset[str]) -> bool:
-        """There is nothing to ask, or no more to be hoped for."""
+        """There is nothing to search for, or nothing more to be found."""
         asked = self._asked.get(process.key)
         told = asked is not None and names <= asked.names and (asked.done or asked.tries >= len(TRIES))
         return told or not names
@@ -216,7 +217,7 @@ class Queues:
         if found.problem and not found.problem.startswith(NO_PYTHON):
             asked.refuse(process.pid, found.problem)
         else:
-            # One that was sent a queue may not have come to use it yet.
+            # A process that was sent a queue may not have begun to use it.
             asked.done = found.whole and (bool(found.queues) or not self._was_sent(process, look.names, processes))
             asked.explained, asked.problem = look.names, None
         semaphores = {area.start: name for area in everything if (name := area.semaphore)}
@@ -237,18 +238,18 @@ class Queues:
             return
 
     def drop(self, names: Iterable[str]) -> None:
-        """These queues are no more."""
+        """These queues no longer exist."""
         for name in names:
             del self.known[name]
 
     def rows(self) -> tuple[QueueState, ...]:
-        """One a queue."""
+        """One row per queue."""
         self._rows = kept(tuple(self.known[name].row for name in sorted(self.known)), self._rows)
         return self._rows
 
 
 def _is_heir(process: Process, queue: Queue, processes: Mapping[int, Process]) -> bool:
-    """It, or one of its parents that have only forked since, was asked and has the queue."""
+    """It, or a parent that it has only been forked from since, was searched and has the queue."""
     while process.key not in queue.places:
         parent = processes.get(process.ppid)
         if not process.forked or parent is None:

@@ -1,9 +1,10 @@
-"""The files of torch that a job shares: tensors on the CPU, and the reference counts of CUDA memory sent away.
+"""The torch files that a job shares: tensors on the CPU, and the reference counts of exported CUDA memory.
 
-A file with a name begins with 64 bytes of which the first four count who has it mapped (MapInfo of torch's
-aten/src/ATen/MapAllocator.cpp).  One of 80,064 bytes holds 10,000 counts of 8 bytes behind them: a process that sends CUDA
-memory sets the next one to 1, and who received it takes 1 away when it is done (torch/csrc/CudaIPCTypes.cpp).
-A tensor of 80,000 bytes in a file with a name looks alike as long as its numbers are small: *refcounter* means probably so.
+A file with a name begins with 64 bytes, of which the first four count the processes that have it mapped (MapInfo of
+torch's aten/src/ATen/MapAllocator.cpp). A file of 80,064 bytes holds 10,000 counts of 8 bytes behind them: a process
+that exports CUDA memory sets the next one to 1, and the receiver decrements it when done (torch/csrc/CudaIPCTypes.cpp).
+A tensor of 80,000 bytes in a file with a name looks alike as long as its numbers are small: *refcounter* means probably
+so.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from mpmon.rows import kept
 
 HEAD, SLOTS = 64, 10_000
 REFCOUNTER = HEAD + 8 * SLOTS
-"""Bytes of a file of reference counts."""
+"""Size of a file of reference counts."""
 
 MOST_MAPPINGS = 4096
 LARGEST_COUNT = 64
-"""Larger counts mean that a file is something else."""
+"""Larger counts mean that the file is something else."""
 
 MOST_SLOTS = 4096
-"""Slots of one file that are told."""
+"""Most slots of one file that are reported."""
 
 RELEASED = 256
 
@@ -41,7 +42,7 @@ class Storages:
     """The table of files, from round to round."""
 
     def __init__(self, proc: Proc, creators: Creators, *, per_round: int) -> None:
-        """`per_round`: files of reference counts that are read in one round."""
+        """`per_round`: how many files of reference counts are read in one round."""
         self._proc = proc
         self._creators = creators
         self._per_round = per_round
@@ -54,12 +55,12 @@ class Storages:
         self.rows: tuple[SharedFile, ...] = ()
         self.unknowns: tuple[Unknown, ...] = ()
         self.gone: set[int] = set()
-        """Processes to look at again: a file they had mapped has lost its name."""
+        """Processes to read again: a file they had mapped has lost its name."""
 
     def refresh(
         self, looks: Mapping[int, Look], fresh: Collection[int], processes: Mapping[int, Process], now: float
     ) -> None:
-        """Read what may have changed: files of processes that were just looked at, and reference counts in turns."""
+        """Read what may have changed: files of processes that were just read, and reference counts in turns."""
         self.gone = set()
         due = {file.id: file for file in (*self._join(looks, fresh), *self._next_refcounters())}
         for file in due.values():
@@ -77,7 +78,7 @@ class Storages:
         return self._files.keys()
 
     def _join(self, looks: Mapping[int, Look], fresh: Collection[int]) -> list[_File]:
-        """Who has which file now; those of processes that were just looked at."""
+        """Update which process has which file; returns those of processes that were just read."""
         self._changed = False
         for pid in [*fresh, *(pid for pid in self._of if pid not in looks)]:
             before, now = self._of.pop(pid, frozenset[str]()), looks[pid].shared if pid in looks else {}
@@ -112,7 +113,7 @@ class Storages:
             try:
                 self._read_through(processes[pid], file, looks[pid], now)
             except (FileNotFoundError, Refused):
-                # Under its name there is nothing, or something else.
+                # There is nothing at its path, or something else.
                 if looks[pid].at < now:
                     self.gone.add(pid)
             except OSError as problem:
@@ -164,7 +165,7 @@ class _File:
         self.made_at: float | None = None
         self.count: int | None = None
         self.text = b""
-        """Of a file of reference counts: all of it."""
+        """The content of a file of reference counts."""
         self.counts: dict[int, int] = {}
         self.released: tuple[tuple[int, float], ...] = ()
         self.problem: Unknown | None = None
@@ -177,7 +178,7 @@ class _File:
             self.shared, self.row = shared, None
 
     def note(self, text: bytes, now: float) -> None:
-        """What was read of it."""
+        """Note the content that was read."""
         count = int.from_bytes(text[:4], "little", signed=True) if len(text) >= HEAD else None
         found = counts(text)
         if found is None:
@@ -194,8 +195,8 @@ class _File:
             self.row = None
 
     def note_lost_name(self, head: bytes) -> None:
-        """It has no name and nobody's descriptor: a tensor sent with its descriptor has that, and one sent by its name
-        begins with the count of those who have it, who remove the name when that is 0.
+        """It has no name and no process keeps a descriptor of it. A tensor sent by descriptor keeps that; one sent by
+        name begins with the count of its users, which remove the name when the count is 0.
         """
         count = int.from_bytes(head[:4], "little", signed=True) if len(head) == HEAD else 0
         found = count if 0 < count <= MOST_MAPPINGS and not head[4:].strip(b"\0") else None
@@ -217,7 +218,7 @@ class _File:
 
 
 def counts(text: bytes) -> dict[int, int] | None:
-    """The reference counts that are not 0, by slot; `None` for a file that is something else."""
+    """The non-zero reference counts, by slot; `None` for a file that is something else."""
     if len(text) != REFCOUNTER:
         return None
     mappings = int.from_bytes(text[:4], "little", signed=True)
@@ -232,8 +233,8 @@ def counts(text: bytes) -> dict[int, int] | None:
 
 
 def _may_be_refcounter(file: _File, shared: Shared, process: Process) -> bool:
-    """It lost its name: it was one before, or has the size of one and its creator keeps no descriptor of it, as it would
-    of a tensor.
+    """It lost its name: it was one before, or it has the size of one, and its creator keeps no descriptor of it, as it
+    would of a tensor.
     """
     if not shared.maps or shared.size != whole_pages(REFCOUNTER):
         return False

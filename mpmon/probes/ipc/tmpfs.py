@@ -1,6 +1,7 @@
-"""The file systems at /dev/shm that the processes of a job see: statvfs(3) through /proc/PID/root.
+"""The file systems that the processes of a job see at /dev/shm: statvfs(3) through /proc/PID/root.
 
-Each container has its own, by default of 64 MiB in Docker; processes that see different ones cannot open each other's files.
+Each container has its own, by default of 64 MiB in Docker; processes that see different ones cannot open each other's
+files.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class FileSystems:
         self.rows: tuple[SharedMemory, ...] = ()
 
     def note(self, processes: Collection[Process]) -> None:
-        """These may be asked which one they see; all others are gone."""
+        """These processes may be checked for the one they see; all others are gone."""
         before, self._devices = self._devices, {}
         for process in processes:
             key = process.key
@@ -36,7 +37,7 @@ class FileSystems:
             }
 
     def refresh(self) -> None:
-        """Ask for size and use."""
+        """Read size and use."""
         rows = tuple(row for device, pids in self._members.items() if (row := self._row(device, pids)))
         self.rows = shared_by(lambda row: row.device, rows, self.rows)
 
@@ -60,7 +61,7 @@ def shm_of(proc: Proc, pid: int) -> Place:
 
 
 def shm_device(proc: Proc, pid: int) -> int | None:
-    """The one that a process sees; `None` where that may not be asked."""
+    """The one that a process sees; `None` if it may not be read."""
     try:
         with opened(shm_of(proc, pid), FOLDER) as folder:
             return os.fstat(folder).st_dev

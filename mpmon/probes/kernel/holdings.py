@@ -24,15 +24,15 @@ AT_FDCWD = -100
 
 
 class ServedFile(NamedTuple):
-    """A file system that somebody else serves, as one process uses it."""
+    """An externally served file system, as one process uses it."""
 
     mount: MountPoint
     asked_by: str
-    """A path by which it can be asked whether it answers."""
+    """A path through which the server can be queried."""
 
 
 MAX_HANDLES = 512
-"""Descriptors of one process that are looked at."""
+"""Most descriptors examined per process."""
 
 
 class Holdings:
@@ -45,11 +45,11 @@ class Holdings:
         self.paths: dict[int, str] = {}
         """Names of files, by descriptor."""
         self.problem = ""
-        """Why descriptors are missing; empty where none are."""
+        """Why descriptors are missing; empty if none are."""
         self.served: dict[int, MountPoint] = {}
-        """Mounts of open files that somebody else serves, by descriptor."""
+        """Externally served mounts of open files, by descriptor."""
         self.used: dict[str, ServedFile] = {}
-        """All mounts it uses that somebody else serves, by device."""
+        """All externally served mounts that it uses, by device."""
         self._names: dict[int, str] = {}
         self._everything: list[Area] | None = None
         self.opened = tuple(self._read())
@@ -60,7 +60,7 @@ class Holdings:
         return self._names.get(descriptor)
 
     def semaphore_at(self, address: int) -> str | None:
-        """The semaphore at an address in shared memory, `None` where memory is private."""
+        """The semaphore at an address in shared memory; `None` if the memory is private."""
         area = self._area(address)
         return area.object_at(address) if area and area.inode else None
 
@@ -122,11 +122,11 @@ class Holdings:
 
     @cached_property
     def mounts(self) -> Mounts:
-        """What it sees."""
+        """The mounts that it sees."""
         return mounts_of(self._proc, self.pid)
 
     def served_path(self, path: str) -> MountPoint | None:
-        """The mount of a path, if somebody else serves it."""
+        """The mount of a path, if it is externally served."""
         mount = self.mounts.of_path(path)
         if mount is None or mount.is_local:
             return None
@@ -134,7 +134,7 @@ class Holdings:
         return mount
 
     def served_mappings(self) -> Iterator[MountPoint]:
-        """Mounts of the files it maps that somebody else serves."""
+        """The externally served mounts of the files that it maps."""
         for device in sorted({area.device for area in self.areas if area.path.startswith("/") and area.inode}):
             mount = self.mounts.by_device(device)
             if mount and not mount.is_local:
@@ -142,13 +142,13 @@ class Holdings:
                 yield mount
 
     def note_mappings(self) -> None:
-        """That it uses the file systems of what it maps; most processes see none that somebody else serves."""
+        """Note that it uses the file systems of what it maps; most processes see none that is externally served."""
         if self.mounts.served():
             for _ in self.served_mappings():
                 pass
 
     def served_in_sight(self) -> Iterator[MountPoint]:
-        """All mounts it sees that somebody else serves."""
+        """All externally served mounts that it sees."""
         for mount in self.mounts.served():
             self._note_used(mount, self._proc.path(self.pid, "root") + mount.path)
             yield mount
@@ -172,7 +172,7 @@ class Holdings:
             self._note_used(mount, path)
             return f"file:{mount.device}:{inode}" if inode else f"file:{target}"
         if mount is None and inode and not _is_memory(target):
-            # Of another mount namespace, or unmounted while it was open: nobody knows who serves it.
+            # Of another mount namespace, or unmounted while it was open: its server is unknown.
             return f"file:mount {number}:{inode}"
         return file_name(target, path)
 
@@ -189,12 +189,12 @@ def object_name(target: str, pid: int, descriptor: int) -> str | None:
 
 
 def _is_memory(target: str) -> bool:
-    """It is of a mount of the kernel's own, which no process sees: memfd_create(2), shmget(2)."""
+    """It belongs to a kernel-internal mount, which no process sees: memfd_create(2), shmget(2)."""
     return target.startswith(("/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage")) and target.endswith(" (deleted)")
 
 
 def file_name(target: str, path: str) -> str:
-    """The identity of a file that answers: `path` is asked."""
+    """The identity of a file whose file system responds: `path` is accessed."""
     try:
         info = os.stat(path)
     except OSError:
@@ -209,6 +209,6 @@ def file_name(target: str, path: str) -> str:
 
 
 def served_folder(proc: Proc, pid: int, folder: str) -> ServedFile | None:
-    """A folder as a process names it, if somebody else serves the file system it lies on."""
+    """A folder as a process names it, if it is on an externally served file system."""
     mount = mounts_of(proc, pid).of_path(os.path.normpath(folder))
     return None if mount is None or mount.is_local else ServedFile(mount, proc.path(pid, "root") + mount.path)

@@ -22,18 +22,19 @@ ASKS_SERVER = (
     "request_wait_answer", "fuse_", "folio_wait", "__folio_lock", "filemap_fault", "rpc_", "nfs", "cifs_", "smb",
     "wait_for_response", "ceph_", "p9_client_", "ldlm_", "ptlrpc_", "osc_", "vvp_",
 )  # fmt: skip
-"""How the kernel functions begin in which a thread waits for whoever serves a file system (proc_pid_wchan(5)): fs/fuse,
-mm/filemap.c, net/sunrpc, fs/nfs, fs/smb/client, fs/ceph, net/9p, Lustre's client."""
+"""Prefixes of the kernel functions in which a thread waits for the server of a file system (proc_pid_wchan(5)):
+fs/fuse, mm/filemap.c, net/sunrpc, fs/nfs, fs/smb/client, fs/ceph, net/9p, Lustre's client.
+"""
 
 
 class ProcessRows(msgspec.Struct, kw_only=True):
-    """What one look at one process found."""
+    """The result of one look at one process."""
 
     blocked: tuple[Blocked, ...] = ()
     handles: tuple[Handle, ...] = ()
     objects: tuple[KernelObject, ...] = ()
     locked: tuple[str, ...] = ()
-    """Ids of the files it has open on which somebody has a lock."""
+    """Ids of its open files that some process has locked."""
     served: tuple[ServedFile, ...] = ()
     unknown: Unknown | None = None
 
@@ -48,9 +49,9 @@ class KernelLook:
         self.handles: dict[int, tuple[Handle, ...]] = {}
         self.objects: dict[str, KernelObject] = {}
         self.locked: dict[int, tuple[str, ...]] = {}
-        """Ids of the files a process has open on which somebody has a lock."""
+        """Ids of a process's open files that some process has locked."""
         self.served: dict[int, tuple[ServedFile, ...]] = {}
-        """Files of a process on file systems that somebody else serves, one of each."""
+        """Files of a process on externally served file systems, one for each."""
         self.unknowns: dict[int, Unknown] = {}
 
     def look(self, pids: Iterable[int]) -> None:
@@ -66,8 +67,8 @@ class KernelLook:
                 self.unknowns[pid] = Unknown(table="blocked", pid=pid, reason=reason.lower())
 
     def _look_with_care(self, pid: int) -> ProcessRows | None:
-        """At one of which a thread sleeps in the kernel: it may keep the lock of the mappings, as one does that waits in mmap(2)
-        for a file system.  Then what lies in memory is left alone.
+        """Look at a process with a thread asleep in the kernel: it may hold the lock of the mappings, as one does that
+        waits for a file system in mmap(2). Then its memory is not read.
         """
         with_memory = True
         try:
@@ -92,9 +93,9 @@ class KernelLook:
 
 @may_hang
 def look_at(proc: Proc, pid: int, now: float, with_memory: bool | None = None) -> ProcessRows | None:  # noqa: FBT001
-    """One look at one process, without what lies in its memory where that must not be read.
+    """One look at one process, without its memory if that must not be read.
 
-    `None` where nobody has said whether it may be read, and it may not be possible: a thread sleeps in the kernel.
+    `None` if `with_memory` is not given and the memory may be unreadable: a thread sleeps in the kernel.
 
     Raises:
         OSError: it is gone, or cannot be read.
@@ -152,7 +153,7 @@ class _OneProcess:
         )  # fmt: skip
 
     def _memory(self, pid: int) -> AbstractContextManager[Memory | None]:
-        """The memory of a process; nothing where it cannot be read."""
+        """The memory of a process; nothing if it cannot be read."""
         if not self._with_memory:
             return nullcontext()
         try:
@@ -195,7 +196,7 @@ class _OneProcess:
             yield from self._waited.of(tid, call, self._holdings)
 
     def _syscall(self, pid: int, tid: int) -> tuple[str | None, tuple[int, ...]]:
-        """Name and arguments of the call a thread is in; no name where there is none, or it cannot be read."""
+        """Name and arguments of the call a thread is in; no name if there is none, or it cannot be read."""
         try:
             fields = self._proc.text(pid, "task", tid, "syscall").split()
         except OSError as problem:

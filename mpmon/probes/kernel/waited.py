@@ -1,4 +1,4 @@
-"""The objects that a system call waits on, each with what its state tells: a pipe's fill, a semaphore's value, a lock's owner."""
+"""The objects that a system call waits on, each with its state: a pipe's fill, a semaphore's value, a lock's owner."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WaitedObjects:
 
     @cached_property
     def file_locks(self) -> dict[str, Taken]:
-        """Who took the locks of files, by the file's id."""
+        """The processes that took the locks of files, by the file's id."""
         return file_locks(self._proc)
 
     def of(self, tid: int, call: Call, holdings: Holdings) -> Iterator[KernelObject]:
@@ -69,7 +69,7 @@ class WaitedObjects:
             return
         kind = name.partition(":")[0]
         if kind == "pipe":
-            # A FIFO with a name is not opened: somebody may be waiting in open(2) for just such a reader.
+            # A named FIFO is not opened: a process may be waiting in open(2) for just such a reader.
             fill, capacity = (
                 (None, None) if descriptor in holdings.paths else _pipe_fill(self._proc.path(pid, "fd", descriptor))
             )
@@ -97,21 +97,21 @@ class WaitedObjects:
 
 
 def locked_file(name: str, path: str | None, locks: Mapping[str, Taken]) -> KernelObject:
-    """A file on which somebody has a lock, or wants one."""
+    """A file that some process has locked, or wants to lock."""
     taken = locks.get(name, Taken())
     return KernelObject(id=name, kind="file lock", path=path, holders=taken.holders, sharers=taken.sharers)
 
 
 def served_mounts(holdings: Holdings, *, mapped: bool) -> Iterator[KernelObject]:
-    """What a thread may wait on whose call names no file: any file system that somebody else serves.
+    """What a thread may wait on if its call names no file: any externally served file system.
 
-    One that sleeps in the kernel without having called it waits for a page of a file that it maps (`mapped`).
+    A thread asleep in the kernel without such a call waits for a page of a file that it maps (`mapped`).
     """
     yield from map(_mount, holdings.served_mappings() if mapped else holdings.served_in_sight())
 
 
 def _mount_of_path(call: Call, holdings: Holdings) -> Iterator[KernelObject]:
-    """The mount that a path in the memory of the caller leads to, by its words."""
+    """The mount of a path in the caller's memory, by its text alone."""
     folder_at, path_at = PATH_CALLS[call.name or ""]
     path = call.path(path_at)
     if not path:
@@ -130,8 +130,8 @@ def _mount(mount: MountPoint) -> KernelObject:
 def _pipe_fill(path: str) -> tuple[int | None, int | None]:
     """Unread bytes of a pipe and how many it can hold.
 
-    The pipe is opened for reading for some microseconds, so a writer whose last reader leaves in that moment would
-    learn of it late; nothing is read and nobody is woken.
+    The pipe is open for reading for some microseconds, so a writer whose last reader leaves in that moment would learn
+    of it late; nothing is read and nothing is woken.
     """
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -149,7 +149,7 @@ def _pipe_fill(path: str) -> tuple[int | None, int | None]:
 
 
 def _futex(call: Call, holdings: Holdings) -> Iterator[KernelObject]:
-    """A semaphore where the word is in shared memory; else a lock of the process."""
+    """A semaphore if the word is in shared memory; else a lock of the process."""
     address, operation = call.args[0], call.args[1]
     if not operation & FUTEX_PRIVATE and (name := holdings.semaphore_at(address)):
         words = call.words("II", address)
@@ -171,8 +171,8 @@ def _children(call: Call, holdings: Holdings) -> Iterator[KernelObject]:
 
 
 def _started(tid: int, call: Call, holdings: Holdings) -> Iterator[KernelObject]:
-    """The child of vfork(2), which has the memory of the caller until it becomes another program or ends: the one that this
-    thread has started last, as it can start no other one meanwhile.
+    """The child of vfork(2), which borrows the caller's memory until it executes another program or ends: the last one
+    that this thread started, as it can start no other meanwhile.
     """
     flags = call.words("Q", call.args[0]) or (0,) if call.name == "clone3" else call.args[:1]
     if call.name != "vfork" and not flags[0] & CLONE_VFORK:
@@ -187,7 +187,7 @@ def _pidfd(proc: Proc, pid: int, descriptor: int, name: str) -> Iterator[KernelO
 
 
 def _pseudoterminal(proc: Proc, pid: int, descriptor: int) -> Iterator[KernelObject]:
-    """The master side of pty(7): what programs at the other side of it print."""
+    """The master side of pty(7): what programs on the other side print."""
     number = fdinfo_fields(proc, pid, descriptor).get("tty-index", "")
     if number.isdigit():
         path = f"/dev/pts/{number}"

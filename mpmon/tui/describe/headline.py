@@ -54,11 +54,11 @@ def job_size(scene: Scene) -> str:
     own = sum(1 for row in scene.snapshot.processes if row.host) if scene.hosts else len(scene.snapshot.processes)
     processes = fmt.plural(own, "process", "processes")
     if scene.hosts:
-        asked = " asked" if scene.snapshot.elsewhere else ""
+        queried = " queried" if scene.snapshot.elsewhere else ""
         seen = sum(1 for node in scene.snapshot.nodes if node.taken_at is not None)
         silent = sum(1 for node in scene.snapshot.nodes if node.problem)
         hosts = f"{seen} of {seen + silent} hosts" if silent else fmt.plural(seen, "host")
-        processes = f"{processes} on {hosts}{asked}"
+        processes = f"{processes} on {hosts}{queried}"
     ranks = {v.rank for v in scene.diagnosis.processes if v.rank is not None}
     if not ranks:
         return processes
