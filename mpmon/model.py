@@ -307,6 +307,8 @@ class Awaited(Row, frozen=True, kw_only=True):
     """`thread`, `future`, or `work`: the code calls a method of the name by which one waits for a collective."""
     by_tid: Pid | None = None
     """The thread that has to end, or that runs the future's task; `None` where no thread of this process does."""
+    queued_for: tuple[Pid, ...] = ()
+    """Of a future whose task still waits in the queue of an executor: the executor's threads, which alone can take it."""
     members: tuple[int, ...] = ()
     """Of `work` by a function of torch's own: the ranks of its process group, by their numbers in the job; empty where that
     is not known.

@@ -1,30 +1,36 @@
-"""Threads that wait for each other's locks, or for a lock that is never released: they stay blocked whatever the rest
-of the job does.
+"""Threads that wait for each other's locks or tasks, or for a lock that is never released: they stay blocked whatever the
+rest of the job does.
 """
 
 from __future__ import annotations
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import Closed, Graph, Nobody, Target
-from mpmon.diagnosis.waits import LOCKS
+from mpmon.diagnosis.graph import Closed, Graph, Nobody
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.waits import LOCKS, Wait
 
 
 def deadlocks(case: Case, graph: Graph) -> list[Closed]:
     """One row for each such thread."""
     threads = (key for pid in case.processes if case.is_alive(pid) for key in case.threads(pid))
-    found = (graph.closed(key) for key in threads if case.standing(key).kind in LOCKS)
-    return [closed for closed in found if closed and (_is_lost(graph, closed) or _is_cycle(graph, closed))]
+    found = (graph.closed(key) for key in threads if case.standing(key).kind in (*LOCKS, Wait.FUTURE_RESULT))
+    return [closed for closed in found if closed and (_is_lost(case, graph, closed) or _is_cycle(case, graph, closed))]
 
 
-def _is_lost(graph: Graph, closed: Closed) -> bool:
+def _is_lost(case: Case, graph: Graph, closed: Closed) -> bool:
     edge = graph.node(closed.goal).edge
-    return edge is not None and all(isinstance(target, Nobody) for target in edge.targets)
+    lost = edge is not None and all(isinstance(target, Nobody) for target in edge.targets)
+    return lost and case.standing(closed.goal).kind in LOCKS
 
 
-def _is_cycle(graph: Graph, closed: Closed) -> bool:
-    return closed.cycle and closed.goal in closed.roots and all(_waits_for_holder(graph, root) for root in closed.roots)
+def _is_cycle(case: Case, graph: Graph, closed: Closed) -> bool:
+    core = frozenset(closed.core)
+    return closed.goal in core and all(_waits_only_for(case, graph, key, core) for key in core)
 
 
-def _waits_for_holder(graph: Graph, root: Target) -> bool:
-    edge = graph.node(root).edge if isinstance(root, tuple) else None
-    return edge is not None and edge.held
+def _waits_only_for(case: Case, graph: Graph, key: ThreadKey, core: frozenset[ThreadKey]) -> bool:
+    """Its wait can only end through some of these: they hold the lock, or the task whose result it waits for is theirs."""
+    edge = graph.node(key).edge
+    if edge is None or not core.issuperset(edge.targets):
+        return False
+    return edge.held or (edge.exact and case.standing(key).kind is Wait.FUTURE_RESULT)

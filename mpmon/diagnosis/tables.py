@@ -313,6 +313,11 @@ class Tables:
         row = self._awaited.get(key)
         return (row.pid, row.by_tid) if row and row.by_tid else None
 
+    def queued_for(self, key: ThreadKey) -> tuple[ThreadKey, ...]:
+        """The threads of the executor in whose queue the task is whose result a thread waits for."""
+        row = self._awaited.get(key)
+        return tuple((row.pid, tid) for tid in row.queued_for) if row else ()
+
     def group_of(self, key: ThreadKey) -> tuple[int, ...]:
         """The ranks of the process group of a thread's collective; empty if that is unknown."""
         row = self._awaited.get(key)

@@ -233,3 +233,52 @@ def test_a_forked_child_whose_call_has_no_arguments() -> None:
         blocked("futex", pid=child),
     ))  # fmt: skip
     assert found.verdict is Verdict.HUNG
+
+
+RESULT = "lib/concurrent/futures/_base.py:451 Future.result"
+TASK = ("lib/concurrent/futures/thread.py:58 _WorkItem.run", "lib/concurrent/futures/thread.py:83 _worker")
+
+
+def in_queue_of(*tids: int) -> tuple[Row, ...]:
+    """Each of these threads of an executor runs a task, and waits for the result of one that is in the executor's queue."""
+    return tuple(
+        row
+        for tid in tids
+        for row in (
+            thread(ROOT, tid), stack(f"pool_{tid}", RESULT, "server.py:7 report", *TASK, tid=tid),
+            blocked("futex", f"futex:{ROOT}:{tid:#x}", tid=tid, ran_at=0.0), kernel_object(f"futex:{ROOT}:{tid:#x}"),
+            Awaited(pid=ROOT, tid=tid, kind="future", queued_for=tids),
+        )
+    )  # fmt: skip
+
+
+def serving(second: int) -> tuple[Row, ...]:
+    """The main thread runs an event loop and answers requests."""
+    loop = ("lib/selectors.py:468 EpollSelector.select", "lib/asyncio/base_events.py:1884 BaseEventLoop._run_once")
+    return (
+        process(), thread(slices=9 * second, run_s=0.01 * second),
+        stack("main", *loop, "server.py:20 <module>"), blocked("epoll_wait", ran_at=START + second, timeout_s=5.0),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("tids", [(FIRST,), (FIRST, SECOND)])
+def test_an_executor_all_of_whose_threads_wait_for_its_queue_hangs_in_a_server_that_goes_on(
+    tids: tuple[int, ...],
+) -> None:
+    told = diagnosed([snapshot(*serving(second), *in_queue_of(*tids), at=float(second)) for second in range(14)])
+    (finding,) = told.findings
+    assert (told.verdict, finding.cause) == (Verdict.HUNG, "self-deadlock")
+    assert {suspect.tid for suspect in finding.suspects} == set(tids)
+
+
+def test_an_executor_one_of_whose_threads_works_will_come_to_its_queue() -> None:
+    def rows(second: int) -> tuple[Row, ...]:
+        stuck = tuple(
+            msgspec.structs.replace(row, queued_for=(FIRST, SECOND)) if isinstance(row, Awaited) else row
+            for row in in_queue_of(FIRST)
+        )
+        works = stack("pool_2", f"server.py:{30 + second} resize", *TASK, tid=SECOND)
+        return *serving(second), *stuck, thread(ROOT, SECOND, slices=9 * second, run_s=second), works
+
+    told = diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)])
+    assert told.verdict is Verdict.HEALTHY

@@ -25,6 +25,7 @@ from mpmon.probes.interpreter.frames import handler_depth
 from mpmon.probes.interpreter.layouts import TABLE
 from mpmon.probes.interpreter.locks import NO_POSITION
 from mpmon.probes.kernel import KernelLook
+from tests.live.interpreters import VERSIONS, interpreters
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] not in TABLE, reason="a Python whose layout is not known")
 
@@ -47,18 +48,20 @@ def standing(*works: Callable[[threading.Event, threading.Event], None]) -> Iter
             thread.join()
 
 
-def sleepers() -> dict[int, str]:
-    """Threads of this process that wait in a futex, as the kernel sees them."""
+def sleepers(pid: int | None = None) -> dict[int, str]:
+    """Threads of this process, or another one, that wait in a futex, as the kernel sees them."""
+    pid = pid or os.getpid()
     look = KernelLook(Proc(), time.time())
-    look.look([os.getpid()])
-    rows = look.blocked[os.getpid()]
+    look.look([pid])
+    rows = look.blocked[pid]
     return {row.tid: name for row in rows for name in row.waits_on if name.startswith("futex:")}
 
 
-def look(*, until: Callable[[Findings], bool] = lambda _: True) -> Findings:
-    """What a look finds, once a thread that said it is about to wait really waits."""
+def look(*, until: Callable[[Findings], bool] = lambda _: True, pid: int | None = None) -> Findings:
+    """What a look at this process, or another one, finds, once a thread that said it is about to wait really waits."""
+    pid = pid or os.getpid()
     for _ in range(2000):
-        found = look_inside(Proc(), os.getpid(), sleepers())
+        found = look_inside(Proc(), pid, sleepers(pid))
         if until(found):
             return found
         time.sleep(0.005)
@@ -399,6 +402,38 @@ def test_the_thread_that_runs_the_task_of_a_future() -> None:
         with standing(asker, let_go) as (tid, _):
             found = look(until=lambda found: any(row.tid == tid for row in found.awaited))
     assert [(row.kind, row.by_tid) for row in found.awaited if row.tid == tid] == [("future", ids[0])]
+
+
+EXHAUSTED = """
+import os, threading
+from concurrent.futures import ThreadPoolExecutor
+executor, both = ThreadPoolExecutor(2), threading.Barrier(2)
+def task():
+    both.wait()
+    future = executor.submit(print)
+    os.write(1, b"%d\\n" % threading.get_native_id())
+    future.result()
+for done in [executor.submit(task) for _ in range(2)]:
+    done.result()
+"""
+"""All threads of an executor wait for tasks that are in its queue."""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_executor_in_whose_queue_the_task_of_a_future_is(version: str) -> None:
+    python = interpreters().get(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} on the path, under pyenv or under uv")
+    with subprocess.Popen([python, "-c", EXHAUSTED], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            tids = sorted(int(process.stdout.readline()) for _ in range(2))
+            found = look(pid=process.pid, until=lambda found: {row.tid for row in found.awaited} > set(tids))
+        finally:
+            process.kill()
+    awaited = {row.tid: (row.kind, row.by_tid, row.queued_for) for row in found.awaited}
+    assert awaited.pop(process.pid)[::2] == ("future", ())
+    assert awaited == dict.fromkeys(tids, ("future", None, tuple(tids)))
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exception tables came with 3.11")

@@ -88,6 +88,8 @@ def future_result(case: Case, key: ThreadKey) -> WaitEdge | None:
         return WaitEdge(
             (runner,), basis=Basis.MEMORY, words=f"the result of a task that thread {case.thread_name(runner)} runs"
         )
+    if edge := _queued_task(case, key):
+        return edge
     stack = case.stacks.get(key)
     task = context(stack)
     in_pool = task is not None and task[0] in (Context.POOL_WORKER, Context.EXECUTOR_THREAD)
@@ -96,6 +98,22 @@ def future_result(case: Case, key: ThreadKey) -> WaitEdge | None:
     if in_call(stack, TURNS):
         return WaitEdge((key,), every=True, words="a result that only its own event loop could deliver")
     return other_threads(case, key)
+
+
+def _queued_task(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """A task in the queue of an executor waits for its threads, any of them; where each waits for such a task, each needs all
+    the others, of which the next one stands for all.
+    """
+    threads = case.queued_for(key)
+    if not threads:
+        return None
+    names = several([case.thread_name(thread) for thread in threads])
+    evidence = f"the awaited task is in the queue of its executor, whose only threads are {names}"
+    words = f"a queued task that only {names} could run"
+    if key in threads and all(case.queued_for(thread) == threads for thread in threads):
+        following = threads[(threads.index(key) + 1) % len(threads)]
+        return WaitEdge((following,), every=True, basis=Basis.MEMORY, words=words, evidence=evidence)
+    return WaitEdge(threads, basis=Basis.MEMORY, words=words, evidence=evidence)
 
 
 def pool_workers(case: Case, pid: int) -> list[int]:

@@ -55,7 +55,10 @@ def claim(stuck: StuckSet) -> Claim | None:
     if kind in _RESULTS and stuck.context() in _POOLS and not left:
         return Claim(
             summary=f"{stuck.role()}: a task waits{at} for tasks of its own pool, all of whose workers are waiting too",
-            evidence=(f"thread {stuck.case.thread_name(stuck.root)} runs a task and waits for a result",),
+            evidence=(
+                f"thread {stuck.case.thread_name(stuck.root)} runs a task and waits for a result",
+                *stuck.edge_evidence(),
+            ),
             advice=("Do not wait for a pool's results inside its tasks; give the inner tasks a separate pool.",),
         )
     alone = stuck.ending is Ending.CYCLE and len(set(stuck.closed.roots)) == 1

@@ -13,6 +13,7 @@ from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
+from mpmon.probes.interpreter.executors import waits_in
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
@@ -147,6 +148,8 @@ class _Inside:
         self._stacks: dict[int, list[FrameInMemory]] = {}
         self._running: dict[int, int] = {}
         """Futures by address, with the thread that runs their task."""
+        self._executors: dict[int, list[int]] = {}
+        """Threads of executors by the address of the queue that they take their tasks from."""
         self.locks: list[LockUse] = []
         self._ownerless: set[str] = set()
         """Held locks that do not name who has them."""
@@ -347,9 +350,15 @@ class _Inside:
     # Threads and futures
 
     def _note_task(self, tid: int, frames: list[FrameInMemory]) -> None:
-        """`_WorkItem.run` of concurrent/futures/thread.py: the future this thread works for."""
+        """`_worker` and `_WorkItem.run` of concurrent/futures/thread.py: the executor of this thread, and the future it works
+        for.
+        """
         for frame in frames:
-            if frame.code.name == "run" and frame.code.file.endswith("concurrent/futures/thread.py"):
+            if not frame.code.file.endswith("concurrent/futures/thread.py"):
+                continue
+            if frame.code.name == "_worker" and (queue := frame.local("work_queue")):
+                self._executors.setdefault(queue, []).append(tid)
+            if frame.code.name == "run":
                 item = frame.argument(0)
                 future = self._objects.attribute(item, b"future") if item else None
                 if future:
@@ -367,11 +376,19 @@ class _Inside:
                 self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="thread", by_tid=self._joined(frame)))
                 return
             if name in ("result", "exception") and file.endswith("concurrent/futures/_base.py"):
-                runs = self._running.get(frame.argument(0))
-                self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="future", by_tid=runs))
+                future = frame.argument(0)
+                runs = self._running.get(future)
+                queued_for = () if runs else self._queued_for(future)
+                row = Awaited(pid=self._tids.pid, tid=tid, kind="future", by_tid=runs, queued_for=queued_for)
+                self.awaited.append(row)
                 return
             if not file.endswith(("/threading.py", "concurrent/futures/_base.py")):
                 return
+
+    def _queued_for(self, future: int) -> tuple[int, ...]:
+        """The threads of the executor in whose queue the task of a future is. Raises `Torn`."""
+        queues = (queue for queue in self._executors if waits_in(self._objects, self._layout, queue, future))
+        return tuple(sorted(self._executors.get(next(queues, 0), ())))
 
     def _joined(self, frame: FrameInMemory) -> int | None:
         thread = frame.argument(0)

@@ -1,0 +1,43 @@
+"""The tasks that wait in the queue of a `ThreadPoolExecutor` for one of its threads.
+
+The queue is a `_queue.SimpleQueue`: up to 3.12 a list and the position of the first item in it, from 3.13 on a ring
+(simplequeueobject of Modules/_queuemodule.c); its items are `_WorkItem` of Lib/concurrent/futures/thread.py.
+"""
+
+from __future__ import annotations
+
+from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.objects import LIST_ITEMS, Objects, Torn
+
+MOST_QUEUED = 4096
+"""Tasks of one queue that are looked at."""
+
+LIST_AT = RING_AT = 24
+"""Of the fields before 3.13 and from then on; the word before is the lock, or a flag."""
+
+LENGTH = 16
+"""PyVarObject.ob_size."""
+
+
+def waits_in(objects: Objects, layout: Layout, queue: int, future: int) -> bool:
+    """Whether the task of a future is in this queue. Raises `Torn`."""
+    if objects.type_name(queue) != b"_queue.SimpleQueue":
+        return False
+    items = _ring(objects, queue) if layout.version >= (3, 13) else _list(objects, queue)
+    return any(objects.attribute(item, b"future") == future for item in items if item)
+
+
+def _list(objects: Objects, queue: int) -> tuple[int, ...]:
+    _, items, first = objects.words("qQq", queue + LIST_AT)
+    count = objects.words("q", items + LENGTH)[0] - first
+    if first < 0 or count < 0:
+        raise Torn
+    return objects.words(f"{min(count, MOST_QUEUED)}Q", objects.word(items + LIST_ITEMS) + 8 * first) if count else ()
+
+
+def _ring(objects: Objects, queue: int) -> tuple[int, ...]:
+    _, first, items, size, count = objects.words("qqQqq", queue + RING_AT)
+    if not (0 <= first < size and 0 <= count <= size):
+        raise Torn
+    places = [(first + step) % size for step in range(min(count, MOST_QUEUED))]
+    return tuple(objects.word(items + 8 * place) for place in places)
