@@ -36,7 +36,7 @@ from mpmon.diagnosis.graph import Absent, Nobody, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.links import stalls
-from mpmon.diagnosis.manager_calls import client_calls
+from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.meeting import meeting
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.queue_ledgers import owing, put_by_ended
@@ -199,7 +199,11 @@ def waits_for_room(case: Case, key: ThreadKey) -> bool:
 
 
 def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
-    """The only threads that could make the room members wait for, if they wait for something else."""
+    """The only threads that could make the room members wait for, if they wait for something else. In a manager's queue,
+    that is whoever waits for the end of those who put.
+    """
+    if set(client_calls(stuck).values()) == {"put"} and (readers := those_who_only_wait(stuck)):
+        return list(readers)
     members = [key for key in stuck.closed.core if waits_for_room(stuck.case, key)]
     # The writer's own process has the other end as well, and would not read what it wrote itself.
     pairs = [(key, target) for key in members for target in _helpers(stuck, key) if target[0] != key[0]]
@@ -294,11 +298,17 @@ def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:
-    """Those that wait for processes to end which wait for them in a barrier."""
+    """Of those that a barrier waits for: the ones that run the same function as a process in the barrier, and wait for
+    something else; or, if all others wait for processes to end, these.
+    """
     inside = [key for key in stuck.closed.core if in_barrier(stuck.case.stacks.get(key))]
     outside = [key for key in stuck.closed.core if key not in inside]
-    together = stuck.ending in (Ending.CYCLE, Ending.OPEN) and len({key[0] for key in stuck.closed.core}) > 1
-    return outside if together and inside and all(stuck.standing(key).kind in ENDS for key in outside) else []
+    if stuck.ending not in (Ending.CYCLE, Ending.OPEN) or not inside or len({pid for pid, _ in stuck.closed.core}) < 2:
+        return []
+    targets = {stuck.case.role(pid).target for pid, _ in inside} - {None}
+    alike = [key for key in outside if stuck.case.role(key[0]).target in targets]
+    only_join = all(key in alike or stuck.standing(key).kind in ENDS for key in outside)
+    return (alike or outside) if only_join else []
 
 
 _REQUESTS = frozenset({Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})

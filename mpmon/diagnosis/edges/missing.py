@@ -89,10 +89,11 @@ def _in_native_barrier(case: Case, key: ThreadKey) -> bool:
 
 
 def left_in_parent(case: Case, key: ThreadKey) -> bool:
-    """The child of a fork has one thread; its parent has one that does more than wait for requests, or that delivers
-    what is waited for.
+    """The child of a fork has one thread, apart from those of libraries that serve; its parent has one that does more than
+    wait for requests, or that delivers what is waited for.
     """
-    if not case.is_forked(key[0]) or len(case.threads(key[0])) > 1:
+    siblings = (other for other in case.threads(key[0]) if other != key)
+    if not case.is_forked(key[0]) or any(case.standing(other).kind is not Wait.SERVICE for other in siblings):
         return False
     if deliverer_in_parent(case, key):
         return True

@@ -5,10 +5,11 @@ from __future__ import annotations
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
-from mpmon.diagnosis.frames import calls
+from mpmon.diagnosis.frames import calls, in_call
 from mpmon.diagnosis.graph import FEW, Absent, Basis, External, Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.libraries import SERVES_ITSELF
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion
@@ -234,8 +235,9 @@ _MAY_BE_ASKED = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
 
 
 def _listens(case: Case, pid: int) -> bool:
-    """One of its threads is legitimately idle, and accepts connections."""
-    idle = (other for other in case.threads(pid) if case.standing(other).idle)
+    """One of its threads is legitimately idle, and accepts connections that may make it call the user's code."""
+    threads = (other for other in case.threads(pid) if not in_call(case.stacks.get(other), SERVES_ITSELF))
+    idle = (other for other in threads if case.standing(other).idle)
     return any(item.listens for other in idle for item in case.waits_on(other))
 
 

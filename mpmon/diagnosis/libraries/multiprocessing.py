@@ -44,6 +44,7 @@ LIBRARY = Library(
         HelperRow("manager", functions=functions("multiprocessing/managers.py", "serve_forever _run_server")),
     ),
     serves_one=(functions("multiprocessing/managers.py", "handle_request"),),
+    serves_itself=(functions("multiprocessing/resource_sharer.py", "_serve"),),
     only_waits=(
         functions("multiprocessing/connection.py", "_recv _send"),
         functions("multiprocessing/popen_fork.py", "poll"),

@@ -185,6 +185,8 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
     """Names of threads that only a member of a process group has, proc_pid_comm(5)."""
     serves_one: tuple[Functions, ...] = ()
     """Functions that serve one connection per call."""
+    serves_itself: tuple[Functions, ...] = ()
+    """Loops that accept connections for the library's own ends, and never call the user's code."""
     serves_in_turn: tuple[Functions, ...] = ()
     """Loops that accept connections, and serve them in turn unless each gets its own thread or process."""
     turns: tuple[Functions, ...] = ()
