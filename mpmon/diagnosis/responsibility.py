@@ -95,6 +95,7 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         return (case.suspect(own.key),)
     found = (
         exchanging(stuck)
+        or _takers(stuck)
         or _owing(stuck)
         or _whose_end_is_awaited(stuck)
         or absent_party(stuck)
@@ -199,11 +200,7 @@ def waits_for_room(case: Case, key: ThreadKey) -> bool:
 
 
 def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
-    """The only threads that could make the room members wait for, if they wait for something else. In a manager's queue,
-    that is whoever waits for the end of those who put.
-    """
-    if set(client_calls(stuck).values()) == {"put"} and (readers := those_who_only_wait(stuck)):
-        return list(readers)
+    """The only threads that could make the room members wait for, if they wait for something else."""
     members = [key for key in stuck.closed.core if waits_for_room(stuck.case, key)]
     # The writer's own process has the other end as well, and would not read what it wrote itself.
     pairs = [(key, target) for key in members for target in _helpers(stuck, key) if target[0] != key[0]]
@@ -273,6 +270,11 @@ def exchanging(stuck: StuckSet) -> list[ThreadKey]:
     calls = client_calls(stuck)
     alike = set(calls.values()) <= {"put"} or set(calls.values()) <= {"get"}
     return [] if alike or len({pid for pid, _ in calls}) < 2 else list(calls)
+
+
+def _takers(stuck: StuckSet) -> list[ThreadKey]:
+    """Where all clients of a manager's queue wait for room in it: those who wait for their end instead of taking anything out."""
+    return list(those_who_only_wait(stuck)) if set(client_calls(stuck).values()) == {"put"} else []
 
 
 def _holders_of_locks(stuck: StuckSet) -> list[ThreadKey]:
