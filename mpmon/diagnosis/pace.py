@@ -19,7 +19,7 @@ import msgspec
 
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Bottleneck, Diagnosis, Moment, Pace, Pause, Place
-from mpmon.diagnosis.frames import innermost_user, place
+from mpmon.diagnosis.frames import innermost_user, is_user, place
 from mpmon.diagnosis.humanize import age, runs, speeds
 from mpmon.diagnosis.ipc.names import RESULTS
 from mpmon.diagnosis.progress.motion import Motion
@@ -60,7 +60,7 @@ def progress(case: Case) -> Progress:
     looks = {pid: _done(case, pid, places) for pid, places in found.items()}
     batches, collectives = _batches(case), _collectives(case)
     paces = tuple(_pace(case, pid, looks[pid], batches.get(pid), collectives.get(pid)) for pid in ranks)
-    bottleneck = _bottleneck(case, paces, found)
+    bottleneck = _bottleneck(case, paces, looks, found)
     return Progress(paces, bottleneck, pauses[-1] if pauses else None, _words(case, paces, bottleneck))
 
 
@@ -149,20 +149,25 @@ def _rounded(speed: float | None) -> float | None:
 # The bottleneck
 
 
-def _bottleneck(case: Case, paces: tuple[Pace, ...], found: Mapping[int, Counter[CallPlace]]) -> Bottleneck | None:
-    if any(row.waits_for_ranks is None for row in paces):
+def _bottleneck(
+    case: Case,
+    paces: tuple[Pace, ...],
+    looks: Mapping[int, Counter[Doing | None]],
+    found: Mapping[int, Counter[CallPlace]],
+) -> Bottleneck | None:
+    """Samples that no frames explain count against it: each of them may be of any sort."""
+    if any(looks[row.pid].total() - looks[row.pid][None] < SHARE_LOOKS for row in paces):
         return None
-    if all((row.waits_for_data or 0.0) >= DATA_SHARE for row in paces):
+    if all(_share(looks[row.pid], Doing.DATA) >= DATA_SHARE for row in paces):
         who = "all ranks wait" if len(paces) > 1 else "it waits"
-        return Bottleneck(
-            pids=tuple(row.pid for row in paces), what="data", summary=f"{who} for batches most of the time"
-        )
-    least = min(paces, key=lambda row: row.waits_for_ranks or 0.0)
+        summary = f"{who} for batches most of the time{_loading(case)}"
+        return Bottleneck(pids=tuple(row.pid for row in paces), what="data", summary=summary)
+    least = min(paces, key=lambda row: _share(looks[row.pid], Doing.RANKS, None))
     others = [row for row in paces if row is not least]
-    if not others or not all(_waits_more(row, least) for row in others):
+    if not others or not all(_waits_more(looks[row.pid], looks[least.pid]) for row in others):
         return None
     who = "the others wait" if len(others) > 1 else f"{others[0].role} waits"
-    if (least.waits_for_data or 0.0) > (least.works or 0.0):
+    if looks[least.pid][Doing.DATA] > looks[least.pid][Doing.ITSELF] + looks[least.pid][None]:
         return Bottleneck(
             pids=(least.pid,),
             what="data",
@@ -172,11 +177,28 @@ def _bottleneck(case: Case, paces: tuple[Pace, ...], found: Mapping[int, Counter
     return Bottleneck(pids=(least.pid,), what="work", place=line, summary=f"{who} for {least.role}{words}")
 
 
-def _waits_more(one: Pace, other: Pace) -> bool:
-    """It was often found waiting for ranks, and clearly more often than the other."""
-    share, least = one.waits_for_ranks or 0.0, other.waits_for_ranks or 0.0
-    error = sqrt(share * (1 - share) / one.looks + least * (1 - least) / other.looks)
-    return share >= BOTTLENECK_WAIT_SHARE and share - least >= max(BOTTLENECK_MORE_SHARE, BOTTLENECK_ERRORS * error)
+def _loading(case: Case) -> str:
+    """The line of the user's code at which most loader workers were last found; empty where that varies."""
+    workers = [pid for pid in case.processes if case.role(pid).kind == "dataloader worker"]
+    stacks = [stack for pid in workers if (stack := case.stacks.get((pid, pid)))]
+    frames = (innermost_user(stack) for stack in stacks)
+    lines = Counter(place(frame) for frame in frames if frame and is_user(frame.file))
+    line, count = next(iter(lines.most_common(1)), (None, 0))
+    if line is None or 2 * count <= len(workers):
+        return ""
+    return f" (loader workers in {line.function}() at {line.file.rpartition('/')[2]}:{line.line})"
+
+
+def _share(looks: Counter[Doing | None], *doings: Doing | None) -> float:
+    """Of all samples, the unexplained ones included."""
+    return sum(looks[doing] for doing in doings) / looks.total()
+
+
+def _waits_more(one: Counter[Doing | None], other: Counter[Doing | None]) -> bool:
+    """It was often found waiting for ranks, and clearly more often than the other can have waited for them."""
+    share, most = _share(one, Doing.RANKS), _share(other, Doing.RANKS, None)
+    error = sqrt(share * (1 - share) / one.total() + most * (1 - most) / other.total())
+    return share >= BOTTLENECK_WAIT_SHARE and share - most >= max(BOTTLENECK_MORE_SHARE, BOTTLENECK_ERRORS * error)
 
 
 def _work(case: Case, pid: int, found: Counter[CallPlace]) -> tuple[Place | None, str]:
@@ -209,8 +231,7 @@ def in_words(diagnosis: Diagnosis, now: float) -> list[str]:
 
     `rank 2 works 93 %, waits for ranks 7 % (60 samples)`, `ranks 0-1 and 3 work 53-65 %, wait for ranks 35-47 %`.
     """
-    sure = all(row.works is not None for row in diagnosis.paces)
-    known = diagnosis.paces if sure else ()
+    known = [row for row in diagnosis.paces if row.works is not None]
     first = diagnosis.bottleneck.pids if diagnosis.bottleneck else ()
     groups = ([row for row in known if row.pid in first], [row for row in known if row.pid not in first])
     lines = [_shares(group) for group in groups if group]
@@ -262,9 +283,17 @@ def _words(case: Case, paces: tuple[Pace, ...], bottleneck: Bottleneck | None) -
         who = f"{len(paces)} ranks run" if len(paces) > 1 else f"{first.role} runs"
     else:
         return ""
-    more = f"{first.role} is {doing(case, (first.pid, first.pid))}" if not speed else ""
+    more = "" if speed else _first_words(case, paces)
     more = bottleneck.summary if bottleneck else more
     return "".join((who, f": {speed}" if speed else "", f"; {more}" if more else ""))
+
+
+def _first_words(case: Case, paces: tuple[Pace, ...]) -> str:
+    """Before there is a speed to report; one of several ranks stands for no other."""
+    first, few = next(iter(paces)), min(row.looks for row in paces)
+    if len(paces) == 1:
+        return f"{first.role} is {doing(case, (first.pid, first.pid))}"
+    return f"{few} of {SHARE_LOOKS} samples taken to compare them" if few < SHARE_LOOKS else ""
 
 
 def _speed(paces: tuple[Pace, ...]) -> str:

@@ -256,8 +256,10 @@ PACE_S = 60.0
 SHARE_LOOKS = 20
 """With fewer samples, no share of a rank's time and no bottleneck is reported: one sample is a twentieth."""
 
-KNOWN_SHARE = 0.9
-"""Share of all moments at which a rank's activity must be known: the missing ones may all be of one sort."""
+KNOWN_SHARE = 0.8
+"""Share of all samples that must be explained for shares to be reported: the others may all be of one sort. For the
+bottleneck they count against it.
+"""
 
 BOTTLENECK_WAIT_SHARE = 0.2
 """Share of samples in which each of the others waits for ranks."""

@@ -391,8 +391,9 @@ def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
     words = f"the lock on {path}"
     if heirs := _heirs(case, items):
         taker, keeper = (several([str(pid) for pid in pids]) for pids in (items[0].takers, heirs))
+        since = "closed it" if all(map(case.is_alive, items[0].takers)) else "ended"
         why = (
-            f"{path} was locked by pid {taker}, which has since closed it; the open file that pid "
+            f"{path} was locked by pid {taker}, which has since {since}; the open file that pid "
             f"{keeper} inherited through a fork keeps the lock: /proc/locks, and `lock:` in /proc/PID/fdinfo"
         )
         return WaitEdge(
@@ -417,12 +418,16 @@ def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
 
 
 def _heirs(case: Case, items: list[KernelObject]) -> tuple[int, ...]:
-    """Processes that keep a lock only because they were forked while a process held it that is alive and has closed the
-    file, and whose current loop has no exit.
+    """Processes that keep a lock only because they were forked while a process held it that has closed the file or ended,
+    and that never end by themselves: their current loop has no exit, or they wait for connections.
     """
-    if len(items) != 1 or not items[0].takers or not all(map(case.is_alive, (*items[0].takers, *items[0].holders))):
+    if len(items) != 1 or not items[0].takers or not all(map(case.is_alive, items[0].holders)):
         return ()
-    return items[0].holders if all(case.tests((pid, pid)) == () for pid in items[0].holders) else ()
+    return items[0].holders if all(_stays(case, (pid, pid)) for pid in items[0].holders) else ()
+
+
+def _stays(case: Case, key: ThreadKey) -> bool:
+    return case.tests(key) == () or any(item.listens for item in case.waits_on(key))
 
 
 def _own_file_lock(case: Case, key: ThreadKey, item: KernelObject) -> WaitEdge:
