@@ -17,7 +17,7 @@ from collections.abc import Callable
 import msgspec
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.edges.connections import clients
+from mpmon.diagnosis.edges.connections import clients, serves_one
 from mpmon.diagnosis.edges.dead import with_crashed
 from mpmon.diagnosis.edges.ends import (
     end_by_signal,
@@ -111,6 +111,9 @@ def _node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.LIVE)
     # A loop that tests what no process of the job does only sleeps.
     edge_of = None if tested else EDGES.get(standing.kind)
+    if edge_of is other_threads and case.role(key[0]).kind == "manager" and serves_one(case, key):
+        # In an object of the user's that only clients can reach.
+        edge_of = clients
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
         edge = message(case, key) if standing.kind is Wait.POLL and motion is Motion.POLLING else None
         among_us = edge is not None and not any(isinstance(target, External) for target in edge.targets)
