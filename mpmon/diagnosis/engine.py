@@ -20,7 +20,7 @@ from mpmon.diagnosis.case import SIGNAL_CALLS, Case
 from mpmon.diagnosis.deadlocks import deadlocks
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.edges.dead import death, did
-from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Unchecked, Verdict
+from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, ProcessView, Suspect, Unchecked, Verdict
 from mpmon.diagnosis.graph import Closed, Exited, Graph, Nobody, Status
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.hosts import told
@@ -230,10 +230,20 @@ def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], stuck_sets: list
     else:
         gets_on = progress(case)
         because = f"{gets_on.words}{_above(case)}" if gets_on.words else because
+    views = _with_pace(process_views(case, graph, ()), gets_on)
     return Diagnosis(
-        verdict=verdict, since=since, because=because, unchecked=_unchecked(case),
-        processes=process_views(case, graph, ()), hidden=hidden, paces=gets_on.paces, bottleneck=gets_on.bottleneck,
-        pause=gets_on.pause,
+        verdict=verdict, since=since, because=because, unchecked=_unchecked(case), processes=views, hidden=hidden,
+        paces=gets_on.paces, bottleneck=gets_on.bottleneck, pause=gets_on.pause,
+    )  # fmt: skip
+
+
+def _with_pace(views: tuple[ProcessView, ...], gets_on: Progress) -> tuple[ProcessView, ...]:
+    """A rank whose batches or collectives are counted works, even if each look finds it in the same wait."""
+    counted = {row.pid for row in gets_on.paces if row.batches_per_s or row.collectives_per_s}
+    return tuple(
+        msgspec.structs.replace(view, mood="working", still_since=None)
+        if view.pid in counted and view.mood == "waiting" else view
+        for view in views
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from mpmon.diagnosis.humanize import age, amount
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.waits import Context, Wait, WaitState, context
+from mpmon.diagnosis.waits import Context, Wait, WaitState, context, standing
 from mpmon.model import Blocked, Frame
 
 
@@ -322,6 +322,8 @@ def doing(case: Case, key: ThreadKey, since: str = "") -> str:
         return standing.words + at
     if motion is Motion.BUSY_LOOP:
         return f"busy-looping{at}"
+    if motion is Motion.PROGRESSING and _has_moved_on(case, key):
+        return f"running{at}"
     if standing.kind is Wait.SLEEP:
         return ("asleep" if motion is not Motion.POLLING else "polling with short sleeps") + at + until(case, key)
     if standing.kind is Wait.RUNNING:
@@ -332,6 +334,13 @@ def doing(case: Case, key: ThreadKey, since: str = "") -> str:
         hidden = key in case.blocked and case.blocked[key].syscall is None
         return "unreadable" if hidden else f"in {standing.words}{at}" if key in case.blocked else "not sampled yet"
     return f"waiting for {standing.words}{at}"
+
+
+def _has_moved_on(case: Case, key: ThreadKey) -> bool:
+    """It ran after its frames were read, so what the kernel tells of its present wait belongs to other frames."""
+    stack, blocked = case.stacks.get(key), case.blocked.get(key)
+    ran = stack is not None and blocked is not None and (blocked.ran_at or 0.0) > stack.taken_at
+    return ran and standing(stack, None).kind is not case.standing(key).kind
 
 
 def _at(where: Place) -> str:

@@ -15,7 +15,8 @@ def finding(case: str) -> Finding:
 def test_each_is_told_once_the_odd_one_first() -> None:
     """Nor is it told once more of the one from which the hang is seen that it waits."""
     assert finding("early-stop-rank0").summary == (
-        "ranks are in different collectives: rank 0 in all_gather_object; ranks 1-3 in all_reduce"
+        "ranks are in different collectives: rank 0 in all_gather_object at trainer.py:60 in Trainer.summarize; "
+        "ranks 1-3 in all_reduce at trainer.py:27 in Trainer.reduce_grads"
     )
 
 

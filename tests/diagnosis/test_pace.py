@@ -132,6 +132,37 @@ def test_ranks_that_wait_alike_have_no_bottleneck(share: float, seed: int) -> No
     assert of(rounds(often(share, "ranks", "work", seed=seed))).bottleneck is None
 
 
+def of_ten(data: int, work: int) -> Does:
+    """So many samples of ten wait for batches or work; what the others do is not known: no frames were read there."""
+    return lambda _, second: "data" if second % 10 < data else "work" if second % 10 < data + work else "pipe"
+
+
+def test_samples_that_nothing_explains_count_against_a_bottleneck() -> None:
+    sure, unsure = (of(rounds(does, taught=("work", "data"))) for does in (of_ten(6, 1), of_ten(4, 1)))
+    assert sure.bottleneck is not None
+    assert sure.bottleneck.what == "data"
+    assert unsure.bottleneck is None
+    assert {row.waits_for_data for row in sure.paces} == {None}
+
+
+def test_where_all_wait_for_batches_the_line_of_their_loaders_is_told() -> None:
+    def loads(_: int) -> Iterable[Row]:
+        fetches = ("train.py:9 Images.__getitem__", "torch/utils/data/_utils/worker.py:349 _worker_loop")
+        worker = process(4300, parent=pid_of(0)), stack("main", *fetches, pid=4300)
+        return *worker, thread(4300), blocked("clock_nanosleep", pid=4300, ran_at=START)
+
+    found = of(rounds(of_ten(8, 2), also=loads)).bottleneck
+    assert found is not None
+    assert (
+        found.summary
+        == "all ranks wait for batches most of the time (loader workers in Images.__getitem__() at train.py:9)"
+    )
+
+
+def test_no_rank_stands_for_the_others_before_they_can_be_compared() -> None:
+    assert of(rounds(STRAGGLER, seconds=12)).words.endswith("12 of 20 samples taken to compare them")
+
+
 def test_ranks_that_take_turns_in_being_late_have_none() -> None:
     turns = of(rounds(lambda rank, second: "work" if second % 4 == rank else "ranks"))
     assert turns.bottleneck is None
@@ -328,3 +359,35 @@ def test_the_bottleneck_is_told_first_with_how_many_looks_all_that_rests_on() ->
 def test_only_a_job_that_is_healthy_is_said_to_have_a_pace() -> None:
     stands = rounds(lambda *_: "work", 12, stands=lambda *_: True)
     assert diagnosed(stands).paces == ()
+
+
+def test_of_one_that_ran_after_its_frames_were_read_no_wait_is_told_that_is_not_theirs() -> None:
+    """Its frames are those of a sleep, the kernel has it in a futex by now: nobody knows whose."""
+
+    def rows(second: int) -> tuple[Row, ...]:
+        sleeps = stack("main", f"train.py:{20 + second % 2} train", at=second - 0.5)
+        waits = blocked("futex", f"futex:{ROOT}:0x10", ran_at=START + second)
+        return process(), sleeps, waits, thread(slices=10 * second, run_s=0.02 * second)
+
+    told = diagnosed([snapshot(*rows(second), at=float(second)) for second in range(14)])
+    assert told.processes[0].does == "running in train() at train.py:21"
+
+
+def test_a_rank_whose_batches_are_counted_does_not_stand_still_in_its_wait_for_them() -> None:
+    def rows(second: int) -> tuple[Row, ...]:
+        waits = stack("main", "torch/utils/data/dataloader.py:1275 _try_get_data", "train.py:20 train")
+        rank = process(environment={"RANK": "0"}), waits, blocked("poll", "pipe:7", ran_at=START, timeout_s=5.0)
+        worker = process(4300, parent=ROOT, name="pt_data_worker"), thread(4300, slices=9 * second, run_s=0.5 * second)
+        taken = QueueState(
+            object="pipe:7",
+            pid=ROOT,
+            getters=(ROOT,),
+            putters=(4300,),
+            taken=2 * second,
+            ledgers=((ROOT, -2 * second),),
+        )
+        return *rank, *worker, taken, holds(4300, "pipe:7"), thread(slices=2 * second, run_s=0.01 * second)
+
+    told = diagnosed([snapshot(*rows(second), at=float(second)) for second in range(30)])
+    assert (told.verdict, told.paces[0].batches_per_s) == (Verdict.HEALTHY, 2.0)
+    assert (told.processes[0].mood, told.processes[0].still_since) == ("working", None)

@@ -8,7 +8,7 @@ What to do: call the same collectives in the same order on every rank; evaluate 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from mpmon.diagnosis.collectives import Differs, Split, named_root, names_of, split
 from mpmon.diagnosis.findings import Certainty
@@ -28,7 +28,7 @@ def claim(stuck: StuckSet) -> Claim | None:
 
 
 def _other_operation(stuck: StuckSet, found: Split) -> Claim:
-    words = [f"{names_of(stuck, keys)} in {name}" for name, keys in found.few_first]
+    words = [f"{names_of(stuck, keys)} in {name}{_common_place(stuck, keys)}" for name, keys in found.few_first]
     at: dict[str, list[ThreadKey]] = {}
     for name, keys in found.groups.items():
         for key in keys:
@@ -45,6 +45,12 @@ def _other_operation(stuck: StuckSet, found: Split) -> Claim:
         ),
         certainty=found.numbers.certainty, tells_of=found.all,
     )  # fmt: skip
+
+
+def _common_place(stuck: StuckSet, keys: Iterable[ThreadKey]) -> str:
+    """` at ddp.py:30 in save_best`; empty where they differ."""
+    places = {stuck.at(key) for key in keys}
+    return places.pop() if len(places) == 1 else ""
 
 
 def _not_the_same(_: StuckSet, found: Split) -> Claim:
