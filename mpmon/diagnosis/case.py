@@ -252,14 +252,17 @@ class Case(Tables):
         return is_python(self.processes[pid]) and all(word.startswith("-") and word[1:2] not in "cm" for word in words)
 
     def _is_console(self, key: ThreadKey) -> bool:
-        """The main thread of the program in a command loop (cmd.py) that no debugger began: it waits for a person's
-        input.
+        """The main thread of the program in a command loop (cmd.py), or in a library's own program such as IPython, that
+        no debugger began: it waits for a person's input.
         """
         stack = self.stacks.get(key)
         if stack is None or key != (self.snapshot.root_pid, self.snapshot.root_pid):
             return False
         commands = any(calls(frame, "/cmd.py", ("cmdloop",)) for frame in stack.frames)
-        return commands and not any(frame.file.endswith(("/bdb.py", "/pdb.py")) for frame in stack.frames)
+        of_library = not any(is_user(frame.file) for frame in stack.frames)
+        return (commands or of_library) and not any(
+            frame.file.endswith(("/bdb.py", "/pdb.py")) for frame in stack.frames
+        )
 
     def _is_typed_to(self, key: ThreadKey) -> bool:
         """A program of the job types to it, as pexpect does, rather than a person."""

@@ -44,12 +44,17 @@ class Activity:
     def note_look(self, pid: int) -> None:
         """This process has just been looked at."""
         motion = self._motions[pid]
-        motion.looked_at = motion.threads
+        motion.looked_at, motion.main_looked_at = motion.threads, motion.main
         self.moved.discard(pid)
 
     def rests(self, pid: int, now: float, seconds: float = STANDS_AFTER_S) -> bool:
         """Its main thread has not run for so long."""
         return self._motions[pid].rests(now, seconds)
+
+    def only_others_ran(self, pid: int) -> bool:
+        """Since the last thorough look its main thread has not run, and another thread has."""
+        motion = self._motions[pid]
+        return motion.main is motion.main_looked_at and motion.threads is not motion.looked_at
 
     def runs(self, pid: int) -> int:
         """How often its main thread was put on a CPU so far."""
@@ -65,13 +70,14 @@ class Activity:
 class _Motion:
     """When the main thread of one process ran."""
 
-    __slots__ = ("looked_at", "main", "ran_at", "share", "threads")
+    __slots__ = ("looked_at", "main", "main_looked_at", "ran_at", "share", "threads")
 
     def __init__(self, now: float) -> None:
         self.threads: tuple[Thread, ...] | None = None
         """The rows of the process's threads, when one of them was seen to have run last."""
         self.looked_at: tuple[Thread, ...] | None = None
         """The same at the last thorough look."""
+        self.main_looked_at: Thread | None = None
         self.main: Thread | None = None
         self.ran_at = now
         self.share = 1.0

@@ -8,6 +8,7 @@ Whether a process is due:
 - came to rest in a system call that no look at it has found lately: at once, for a hang may have begun;
 - has rested for a while in another call than that of its last look: in its turn, for what that look found is over;
 - is a rank in a place of which little is known: at once, first of all that keep running;
+- its other threads run while its main thread rests: as one that has run, for they may serve those who stand still;
 - keeps running: only while somebody else stands still and may wait for it, or the user looks at it; of a crowd in which looks
   have found the same for long, one process after the other.
 
@@ -160,7 +161,11 @@ class Schedule:
             return max(look.interval_s, SPARING_INTERVAL_S)
         if pid == self._table.root_pid:
             return min(look.interval_s, ROOT_INTERVAL_S)
-        return LONGEST_INTERVAL_S if pid in self._rests else look.interval_s
+        return LONGEST_INTERVAL_S if self._only_main_naps(pid) else look.interval_s
+
+    def _only_main_naps(self, pid: int) -> bool:
+        """Its main thread rests where it was seen to rest, and no other thread did anything of which no look tells."""
+        return pid in self._rests and not self._activity.only_others_ran(pid)
 
     def _order(self, pid: int) -> tuple[int, float]:
         look = self._looks.get(pid)
@@ -181,7 +186,7 @@ class Schedule:
         self._rests = {pid: self._rest(pid, now) for pid in resting}
         if _Rest.NEW in self._rests.values():
             for pid, look in self._looks.items():
-                if not self._activity.rests(pid, now):
+                if not self._activity.rests(pid, now) or self._activity.only_others_ran(pid):
                     look.interval_s = min(look.interval_s, WOKEN_INTERVAL_S)
 
     def _rest(self, pid: int, now: float) -> _Rest:

@@ -506,3 +506,20 @@ def test_who_is_ready_to_run_and_gets_no_cpu_does_not_stand() -> None:
         process(CHILD, parent=ROOT), thread(CHILD), stack("main", "job.py:30 work", pid=CHILD), running(CHILD),
     )  # fmt: skip
     assert seen(lambda _: waits).verdict is not Verdict.HUNG
+
+
+@pytest.mark.parametrize(
+    ("frames", "verdict"),
+    [
+        (("site-packages/IPython/terminal/interactiveshell.py:815 prompt",), Verdict.HEALTHY),
+        (("site-packages/ipdb/shell.py:9 ask", "lib/pdb.py:386 Pdb.interaction"), Verdict.HUNG),
+    ],
+)
+def test_a_program_of_a_library_waits_by_right_for_what_is_typed_unless_a_debugger_asks(
+    frames: tuple[str, ...], verdict: Verdict
+) -> None:
+    def rows(_: int) -> Rows:
+        asks = blocked("read", "terminal:/dev/pts/0", ran_at=START - 60)
+        return process(cmdline=("python", "-m", "IPython")), thread(), stack("main", *frames), asks
+
+    assert seen(rows).verdict is verdict

@@ -73,17 +73,18 @@ class Tree:
         self._stat[pid].update(fields)
         self._write_stat(pid)
 
-    def run(self, pid: int) -> None:
-        """It runs for a moment."""
+    def run(self, pid: int, tid: int | None = None) -> None:
+        """It runs for a moment, in its main thread or another one."""
         self._runs[pid] += 1
         count = self._runs[pid]
         _overwrite(
-            self.root / str(pid) / "task" / str(pid) / "schedstat", f"{1000 + count * 500_000_000} 10 {1 + count}\n"
+            self.root / str(pid) / "task" / str(tid or pid) / "schedstat",
+            f"{1000 + count * 500_000_000} 10 {1 + count}\n",
         )
 
-    def calls(self, pid: int, syscall: str) -> None:
-        """It waits in another system call."""
-        _overwrite(self.root / str(pid) / "task" / str(pid) / "syscall", f"{syscall}\n")
+    def calls(self, pid: int, syscall: str, tid: int | None = None) -> None:
+        """Its main thread, or another one, waits in another system call."""
+        _overwrite(self.root / str(pid) / "task" / str(tid or pid) / "syscall", f"{syscall}\n")
 
     def end(self, pid: int) -> None:
         """It is gone."""

@@ -364,6 +364,20 @@ def test_rest_in_a_known_call_other_than_that_of_the_last_look_is_looked_at_afte
     assert asked.count([WORKER]) == 1
 
 
+def test_while_its_main_thread_rests_one_is_looked_at_again_as_its_other_threads_run(job: Watched) -> None:
+    """They may have begun to serve one who stands still: so it was in a server of gRPC."""
+    thread = WORKER + 50
+    job.tree.thread(WORKER, thread, syscall="0 0x5 0x0 0x0 0x0 0x0 0x0 0x1 0x2")
+    for _ in range(8):
+        job.round()
+    job.dumps.taken()
+    job.tree.calls(WORKER, "230 0x1 0x1 0x0 0x0 0x0 0x0 0x3 0x4", thread)
+    job.tree.run(WORKER, thread)
+    for _ in range(4):
+        job.round()
+    assert job.dumps.taken() == [WORKER]
+
+
 def test_where_all_run_nobody_is_looked_at_twice(job: Watched) -> None:
     for pid in (ROOT, WORKER):
         job.tree.calls(pid, "running")
