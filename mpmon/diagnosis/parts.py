@@ -243,3 +243,13 @@ def _serves_a_rank(stuck: StuckSet) -> bool:
     asks = path[path.index(stuck.root) - 1] if stuck.root in path[1:] else None
     outside = asks is not None and stuck.standing(asks).kind not in TOGETHER
     return outside and asks is not None and stuck.case.role(asks[0]).kind == "rank"
+
+
+_RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
+_POOL_TASKS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
+
+
+def in_own_pool(stuck: StuckSet) -> bool:
+    """The root runs a task of a pool and waits for a result; the threads that would compute it were not lost in a fork."""
+    left = stuck.nobody is not None and stuck.nobody.reason is Absent.LEFT_IN_PARENT
+    return stuck.root is not None and stuck.standing().kind in _RESULTS and stuck.context() in _POOL_TASKS and not left

@@ -19,7 +19,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility import absent_party
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
-from mpmon.diagnosis.waits import Wait
+from mpmon.diagnosis.waits import Wait, in_barrier
 
 CAUSE = "collective-missing"
 NEEDS = frozenset({"stacks", "flight_records"})
@@ -37,8 +37,8 @@ def claim(stuck: StuckSet) -> Claim | None:
 
 
 def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Claim:
-    """Processes in a barrier of multiprocessing, and those who should come wait for the end of these."""
-    inside = [key for key in stuck.closed.core if key not in absent]
+    """Processes in a barrier of multiprocessing, and those who should come wait for something else."""
+    inside = [key for key in stuck.closed.core if in_barrier(stuck.case.stacks.get(key))]
     does = several([f"{_names(stuck, [key])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in absent])
     return Claim(
         summary=f"{_names(stuck, inside)} {'waits' if len(inside) == 1 else 'wait'} in a barrier{stuck.at(inside[0])} for "

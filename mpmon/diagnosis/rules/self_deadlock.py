@@ -15,15 +15,14 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.loops import does, first
-from mpmon.diagnosis.parts import keeps_own_loop, waiter_for_lock
+from mpmon.diagnosis.parts import in_own_pool, keeps_own_loop, waiter_for_lock
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
-from mpmon.diagnosis.waits import Context, Wait
+from mpmon.diagnosis.waits import Wait
 
 CAUSE = "self-deadlock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 _RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
-_POOLS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
 _LOCKS = frozenset({Wait.FUTEX, Wait.THREAD_LOCK, Wait.LOCK})
 
 _OWN = {
@@ -51,8 +50,7 @@ def claim(stuck: StuckSet) -> Claim | None:
         return found
     kind = stuck.standing().kind
     at = stuck.at()
-    left = stuck.nobody is not None and stuck.nobody.reason is Absent.LEFT_IN_PARENT
-    if kind in _RESULTS and stuck.context() in _POOLS and not left:
+    if in_own_pool(stuck):
         return Claim(
             summary=f"{stuck.role()}: a task waits{at} for tasks of its own pool, all of whose workers are waiting too",
             evidence=(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.parts import forsaken
+from mpmon.diagnosis.parts import forsaken, in_own_pool
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.waits import Wait
 
@@ -24,7 +24,7 @@ _OF_POOLS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.JOIN_PROCESS})
 
 def claim(stuck: StuckSet) -> Claim | None:
     """A closed set of threads of one process."""
-    if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or forsaken(stuck):
+    if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or forsaken(stuck) or in_own_pool(stuck):
         return None
     waiting = [key for key in stuck.closed.members if _waits_for_thread(stuck, key)]
     pids = {key[0] for key in waiting}
