@@ -331,7 +331,7 @@ def test_no_driver_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_driver_that_answers(nvml: Standin) -> None:
     nvml.say(Scenario(gpus=2))
     check = machine.check_gpu()
-    assert (check.ok, check.because.partition(", asked")[0]) == (True, "2 GPUs, driver 580.95.05")
+    assert (check.ok, check.because.partition(", queried")[0]) == (True, "2 GPUs, driver 580.95.05")
 
 
 def test_a_lost_gpu(nvml: Standin) -> None:

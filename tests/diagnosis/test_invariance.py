@@ -45,7 +45,9 @@ class Renumbered:
     def _value(self, name: str, value: object) -> object:
         if name in NUMBERS and isinstance(value, int) and value > 0:
             return value + FURTHER
-        if name in ("holders", "sharers", "takers", "putters", "getters", "pids", "queued_for") and isinstance(value, tuple):
+        if name in ("holders", "sharers", "takers", "putters", "getters", "pids", "queued_for") and isinstance(
+            value, tuple
+        ):
             return tuple(pid + FURTHER for pid in value)
         if name in ("ledgers", "undone") and isinstance(value, tuple):
             return tuple((pid + FURTHER, count) for pid, count in value)
