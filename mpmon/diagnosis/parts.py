@@ -245,7 +245,6 @@ def _serves_a_rank(stuck: StuckSet) -> bool:
     return outside and asks is not None and stuck.case.role(asks[0]).kind == "rank"
 
 
-_RESULTS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT})
 _POOL_TASKS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
 
 
