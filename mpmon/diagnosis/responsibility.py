@@ -6,7 +6,8 @@ members wait for one another, the kinds of their waits tell:
 - one waits for *room*, and the only member that could make it waits for anything else: that other member is
   responsible;
 - one waits in a *stream* that it was given at its start: the process that started it is;
-- some wait in a *barrier*, and all others for these to end: the others never enter it, and are responsible;
+- some wait in a *barrier*, and all others for these to end, or in the same function for something else: those that run
+  that function, else all others, never enter it, and are responsible;
 - one waits in a *task* that a library called, and another has called that library: the task does not end, and is
   responsible;
 - one waits for an *item*, and a producer has ended: the producer is;
@@ -14,7 +15,8 @@ members wait for one another, the kinds of their waits tell:
   others wait for these to end: those that wait for an item are;
 - one waits for *itself*, as a consumer that joins a queue before finishing its own task: it is;
 - one holds the *GIL* and makes no progress: it is;
-- clients of a manager wait for other *clients* to act: all of them are;
+- clients of a manager wait for other *clients* to act: all of them are; if all of them *put*, those that wait for their
+  end take nothing out, and are;
 - a *connection* has no thread at its other end, in a server whose threads serve others: the server is;
 - one waits for a *lock*, and its holder for anything else: the holder keeps what others need, and is responsible;
 - ranks wait for each other in collectives: those that differ from the others are, see `collectives.split`;

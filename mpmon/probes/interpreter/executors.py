@@ -9,8 +9,8 @@ from __future__ import annotations
 from mpmon.probes.interpreter.layouts import Layout
 from mpmon.probes.interpreter.objects import LIST_ITEMS, Objects, Torn
 
-MOST_QUEUED = 4096
-"""Tasks of one queue that are looked at."""
+MOST_QUEUED = 256
+"""Tasks of one queue that are looked at, each in some ten reads: all locks of a process are found in the same `READS`."""
 
 LIST_AT = RING_AT = 24
 """Of the fields before 3.13 and from then on; the word before is the lock, or a flag."""
@@ -19,12 +19,13 @@ LENGTH = 16
 """PyVarObject.ob_size."""
 
 
-def waits_in(objects: Objects, layout: Layout, queue: int, future: int) -> bool:
-    """Whether the task of a future is in this queue. Raises `Torn`."""
+def futures_in(objects: Objects, layout: Layout, queue: int) -> frozenset[int]:
+    """The futures whose tasks are first in this queue. Raises `Torn`."""
     if objects.type_name(queue) != b"_queue.SimpleQueue":
-        return False
+        return frozenset()
     items = _ring(objects, queue) if layout.version >= (3, 13) else _list(objects, queue)
-    return any(objects.attribute(item, b"future") == future for item in items if item)
+    found = (objects.attribute(item, b"future") for item in items if item)
+    return frozenset(future for future in found if future)
 
 
 def _list(objects: Objects, queue: int) -> tuple[int, ...]:

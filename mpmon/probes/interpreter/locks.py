@@ -13,7 +13,7 @@ from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
-from mpmon.probes.interpreter.executors import waits_in
+from mpmon.probes.interpreter.executors import futures_in
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
 from mpmon.probes.interpreter.objects import TAGS, Objects, Torn
@@ -150,6 +150,8 @@ class _Inside:
         """Futures by address, with the thread that runs their task."""
         self._executors: dict[int, list[int]] = {}
         """Threads of executors by the address of the queue that they take their tasks from."""
+        self._queued: dict[int, frozenset[int]] = {}
+        """The futures of the tasks in these queues, once somebody was found to wait for a future."""
         self.locks: list[LockUse] = []
         self._ownerless: set[str] = set()
         """Held locks that do not name who has them."""
@@ -386,9 +388,17 @@ class _Inside:
                 return
 
     def _queued_for(self, future: int) -> tuple[int, ...]:
-        """The threads of the executor in whose queue the task of a future is. Raises `Torn`."""
-        queues = (queue for queue in self._executors if waits_in(self._objects, self._layout, queue, future))
-        return tuple(sorted(self._executors.get(next(queues, 0), ())))
+        """The threads of the executor in whose queue the task of a future is; none where some threads could not be read,
+        any of which may be one of them. Raises `Torn`.
+        """
+        if self.problem:
+            return ()
+        for queue, tids in self._executors.items():
+            if queue not in self._queued:
+                self._queued[queue] = futures_in(self._objects, self._layout, queue)
+            if future in self._queued[queue]:
+                return tuple(sorted(tids))
+        return ()
 
     def _joined(self, frame: FrameInMemory) -> int | None:
         thread = frame.argument(0)
