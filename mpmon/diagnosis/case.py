@@ -26,6 +26,9 @@ from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, S
 
 _SOCKET_WAITS = frozenset({Wait.POLL, Wait.SOCKET, Wait.UNKNOWN})
 
+_EVENTS = frozenset({Wait.POLL, Wait.EVENT_LOOP, Wait.SOCKET, Wait.PIPE_READ})
+"""Waits for something outside of the process."""
+
 _GPU_CALLS = frozenset({Wait.POLL, Wait.FUTEX, Wait.FILE, Wait.UNKNOWN})
 """All that the kernel tells of a sleep in the driver's library, which may make any of these calls."""
 
@@ -105,6 +108,8 @@ class Case(Tables):
                 found = WaitState(Wait.COLLECTIVE, ASYNCHRONOUS, found.frame)
             elif found.kind is Wait.FUTEX and key[0] in self.in_rpc and self.is_native(key):
                 found = WaitState(Wait.REMOTE_CALL, "an answer of another process", found.frame)
+            elif found.kind is Wait.FUTEX and self._accepts_in_c(key):
+                found = WaitState(Wait.FUTEX, "requests", found.frame)
             elif found.kind in _GPU_CALLS and self._waits_for_gpu(key):
                 found = WaitState(Wait.GPU, "its GPU", found.frame)
             elif found.kind is Wait.SLEEP and self.polled_locks(key):
@@ -113,7 +118,7 @@ class Case(Tables):
                 found = WaitState(Wait.SERVICE, "somebody to type", found.frame)
             elif found.kind is Wait.DEBUGGER and found.frame is None and self._is_typed_to(key):
                 found = WaitState(Wait.PIPE_READ, "what is typed to its terminal")
-            elif found.kind is Wait.THREAD_QUEUE and self._serves_library(key):
+            elif found.kind is Wait.THREAD_QUEUE and self.serves_library(key):
                 found = WaitState(Wait.SERVICE, "what its library gives it to do", found.frame)
             elif key[0] == key[1] and self._only_stays(key, found):
                 found = WaitState(Wait.SIGNAL, "a signal", found.frame)
@@ -189,9 +194,13 @@ class Case(Tables):
         fact = self.native_facts.get(key)
         if fact and fact.is_surely(*FOR_THREADS):
             return True
-        if key in self._wanted or not in_own_code(self.stacks.get(key)):
-            return False
-        return not any(row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns)
+        return self.may_be_native(key) and not any(
+            row.table == "locks" and row.pid == key[0] for row in self.snapshot.unknowns
+        )
+
+    def may_be_native(self, key: ThreadKey) -> bool:
+        """The same, unless the lock of Python's that it waits for could not be read."""
+        return key not in self._wanted and in_own_code(self.stacks.get(key))
 
     def _only_stays(self, key: ThreadKey, found: WaitState) -> bool:
         """The main thread of a program, or of a process of its own, that only has to stay alive while others work, or
@@ -224,7 +233,7 @@ class Case(Tables):
         own = stack is not None and (called_by_user(stack) or not any(is_user(row.file) for row in stack.frames))
         return own and self.in_event(key)
 
-    def _serves_library(self, key: ThreadKey) -> bool:
+    def serves_library(self, key: ThreadKey) -> bool:
         """A thread that a library started, with none of the user's code: it waits for the library's requests."""
         return key[0] != key[1] and bool(self.shape(key).serves)
 
@@ -408,6 +417,29 @@ class Case(Tables):
             if (pid, row.tid) not in self.stacks and self.motion((pid, row.tid)) is not Motion.NOT_SCHEDULED
             and not _ticks(self.past((pid, row.tid)))
         ]  # fmt: skip
+
+    def native_loops(self, pid: int) -> list[ThreadKey]:
+        """Threads of a library in C that wait for events from outside, on which the library then acts; none of torch's
+        own services.
+        """
+        natives = [key for key in self.all_threads(pid) if key not in self.stacks and self._awaits_events(key)]
+        return [key for key in natives if not ((fact := self.native_facts.get(key)) and fact.is_at_rest)]
+
+    def serves_in_c(self, key: ThreadKey) -> bool:
+        """It has handed itself to a server that a library runs in threads of its own, as gRPC does: one of them accepts
+        connections. In a rank those may be torch's.
+        """
+        return self.standing(key).kind is Wait.FUTEX and self._accepts_in_c(key)
+
+    def _accepts_in_c(self, key: ThreadKey) -> bool:
+        if not self.may_be_native(key):
+            return False
+        ours = key[0] not in self._in_process_group
+        loops = [other for other in self.native_loops(key[0]) if ours or other in self.native_facts]
+        return any(item.listens for other in loops for item in self.waits_on(other))
+
+    def _awaits_events(self, key: ThreadKey) -> bool:
+        return standing(None, self.blocked.get(key)).kind in _EVENTS
 
     def helpmates(self, pid: int) -> list[int]:
         """Children that are alive and work on their own, neither on request nor for the whole job."""

@@ -543,6 +543,5 @@ def _slow_words(case: Case, graph: Graph, goal: ThreadKey) -> str:
     if helper is None:
         edge = graph.node(goal).edge
         return f"{words} for {edge.words}" if edge and edge.words else words
-    thread = f"thread {case.thread_name(helper)}"
-    other = f"its {thread}" if helper[0] == goal[0] else case.role(helper[0]).name
+    other = f"its {case.thread_words(helper)}" if helper[0] == goal[0] else case.role(helper[0]).name
     return f"{words} for {other}, which is making progress: {doing(case, helper)}"

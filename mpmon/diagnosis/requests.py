@@ -21,7 +21,7 @@ def is_server(case: Case, key: ThreadKey) -> bool:
 
 def serves(case: Case, key: ThreadKey) -> bool:
     """It waits for requests, for connections, or for input that an external party may send."""
-    if case.standing(key).kind is Wait.SERVICE:
+    if case.standing(key).kind is Wait.SERVICE or case.serves_in_c(key):
         return True
     objects = awaited(case, key)
     return any(takes_all(item) for item in objects) or _reads_input(case, key, objects)
@@ -93,11 +93,17 @@ def lost_work(case: Case, graph: Graph, goals: list[ThreadKey]) -> list[Closed]:
     for pid in case.processes:
         if case.is_alive(pid) and case.role(pid).kind not in HELPERS:
             working = [key for key in case.working_threads(pid) if key not in goals]
-            if any(graph.node(key).status is Status.LIVE and not only_ticks(case, key) for key in working):
+            if any(_gets_on(case, graph, key) for key in working):
                 return []
             others += working
     found = [graph.closed(key) for key in others]
     return [closed for closed in found if closed is not None and _is_lost(graph, closed)]
+
+
+def _gets_on(case: Case, graph: Graph, key: ThreadKey) -> bool:
+    """It does more than tick, and is not only there for its library: a scheduler runs on whatever hangs."""
+    live = graph.node(key).status is Status.LIVE
+    return live and not only_ticks(case, key) and not case.serves_library(key)
 
 
 def _is_lost(graph: Graph, closed: Closed | None) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -197,6 +199,33 @@ def test_a_lock_of_c_code_in_the_only_thread_of_a_fork_is_proved() -> None:
     found = forked_child(PRIVATE_WAIT, 2, *texts)
     assert (found.cause, found.certainty) == ("fork-lock", Certainty.PROVED)
     assert forked_child(PRIVATE_WAIT, 2, *texts, timeout_s=100.0).certainty is not Certainty.PROVED
+
+
+CHANNEL = "/venv/lib/python3.11/site-packages/grpc/_channel.py:1152 _blocking"
+
+
+def asks_in_fork(*, threads: int = 1, natives: bool = True, call: str = CHANNEL) -> Diagnosis:
+    """The child of a fork polls an eventfd in a library's call, and its parent waits for its end."""
+    wakes = f"eventfd:{CHILD}:6"
+    return watched(snapshot(
+        process(), thread(), *([thread(tid=HELPER)] if natives else []),
+        stack("main", "multiprocessing/process.py:149 BaseProcess.join", "job.py:50 <module>"),
+        blocked("wait4", f"process:{CHILD}", ran_at=0.0), kernel_object(f"process:{CHILD}"),
+        process(CHILD, parent=ROOT, forked=True, threads=threads), thread(CHILD),
+        stack("main", call, "job.py:13 ask", "multiprocessing/process.py:314 BaseProcess._bootstrap", pid=CHILD),
+        blocked("epoll_wait", wakes, pid=CHILD, ran_at=0.0, timeout_s=0.2), kernel_object(wakes),
+    ))  # fmt: skip
+
+
+def test_a_library_asks_threads_of_its_own_that_a_fork_did_not_copy() -> None:
+    found = asks_in_fork().findings[0]
+    assert (found.cause, [row.pid for row in found.suspects]) == ("fork-thread", [CHILD])
+    assert "native threads, which would wake it" in evidence(found)
+
+
+@pytest.mark.parametrize("calm", [{"threads": 2}, {"natives": False}, {"call": "job.py:12 wait_for_event"}])
+def test_else_who_polls_its_own_wake_up_has_only_a_time_limit(calm: dict[str, Any]) -> None:
+    assert asks_in_fork(**calm).verdict is not Verdict.HUNG
 
 
 def hung_in_c(*texts: str) -> Finding:

@@ -232,3 +232,32 @@ CALM: dict[str, Rows] = {
 @pytest.mark.parametrize("name", CALM)
 def test_a_server_that_idles_by_right(name: str) -> None:
     assert said(IDLE, CALM[name]).verdict is Verdict.HEALTHY
+
+
+LOOP = SERVER + 5
+
+
+def served_in_c(*watches: str) -> Diagnosis:
+    """A server whose main thread is in a futex in C, beside a thread without Python that waits for events; its client
+    waits for an answer.
+    """
+    futex = f"futex:{SERVER}:0x70"
+    server = (
+        process(SERVER, parent=ROOT, forked=False, threads=2), thread(SERVER), thread(SERVER, LOOP),
+        stack("main", "flight_server.py:9 serve", pid=SERVER), kernel_object(futex),
+        blocked("futex", futex, pid=SERVER, ran_at=0.0), blocked("epoll_wait", *watches, pid=SERVER, tid=LOOP, ran_at=0.0),
+        kernel_object(LISTENING, listens=True, fill=0, path=f"tcp listening on {ADDRESS}"), holds(SERVER, LISTENING),
+    )  # fmt: skip
+    return watched(snapshot(*main(*JOINS), *server, *connection(CLIENT, 1), *client(CLIENT, 1)))
+
+
+def test_the_main_thread_of_a_server_in_c_waits_for_requests_that_other_threads_take() -> None:
+    found = served_in_c("socket:11", LISTENING)
+    assert found.verdict is not Verdict.HUNG
+    assert "waiting for requests" in next(row for row in found.processes if row.pid == SERVER).does
+
+
+def test_a_library_in_c_that_no_longer_takes_connections_only_waits_for_those_it_has() -> None:
+    found = served_in_c("socket:11")
+    assert found.verdict is Verdict.HUNG
+    assert {row.pid for row in found.findings[0].suspects} <= {SERVER, CLIENT}

@@ -29,7 +29,7 @@ from mpmon.diagnosis.edges.ends import (
 from mpmon.diagnosis.edges.file_servers import file_server
 from mpmon.diagnosis.edges.hidden import hidden_wait, with_unread
 from mpmon.diagnosis.edges.loops import stuck_loop
-from mpmon.diagnosis.edges.natives import name_server, native_thread
+from mpmon.diagnosis.edges.natives import left_loop, name_server, native_thread
 from mpmon.diagnosis.edges.objects import file_lock, message, queue_item, semaphore
 from mpmon.diagnosis.edges.polls import polled_work
 from mpmon.diagnosis.edges.ranks import collective, rendezvous, store_key
@@ -114,6 +114,8 @@ def _node(case: Case, key: ThreadKey) -> Node:
     if edge_of is other_threads and case.role(key[0]).kind == "manager" and serves_one(case, key):
         # In an object of the user's that only clients can reach.
         edge_of = clients
+    if standing.kind is Wait.POLL and (edge := left_loop(case, key)):
+        return Node(key, Status.WAITS, edge)
     if standing.kind in (Wait.POLL, Wait.EVENT_LOOP) and _ends_by_itself(case, key):
         edge = message(case, key) if standing.kind is Wait.POLL and motion is Motion.POLLING else None
         among_us = edge is not None and not any(isinstance(target, External) for target in edge.targets)

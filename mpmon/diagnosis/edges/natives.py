@@ -89,6 +89,22 @@ def native_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge((Nobody(why, (key[0],), Absent.NATIVE),), words=words)
 
 
+def left_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
+    """For the child of a fork in a library's call: the threads of the library that its parent has, as of gRPC. Its only
+    thread polls for nothing but their wake-up, eventfd(2), so whatever it asked for is done by nobody.
+    """
+    process, objects = case.processes[key[0]], case.waits_on(key)
+    if process.threads != 1 or not case.is_forked(key[0]) or case.motion(key) is Motion.PROGRESSING:
+        return None
+    if not objects or any(item.kind != "eventfd" for item in objects) or not case.may_be_native(key):
+        return None
+    natives = [other for other in case.all_threads(process.ppid) if other not in case.stacks]
+    if not natives or not case.shape(key).asks:
+        return None
+    why = f"pid {key[0]} has a single thread, and its parent's native threads, which would wake it, were not copied by the fork"
+    return WaitEdge((Nobody(why, (key[0],), Absent.LEFT_IN_PARENT),), words=case.standing(key).words, evidence=why)
+
+
 def waits_for(case: Case, key: ThreadKey, other: ThreadKey) -> bool:
     """It stands still until that very thread acts in C, so it does nothing for it."""
     edge = _told(case, key)

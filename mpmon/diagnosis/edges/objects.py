@@ -241,15 +241,16 @@ def _owners(uses: list[SemaphoreUse]) -> int:
 
 def _busy(case: Case, item: KernelObject, users: list[int]) -> tuple[ThreadKey, ...]:
     """Working threads of the processes that have a semaphore, which may release it later, even if they never acquired
-    it: a semaphore may begin without permits, and a lock may be used as a signal.
+    it: a semaphore may begin without permits, and a lock may be used as a signal. A thread of a library's own touches
+    none of the user's.
     """
     threads = (key for pid in users for key in dict.fromkeys(((pid, pid), *case.threads(pid))))
-    return tuple(key for key in threads if not case.standing(key).idle and _works(case, item, key))
+    return tuple(key for key in threads if _works(case, item, key))
 
 
 def _works(case: Case, item: KernelObject, key: ThreadKey) -> bool:
     row, kind = case.blocked.get(key), case.standing(key).kind
-    if row is not None and item.id in row.waits_on:
+    if case.standing(key).idle or case.serves_library(key) or (row is not None and item.id in row.waits_on):
         return False
     if kind in (Wait.SLEEP, Wait.RUNNING, Wait.FILE, Wait.GPU):
         return True

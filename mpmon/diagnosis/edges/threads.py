@@ -181,10 +181,20 @@ def native_mutex(case: Case, key: ThreadKey) -> WaitEdge | None:
         return edge
     if edge := mutex_owner(case, key):
         return edge
-    if case.is_native(key) and case.natives_at_work(key[0]):
-        # A library's own threads work on its behalf, and no Python frame shows it.
+    edge = other_threads(case, key)
+    if edge is None or not (case.is_native(key) or case.may_be_native(key)):
+        return edge
+    # A library's own threads work on its behalf, and no Python frame shows it.
+    if case.natives_at_work(key[0]):
         return None
-    return other_threads(case, key)
+    if loops := case.native_loops(key[0]):
+        others = (target for target in edge.targets if not isinstance(target, Nobody))
+        clients = (_CLIENT,) if case.serves_in_c(key) else ()
+        return WaitEdge((*others, *loops, *clients), words=edge.words)
+    return edge
+
+
+_CLIENT = External("a client of the server that this process is", moves=True)
 
 
 def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
@@ -194,7 +204,7 @@ def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
     # The waiter itself among many targets makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
     if case.standing(key).kind in _MAY_BE_ASKED and _listens(case, key[0]):
-        return WaitEdge((*others, External("a client of the server that this process is", moves=True)), words=words)
+        return WaitEdge((*others, _CLIENT), words=words)
     if others and not (case.is_native(key) and all(waits_for(case, other, key) for other in others)):
         return WaitEdge(others, words=words)
     if _gives_up(case, key) and (children := case.helpmates(key[0])):

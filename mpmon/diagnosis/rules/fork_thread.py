@@ -25,7 +25,7 @@ def claim(stuck: StuckSet) -> Claim | None:
     return Claim(
         summary=f"{stuck.role()}, the child of a fork, waits for {stuck.standing().words}{stuck.at()}, "
         "but the thread that would answer exists only in its parent",
-        evidence=(f"pid {stuck.root[0]} has one Python thread", *_words(stuck, hands_over)),
+        evidence=(f"pid {stuck.root[0]} has one Python thread", stuck.nobody.why, *_words(stuck, hands_over)),
         advice=(
             "Create threads and executors in the child, after the fork.",
             'Or start it with "spawn" or "forkserver".',
