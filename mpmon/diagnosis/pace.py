@@ -234,10 +234,21 @@ def in_words(diagnosis: Diagnosis, now: float) -> list[str]:
     known = [row for row in diagnosis.paces if row.works is not None]
     first = diagnosis.bottleneck.pids if diagnosis.bottleneck else ()
     groups = ([row for row in known if row.pid in first], [row for row in known if row.pid not in first])
-    lines = [_shares(group) for group in groups if group]
+    lines = [_shares(alike) for group in groups for alike in _alike(group)]
     if lines:
         lines[0] += f" ({_range([row.looks for row in known])} samples)"
     return [*lines, *([_pause_words(diagnosis, diagnosis.pause, now)] if diagnosis.pause else [])]
+
+
+def _alike(rows: list[Pace]) -> list[list[Pace]]:
+    """Ranks that work about the same share of their time together, those that work most first."""
+    groups: list[list[Pace]] = []
+    for row in sorted(rows, key=lambda row: -(row.works or 0.0)):
+        if groups and (groups[-1][-1].works or 0.0) - (row.works or 0.0) < BOTTLENECK_MORE_SHARE:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return [sorted(group, key=lambda row: row.pid) for group in groups]
 
 
 def _shares(rows: list[Pace]) -> str:

@@ -89,6 +89,12 @@ class Scene:
         return frozenset(s.pid for f in self.diagnosis.findings for s in f.suspects)
 
     @cached_property
+    def slowest(self) -> frozenset[int]:
+        """Pids of the rank that the others wait for most of the time."""
+        found = self.diagnosis.bottleneck
+        return frozenset(found.pids) if found and len(found.pids) < len(self.diagnosis.paces) else frozenset()
+
+    @cached_property
     def waiters(self) -> dict[int, str]:
         """What each waiter waits for; the strongest finding has the word."""
         return {w.pid: w.waits_for for f in reversed(self.diagnosis.findings) for w in f.waiters}

@@ -356,6 +356,13 @@ def test_the_bottleneck_is_told_first_with_how_many_looks_all_that_rests_on() ->
     ]
 
 
+def test_ranks_of_which_some_work_much_more_are_told_apart() -> None:
+    """Also where no bottleneck is told: `36-100 %` would hide who works all the time."""
+    found = of(rounds(but(2, lambda *_: "work", lambda _, second: "ranks" if second % 2 else "work")))
+    said = in_words(Diagnosis(verdict=Verdict.HEALTHY, paces=found.paces), START + 59)
+    assert [text.partition(",")[0] for text in said] == ["rank 2 works 100 %", "ranks 0-1 and 3 work 50 %"]
+
+
 def test_only_a_job_that_is_healthy_is_said_to_have_a_pace() -> None:
     stands = rounds(lambda *_: "work", 12, stands=lambda *_: True)
     assert diagnosed(stands).paces == ()

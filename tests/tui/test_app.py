@@ -460,9 +460,9 @@ def test_what_the_user_scrolled_to_stays_in_view() -> None:
         await pilot.press("asterisk")
         await settle(pilot, lambda: shows(pilot, "of 100"))
         panel.scroll_to(y=50, animate=False)
-        await settle(pilot, lambda: shows(pilot, "dataloader worker 51"))
+        await settle(pilot, lambda: shows(pilot, "… 51 "))
         watch.feed(many(100, now=NOW + 30))
-        await settle(pilot, lambda: shows(pilot, "HEALTHY 1 min 30 s", "dataloader worker 51"))
+        await settle(pilot, lambda: shows(pilot, "HEALTHY 1 min 30 s", "… 51 "))
 
     play(watch, script, first="5000")
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 
+from mpmon.tui.line import text_of
 from mpmon.tui.scene import Scene
-from mpmon.tui.tables.process_rows import Rows
+from mpmon.tui.tables.process_columns import Plan, line
+from mpmon.tui.tables.process_rows import Row, Rows
 from mpmon.tui.tables.tree import Fold, Folding, tree
 from tests.tui.fakes import with_tables, with_views
 from tests.tui.node_fakes import RANKS, node
@@ -15,7 +18,6 @@ from tests.tui.node_fakes import RANKS, node
 if TYPE_CHECKING:
     from mpmon.diagnosis.findings import Observation, ProcessView
     from mpmon.model import Process
-    from mpmon.tui.tables.process_rows import Row
 
 MIB = 1 << 20
 
@@ -73,3 +75,35 @@ def test_kept_rows_are_the_rows_of_now() -> None:
         kept = Rows()
         for now in pictures():
             assert rows(kept, now, fold) == rows(Rows(), now, fold)
+
+
+def shown(does: str, room: int, *, slowest: bool = False) -> str:
+    """The line of a process in a list without columns, whose last part has so much room."""
+    row = Row(
+        pid=7, role="rank 2", prefix="", hidden=0, suspect=False, mood="", does=does, cpu=None, rss=None, still_s=None,
+        slowest=slowest,
+    )  # fmt: skip
+    return text_of(line(row, Plan((), 12, room))).rstrip()
+
+
+@pytest.mark.parametrize(
+    ("room", "said"),
+    [
+        (60, "asleep in download() at dataset.py:88, 24 h to go"),
+        (40, "asleep in download() at dataset.py:88"),
+        (30, "asleep at dataset.py:88"),
+        (23, "asleep at dataset.py:88"),
+        (22, "asleep in download() …"),
+    ],
+)
+def test_what_a_process_does_keeps_its_file_and_line_before_all_else(room: int, said: str) -> None:
+    assert shown("asleep in download() at dataset.py:88, 24 h to go", room).split("  ")[-1].strip() == said
+
+
+def test_that_it_waits_gives_way_to_what_it_waits_for() -> None:
+    assert shown("waiting for all_reduce in main() at train.py:50", 26).endswith(" all_reduce at train.py:50")
+
+
+def test_the_rank_that_the_others_wait_for_is_marked() -> None:
+    assert shown("asleep", 20, slowest=True).startswith("› rank 2")
+    assert shown("asleep", 20).startswith("  rank 2")

@@ -25,8 +25,8 @@ SMALL = 7
 WHOLE_CHAIN = 4
 """Lines for a chain of which nothing is left out."""
 
-FLOWS = 2
-"""Lines for how much gets through."""
+FLOWS, MOST_FLOWS = 2, 12
+"""Lines for how much gets through, in the panel and on the page."""
 
 TO_DO = "to do: "
 
@@ -175,13 +175,28 @@ def _sure(finding: Finding) -> Span:
 
 
 def in_full(scene: Scene, width: int) -> list[Line]:
-    """Every finding with its chain, evidence and advice, and what could not be checked."""
+    """Every finding with its chain, evidence and advice, or what each process does; and what could not be checked."""
     lines: list[Line] = []
     for number, finding in enumerate(scene.diagnosis.findings, 1):
         lines += [*_one_in_full(scene, finding, number, width), BLANK]
     if not lines:
-        lines = [*wrap(scene.diagnosis.because or "no finding", width), BLANK]
+        lines = [
+            *wrap(scene.diagnosis.because or "no finding", width), *throughput(scene, width, most=MOST_FLOWS), BLANK,
+            *_activities(scene, width), BLANK,
+        ]  # fmt: skip
     return lines + remarks_in_full(scene, width) + _unchecked(scene, width)
+
+
+def _activities(scene: Scene, width: int) -> list[Line]:
+    """What each process does, those that do the same together, and since when if it stands still."""
+    same: dict[str, list[int]] = {}
+    for view in scene.diagnosis.processes:
+        same.setdefault(view.does or view.mood or fmt.UNKNOWN, []).append(view.pid)
+    lines = [plain("what each process does:", "title")]
+    for does, pids in same.items():
+        style = "warn" if scene.slowest.intersection(pids) else ""
+        lines += wrap(f"{names_of(scene, pids)}: {does}", width, first="· ", then="  ", style=style)
+    return lines
 
 
 def _one_in_full(scene: Scene, finding: Finding, number: int, width: int) -> list[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -120,11 +121,23 @@ ROLE_MIN, ACTION_MIN = 12, 16
 ROLE_COMFORTABLE, ACTION_COMFORTABLE = 24, 22
 """Cells in which a role keeps its number, and an action says more than the state does."""
 
+ACTION_AND_PLACE = 26
+"""Cells in which an action keeps its file and line, if the role can spare them."""
+
 DISPENSABLE = 4
 """Columns up to this `priority` give way to that."""
 
 NAME_MIN = 6
 """Of a name before its numbers."""
+
+SUSPECT, SLOWEST = "▶", "›"
+"""Marks of who blocks the others, and of the rank that the others wait for most of the time."""
+
+LEAST_OF_ACTION = 6
+"""Cells of an action before its place."""
+
+_PLACE = re.compile(r"(?: in [^ ]+)? at ([^ ]+:[0-9]+)")
+"""In what a process does: the function, and the file and line."""
 
 MOOD_STYLES = {"suspect": "bad", "dead": "bad", "stopped": "warn", "idle": "dim", "working": "good"}
 
@@ -159,7 +172,7 @@ def plan(
         if first is None or room >= wanted:
             break
         columns.remove(first)
-    role_width = max(ROLE_MIN, min(role, room - ACTION_COMFORTABLE))
+    role_width = max(ROLE_MIN, min(role, room - ACTION_AND_PLACE))
     found = Plan(tuple(columns), role_width, max(0, room - role_width))
     return _with_history(found) if history else found
 
@@ -184,10 +197,10 @@ def heading(plan: Plan, span: str = "") -> Line:
 
 def line(row: Row, plan: Plan) -> Line:
     """One process: marks for suspects and tags, its branch and role, the columns, and what it does."""
-    style = "bad" if row.suspect else "dim" if row.mood == "idle" or row.late else ""
+    style = "bad" if row.suspect else "warn" if row.slowest else "dim" if row.mood == "idle" or row.late else ""
     role = fit(row.prefix + _named(row, plan.role - len(row.prefix)), plan.role)
     cut = min(len(row.prefix), len(role))
-    marks = ("▶" if row.suspect else " ") + (TAG if row.tagged else " ")
+    marks = (SUSPECT if row.suspect else SLOWEST if row.slowest else " ") + (TAG if row.tagged else " ")
     spans = [(marks, style), (role[:cut], "dim"), (role[cut:], style)]
     for column in plan.columns:
         text = " " + fit(column.text(row), column.width, right=column.right)
@@ -195,7 +208,24 @@ def line(row: Row, plan: Plan) -> Line:
         look = MOOD_STYLES.get(row.mood, "") if of_state else "dim" if column is HISTORY else style
         spans.append((text, look))
     said = STATED.get(row.mood, "") if any(column.title == "state" for column in plan.columns) else ""
-    return (*spans, (" " + fit(row.does.removeprefix(said), plan.does), style))
+    return (*spans, (" " + fit(_brief(row.does.removeprefix(said), plan.does), plan.does), style))
+
+
+def _brief(does: str, room: int) -> str:
+    """What it does, without the function and what follows the line number if there is no room for them."""
+    found = _PLACE.search(does)
+    if found is None or cell_len(does) <= room:
+        return does
+    before, place = does[: found.start()], found[1]
+    with_function = does[: found.end()]
+    if cell_len(with_function) <= room:
+        return with_function
+    left = room - cell_len(f" at {place}")
+    if cell_len(before) > left:
+        before = before.removeprefix(STATED["waiting"])
+    return (
+        f"{before if cell_len(before) <= left else fit(before, left)} at {place}" if left >= LEAST_OF_ACTION else does
+    )
 
 
 def _named(row: Row, room: int) -> str:

@@ -65,6 +65,8 @@ class Row(NamedTuple):
     """That machine, of a job on several; of several processes the number of machines where they are not of one."""
     stands_for: int = 0
     """Ranks that are not at hand, of which the line tells as well."""
+    slowest: bool = False
+    """The other ranks wait for it most of the time; of several for one of them."""
     late: bool = False
     """Nothing was heard of its machine for some seconds; of several processes, of all their machines."""
 
@@ -83,6 +85,7 @@ class _Facts(NamedTuple):
     hidden: int
     still_s: int | None
     suspect: bool
+    slowest: bool
     waits_for: str
     late: bool
     number: int
@@ -96,6 +99,7 @@ class _Facts(NamedTuple):
             prefix=self.prefix,
             hidden=self.hidden,
             suspect=self.suspect,
+            slowest=self.slowest,
             mood=view.mood or (process.state if process else "dead"),
             does=view.does or self.waits_for,
             cpu=None if view.cpu_percent is None else round(view.cpu_percent),
@@ -156,8 +160,8 @@ class Rows:
         is_process = not scene.snapshot.nodes or pid != scene.snapshot.root_pid
         still = None if view.still_since is None else fmt.steady(scene.now - view.still_since)
         facts = _Facts(
-            view, process, branch.prefix, branch.hidden, still, pid in scene.suspects, scene.waiters.get(pid, ""), late,
-            pid % PIDS_OF_A_HOST if is_process else 0,
+            view, process, branch.prefix, branch.hidden, still, pid in scene.suspects, pid in scene.slowest,
+            scene.waiters.get(pid, ""), late, pid % PIDS_OF_A_HOST if is_process else 0,
         )  # fmt: skip
         before = kept.get(pid)
         self._kept[pid] = before if before is not None and before[0] == facts else (facts, facts.row())
@@ -186,7 +190,11 @@ def _changed(before: Scene | None, now: Scene) -> set[int] | None:
     """Processes of which something else is known or said than before; `None` where that may be so of all."""
     if before is None or before.snapshot.exits is not now.snapshot.exits:
         return None
-    if before.suspects != now.suspects or before.waiters != now.waiters or before.late != now.late:
+    if (
+        (before.suspects, before.slowest) != (now.suspects, now.slowest)
+        or before.waiters != now.waiters
+        or before.late != now.late
+    ):
         return None
     rows = others(before.snapshot.processes, now.snapshot.processes)
     views = others(before.diagnosis.processes, now.diagnosis.processes)
@@ -207,6 +215,7 @@ def _together(pids: tuple[int, ...], members: Iterable[Row], name: str) -> Row:
         role=name,
         members=pids,
         mood=rows[0].mood if len(moods) == 1 else MIXED,
+        slowest=any(row.slowest for row in rows),
         does=rows[0].does if len(does) == 1 else counted,
         cpu=cpu,
         cpu_least=cpu_least,
