@@ -308,7 +308,9 @@ class Awaited(Row, frozen=True, kw_only=True):
     by_tid: Pid | None = None
     """The thread that has to end, or that runs the future's task; `None` where no thread of this process does."""
     queued_for: tuple[Pid, ...] = ()
-    """Of a future whose task still waits in the queue of an executor: the executor's threads, which alone can take it."""
+    """Of a future whose task still waits in the queue of an executor, or that gets its result from such a one through
+    coroutines: the threads of the executor, which alone can take it.
+    """
     members: tuple[int, ...] = ()
     """Of `work` by a function of torch's own: the ranks of its process group, by their numbers in the job; empty where that
     is not known.

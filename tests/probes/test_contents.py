@@ -89,6 +89,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "an element of one": ("Scores([1])", "thing[0] = 2"),
     "bytes in place": ("bytearray(10)", "thing[0] = 1"),
     "a text": ("['a' * 100]", "thing[0] += 'a'"),
+    "an event that is set": ("__import__('threading').Event()", "thing.set()"),
     "how far an iterator is": ("iter([1, 2, 3])", "next(thing)"),
 }
 
@@ -188,6 +189,7 @@ UNCHANGED: dict[str, tuple[str, str]] = {
     "nothing was done": ("Counter()", "pass"),
     "the same was made anew": ("[]", "thing = [1, 2, 3]"),
     "a number of the function itself, which its frame tells": ("1", "thing += 1"),
+    "another thread waits in an event": ("__import__('threading').Event()", "thing._cond._waiters.append(1)"),
 }
 
 

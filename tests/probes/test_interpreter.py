@@ -418,17 +418,37 @@ for done in [executor.submit(task) for _ in range(2)]:
 """
 """All threads of an executor wait for tasks that are in its queue."""
 
+EXHAUSTED_BY_LOOP = """
+import asyncio, os, threading
+from concurrent.futures import ThreadPoolExecutor
+executor, both, loop = ThreadPoolExecutor(2), threading.Barrier(2), asyncio.new_event_loop()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+async def read():
+    return await loop.run_in_executor(executor, print)
+async def ask():
+    return await asyncio.ensure_future(read())
+def task():
+    both.wait()
+    future = asyncio.run_coroutine_threadsafe(ask(), loop)
+    os.write(1, b"%d\\n" % threading.get_native_id())
+    future.result()
+for done in [executor.submit(task) for _ in range(2)]:
+    done.result()
+"""
+"""The same through coroutines of an event loop in another thread."""
 
+
+@pytest.mark.parametrize("program", [EXHAUSTED, EXHAUSTED_BY_LOOP], ids=["own", "loop"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_executor_in_whose_queue_the_task_of_a_future_is(version: str) -> None:
+def test_the_executor_in_whose_queue_the_task_of_a_future_is(version: str, program: str) -> None:
     python = interpreters().get(version)
     if python is None:
         pytest.skip(f"there is no Python {version} on the path, under pyenv or under uv")
-    with subprocess.Popen([python, "-c", EXHAUSTED], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([python, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
             tids = sorted(int(process.stdout.readline()) for _ in range(2))
-            found = look(pid=process.pid, until=lambda found: {row.tid for row in found.awaited} > set(tids))
+            found = look(pid=process.pid, until=lambda found: sum(bool(row.queued_for) for row in found.awaited) == 2)
         finally:
             process.kill()
     awaited = {row.tid: (row.kind, row.by_tid, row.queued_for) for row in found.awaited}

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.history import ProcessActivity, ThreadKey
 from mpmon.diagnosis.progress.motion import Motion
+from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.state_change import same_answer_since
-from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, TIMED_SLICES
+from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, RETRY_S, TIMED_SLICES
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.model import Handle
 
@@ -26,7 +27,8 @@ def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> 
     pid = key[0]
     # What a single row tells is checked first.
     life = case.history.life(case.processes[pid])
-    reads = life is not None and _goes_on(life.read_at if but_messages else life.io_at, case.now)
+    only_reads = but_messages or _another_reports(case, key)
+    reads = life is not None and _goes_on(life.read_at if only_reads else life.io_at, case.now)
     if life and reads and not (_only_asks(case, key, life) or _only_repeats(case, key, life)):
         return "it keeps reading or writing"
     if life and _keeps_growing(life, case.now):
@@ -47,6 +49,16 @@ def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> 
     if any(case.motion(other) is Motion.PROGRESSING for other in others):
         return "another of its threads makes progress"
     return None
+
+
+def _another_reports(case: Case, key: ThreadKey) -> bool:
+    """Another thread of its process wakes from time to time and goes back to the same short wait, while this one polls: what
+    the process writes may be the reports of that one.
+    """
+    if case.motion(key) is not Motion.POLLING:
+        return False
+    others = (other for other in case.threads(key[0]) if other != key and case.motion(other) is Motion.POLLING)
+    return any((pause := pause_s(case.blocked.get(other))) is not None and pause <= RETRY_S for other in others)
 
 
 def _keeps_growing(life: ProcessActivity, now: float) -> bool:

@@ -45,6 +45,9 @@ CLOCKS = frozenset({"monotonic", "perf_counter", "monotonic_ns", "perf_counter_n
 NATIVE = b"pybind11_type"
 """Class of the classes that pybind11 makes (pybind11/detail/class.h)."""
 
+CONDITION = b"Condition"
+"""The class that events, semaphores, barriers and queues of Lib/threading.py and Lib/queue.py wait in."""
+
 NUMBERS = frozenset({b"int", b"bool", b"float"})
 
 
@@ -165,6 +168,9 @@ class _Walk:
         if depth <= NEAR and self._is_native(thing):
             self.is_hidden = True
             return ()
+        if CONDITION in bases and (waiters := self._objects.attribute(thing, b"_waiters")):
+            # That others wait in it, again and again, changes nothing for whoever knows it: an event is set, or is not.
+            self._seen.add(waiters)
         known = next((base for base in bases if base in PARTS or base in LOOKS), b"")
         if look := LOOKS.get(known):
             self._note(look(self._objects, thing))

@@ -13,6 +13,7 @@ from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
+from mpmon.probes.interpreter.chained import sources
 from mpmon.probes.interpreter.executors import futures_in
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
@@ -378,14 +379,21 @@ class _Inside:
                 self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="thread", by_tid=self._joined(frame)))
                 return
             if name in ("result", "exception") and file.endswith("concurrent/futures/_base.py"):
-                future = frame.argument(0)
-                runs = self._running.get(future)
-                queued_for = () if runs else self._queued_for(future)
-                row = Awaited(pid=self._tids.pid, tid=tid, kind="future", by_tid=runs, queued_for=queued_for)
-                self.awaited.append(row)
+                self.awaited.append(self._future(tid, frame.argument(0)))
                 return
             if not file.endswith(("/threading.py", "concurrent/futures/_base.py")):
                 return
+
+    def _future(self, tid: int, future: int) -> Awaited:
+        """A future by the thread that runs its task, or by those in whose queue it is: its own, or that of one from which
+        it gets its result.
+        """
+        for one in sources(self._objects, self._layout, future) if future else ():
+            runs = self._running.get(one)
+            queued_for = () if runs else self._queued_for(one)
+            if runs or queued_for:
+                return Awaited(pid=self._tids.pid, tid=tid, kind="future", by_tid=runs, queued_for=queued_for)
+        return Awaited(pid=self._tids.pid, tid=tid, kind="future")
 
     def _queued_for(self, future: int) -> tuple[int, ...]:
         """The threads of the executor in whose queue the task of a future is; none where some threads could not be read,

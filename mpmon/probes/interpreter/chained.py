@@ -1,0 +1,65 @@
+"""What a future gets its result from, where asyncio chained it to others: `run_coroutine_threadsafe` to a task, a task to what it
+awaits, `run_in_executor` to the future of the executor.
+
+`_chain_future` of Lib/asyncio/futures.py adds to the one that gets the result a callback `_call_check_cancel`, a closure that
+knows the other as `source`. A future written in C has its first callback in a field of its own, and the rest in a list of pairs
+(FutureObj of Modules/_asynciomodule.c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mpmon.probes.interpreter.awaits import FUTURE, NAME_AT, TASK
+from mpmon.probes.interpreter.layouts import Layout
+from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.reachable import CELL_AT
+
+MOST_CHAINED = 16
+"""Futures that one of them is followed through."""
+
+CALLBACK, CLOSURE = "_call_check_cancel", 72
+"""The callback, and PyFunctionObject.func_closure."""
+
+FIRST_AT, OTHERS_AT = 24, 40
+"""FutureObj.fut_callback0 and fut_callbacks."""
+
+OF_EXECUTORS = b"Future"
+"""The class of concurrent/futures/_base.py."""
+
+
+def sources(objects: Objects, layout: Layout, future: int) -> Iterator[int]:
+    """The future itself, and those that it gets its result from, the next one first. Raises `Torn`."""
+    for _ in range(MOST_CHAINED):
+        yield future
+        if TASK in objects.bases(future):
+            following = objects.word(future + layout.task_waiter)
+        else:
+            following = next(_chained_to(objects, future), 0)
+        if not following:
+            return
+        future = following
+
+
+def _chained_to(objects: Objects, future: int) -> Iterator[int]:
+    """What the closures of its callbacks know, other than itself."""
+    for callback in _callbacks(objects, future):
+        if objects.type_name(callback) == b"function" and objects.text(objects.word(callback + NAME_AT)) == CALLBACK:
+            closure = objects.word(callback + CLOSURE)
+            known = (objects.word(cell + CELL_AT) for cell in (objects.items(closure) if closure else ()))
+            yield from (thing for thing in known if thing not in (0, future) and _is_future(objects, thing))
+
+
+def _callbacks(objects: Objects, future: int) -> Iterator[int]:
+    if FUTURE not in objects.bases(future):
+        kept = objects.attribute(future, b"_done_callbacks")
+        yield from objects.items(kept) if kept and objects.type_name(kept) == b"list" else ()
+        return
+    first, others = objects.word(future + FIRST_AT), objects.word(future + OTHERS_AT)
+    yield from (first,) if first else ()
+    for pair in objects.items(others) if others and objects.type_name(others) == b"list" else ():
+        yield objects.items(pair)[0]
+
+
+def _is_future(objects: Objects, thing: int) -> bool:
+    return not {FUTURE, OF_EXECUTORS}.isdisjoint(objects.bases(thing))
