@@ -13,6 +13,7 @@ members wait for one another, the kinds of their waits tell:
 - one waits for an *item*, and a producer has ended: the producer is;
 - all wait for each other's *items*: the one that owes an item by the ledgers is, else all of them; if some do and all
   others wait for these to end: those that wait for an item are;
+- all wait for *permits* that they pass round: those that took more than they gave back are;
 - one waits for *itself*, as a consumer that joins a queue before finishing its own task: it is;
 - one holds the *GIL* and makes no progress: it is;
 - clients of a manager wait for other *clients* to act: all of them are; if all of them *put*, those that wait for their
@@ -99,6 +100,7 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         exchanging(stuck)
         or _takers(stuck)
         or _owing(stuck)
+        or list(kept_permits(stuck))
         or _whose_end_is_awaited(stuck)
         or absent_party(stuck)
         or _starters(stuck)
@@ -257,6 +259,22 @@ def _owing(stuck: StuckSet) -> list[ThreadKey]:
         return []
     owes = owing(stuck.case, [pid for pid, _ in readers])
     return [key for key in readers if not owes or key[0] == owes.pid]
+
+
+def kept_permits(stuck: StuckSet) -> dict[ThreadKey, int]:
+    """Of those who wait for permits of semaphores that they pass round, as for the free and the filled places of a ring:
+    the ones that took more than they gave back, and how many; empty unless the others gave back as many as they took.
+    """
+    case = stuck.case
+    waited = {key: [item.id for item in case.waits_on(key) if item.kind == "semaphore"] for key in stuck.roots}
+    names = {name for found in waited.values() for name in found}
+    if stuck.ending is not Ending.CYCLE or len(names) < 2 or not all(waited.values()):
+        return {}
+    kept = {
+        key: sum(use.count for name in names for use in case.uses.get(name, ()) if use.pid == key[0]) for key in waited
+    }
+    keeping = {key: count for key, count in kept.items() if count > 0}
+    return keeping if min(kept.values()) >= 0 and len(keeping) < len(kept) else {}
 
 
 def _whose_end_is_awaited(stuck: StuckSet) -> list[ThreadKey]:

@@ -185,14 +185,16 @@ class Look:
         turns: Mapping[int, tuple[tuple[int, ...], ...]],
         contents: Mapping[int, tuple[tuple[int, int, int], ...]],
         turning: Mapping[int, tuple[int, ...]],
+        wrote: Mapping[int, int],
     ) -> None:
-        """How far the loops of its runners and nappers are, what the variables of some lead to, and which of their calls turn, by
-        thread.
+        """How far the loops of its runners and nappers are, what the variables of some lead to, which of their calls turn, and
+        how much these wrote, by thread.
         """
         if turns or contents:
             self.stacks = tuple(
                 msgspec.structs.replace(
-                    row, turns=turns.get(row.tid), contents=contents.get(row.tid), turning=turning.get(row.tid, ())
+                    row, turns=turns.get(row.tid), contents=contents.get(row.tid), turning=turning.get(row.tid, ()),
+                    wrote=wrote.get(row.tid),
                 )
                 if row.tid in turns or row.tid in contents else row
                 for row in self.stacks or ()

@@ -96,6 +96,24 @@ def test_a_training_loop_with_other_variables_moves() -> None:
     assert of(*((at, loop(20, at=at, others=int(at)), running()) for at in range(8))) is Motion.PROGRESSING
 
 
+def paused(at: float) -> Blocked:
+    return blocked("clock_nanosleep", wakes_at=START + at + 0.2)
+
+
+def test_one_whose_variables_only_take_turns_between_the_same_objects_naps() -> None:
+    """A list made anew each time lies where the one before the last lay."""
+    assert (
+        of(*((at, loop(20, at=at, others=int(at) % 2), paused(at)) for at in map(float, range(10)))) is Motion.POLLING
+    )
+    assert (
+        of(*((at, loop(20, at=at, others=int(at)), paused(at)) for at in map(float, range(10)))) is Motion.PROGRESSING
+    )
+
+
+def test_a_training_loop_that_pauses_at_two_lines_in_turn_moves() -> None:
+    assert of(*((at, loop(20 + int(at) % 2, at=at), paused(at)) for at in map(float, range(10)))) is Motion.PROGRESSING
+
+
 def test_a_training_loop_that_nothing_changes_in_spins() -> None:
     assert of(*((at, loop(20, at=at), running()) for at in range(8))) is Motion.BUSY_LOOP
 

@@ -4,6 +4,8 @@ hangs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -82,3 +84,26 @@ def scheduler(second: int, every: int) -> tuple[Row, ...]:
 def test_whoever_sleeps_for_long_has_something_to_do_then(every: int) -> None:
     rounds = [snapshot(*scheduler(second, every), at=float(second)) for second in range(130)]
     assert all(diagnosed(rounds[:end]).verdict is not Verdict.HUNG for end in range(5, len(rounds), 5))
+
+
+# What its process writes
+
+
+def polls_beside_reports(second: int, wrote: int | None) -> tuple[Row, ...]:
+    """A worker polls, and its process writes a line each second; how much of it the thread itself has written."""
+    found = stack("main", "job.py:20 wait_for_snapshot", *POOL, pid=WORKER, at=second)
+    return (
+        process(WORKER, parent=ROOT, written_bytes=30 * second), thread(WORKER, slices=9 * second),
+        msgspec.structs.replace(found, wrote=wrote),
+        blocked("clock_nanosleep", pid=WORKER, wakes_at=START + second + 0.2),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrote", "verdict"),
+    [(lambda _: 500, Verdict.HUNG), (lambda second: 30 * second, Verdict.SLOW), (lambda _: None, Verdict.SLOW)],
+    ids=["another thread writes", "it writes itself", "nobody knows"],
+)
+def test_what_another_thread_writes_is_no_sign_of_life(wrote: Callable[[int], int | None], verdict: Verdict) -> None:
+    rounds = [snapshot(*MAIN, *polls_beside_reports(at, wrote(at)), at=float(at)) for at in range(15)]
+    assert diagnosed(rounds).verdict is verdict

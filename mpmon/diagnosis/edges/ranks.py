@@ -30,7 +30,9 @@ def collective(case: Case, key: ThreadKey) -> WaitEdge | None:
     if key[0] not in case.ranks:
         # A backward pass without a process group is a native wait like any other.
         return native_mutex(case, key)
-    dead = dead_relatives(case, key[0], certain=True)
+    size = len(case.group_of(key)) or case.role(key[0]).world_size
+    # Where all ranks live, what ended beside them was none.
+    dead = dead_relatives(case, key[0], certain=True) if size is None or len(ranks) < size else []
     if dead:
         return WaitEdge(tuple(dead), every=True, words=f"{words} with a rank that ended")
     if edge := _by_numbers(case, key[0], words):
@@ -49,7 +51,6 @@ def collective(case: Case, key: ThreadKey) -> WaitEdge | None:
         return edge
     if outside := case.world.awaited(case.group_of(key), words):
         return WaitEdge(outside, every=True, words=f"{words} with {several([end.who for end in outside])}")
-    size = len(case.group_of(key)) or case.role(key[0]).world_size
     if size is not None and not case.snapshot.elsewhere and len(ranks) < size:
         who = f"{size - len(ranks)} of {size} ranks, which do not run here"
         return WaitEdge((External(who, of_job=True),), every=True, words=words)

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.history import ProcessActivity, ThreadKey
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.progress.state_change import same_answer_since
-from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, RETRY_S, TIMED_SLICES
+from mpmon.diagnosis.thresholds import BIRTHS_S, LEAST_SIGNS, PATIENCE_S, RECENT_S, TIMED_SLICES
 from mpmon.diagnosis.waits import Context, Wait, context
 from mpmon.model import Handle
 
@@ -27,7 +26,7 @@ def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> 
     pid = key[0]
     # What a single row tells is checked first.
     life = case.history.life(case.processes[pid])
-    only_reads = but_messages or _another_reports(case, key)
+    only_reads = but_messages or (life is not None and _writes_nothing(case, key, life))
     reads = life is not None and _goes_on(life.read_at if only_reads else life.io_at, case.now)
     if life and reads and not (_only_asks(case, key, life) or _only_repeats(case, key, life)):
         return "it keeps reading or writing"
@@ -51,14 +50,12 @@ def signs_of_life(case: Case, key: ThreadKey, *, but_messages: bool = False) -> 
     return None
 
 
-def _another_reports(case: Case, key: ThreadKey) -> bool:
-    """Another thread of its process wakes from time to time and goes back to the same short wait, while this one polls: what
-    the process writes may be the reports of that one.
-    """
-    if case.motion(key) is not Motion.POLLING:
-        return False
-    others = (other for other in case.threads(key[0]) if other != key and case.motion(other) is Motion.POLLING)
-    return any((pause := pause_s(case.blocked.get(other))) is not None and pause <= RETRY_S for other in others)
+def _writes_nothing(case: Case, key: ThreadKey, life: ProcessActivity) -> bool:
+    """What its process wrote lately came from other threads, such as one that reports every second that all are alive."""
+    past = case.past(key)
+    looks = [look for look in (past.looks if past else ()) if look.stack and look.stack.wrote is not None]
+    since = looks[0].at if looks else case.now
+    return since <= min(life.io_at, default=case.now) and len({look.stack.wrote for look in looks if look.stack}) == 1
 
 
 def _keeps_growing(life: ProcessActivity, now: float) -> bool:

@@ -184,7 +184,23 @@ def same_since(past: ThreadHistory) -> float:
 def _since_it_advanced(looks: list[Sample]) -> list[Sample]:
     """The samples since its last progress: what it did before says nothing about the present."""
     last = [at for at, (before, after) in enumerate(pairwise(looks), 1) if _advanced(before, after)]
-    return looks[last[-1] :] if last else looks
+    new = next((at for at in reversed(last) if not _comes_again(looks[: at - 1], looks[at - 1], looks[at])), None)
+    return looks[new:] if new is not None else looks
+
+
+def _comes_again(earlier: list[Sample], before: Sample, after: Sample) -> bool:
+    """It pauses at the same line as before, and its variables are as they once were: they are only bound to new objects
+    each time, which take turns in the same memory.
+    """
+    if not (_asks_again(before) and _asks_again(after)) or before.on_cpu or after.on_cpu or _woken(before, after):
+        return False
+    if before.stack is None or after.stack is None or _lines(before.stack) != _lines(after.stack):
+        return False
+    return any(look.stack is not None and not _moved(look, after) for look in earlier)
+
+
+def _lines(stack: Stack) -> list[tuple[str, int]]:
+    return [(frame.function, frame.line) for frame in stack.frames]
 
 
 def _is_seen_well(looks: list[Sample]) -> bool:

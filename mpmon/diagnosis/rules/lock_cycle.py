@@ -16,7 +16,13 @@ from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.loops import STREAM
 from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.parts import kept_until_end
-from mpmon.diagnosis.responsibility import exchanging, in_given_stream, left_connection, waits_for_room
+from mpmon.diagnosis.responsibility import (
+    exchanging,
+    in_given_stream,
+    kept_permits,
+    left_connection,
+    waits_for_room,
+)
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
 from mpmon.diagnosis.waits import LOCKS, Wait
 
@@ -42,12 +48,18 @@ def claim(stuck: StuckSet) -> Claim | None:
     has_lock = any(edge.held for key in stuck.roots if (edge := stuck.graph.node(key).edge))
     if not has_lock and not all(_holds(stuck, key) for key in stuck.roots):
         return None
+    kept = [
+        f"{stuck.case.role(key[0]).name} has taken {count} permit{'s' * (count > 1)} more than it gave back"
+        for key, count in kept_permits(stuck).items()
+    ]
     steps = [f"{stuck.case.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.roots]
     return Claim(
-        summary=f"{several([stuck.case.role(pid).name for pid in pids])} wait for each other: {'; '.join(steps)}",
+        summary=f"{several([stuck.case.role(pid).name for pid in pids])} wait for each other: {'; '.join((*kept, *steps))}",
         evidence=tuple(edge.evidence for key in stuck.roots if (edge := stuck.graph.node(key).edge) and edge.evidence),
         advice=(
-            "Take the locks in the same order everywhere, or use one lock."
+            "Give back what was taken on every path, also after an error: with, or try and finally."
+            if kept
+            else "Take the locks in the same order everywhere, or use one lock."
             if all(stuck.standing(key).kind in LOCKS for key in stuck.roots)
             else "Let one side read while the other writes: close unused ends, or use threads or communicate().",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
@@ -11,9 +12,9 @@ import msgspec
 from mpmon.model import Awaited, LockUse, Remembered, Unknown
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
+from mpmon.probes.interpreter.chained import sources
 from mpmon.probes.interpreter.children import Children
 from mpmon.probes.interpreter.contents import Contents, is_standard
-from mpmon.probes.interpreter.chained import sources
 from mpmon.probes.interpreter.executors import futures_in
 from mpmon.probes.interpreter.frames import FrameInMemory, Frames
 from mpmon.probes.interpreter.groups import group_at_hand
@@ -53,6 +54,9 @@ NO_POSITION = -1
 STEPS, MOST_STEPS = 64, 1 << 20
 """How often it is read at which instruction a call is, and how many instructions no code has."""
 
+_WRITTEN = re.compile(rb"wchar: ([0-9]{1,19})\n")
+"""Of proc_pid_io(5), which each thread has too."""
+
 DEEP = 16
 """The innermost calls of which that is read: a deep recursion must not make a look long."""
 
@@ -73,6 +77,8 @@ class Findings(msgspec.Struct):
     """`Stack.contents` of the circlers, by thread."""
     turning: Mapping[int, tuple[int, ...]] = {}
     """`Stack.turning` of the circlers, by thread."""
+    wrote: Mapping[int, int] = {}
+    """`Stack.wrote` of the circlers, by thread."""
 
 
 @may_hang
@@ -111,7 +117,17 @@ def look_inside(
         turns,
         contents,
         turning,
+        {tid: count for tid in circlers if (count := _written(proc, pid, tid)) is not None},
     )
+
+
+def _written(proc: Proc, pid: int, tid: int) -> int | None:
+    """Bytes that a thread has handed to write(2) and the like."""
+    try:
+        found = _WRITTEN.search(proc.read(pid, "task", tid, "io"))
+    except OSError:
+        return None
+    return int(found[1]) if found else None
 
 
 def _seen_from_here(rows: Iterable[Remembered], namespace: Namespace) -> Iterator[Remembered]:
