@@ -138,10 +138,12 @@ def lost_holder(stuck: StuckSet) -> LostHolder | None:
     nobody, root, case = stuck.nobody, stuck.root, stuck.case
     if nobody is None or nobody.reason is not Absent.HOLDER_ENDED or root is None:
         return None
-    if not any(item.kind == "semaphore" for item in case.waits_on(root)):
+    of_manager = case.standing(root).kind is Wait.OTHER_CLIENTS
+    if not of_manager and not any(item.kind == "semaphore" for item in case.waits_on(root)):
         return None
     if told := tuple(pid for pid in nobody.blame if pid not in {key[0] for key in stuck.roots}):
-        return LostHolder(told)
+        seen = {*case.processes, *case.remembered, *(row.pid for row in case.snapshot.exits)}
+        return LostHolder(told, family=seen.isdisjoint(told))
     siblings = case.clients.get(case.role(root[0]).parent or 0, ())
     pool = [pid for pid in siblings if case.role(pid).kind in POOL_WORKERS]
     if found := replaced(case, pool):
@@ -223,12 +225,33 @@ def _waits_to_write(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def _starters(stuck: StuckSet) -> list[ThreadKey]:
     """In a cycle, those who started the members that wait in a stream they were given: they decide what is read and
-    closed.
+    closed. But they have closed an end that only others still have, which got it by a fork: then these keep it open.
     """
     started = [key for key in stuck.roots if in_given_stream(stuck.case, key)]
+    if heirs := heirs_of_stream(stuck):
+        return heirs
     parents = {stuck.case.processes[key[0]].ppid for key in started}
     found = [key for key in stuck.roots if key[0] in parents]
     return found if stuck.ending is Ending.CYCLE and parents == {pid for pid, _ in found} else []
+
+
+def heirs_of_stream(stuck: StuckSet) -> list[ThreadKey]:
+    """Those in a cycle who keep open the other end of a stream that a program reads to its end: children of the one that
+    started it, which has closed its own.
+    """
+    case, found = stuck.case, list[ThreadKey]()
+    for key in stuck.roots:
+        parent = case.processes[key[0]].ppid
+        ends = [target for target in stuck.targets(key) if isinstance(target, tuple)]
+        children = all(case.processes[pid].ppid == parent and case.processes[pid].forked for pid, _ in ends)
+        if reads_input(stuck.case, key) and case.is_foreign(key[0]) and ends and children:
+            found += ends
+    return found if stuck.ending is Ending.CYCLE else []
+
+
+def reads_input(case: Case, key: ThreadKey) -> bool:
+    """It reads its standard input."""
+    return in_given_stream(case, key) and not waits_for_room(case, key)
 
 
 def in_given_stream(case: Case, key: ThreadKey) -> bool:

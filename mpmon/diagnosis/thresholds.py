@@ -352,3 +352,8 @@ LOST_AFTER_S = 300.0
 
 NEAR_LIMIT_SHARE = 0.9
 """Share of a process's limit from which a remark is worthwhile, with time left to act."""
+
+BY_CLOCK_S = 60.0
+"""For so long one that polls and looks at a clock may be waiting for its time to do something, as what flushes every half
+minute or reports every minute.
+"""

@@ -46,7 +46,7 @@ from mpmon.diagnosis.edges.threads import (
     takes_up_again,
     thread_lock,
 )
-from mpmon.diagnosis.frames import called_by_user, is_user
+from mpmon.diagnosis.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.graph import External, Node, Status, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.progress.activity import signs_of_life
@@ -54,9 +54,9 @@ from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import SERVANTS
-from mpmon.diagnosis.thresholds import PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
+from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
 from mpmon.diagnosis.waits import Wait, context, polled
-from mpmon.model import Blocked
+from mpmon.model import CLOCK, Blocked
 
 _NEED_FRAMES = frozenset({Wait.FUTEX, Wait.LOCK})
 """Waits of which the kernel alone tells too little."""
@@ -106,6 +106,8 @@ def _node(case: Case, key: ThreadKey) -> Node:
     tested = polled(case.stacks.get(key)) if standing.kind is not Wait.SIGNAL else None
     if tested and (edge := polled_work(case, key, tested)):
         return Node(key, Status.WAITS, edge)
+    if motion is Motion.POLLING and _may_act_by_clock(case, key):
+        return Node(key, Status.LIVE)
     if standing.kind is Wait.PROCESS_EVENT and only_beats(case, key):
         # It works once per pause, until it is told to stop: `while not stop.wait(1)`.
         return Node(key, Status.LIVE)
@@ -151,6 +153,17 @@ def _native_node(case: Case, key: ThreadKey) -> Node:
         return Node(key, Status.IDLE)
     edge = native_thread(case, key)
     return Node(key, Status.WAITS, edge) if edge else Node(key, Status.LIVE if fact.certain else Status.HIDDEN)
+
+
+def _may_act_by_clock(case: Case, key: ThreadKey) -> bool:
+    """The function that polls looks at a clock as well, so it may do something once enough time has passed, as one that
+    sends what it has gathered every half minute.
+    """
+    stack = case.stacks.get(key)
+    if stack is None or stack.contents is None or case.now - case.stands_since(key) > BY_CLOCK_S:
+        return False
+    polls = len(asking(stack)) - 1
+    return any((place, number) == (polls, CLOCK) for place, number, _ in stack.contents)
 
 
 def _opens_pipe(case: Case, key: ThreadKey) -> bool:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.edges.dead import lost_relatives
+from mpmon.diagnosis.edges.dead import forgotten_child, lost_relatives
 from mpmon.diagnosis.frames import in_call
-from mpmon.diagnosis.graph import Nobody, WaitEdge
+from mpmon.diagnosis.graph import Absent, Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.libraries import SERVES_IN_TURN, SERVES_ONE, TURNS
@@ -231,6 +231,8 @@ def clients(case: Case, key: ThreadKey) -> WaitEdge | None:
     connected = _connected(case, key[0])
     strangers = [(pid, pid) for pid in _family(case, key[0]) if pid not in connected and pid != client_of(case, key)]
     targets = tuple(dict.fromkeys((*asking, *busy, *strangers)))
+    if edge := _lost_lock(case, key, targets):
+        return edge
     if not targets:
         # A process that ended may have taken a lock of the manager with it, or owe an item.
         asks = client_of(case, key)
@@ -239,6 +241,23 @@ def clients(case: Case, key: ThreadKey) -> WaitEdge | None:
     pids = ", ".join(str(pid) for pid in dict.fromkeys(pid for pid, _ in asking))
     evidence = f"other clients of the manager (pid {key[0]}): pid {pids}" if pids else ""
     return WaitEdge(targets, words=words, evidence=evidence)
+
+
+def _lost_lock(case: Case, key: ThreadKey, targets: tuple[ThreadKey, ...]) -> WaitEdge | None:
+    """For a lock of a manager that all its clients wait for, but those that only wait for an end: the client that ended
+    with it, if one did.
+    """
+    asks, lock = client_of(case, key), case.wanted_lock(key)
+    waiting = {client_of(case, other) for other in case.threads(key[0]) if case.wanted_lock(other) == lock}
+    if asks is None or lock is None or not all(pid in waiting or case.standing((pid, tid)).kind in ENDS for pid, tid in targets):
+        return None
+    gone = tuple(row.pid for row in lost_relatives(case, asks, certain=True) if row.status)
+    if not gone and (forgotten := forgotten_child(case, asks)):
+        gone = (forgotten,)
+    if not gone:
+        return None
+    why = "no client of the manager that is alive holds this lock: all wait for it, or for others to end"
+    return WaitEdge((Nobody(why, gone, Absent.HOLDER_ENDED),), words="a lock of the manager", evidence=why)
 
 
 def _connected(case: Case, manager: int) -> set[int]:

@@ -227,8 +227,10 @@ def _latecomer(starts: list[float]) -> int | None:
     return place + 1 if not rest or max(gaps) > 4 * max(rest) else None
 
 
-_NUMBERED = re.compile(r"\w*Process-(?:[0-9]+:)*([0-9]{1,18})")
-"""Multiprocessing's default names: `ForkProcess-2` is its parent's second (process.py)."""
+_NUMBERED = re.compile(r"(?:\w*Process-(?:[0-9]+:)*|[^0-9]+)([0-9]{1,18})")
+"""Multiprocessing's default names: `ForkProcess-2` is its parent's second (process.py); or names that a program numbers
+likewise.
+"""
 
 
 _POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:[0-9]+:)*([0-9]{1,18})")

@@ -174,10 +174,10 @@ def same_since(past: ThreadHistory) -> float:
     since = past.ran_at
     if (circles_since := round_since(looks)) is not None:
         return min(since, circles_since)
-    for before, after in zip(reversed(looks[:-1]), reversed(looks), strict=False):
-        if _advanced(before, after):
-            return min(since, after.at)
-        since = min(since, before.at)
+    if still := _since_it_advanced(looks):
+        since = min(since, still[0].at)
+    if len(still) < len(looks):
+        return since
     return min(since, past.alike_since) if looks and all(look.on_cpu for look in looks) else since
 
 
