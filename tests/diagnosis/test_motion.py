@@ -114,6 +114,22 @@ def test_a_training_loop_that_pauses_at_two_lines_in_turn_moves() -> None:
     assert of(*((at, loop(20 + int(at) % 2, at=at), paused(at)) for at in map(float, range(10)))) is Motion.PROGRESSING
 
 
+def test_a_program_on_the_command_line_that_counts_moves() -> None:
+    def typed(at: float, count: int) -> Stack:
+        return stack("main", frame("<string>:1 <listcomp>", others=count), "<string>:1 <module>", at=at)
+
+    assert of(*((at, typed(at, int(at)), paused(at)) for at in map(float, range(10)))) is Motion.PROGRESSING
+    assert of(*((at, typed(at, 1), paused(at)) for at in map(float, range(10)))) is Motion.POLLING
+
+
+def test_a_loop_over_a_range_that_advances_after_each_pause_will_end() -> None:
+    def turned(at: float, position: int) -> Stack:
+        return msgspec.structs.replace(loop(20, at=at), turns=((7, position, 0),))
+
+    assert of(*((at, turned(at, int(at)), paused(at)) for at in map(float, range(10)))) is Motion.PROGRESSING
+    assert of(*((at, turned(at, 3), paused(at)) for at in map(float, range(10)))) is Motion.POLLING
+
+
 def test_a_training_loop_that_nothing_changes_in_spins() -> None:
     assert of(*((at, loop(20, at=at), running()) for at in range(8))) is Motion.BUSY_LOOP
 

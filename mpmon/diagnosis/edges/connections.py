@@ -249,7 +249,11 @@ def _lost_lock(case: Case, key: ThreadKey, targets: tuple[ThreadKey, ...]) -> Wa
     """
     asks, lock = client_of(case, key), case.wanted_lock(key)
     waiting = {client_of(case, other) for other in case.threads(key[0]) if case.wanted_lock(other) == lock}
-    if asks is None or lock is None or not all(pid in waiting or case.standing((pid, tid)).kind in ENDS for pid, tid in targets):
+    if (
+        asks is None
+        or lock is None
+        or not all(pid in waiting or case.standing((pid, tid)).kind in ENDS for pid, tid in targets)
+    ):
         return None
     gone = tuple(row.pid for row in lost_relatives(case, asks, certain=True) if row.status)
     if not gone and (forgotten := forgotten_child(case, asks)):

@@ -80,14 +80,12 @@ def gets_on(found: tuple[Sample, ...]) -> Motion:
 
 
 def _steps(looks: list[Sample]) -> bool:
-    """A library's task, in a loop over a list or a range that has advanced after each sleep: it will end.
+    """In a loop over a list or a range that has advanced after each sleep: it will end.
 
     The stack of a sleeping thread is never torn, so one step is enough.
     """
     stacks = list({id(look.stack): look.stack for look in looks if look.stack and look.stack.turns}.values())
-    if len(stacks) < 2 or context(stacks[-1]) is None:
-        return False
-    return _grows(_turns(stacks), least=1)
+    return len(stacks) > 1 and _grows(_turns(stacks), least=1)
 
 
 def _computes(looks: list[Sample]) -> bool:
@@ -294,9 +292,14 @@ def _pictures(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ..
 
     Inside the machinery a renewed wait has new deadlines and counters, which mean nothing.
     """
-    zone = list(inner_machinery(stack))
+    zone = [] if _is_typed(stack) else list(inner_machinery(stack))
     called = [(zone[-1].function, 0, None, None)] if zone else []
     return (*called, *map(_picture, stack.frames[len(zone) :]))
+
+
+def _is_typed(stack: Stack) -> bool:
+    """The whole program is on its command line, as in `python -c`: no file of it is the user's, and yet all of it is."""
+    return all(frame.file == "<string>" for frame in stack.frames)
 
 
 def _picture(frame: Frame) -> tuple[str, int, int | None, int | None]:
