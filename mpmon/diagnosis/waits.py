@@ -213,3 +213,12 @@ def user_lines(stack: Stack) -> Iterable[Frame]:
 def in_own_code(stack: Stack | None) -> bool:
     """Whether the innermost frame is not machinery: a blocking call made directly by the user's or a library's code."""
     return bool(stack and stack.frames and not is_machinery(stack.frames[0].file))
+
+
+COMMAND_LINE = "<string>"
+"""File of the code that `python -c` runs, and of generated code; processes that a library starts so call it at once."""
+
+
+def in_command_line(stack: Stack) -> bool:
+    """Whether that call is made by the code of `python -c`."""
+    return bool(stack.frames) and stack.frames[0].file == COMMAND_LINE

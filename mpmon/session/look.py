@@ -10,7 +10,7 @@ from mpmon.diagnosis.frames import called_by_user
 from mpmon.diagnosis.progress.loop_progress import may_go_round
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.thresholds import RETRY_S
-from mpmon.diagnosis.waits import in_own_code
+from mpmon.diagnosis.waits import in_command_line, in_own_code
 from mpmon.model import (
     Awaited,
     Blocked,
@@ -137,7 +137,7 @@ class Look:
         python = {row.tid for row in self.stacks or ()}
         self.runners = frozenset(python & _running(self.blocked) & _running(before.blocked))
         self.circlers = self.runners & _may_go_round(before)
-        own = frozenset(row.tid for row in before.stacks or () if in_own_code(row))
+        own = frozenset(row.tid for row in before.stacks or () if _is_own(row))
         self.nappers = self._slept_again(before) & own | self._paused_again(before)
         self.before_last = before.stacks or ()
         if _functions(self.stacks) == _functions(before.stacks):
@@ -169,7 +169,7 @@ class Look:
     def naps(self) -> dict[int, tuple[str, int]]:
         """File and line of the threads that their own code has put to sleep, where that is not the first time."""
         asleep = {row.tid for row in self.blocked if is_sleep(row)} & self.nappers
-        rows = ((row.tid, row.frames[0]) for row in self.stacks or () if row.tid in asleep and in_own_code(row))
+        rows = ((row.tid, row.frames[0]) for row in self.stacks or () if row.tid in asleep and _is_own(row))
         return {tid: (frame.file, frame.line) for tid, frame in rows}
 
     def note_tests(self, tests: Mapping[int, tuple[str, ...]]) -> None:
@@ -221,6 +221,11 @@ def _running(rows: tuple[Blocked, ...]) -> set[int]:
 
 def _functions(stacks: tuple[Stack, ...] | None) -> set[tuple[int, tuple[str, ...]]]:
     return {(stack.tid, tuple(frame.function for frame in stack.frames)) for stack in stacks or ()}
+
+
+def _is_own(stack: Stack) -> bool:
+    """The program's own code made the blocking call."""
+    return in_own_code(stack) or in_command_line(stack)
 
 
 def _may_go_round(look: Look) -> set[int]:

@@ -32,7 +32,7 @@ from mpmon.diagnosis.thresholds import (
     SURE_TURNS,
     TIMED_SLICES,
 )
-from mpmon.diagnosis.waits import context
+from mpmon.diagnosis.waits import COMMAND_LINE, context
 from mpmon.model import Frame, Stack
 
 
@@ -172,10 +172,10 @@ def same_since(past: ThreadHistory) -> float:
     since = past.ran_at
     if (circles_since := round_since(looks)) is not None:
         return min(since, circles_since)
-    if still := _since_it_advanced(looks):
-        since = min(since, still[0].at)
+    still = _since_it_advanced(looks)
     if len(still) < len(looks):
-        return since
+        return min(since, still[0].at)
+    since = min(since, still[0].at) if len(still) > 1 else since
     return min(since, past.alike_since) if looks and all(look.on_cpu for look in looks) else since
 
 
@@ -299,7 +299,7 @@ def _pictures(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ..
 
 def _is_typed(stack: Stack) -> bool:
     """The whole program is on its command line, as in `python -c`: no file of it is the user's, and yet all of it is."""
-    return all(frame.file == "<string>" for frame in stack.frames)
+    return all(frame.file == COMMAND_LINE for frame in stack.frames)
 
 
 def _picture(frame: Frame) -> tuple[str, int, int | None, int | None]:

@@ -215,8 +215,8 @@ class _Walk:
 
 
 def is_standard(file: str) -> bool:
-    """Of the standard library, or without a file."""
-    return file.startswith("<") or ("/lib/python" in file and "-packages/" not in file)
+    """Of the standard library, or without a file, but for the text of `python -c`."""
+    return (file.startswith("<") and file != "<string>") or ("/lib/python" in file and "-packages/" not in file)
 
 
 def _is_own(frame: FrameInMemory) -> bool:
