@@ -10,6 +10,7 @@ members wait for one another, the kinds of their waits tell:
   that function, else all others, never enter it, and are responsible;
 - one waits in a *task* that a library called, and another has called that library: the task does not end, and is
   responsible;
+- some are *tasks* of an executor, and all others wait for their results: the tasks are;
 - one waits for an *item*, and a producer has ended: the producer is;
 - all wait for each other's *items*: the one that owes an item by the ledgers is, else all of them; if some do and all
   others wait for these to end: those that wait for an item are;
@@ -107,6 +108,7 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         or _makers_of_room(stuck)
         or _holders_of_locks(stuck)
         or unfinished_tasks(stuck)
+        or _awaited_tasks(stuck)
     )
     return tuple(map(case.suspect, found or (stuck.roots if stuck.ending is Ending.CYCLE else stuck.roots[:1])))
 
@@ -225,33 +227,12 @@ def _waits_to_write(stuck: StuckSet, key: ThreadKey) -> bool:
 
 def _starters(stuck: StuckSet) -> list[ThreadKey]:
     """In a cycle, those who started the members that wait in a stream they were given: they decide what is read and
-    closed. But they have closed an end that only others still have, which got it by a fork: then these keep it open.
+    closed.
     """
     started = [key for key in stuck.roots if in_given_stream(stuck.case, key)]
-    if heirs := heirs_of_stream(stuck):
-        return heirs
     parents = {stuck.case.processes[key[0]].ppid for key in started}
     found = [key for key in stuck.roots if key[0] in parents]
     return found if stuck.ending is Ending.CYCLE and parents == {pid for pid, _ in found} else []
-
-
-def heirs_of_stream(stuck: StuckSet) -> list[ThreadKey]:
-    """Those in a cycle who keep open the other end of a stream that a program reads to its end: children of the one that
-    started it, which has closed its own.
-    """
-    case, found = stuck.case, list[ThreadKey]()
-    for key in stuck.roots:
-        parent = case.processes[key[0]].ppid
-        ends = [target for target in stuck.targets(key) if isinstance(target, tuple)]
-        children = all(case.processes[pid].ppid == parent and case.processes[pid].forked for pid, _ in ends)
-        if reads_input(stuck.case, key) and case.is_foreign(key[0]) and ends and children:
-            found += ends
-    return found if stuck.ending is Ending.CYCLE else []
-
-
-def reads_input(case: Case, key: ThreadKey) -> bool:
-    """It reads its standard input."""
-    return in_given_stream(case, key) and not waits_for_room(case, key)
 
 
 def in_given_stream(case: Case, key: ThreadKey) -> bool:
@@ -340,6 +321,14 @@ def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
     needs = {key: edge for key in tasks if (edge := stuck.graph.node(key).edge)}
     told = any(edge.held or waits_for_room(stuck.case, key) for key, edge in needs.items())
     return [] if told or "put" in client_calls(stuck).values() else tasks
+
+
+def _awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:
+    """Of threads that wait for each other: the tasks of an executor, if the others only wait for results."""
+    found = {key: context(stuck.case.stacks.get(key)) for key in stuck.closed.core}
+    tasks = [key for key, row in found.items() if row and row[0] is Context.EXECUTOR_THREAD]
+    others = [key for key in found if key not in tasks]
+    return tasks if others and all(stuck.standing(key).kind in _REQUESTS for key in others) else []
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:

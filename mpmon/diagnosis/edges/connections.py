@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.edges.dead import forgotten_child, lost_relatives
+from mpmon.diagnosis.edges.dead import forgotten_child, lost_relatives, misses_sibling
 from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.graph import Absent, Nobody, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
@@ -256,10 +256,11 @@ def _lost_lock(case: Case, key: ThreadKey, targets: tuple[ThreadKey, ...]) -> Wa
     ):
         return None
     gone = tuple(row.pid for row in lost_relatives(case, asks, certain=True) if row.status)
-    if not gone and (forgotten := forgotten_child(case, asks)):
-        gone = (forgotten,)
     if not gone:
-        return None
+        if not misses_sibling(case, asks):
+            return None
+        forgotten = forgotten_child(case, asks)
+        gone = () if forgotten is None else (forgotten,)
     why = "no client of the manager that is alive holds this lock: all wait for it, or for others to end"
     return WaitEdge((Nobody(why, gone, Absent.HOLDER_ENDED),), words="a lock of the manager", evidence=why)
 

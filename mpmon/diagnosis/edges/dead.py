@@ -252,6 +252,11 @@ def forgotten_child(case: Case, pid: int, numbered: re.Pattern[str] = _NUMBERED)
     return free[0] if len(free) == 1 else None
 
 
+def misses_sibling(case: Case, pid: int) -> bool:
+    """The numbers in the names of its siblings say that one has ended and left no trace."""
+    return _missing_number(case, pid, _NUMBERED) is not None
+
+
 def _missing_number(case: Case, pid: int, numbered: re.Pattern[str]) -> int | None:
     """The number of a sibling of which only the number is left."""
     family = [row for row in case.snapshot.remembered if row.pid == case.processes[pid].ppid]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -47,6 +47,8 @@ def message(case: Case, key: ThreadKey) -> WaitEdge | None:
         why = f"it holds the only other end of {pipe.id} itself, so neither data nor end of file can arrive"
         edge = Nobody(why, (key[0],), Absent.OWN_END)
         return WaitEdge((edge,), basis=Basis.KERNEL.when(not dead), words=words, evidence=evidence)
+    if edge := _kept_input(case, key, [target for target in ends if isinstance(target, tuple)], strangers):
+        return edge
     if case.standing(key).kind is Wait.SOCKET and ends and not writes:
         words = f"an answer from {several(list(dict.fromkeys(case.role(pid).name for pid, _ in _threads(ends))))}"
     if ends or dead or strangers:
@@ -60,6 +62,24 @@ def message(case: Case, key: ThreadKey) -> WaitEdge | None:
         # A timed wait for an external process may legitimately last as long as the program says.
         return None
     return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
+
+
+def _kept_input(case: Case, key: ThreadKey, ends: list[ThreadKey], strangers: Sequence[External]) -> WaitEdge | None:
+    """For a program that reads its standard input to its end: children of the process that started it and has closed its
+    own end, which have another since their fork, and only wake from time to time.
+    """
+    row, parent = case.blocked.get(key), case.processes[key[0]].ppid
+    if row is None or row.args[:1] != (0,) or row.writes or not case.is_foreign(key[0]) or strangers or not ends:
+        return None
+    if any(case.processes[pid].ppid != parent or not case.processes[pid].forked for pid, _ in ends):
+        return None
+    if not all(case.motion(end) is Motion.POLLING and pause_s(case.blocked.get(end)) is not None for end in ends):
+        return None
+    heirs = tuple(pid for pid, _ in ends)
+    names = several([f"{case.role(pid).name} (pid {pid})" for pid in heirs])
+    why = f"only {names} {'has' if len(heirs) == 1 else 'have'} the other end of its standard input, since the fork"
+    words = case.standing(key).words
+    return WaitEdge((Nobody(why, heirs, Absent.INHERITED),), words=words, evidence=why)
 
 
 def _was_read_by_ended(case: Case, objects: list[KernelObject]) -> bool:

@@ -18,10 +18,9 @@ from mpmon.diagnosis.manager_calls import client_calls
 from mpmon.diagnosis.parts import kept_until_end
 from mpmon.diagnosis.responsibility import (
     exchanging,
-    heirs_of_stream,
+    in_given_stream,
     kept_permits,
     left_connection,
-    reads_input,
     waits_for_room,
 )
 from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
@@ -53,10 +52,6 @@ def claim(stuck: StuckSet) -> Claim | None:
         f"{stuck.case.role(key[0]).name} has taken {count} permit{'s' * (count > 1)} more than it gave back"
         for key, count in kept_permits(stuck).items()
     ]
-    kept += [
-        f"{stuck.case.role(key[0]).name} got the other end of a pipe by its fork, and keeps it open"
-        for key in heirs_of_stream(stuck)
-    ]
     steps = [f"{stuck.case.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.roots]
     return Claim(
         summary=f"{several([stuck.case.role(pid).name for pid in pids])} wait for each other: {'; '.join((*kept, *steps))}",
@@ -69,8 +64,6 @@ def claim(stuck: StuckSet) -> Claim | None:
 def _advice(stuck: StuckSet) -> str:
     if kept_permits(stuck):
         return "Give back what was taken on every path, also after an error: with, or try and finally."
-    if heirs_of_stream(stuck):
-        return "Start the program after the fork, or start the other process with spawn, which inherits no pipes."
     if all(stuck.standing(key).kind in LOCKS for key in stuck.roots):
         return "Take the locks in the same order everywhere, or use one lock."
     return "Let one side read while the other writes: close unused ends, or use threads or communicate()."
@@ -87,8 +80,12 @@ def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
         found = split(stuck)
         return found is not None and found.how is Differs.STRANGER
     if kind is Wait.JOIN_PROCESS:
-        return all(isinstance(target, tuple) and reads_input(stuck.case, target) for target in stuck.targets(key))
+        return all(isinstance(target, tuple) and _reads_input(stuck, target) for target in stuck.targets(key))
     return kind in _HELD
+
+
+def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
+    return in_given_stream(stuck.case, key) and not waits_for_room(stuck.case, key)
 
 
 def _in_line(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey) -> bool:

@@ -14,6 +14,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import kept_until_end, waiter_for_lock
 from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.waits import Wait
 
 CAUSE = "lock-held"
 NEEDS = frozenset({"blocked", "semaphores", "locks"})
@@ -37,19 +38,33 @@ def claim(stuck: StuckSet) -> Claim | None:
 
 
 def _inherited(stuck: StuckSet, nobody: Nobody) -> Claim:
-    """The holder was forked while its parent had the lock."""
+    """The holder was forked while its parent had the lock, or the end of the pipe."""
     heirs, alone = several([stuck.case.role(pid).name for pid in nobody.blame]), len(nobody.blame) == 1
-    return Claim(
-        summary=f"{heirs} keep{'s' if alone else ''} the lock that {stuck.role()} waits for, without using it: "
-        + ("it was" if alone else "they were")
-        + f" forked while the file was locked, and {'its' if alone else 'their'} copy of the open file keeps the lock until "
-        + ("it ends" if alone else "the last of them ends"),
-        evidence=(nobody.why, *stuck.edge_evidence()),
-        advice=(
-            "Start children outside of the lock, or close the file in the child.",
-            "Release with flock(LOCK_UN), which releases it for all copies; closing the file does not while a child has it open.",
-        ),
-    )
+    keep, were, their = (f"{heirs} keeps", "it was", "its") if alone else (f"{heirs} keep", "they were", "their")
+    until, role = "it ends" if alone else "the last of them ends", stuck.role()
+    if stuck.standing().kind is Wait.FILE_LOCK:
+        summary = (
+            f"{keep} the lock that {role} waits for, without using it: {were} forked while the file was locked, and {their} "
+            f"copy of the open file keeps the lock until {until}"
+        )
+        advice = _OF_LOCK
+    else:
+        summary = (
+            f"{keep} the standard input of {role} open, without using it: {were} forked while the pipe was open, and {role} "
+            f"reads no end of it until {until}"
+        )
+        advice = _OF_PIPE
+    return Claim(summary=summary, evidence=(nobody.why, *stuck.edge_evidence()), advice=advice)
+
+
+_OF_LOCK = (
+    "Start children outside of the lock, or close the file in the child.",
+    "Release with flock(LOCK_UN), which releases it for all copies; closing the file does not while a child has it open.",
+)
+_OF_PIPE = (
+    "Start the program after the fork, or start the other process with spawn, which inherits no pipes.",
+    "Or close the pipe in the child.",
+)
 
 
 def _until_the_end(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey, ender: ThreadKey) -> Claim:
