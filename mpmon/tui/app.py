@@ -35,11 +35,15 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.driver import Driver
     from textual.screen import Screen
+    from textual.timer import Timer
 
     from mpmon.source import Watch
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """They end mpmon as its user would, so that the terminal is left as it was."""
+
+COUNTED_S = 0.5
+"""How often a recording is asked for its length until that is known."""
 
 GARBAGE = 10_000
 """New objects after which it is worth to search the youngest ones for cycles."""
@@ -70,6 +74,8 @@ class MonitorApp(App[int]):
         """What to say since the watch ended; `None` while it goes on."""
         self._is_writing = False
         """Files of the export key."""
+        self._counting: Timer | None = None
+        """Asks for the length of a recording until it is known."""
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen lies at the bottom."""
@@ -97,6 +103,8 @@ class MonitorApp(App[int]):
             asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
         if self._watch.live:
             self.set_interval(1.0, self._notice_silence)
+        else:
+            self._counting = self.set_interval(COUNTED_S, self._note_length)
 
     def _fatal_error(self) -> None:
         """Ends without Textual's page of local variables: who runs the app says in a sentence what `failure` is."""
@@ -216,6 +224,12 @@ class MonitorApp(App[int]):
 
     def _notice_silence(self) -> None:
         if self._is_silent():
+            self._show()
+
+    def _note_length(self) -> None:
+        """How long a recording is may be known only while it is paused."""
+        if self._watch.length is not None and self._counting is not None:
+            self._counting.stop()
             self._show()
 
     def _say(self, text: str) -> None:

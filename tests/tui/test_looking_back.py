@@ -76,3 +76,15 @@ def test_the_past_of_a_live_job_is_a_key_away_and_p_returns_to_now() -> None:
         await settle(pilot, lambda: shows(pilot, "HUNG 6 min 12 s") and not shows(pilot, "[paused]"))
 
     play(watch, script, first="HUNG")
+
+
+def test_how_long_a_recording_is_shows_also_when_that_is_known_while_it_is_paused() -> None:
+    watch = FakeWatch(msgspec.structs.replace(hung(), number=3), live=False)
+
+    async def script(pilot: Pilot[int]) -> None:
+        await pilot.press("p")
+        await settle(pilot, lambda: shows(pilot, "[paused", "· 3]"))
+        watch.length = 12
+        await settle(pilot, lambda: shows(pilot, "· 3 of 12]"))
+
+    play(watch, script)
