@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ def shim(world: World, *, kept: int = 0) -> Seen:
         except AssertionError as problem:
             raise Wrong("a time for each tensor", "none", str(problem)) from problem
         if done.returncode:
-            raise Wrong("a time for each tensor", "none", done.stderr.strip()[-400:])
+            raise Wrong("a time for each tensor", f"none: status {done.returncode}", _reason(done.stderr))
     said = json.loads(done.stdout)
     off = median(said["off"])
     more = median(on - bare for bare, on in zip(said["off"], said["on"], strict=True))
@@ -45,6 +46,12 @@ def shim(world: World, *, kept: int = 0) -> Seen:
     return Seen(
         f"{more:.1f} us of CPU more than {off:.1f} a tensor", {"bare_us": round(off, 1), "more_us": round(more, 1)}
     )
+
+
+def _reason(said: str) -> str:
+    """The last exception that was told; what torch tells of C++ frames comes behind it."""
+    told = [line for line in said.splitlines() if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
+    return "; ".join(told[-2:]) or said.strip()[-400:]
 
 
 _TORCH: frozenset[Need] = frozenset({"memory", "torch"})
