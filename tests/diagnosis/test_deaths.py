@@ -8,9 +8,21 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.edges.dead import Death, death, did
+from mpmon.diagnosis.edges.dead import Death, death, did, misses_sibling
 from mpmon.model import Cgroup, Exit, Process, Remembered, Row, Snapshot
-from tests.builders import START, after, blocked, history, kernel_object, process, snapshot, stack, watched
+from tests.builders import (
+    ROOT,
+    START,
+    after,
+    blocked,
+    history,
+    kernel_object,
+    process,
+    snapshot,
+    stack,
+    thread,
+    watched,
+)
 
 DEAD = 8
 GROUP = "/job"
@@ -118,3 +130,21 @@ def test_one_that_was_collected_but_is_remembered() -> None:
     finding = watched(snapshot(process(), *waits, remembered)).findings[0]
     assert [(suspect.pid, suspect.dead, suspect.role) for suspect in finding.suspects] == [(77, True, "process reader")]
     assert "killed by SIGKILL (9)" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("names", "misses"),
+    [
+        (("store-0", "store-2", "store-3"), True),
+        (("Process-1", "ForkProcess-3"), True),
+        (("reader-1", "writer-3"), False),
+        (("store-0", "store-1", "store-2"), False),
+    ],
+)
+def test_a_sibling_is_missing_where_one_counter_of_names_skips_a_number(
+    names: tuple[str, ...], *, misses: bool
+) -> None:
+    family = [process(pid, parent=ROOT) for pid in range(5000, 5000 + len(names))]
+    rows = (Remembered(pid=ROOT, child=row.pid, name=name) for row, name in zip(family, names, strict=True))
+    shown = snapshot(process(), thread(), *family, *rows)
+    assert misses_sibling(Case(history(shown), shown), 5000) is misses

@@ -264,9 +264,18 @@ def _missing_number(case: Case, pid: int, numbered: re.Pattern[str]) -> int | No
     highest = max(numbers, default=0)
     # A name may contain any number, and below a high one more than one is missing.
     missing = set(range(1, highest)) - set(numbers) if highest <= len(numbers) + 1 else set[int]()
-    known = len(missing) == 1 and len(numbers) == len(family) and pid in numbers.values()
+    known = len(missing) == 1 and len(numbers) == len(family) and pid in numbers.values() and _count_alike(family)
     # All children of one parent are counted together, including those with unknown names.
     return missing.pop() if known and not _unnamed(case, case.processes[pid].ppid, family) else None
+
+
+def _count_alike(family: list[Remembered]) -> bool:
+    """Their names have a common counter: multiprocessing's own, or that of one program's name."""
+    names = {row.name.rstrip("0123456789") for row in family}
+    return len(names) == 1 or all(_OF_LIBRARY.match(name) for name in names)
+
+
+_OF_LIBRARY = re.compile(r"\w*(Process|PoolWorker)-")
 
 
 def _numbers(family: Iterable[Remembered], numbered: re.Pattern[str] = _NUMBERED) -> dict[int, int]:

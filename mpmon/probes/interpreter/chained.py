@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from mpmon.probes.interpreter.awaits import FUTURE, NAME_AT, TASK
 from mpmon.probes.interpreter.layouts import Layout
-from mpmon.probes.interpreter.objects import Objects
+from mpmon.probes.interpreter.objects import Objects, Torn
 from mpmon.probes.interpreter.reachable import CELL_AT
 
 MOST_CHAINED = 16
@@ -29,16 +29,23 @@ OF_EXECUTORS = b"Future"
 
 
 def sources(objects: Objects, layout: Layout, future: int) -> Iterator[int]:
-    """The future itself, and those that it gets its result from, the next one first. Raises `Torn`."""
+    """The future itself, and those that it gets its result from, the next one first, as far as they can be followed."""
     for _ in range(MOST_CHAINED):
         yield future
-        if TASK in objects.bases(future):
-            following = objects.word(future + layout.task_waiter)
-        else:
-            following = next(_chained_to(objects, future), 0)
+        try:
+            following = _source(objects, layout, future)
+        except Torn:
+            return
         if not following:
             return
         future = following
+
+
+def _source(objects: Objects, layout: Layout, future: int) -> int:
+    """0 for none. Raises `Torn`."""
+    if TASK in objects.bases(future):
+        return objects.word(future + layout.task_waiter) if layout.task_waiter else 0
+    return next(_chained_to(objects, future), 0)
 
 
 def _chained_to(objects: Objects, future: int) -> Iterator[int]:
@@ -58,7 +65,7 @@ def _callbacks(objects: Objects, future: int) -> Iterator[int]:
     first, others = objects.word(future + FIRST_AT), objects.word(future + OTHERS_AT)
     yield from (first,) if first else ()
     for pair in objects.items(others) if others and objects.type_name(others) == b"list" else ():
-        yield objects.items(pair)[0]
+        yield from objects.items(pair)[:1]
 
 
 def _is_future(objects: Objects, thing: int) -> bool:
