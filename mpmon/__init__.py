@@ -9,8 +9,8 @@ The layout, from the bottom layer up; no layer imports one above it (checked by 
   NCCL reports about them.
 - `diagnosis/`: pure. Frames and system calls become waits, waits become a graph, a closed set of the graph becomes a finding.
 - `nodes/`: a job on many machines: the facts of all machines become one snapshot.
-- `source`: the interface of a stream of observations; `reel`: past observations that are kept; `session/`: the main loop,
-  recordings, live and replayed streams.
+- `source`: the interface of a stream of observations; `snapshot_buffer/`: past observations that are kept; `session/`: the
+  main loop, recordings, live and replayed streams.
 - `reports/`, `tui/`, `serve/`: an observation as text, as JSON, as a screen, as a screen in a browser. `doctor`, `jobs`,
   `demo/`: auxiliary commands.
 - `alarm/`: runs a user's command when a hang begins and ends.

@@ -298,7 +298,7 @@ class LockUse(Row, frozen=True, kw_only=True):
     """False when the thread ran while it was read, or may have given the lock back inside of its `with` block."""
 
 
-class Awaited(Row, frozen=True, kw_only=True):
+class JoinTarget(Row, frozen=True, kw_only=True):
     """What a waiting call refers to: the joined thread, the future whose result is requested, or possibly a torch `Work`."""
 
     pid: Pid
@@ -319,7 +319,7 @@ class Awaited(Row, frozen=True, kw_only=True):
     """The name of that group, which all its ranks know it by; empty where that is not known."""
 
 
-class Remembered(Row, frozen=True, kw_only=True):
+class KnownChild(Row, frozen=True, kw_only=True):
     """A child whose `Process` or `Popen` object still exists in its parent's program, perhaps long after the child ended."""
 
     pid: Pid
@@ -1066,8 +1066,8 @@ class Snapshot(Row, frozen=True, kw_only=True, eq=False):
     """Processes outside the job that have objects which threads of the job wait on."""
     semaphores: tuple[SemaphoreUse, ...] = ()
     locks: tuple[LockUse, ...] = ()
-    awaited: tuple[Awaited, ...] = ()
-    remembered: tuple[Remembered, ...] = ()
+    awaited: tuple[JoinTarget, ...] = ()
+    remembered: tuple[KnownChild, ...] = ()
     stacks: tuple[Stack, ...] = ()
     native_stacks: tuple[NativeStack, ...] = ()
     """For the threads of findings, or for all threads if requested."""

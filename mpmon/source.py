@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from mpmon.diagnosis.findings import Observation
-from mpmon.reel import Reel
+from mpmon.snapshot_buffer import SnapshotBuffer
 
 
 class Watch(Protocol):
@@ -27,7 +27,7 @@ class Watch(Protocol):
     length: int | None
     """How many observations a recording has; `None` for a live job, and while that is not known."""
 
-    reel: Reel
+    buffer: SnapshotBuffer
     """Past observations."""
 
     def __iter__(self) -> Iterator[Observation]:

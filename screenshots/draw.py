@@ -24,7 +24,7 @@ from rich.text import Text
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from mpmon.reel import Reel  # noqa: E402  found by the line above
+from mpmon.buffer import SnapshotBuffer  # noqa: E402  found by the line above
 from mpmon.reports import text as report  # noqa: E402
 from mpmon.session.watch import ReplayWatch  # noqa: E402
 from mpmon.tui.app import MonitorApp  # noqa: E402
@@ -106,14 +106,14 @@ class LastPicture(ReplayWatch):
         self._left = threading.Event()
 
     def __iter__(self) -> Iterator[Observation]:
-        seen = Reel()
+        seen = SnapshotBuffer()
         for observation in super().__iter__():
             if observation.watched_s > self.until_s:
                 break
             self.last = observation
             seen.add(observation)
             yield observation
-        self.reel = seen
+        self.buffer = seen
         self.length = None if self.live or self.last is None else self.last.number
         self.complete.set()
         self._left.wait()

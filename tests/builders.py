@@ -16,7 +16,6 @@ import msgspec
 from mpmon.diagnosis import History, diagnose
 from mpmon.diagnosis.findings import Diagnosis
 from mpmon.model import (
-    Awaited,
     Blocked,
     Cgroup,
     Collective,
@@ -29,7 +28,9 @@ from mpmon.model import (
     GpuProcess,
     Handle,
     ImportRecord,
+    JoinTarget,
     KernelObject,
+    KnownChild,
     Limits,
     LockUse,
     MigInstance,
@@ -38,7 +39,6 @@ from mpmon.model import (
     Process,
     QueueRecord,
     QueueState,
-    Remembered,
     Row,
     SemaphoreUse,
     SharedFile,
@@ -203,8 +203,8 @@ _TABLES: dict[type[Row], str] = {
     Cgroup: "cgroups",
     Figures: "figures",
     LockUse: "locks",
-    Awaited: "awaited",
-    Remembered: "remembered",
+    JoinTarget: "awaited",
+    KnownChild: "remembered",
     SemaphoreUse: "semaphores",
     Gpu: "gpus",
     GpuProcess: "gpu_processes",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.diagnosis.findings import Moment
+from mpmon.diagnosis.findings import TrendPoint
 from mpmon.model import Exit, Process, QueueState, Snapshot
 from mpmon.probes import syscalls
 from mpmon.probes.interpreter.queues import QueueObject
@@ -28,10 +28,10 @@ from mpmon.probes.kernel import threads
 from mpmon.probes.processes.table import KEPT_EXITS
 from mpmon.probes.shim import ShimProbe
 from mpmon.probes.stacks import StackProbe
-from mpmon.reel import Reel
-from mpmon.reel.pictures import TREE
 from mpmon.session.sampler import Sampler
 from mpmon.session.watch import Observer
+from mpmon.snapshot_buffer import SnapshotBuffer
+from mpmon.snapshot_buffer.pictures import TREE
 from mpmon.tui.trends import Trends
 from tests.builders import ROOT, START, blocked, holds, kernel_object, process, snapshot, stack
 from tests.probes.tree import BOOTED_AT, Tree, TreeProc
@@ -87,17 +87,17 @@ def renewed(workers: int = 5, kept_exits: int = 40) -> Iterator[Snapshot]:
 
 def test_the_history_of_a_job_that_is_renewed_for_ever_stays_as_large_as_it_may_be() -> None:
     most_bytes = 256 * KIB
-    rounds, observer, reel = renewed(), Observer(), Reel(most_bytes)
+    rounds, observer, buffer = renewed(), Observer(), SnapshotBuffer(most_bytes)
     with measured() as memory:
         sizes: list[int] = []
         # Whole trees: while one is made, some of its pictures are there as they are.
         for trees in (4, 2, 2):
             for now in itertools.islice(rounds, trees * TREE):
-                reel.add(observer.see(now))
-                assert reel.bytes <= most_bytes
+                buffer.add(observer.see(now))
+                assert buffer.bytes <= most_bytes
             sizes.append(memory())
-    assert reel.bytes > most_bytes / 2
-    assert reel.hang() is None
+    assert buffer.bytes > most_bytes / 2
+    assert buffer.hang() is None
     assert sizes[2] - sizes[1] < 64 * KIB, sizes
 
 
@@ -172,11 +172,11 @@ def test_who_was_asked_for_its_ledger_is_forgotten_with_its_end(tree: Tree) -> N
 
 
 def test_histories_forget_who_ran_before_they_begin() -> None:
-    trends, moments = Trends(), deque[Moment](maxlen=300)
+    trends, moments = Trends(), deque[TrendPoint](maxlen=300)
     with measured() as memory:
         sizes: list[int] = []
         for second in range(6000):
-            moments.append(Moment(START + second, (), (), {ROOT + second: 100.0}))
+            moments.append(TrendPoint(START + second, (), (), {ROOT + second: 100.0}))
             trends.take(tuple(moments), 1, 60)
             if second in (1000, 5999):
                 sizes.append(memory())

@@ -165,22 +165,22 @@ def _recorder(name: str) -> Recorder:
 
 def looks(given: Namespace, pid: int, found: Extras, sink: show.Sink, clock: LiveClock | None = None) -> LiveWatch:
     """The samples of the job under a pid, with times from `clock`."""
-    from mpmon.reel import Reel
     from mpmon.session.cadence import SOON_S
     from mpmon.session.clock import LiveClock
     from mpmon.session.watch import LiveWatch
+    from mpmon.snapshot_buffer import SnapshotBuffer
 
     def make_sampler(now: Callable[[], float]) -> Sampler:
         return _sampler(given, pid, found, now, eager=sink == "report")
 
-    reel = Reel() if sink == "screen" else None
+    buffer = SnapshotBuffer() if sink == "screen" else None
     # A recording should have a round for every second.
     may_rest = sink == "screen" and not found.recorder
     if found.alarm:
         found.alarm.on_screen = sink == "screen"
     clock = clock or LiveClock()
     return LiveWatch(
-        make_sampler, interval=given.interval or (None if may_rest else SOON_S), recorder=found.recorder, reel=reel,
+        make_sampler, interval=given.interval or (None if may_rest else SOON_S), recorder=found.recorder, buffer=buffer,
         clock=clock, alarm=found.alarm,
         ras=_nccl_ras(given.nccl_ras, clock) if given.nccl_ras else None,
     )  # fmt: skip

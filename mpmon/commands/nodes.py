@@ -36,8 +36,8 @@ def looks(given: Namespace, sink: show.Sink) -> Generator[NodesWatch, None, None
     """
     from mpmon.nodes.front import NodesWatch
     from mpmon.nodes.wire import Watch
-    from mpmon.reel import Reel
     from mpmon.session.cadence import SOON_S
+    from mpmon.snapshot_buffer import SnapshotBuffer
 
     wish = Watch(interval=given.interval or SOON_S, stacks=given.stacks, seconds=given.seconds, eager=sink == "report")
     found = transport(given)
@@ -45,7 +45,7 @@ def looks(given: Namespace, sink: show.Sink) -> Generator[NodesWatch, None, None
         if alarm:
             alarm.on_screen = sink == "screen"
         yield NodesWatch(
-            found, wish, recorder=recorder, reel=Reel() if sink == "screen" else None,
+            found, wish, recorder=recorder, buffer=SnapshotBuffer() if sink == "screen" else None,
             tell=None if sink == "screen" else tell, alarm=alarm, ras=given.nccl_ras,
         )  # fmt: skip
 

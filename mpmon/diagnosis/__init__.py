@@ -7,8 +7,9 @@
   library, of functions in C and C++, and of any library by the shape of a stack;
 - `frames`, `waits`: the call one thread waits in (from frames, refined by the kernel's facts);
 - `history`: since when each thread and process has been unchanged; `progress`: whether running code makes progress;
-- `roles`, `tables`: the role of each process, and who holds the other end; `memo`: the parts reused from the previous round;
-- `case`: what each thread waits for and whether it makes progress, from those tables and the history;
+- `roles`, `snapshot_index`: the role of each process, and who holds the other end; `memo`: results reused from
+  the previous round;
+- `job_state`: what each thread waits for and whether it makes progress, from those tables and the history;
 - `edges`, `graph`: the wait-for graph: whom each thread waits for, which sets are stuck, and who blocks them; `requests` and
   `deadlocks`: what is stuck although the main program makes progress; `responsibility`: who has to move first;
 - `stuck_set`, `rules`: the cause, and the sentences for it; `parts`, `collectives`, `links`, `collective_seq` and
@@ -17,12 +18,12 @@
 - `advice`, `missing_data`, `lock_annotations`: additions: best practices, what could not be checked, the locks of each frame;
 - `gpus`, `ipc`, `remarks`: who uses which GPU; what processes share; warnings that are not a hang;
 - `engine`, `views`: verdict, findings, and a line for every process;
-- `chronicle`: the event log from round to round.
+- `event_log`: what changed from round to round.
 """
 
-from mpmon.diagnosis.chronicle import Chronicle
 from mpmon.diagnosis.engine import diagnose
+from mpmon.diagnosis.event_log import EventLog
 from mpmon.diagnosis.history import History
 from mpmon.diagnosis.memo import Memo
 
-__all__ = ["Chronicle", "History", "Memo", "diagnose"]
+__all__ = ["EventLog", "History", "Memo", "diagnose"]

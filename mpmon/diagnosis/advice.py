@@ -1,6 +1,6 @@
 """Best practices that apply to this job, in addition to what the rule of the cause says.
 
-Each entry of the table `ADVICE` is a condition over the case and one of its findings, and a sentence that names the
+Each entry of the table `ADVICE` is a condition over the job and one of its findings, and a sentence that names the
 call or the flag. Sources: PyTorch's "Multiprocessing best practices" and `torch.utils.data` pages, Python's
 "Programming guidelines" of multiprocessing.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Finding, Suspect, Waiter
 from mpmon.diagnosis.frames import bare, calls, has
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Stack
 
-Advice = Callable[[Case, Finding], str | None]
+Advice = Callable[[JobState, Finding], str | None]
 
 _FORKS = frozenset({"fork-lock", "fork-thread", "fork-openmp"})
 _FROM_OUTSIDE = frozenset({"stopped", "debugger"})
@@ -25,57 +25,57 @@ _CUDA_DEVICE = "device:/dev/nvidia"
 _LOADER = "dataloader worker"
 
 
-def further_advice(case: Case, finding: Finding) -> tuple[str, ...]:
+def further_advice(job: JobState, finding: Finding) -> tuple[str, ...]:
     """Further advice, without what the finding already says; empty if the cause lies outside the program."""
     if finding.cause in _FROM_OUTSIDE:
         return ()
-    found = (advice(case, finding) for advice in ADVICE)
+    found = (advice(job, finding) for advice in ADVICE)
     return tuple(line for line in dict.fromkeys(found) if line and line not in finding.advice)
 
 
-def fork_after_threads(case: Case, finding: Finding) -> str | None:
+def fork_after_threads(job: JobState, finding: Finding) -> str | None:
     """The parent of a forked child that hangs in a lock or a thread wait runs threads."""
-    child = next((suspect.pid for suspect in finding.suspects if case.is_forked(suspect.pid)), None)
+    child = next((suspect.pid for suspect in finding.suspects if job.is_forked(suspect.pid)), None)
     if finding.cause not in _FORKS or child is None:
         return None
-    parent = case.processes[child].ppid
-    others = [key for key in case.threads(parent) if key[1] != parent and not case.standing(key).idle]
+    parent = job.processes[child].ppid
+    others = [key for key in job.threads(parent) if key[1] != parent and not job.wait_state(key).idle]
     if not others:
         return None
-    names = several(list(dict.fromkeys(map(case.thread_name, others))))
+    names = several(list(dict.fromkeys(map(job.thread_name, others))))
     return (
-        f"{case.role(parent).name} runs threads ({names}), which fork does not copy, only the locks they hold: start the "
-        f"child before them, or {_start(case, child)}."
+        f"{job.role(parent).name} runs threads ({names}), which fork does not copy, only the locks they hold: start the "
+        f"child before them, or {_start(job, child)}."
     )
 
 
-def fork_after_cuda(case: Case, finding: Finding) -> str | None:
+def fork_after_cuda(job: JobState, finding: Finding) -> str | None:
     """A forked child is in a CUDA call, or in something that fork broke, and its parent has a GPU open."""
     for suspect in finding.suspects:
-        stack = case.stacks.get((suspect.pid, suspect.tid or suspect.pid))
+        stack = job.stacks.get((suspect.pid, suspect.tid or suspect.pid))
         in_cuda = stack is not None and any("/torch/cuda/" in frame.file for frame in stack.frames)
-        if not case.is_forked(suspect.pid) or not (in_cuda or finding.cause in _FORKS):
+        if not job.is_forked(suspect.pid) or not (in_cuda or finding.cause in _FORKS):
             continue
-        parent = case.processes[suspect.pid].ppid
-        if any(name.startswith(_CUDA_DEVICE) for name in case.held_by.get(parent, ())):
-            how = _start(case, suspect.pid)
-            return f"{case.role(parent).name} has CUDA initialised, which a forked child cannot use: {how}."
+        parent = job.processes[suspect.pid].ppid
+        if any(name.startswith(_CUDA_DEVICE) for name in job.held_by.get(parent, ())):
+            how = _start(job, suspect.pid)
+            return f"{job.role(parent).name} has CUDA initialised, which a forked child cannot use: {how}."
     return None
 
 
-def more_workers_than_cpus(case: Case, finding: Finding) -> str | None:
+def more_workers_than_cpus(job: JobState, finding: Finding) -> str | None:
     """The job has more DataLoader workers than CPUs, and the finding is about one of them."""
-    about = next((row.pid for row in _all(finding) if case.role(row.pid).kind == _LOADER), None)
+    about = next((row.pid for row in _all(finding) if job.role(row.pid).kind == _LOADER), None)
     if about is None:
         return None
-    host = case.processes[about].host if about in case.processes else ""
+    host = job.processes[about].host if about in job.processes else ""
     workers = [
-        pid for pid, role in case.roles.items()
-        if role.kind == _LOADER and case.is_alive(pid) and case.processes[pid].host == host
+        pid for pid, role in job.roles.items()
+        if role.kind == _LOADER and job.is_alive(pid) and job.processes[pid].host == host
     ]  # fmt: skip
-    if len(workers) <= (cpus := available_cpus(case, host)):
+    if len(workers) <= (cpus := available_cpus(job, host)):
         return None
-    loaders = len({case.role(pid).parent for pid in workers})
+    loaders = len({job.role(pid).parent for pid in workers})
     each = max(1, cpus // loaders)
     return (
         f"{len(workers)} DataLoader workers share {cpus} CPU{'s' if cpus > 1 else ''}: set num_workers={each} or fewer"
@@ -83,24 +83,24 @@ def more_workers_than_cpus(case: Case, finding: Finding) -> str | None:
     )
 
 
-def available_cpus(case: Case, host: str = "") -> int:
+def available_cpus(job: JobState, host: str = "") -> int:
     """The CPUs the job may use: the least of the machine's, the root's (affinity, cpusets) and its control group's
     (cpu.max).
     """
-    tops = (pid for pid in case.children.get(case.snapshot.root_pid, ()) if case.processes[pid].host == host)
-    root = case.processes.get(next(tops, 0)) if host else case.snapshot.root
-    has = next((row.cpu_count for row in case.snapshot.nodes if row.host == host), case.snapshot.cpu_count)
-    group = next((row for row in case.snapshot.cgroups if root and row.path == root.cgroup), None)
+    tops = (pid for pid in job.children.get(job.snapshot.root_pid, ()) if job.processes[pid].host == host)
+    root = job.processes.get(next(tops, 0)) if host else job.snapshot.root
+    has = next((row.cpu_count for row in job.snapshot.nodes if row.host == host), job.snapshot.cpu_count)
+    group = next((row for row in job.snapshot.cgroups if root and row.path == root.cgroup), None)
     counts = [has, root.cpus if root else None, group.cpus if group else None]
     return max(1, round(min(count for count in counts if count)))
 
 
-def main_guard(case: Case, finding: Finding) -> str | None:
+def main_guard(job: JobState, finding: Finding) -> str | None:
     """A child of spawn or forkserver died with an error while its parent was still handing it its work."""
     files = ("multiprocessing/popen_spawn_posix.py", "multiprocessing/popen_forkserver.py")
     if not any(suspect.dead for suspect in finding.suspects):
         return None
-    if not any(has(stack, file, ("_launch",)) for stack in _stacks(case, finding) for file in files):
+    if not any(has(stack, file, ("_launch",)) for stack in _stacks(job, finding) for file in files):
         return None
     return (
         "The child died while it started. If its traceback names the bootstrapping phase, put the code that starts "
@@ -108,11 +108,11 @@ def main_guard(case: Case, finding: Finding) -> str | None:
     )
 
 
-def items_of_the_feeder(case: Case, finding: Finding) -> str | None:
+def items_of_the_feeder(job: JobState, finding: Finding) -> str | None:
     """A thread waits on a queue with feeder threads, and the queue's producer died."""
     if finding.cause != "queue-empty" or not any(suspect.dead for suspect in finding.suspects):
         return None
-    frames = [frame for stack in _stacks(case, finding) for frame in stack.frames]
+    frames = [frame for stack in _stacks(job, finding) for frame in stack.frames]
     gets = [frame.function for frame in frames if calls(frame, "multiprocessing/queues.py", ("get",))]
     if not gets or any("SimpleQueue" in function for function in gets):
         return None
@@ -122,9 +122,9 @@ def items_of_the_feeder(case: Case, finding: Finding) -> str | None:
     )
 
 
-def sender_of_tensors(case: Case, finding: Finding) -> str | None:
+def sender_of_tensors(job: JobState, finding: Finding) -> str | None:
     """A receiver is rebuilding a shared tensor, which needs its sender alive, and no living process is a suspect."""
-    receivers = _receivers(case, finding)
+    receivers = _receivers(job, finding)
     if not receivers or any(not row.dead and row.pid not in receivers for row in finding.suspects):
         return None
     return (
@@ -133,12 +133,12 @@ def sender_of_tensors(case: Case, finding: Finding) -> str | None:
     )
 
 
-def _receivers(case: Case, finding: Finding) -> set[int]:
+def _receivers(job: JobState, finding: Finding) -> set[int]:
     """The processes of the finding that are rebuilding a tensor."""
     files = ("torch/multiprocessing/reductions.py", "multiprocessing/resource_sharer.py")
     wanted = ("rebuild_storage_fd", "rebuild_storage_filename", "rebuild_cuda_tensor", "detach", "get_connection")
     return {
-        stack.pid for stack in _stacks(case, finding) for frame in stack.frames
+        stack.pid for stack in _stacks(job, finding) for frame in stack.frames
         if frame.file.endswith(files) and bare(frame.function) in wanted
     }  # fmt: skip
 
@@ -153,9 +153,9 @@ ADVICE: tuple[Advice, ...] = (
 )
 
 
-def _start(case: Case, pid: int) -> str:
+def _start(job: JobState, pid: int) -> str:
     """The call that starts a child by another method."""
-    if case.role(pid).kind == _LOADER:
+    if job.role(pid).kind == _LOADER:
         return 'use DataLoader(multiprocessing_context="forkserver")'
     return 'call torch.multiprocessing.set_start_method("forkserver") at the start of the program'
 
@@ -165,8 +165,8 @@ def _all(finding: Finding) -> tuple[Suspect | Waiter, ...]:
     return (*finding.suspects, *finding.waiters)
 
 
-def _stacks(case: Case, finding: Finding) -> Iterator[Stack]:
+def _stacks(job: JobState, finding: Finding) -> Iterator[Stack]:
     """The main threads' stacks of all processes in the finding."""
     for row in _all(finding):
-        if (row.pid, row.pid) in case.stacks:
-            yield case.stacks[row.pid, row.pid]
+        if (row.pid, row.pid) in job.stacks:
+            yield job.stacks[row.pid, row.pid]

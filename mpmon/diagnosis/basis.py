@@ -31,7 +31,7 @@ def basis(diagnosis: Diagnosis, snapshot: Snapshot) -> dict[int, set[int]]:
 def _of_findings(diagnosis: Diagnosis, snapshot: Snapshot) -> Iterator[ThreadKey]:
     if diagnosis.verdict is not Verdict.HUNG:
         return
-    # Named as in `Tables.thread_name`.
+    # Named as in `SnapshotIndex.thread_name`.
     named = {(row.pid, f"thread {row.tid}"): row.tid for row in snapshot.threads}
     named |= {(row.pid, row.thread_name): row.tid for row in snapshot.stacks}
     for finding in diagnosis.findings:

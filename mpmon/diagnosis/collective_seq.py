@@ -23,7 +23,7 @@ from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.progress.motion import same_since
-from mpmon.diagnosis.tables import Tables
+from mpmon.diagnosis.snapshot_index import SnapshotIndex
 from mpmon.diagnosis.waits import WaitState
 from mpmon.model import Collective, FlightRecord, GroupProgress
 
@@ -76,10 +76,10 @@ class Mismatch(msgspec.Struct, frozen=True):
 class Numbers:
     """The Flight Recorders' records, by the pids of the ranks."""
 
-    def __init__(self, tables: Tables, standing: Callable[[ThreadKey], WaitState]) -> None:
-        """`standing` tells what a thread waits in."""
+    def __init__(self, tables: SnapshotIndex, wait_state: Callable[[ThreadKey], WaitState]) -> None:
+        """`wait_state` tells what a thread waits in."""
         self._tables = tables
-        self._standing = standing
+        self._wait_state = wait_state
         self._lags: dict[int, Behind | None] = {}
 
     @cached_property
@@ -116,7 +116,7 @@ class Numbers:
         pid = self._pids.get(-1 if rank is None else rank)
         if pid is None:
             return False
-        past = self._tables.past((pid, pid))
+        past = self._tables.thread_history((pid, pid))
         if past is None or record.read_at < self._tables.processes[pid].start_time:
             return None
         if record.read_at >= same_since(past):
@@ -162,7 +162,7 @@ class Numbers:
         one.
         """
         rank = self._tables.role(pid).rank
-        words = self._standing((pid, pid)).words
+        words = self._wait_state((pid, pid)).words
         if rank is None or self._pids.get(rank) != pid or rank not in self._records or words in POINT_TO_POINT:
             # gloo does not record these, so the numbers say nothing about them.
             return None

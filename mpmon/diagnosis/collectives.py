@@ -12,10 +12,10 @@ from enum import Enum
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import runs, several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.torch import BACKWARD
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.links import stalls
@@ -40,7 +40,7 @@ class Numbered(msgspec.Struct, frozen=True):
 
 def numbered(stuck: StuckSet) -> Numbered:
     """Who is behind or diverged, by sequence numbers; empty if there are none."""
-    numbers, members = stuck.case.numbers, sorted({pid for pid, _ in stuck.closed.core})
+    numbers, members = stuck.job.numbers, sorted({pid for pid, _ in stuck.closed.core})
     lags = {pid: lag for pid in members if (lag := numbers.lag(pid))}
     if lags:
         targets = [target for lag in lags.values() for target in lag.targets if isinstance(target, tuple)]
@@ -66,8 +66,8 @@ def operations(stuck: StuckSet) -> dict[str, list[ThreadKey]]:
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN) or stalls(stuck):
         return {}
     groups: dict[str, list[ThreadKey]] = {}
-    for key in sorted(key for key in stuck.closed.core if stuck.standing(key).kind is Wait.COLLECTIVE):
-        groups.setdefault(stuck.standing(key).words, []).append(key)
+    for key in sorted(key for key in stuck.closed.core if stuck.wait_state(key).kind is Wait.COLLECTIVE):
+        groups.setdefault(stuck.wait_state(key).words, []).append(key)
     return groups
 
 
@@ -117,10 +117,10 @@ class Split(msgspec.Struct, frozen=True):
 
 def names_of(stuck: StuckSet, keys: Sequence[ThreadKey]) -> str:
     """`rank 2`, `ranks 0-1 and 3`."""
-    numbers = [number for key in keys if (number := stuck.case.role(key[0]).rank) is not None]
+    numbers = [number for key in keys if (number := stuck.job.role(key[0]).rank) is not None]
     if len(keys) > 1 and len(set(numbers)) == len(keys):
         return f"ranks {runs(numbers)}"
-    return several([stuck.case.role(key[0]).name for key in keys], most=len(keys))
+    return several([stuck.job.role(key[0]).name for key in keys], most=len(keys))
 
 
 def split(stuck: StuckSet) -> Split | None:
@@ -135,9 +135,11 @@ def _point_to_point(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Spli
     if (end := _gone_on(stuck, groups)) is not None:
         waiting = [key for name, keys in groups.items() if name in _ONE_SIDED for key in keys]
         return Split(Differs.GONE_ON, (end,), groups, others=tuple(waiting))
-    if stuck.ending is Ending.CYCLE and all(len(stuck.targets(key)) == 1 for key in stuck.roots):
+    if stuck.ending is Ending.CYCLE and all(len(stuck.targets(key)) == 1 for key in stuck.root_blockers):
         groups = {
-            name: found for name, keys in groups.items() if (found := [key for key in keys if key in stuck.roots])
+            name: found
+            for name, keys in groups.items()
+            if (found := [key for key in keys if key in stuck.root_blockers])
         }
     if groups and (set(groups) <= _SENDS or set(groups) <= _RECEIVES):
         return Split(Differs.DIRECTION, tuple(key for keys in groups.values() for key in keys), groups)
@@ -178,12 +180,12 @@ _FOR_OTHERS = frozenset({Wait.STORE_KEY, Wait.RENDEZVOUS, Wait.SOCKET, Wait.QUEU
 
 def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None:
     """Ranks that are no longer in a collective."""
-    mains = [key for key in sorted(stuck.closed.core) if key[0] == key[1] and stuck.case.role(key[0]).kind == "rank"]
-    absent = tuple(key for key in mains if stuck.standing(key).kind in _FOR_OTHERS)
+    mains = [key for key in sorted(stuck.closed.core) if key[0] == key[1] and stuck.job.role(key[0]).kind == "rank"]
+    absent = tuple(key for key in mains if stuck.wait_state(key).kind in _FOR_OTHERS)
     there = tuple(key for keys in groups.values() for key in keys)
     if not absent:
         return None
-    if len(absent) > len(there) and all(stuck.standing(key).kind is Wait.STORE_KEY for key in absent):
+    if len(absent) > len(there) and all(stuck.wait_state(key).kind is Wait.STORE_KEY for key in absent):
         return Split(Differs.KEY, there, groups, others=absent)
     if keeps := _with_locks(stuck, there):
         return Split(Differs.KEEPS_LOCK, keeps, groups, others=absent)
@@ -193,7 +195,7 @@ def _absent(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | None
 
 def _with_locks(stuck: StuckSet, keys: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
     """Those of them that hold a lock another member waits for."""
-    needs = (edge for key in stuck.closed.members if (edge := stuck.graph.node(key).edge) and edge.held)
+    needs = (edge for key in stuck.closed.members if (edge := stuck.graph.node(key).edge) and edge.holder_known)
     held = {target for edge in needs for target in edge.targets}
     return tuple(key for key in keys if key in held)
 
@@ -204,7 +206,7 @@ def _waits_for_stranger(stuck: StuckSet, key: ThreadKey) -> bool:
     """
     pids = [target[0] for target in stuck.targets(key) if isinstance(target, tuple)]
     return bool(pids) and all(
-        stuck.case.role(pid).kind != "rank" and stuck.standing((pid, pid)).kind in _FOR_OTHERS for pid in pids
+        stuck.job.role(pid).kind != "rank" and stuck.wait_state((pid, pid)).kind in _FOR_OTHERS for pid in pids
     )
 
 
@@ -216,7 +218,7 @@ def _different(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> Split | N
         return Split(Differs.LEFT_BACKWARD, numbers.odd or odd_ones_out(stuck, groups), groups, numbers=numbers)
     # A rank that only sends to the root, or the root of an operation that only sends, may have moved on.
     for keys in groups.values() if not numbers.odd else ():
-        if len(keys) > 1 and (found := with_another_root(keys, stuck.case)):
+        if len(keys) > 1 and (found := with_another_root(keys, stuck.job)):
             return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
     return Split(Differs.OPERATION, numbers.odd or odd_ones_out(stuck, groups), groups, numbers=numbers)
 
@@ -225,19 +227,19 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
     ((name, keys),) = groups.items()
     if numbers.evidence:
         return Split(Differs.NUMBER, numbers.odd, groups, numbers=numbers)
-    if found := with_another_root(keys, stuck.case):
+    if found := with_another_root(keys, stuck.job):
         return Split(Differs.ROOT, tuple(found[0]), groups, found[1], tuple(keys))
-    odd, waiting = astray(keys, stuck.case)
+    odd, waiting = astray(keys, stuck.job)
     if odd:
         return Split(Differs.GROUP, tuple(odd), groups, others=tuple(waiting))
-    if found := differing(keys, stuck.case):
+    if found := differing(keys, stuck.job):
         return Split(Differs.ARGUMENT, tuple(found[0]), groups, found[1])
     if others := _other_threads(stuck, keys):
         everybody = {key[0] for key in others} == {key[0] for key in keys}
         return Split(Differs.THREADS, tuple(keys) if everybody else others, groups, others=others)
     places: dict[str, list[ThreadKey]] = {}
     for key in keys:
-        places.setdefault(str(stuck.case.place(key)), []).append(key)
+        places.setdefault(str(stuck.job.place(key)), []).append(key)
     if len(places) < 2 or name == BACKWARD:
         return None
     return Split(Differs.LINE, odd_ones_out(stuck, places), places, name)
@@ -246,9 +248,9 @@ def _same_name(stuck: StuckSet, groups: dict[str, list[ThreadKey]], numbers: Num
 def _other_threads(stuck: StuckSet, keys: list[ThreadKey]) -> tuple[ThreadKey, ...]:
     """Further threads of these ranks that are in collectives, of the same group as far as is known."""
     pids = {key[0] for key in keys}
-    ours = [key for pid in sorted(pids) for key in stuck.case.threads(pid) if key not in keys]
-    ours = [key for key in ours if stuck.case.is_of_group(keys[0], key) is not False]
-    return tuple(key for key in ours if stuck.standing(key).kind is Wait.COLLECTIVE)
+    ours = [key for pid in sorted(pids) for key in stuck.job.threads(pid) if key not in keys]
+    ours = [key for key in ours if stuck.job.is_of_group(keys[0], key) is not False]
+    return tuple(key for key in ours if stuck.wait_state(key).kind is Wait.COLLECTIVE)
 
 
 def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[ThreadKey, ...]:
@@ -260,45 +262,45 @@ def odd_ones_out(stuck: StuckSet, groups: dict[str, list[ThreadKey]]) -> tuple[T
 
     def oddness(item: tuple[str, list[ThreadKey]]) -> tuple[int, bool, bool, int]:
         name, keys = item
-        rank = min((stuck.case.role(key[0]).rank or 0 for key in keys), default=0)
-        return sum(stuck.case.world.weight(key[0]) for key in keys), name == BACKWARD, name not in BARRIERS, rank
+        rank = min((stuck.job.role(key[0]).rank or 0 for key in keys), default=0)
+        return sum(stuck.job.world.weight(key[0]) for key in keys), name == BACKWARD, name not in BARRIERS, rank
 
     return tuple(min(groups.items(), key=oddness)[1])
 
 
-def astray(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], list[ThreadKey]]:
+def astray(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], list[ThreadKey]]:
     """Ranks at a line in another group than those that wait for them there, and the latter; empty if all are in one
     group, or if that is not known.
 
     If the others do not belong to the group that one rank entered, that rank is the odd one: in the others' group all
     could continue. Else it is the one most ranks wait for; on a tie, any of them.
     """
-    strangers = _pairs(keys, case, _expects_stranger)
+    strangers = _pairs(keys, job, _expects_stranger)
     if strangers and not set(strangers) & set(itertools.chain(*strangers.values())):
         return list(strangers), list(dict.fromkeys(itertools.chain(*strangers.values())))
-    pairs = _pairs(keys, case, _expects)
+    pairs = _pairs(keys, job, _expects)
     most = max(map(len, pairs.values()), default=0)
     odd = [one for one, others in pairs.items() if len(others) == most]
     return odd, list(dict.fromkeys(other for one in odd for other in pairs[one]))
 
 
 def _pairs(
-    keys: list[ThreadKey], case: Case, expects: Callable[[ThreadKey, ThreadKey, Case], bool]
+    keys: list[ThreadKey], job: JobState, expects: Callable[[ThreadKey, ThreadKey, JobState], bool]
 ) -> dict[ThreadKey, list[ThreadKey]]:
     """By rank, those that expect it."""
-    found = {one: [other for other in keys if expects(other, one, case)] for one in keys}
+    found = {one: [other for other in keys if expects(other, one, job)] for one in keys}
     return {one: others for one, others in found.items() if others}
 
 
-def _expects(other: ThreadKey, one: ThreadKey, case: Case) -> bool:
+def _expects(other: ThreadKey, one: ThreadKey, job: JobState) -> bool:
     """It is at the same line, in a collective of another group to which that one belongs."""
-    apart = case.place(other) == case.place(one) and case.is_of_group(other, one) is False
-    return apart and case.role(one[0]).rank in case.group_of(other)
+    apart = job.place(other) == job.place(one) and job.is_of_group(other, one) is False
+    return apart and job.role(one[0]).rank in job.group_of(other)
 
 
-def _expects_stranger(other: ThreadKey, one: ThreadKey, case: Case) -> bool:
+def _expects_stranger(other: ThreadKey, one: ThreadKey, job: JobState) -> bool:
     """The same, and it does not itself belong to the group that one entered."""
-    return _expects(other, one, case) and case.role(other[0]).rank not in case.group_of(one)
+    return _expects(other, one, job) and job.role(other[0]).rank not in job.group_of(one)
 
 
 BARRIERS = frozenset({"barrier", "monitored_barrier"})
@@ -308,18 +310,18 @@ ROOTS = ("src", "dst", "group_src", "group_dst")
 """Arguments of torch/distributed/distributed_c10d.py that name the rank which sends to all, or receives from all."""
 
 
-def named_root(key: ThreadKey, case: Case) -> dict[str, str]:
+def named_root(key: ThreadKey, job: JobState) -> dict[str, str]:
     """What a rank's call says of the root of its operation; empty if it has none."""
-    frame = case.standing(key).frame
+    frame = job.wait_state(key).frame
     return {name: value for name, value in ((frame and frame.known) or {}).items() if name in ROOTS}
 
 
-def with_another_root(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], str] | None:
+def with_another_root(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], str] | None:
     """Of ranks in the same operation, those that name another root than most, and the argument that does.
 
     On a tie: those that name another root than rank 0, which is the default.
     """
-    roots = {key: root for key in keys if (root := named_root(key, case))}
+    roots = {key: root for key in keys if (root := named_root(key, job))}
     return _minority(keys, roots) or _not_the_usual(keys, roots)
 
 
@@ -333,9 +335,9 @@ def _not_the_usual(
     return None
 
 
-def differing(keys: list[ThreadKey], case: Case) -> tuple[list[ThreadKey], str] | None:
+def differing(keys: list[ThreadKey], job: JobState) -> tuple[list[ThreadKey], str] | None:
     """Of ranks at the same line, those that have another value there than most, and the name of the variable."""
-    frames = {key: next(iter(user_lines(stack)), None) for key in keys if (stack := case.stacks.get(key))}
+    frames = {key: next(iter(user_lines(stack)), None) for key in keys if (stack := job.stacks.get(key))}
     return _minority(keys, {key: frame.plain for key, frame in frames.items() if frame and frame.plain})
 
 

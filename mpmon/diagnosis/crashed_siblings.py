@@ -19,24 +19,24 @@ def crashed_mates(stuck: StuckSet) -> list[int]:
     """If all members of a cycle wait for each other's messages: crashed children of one of them, of the same kind as
     another of its children in the cycle.
     """
-    if stuck.ending is not Ending.CYCLE or not all(_listens(stuck, key) for key in stuck.roots):
+    if stuck.ending is not Ending.CYCLE or not all(_listens(stuck, key) for key in stuck.root_blockers):
         return []
-    case, pids = stuck.case, dict.fromkeys(pid for pid, _ in stuck.roots)
-    masters = dict.fromkeys(parent for pid in pids if (parent := case.processes[pid].ppid) in pids)
-    kinds = {case.role(pid).kind for pid in pids if case.processes[pid].ppid in masters}
-    children = (pid for master in masters for pid in crashed_relatives(case, master) if _parent(stuck, pid) == master)
-    return [pid for pid in children if case.role(pid).kind in kinds]
+    job, pids = stuck.job, dict.fromkeys(pid for pid, _ in stuck.root_blockers)
+    masters = dict.fromkeys(parent for pid in pids if (parent := job.processes[pid].ppid) in pids)
+    kinds = {job.role(pid).kind for pid in pids if job.processes[pid].ppid in masters}
+    children = (pid for master in masters for pid in crashed_relatives(job, master) if _parent(stuck, pid) == master)
+    return [pid for pid in children if job.role(pid).kind in kinds]
 
 
 def _listens(stuck: StuckSet, key: ThreadKey) -> bool:
-    blocked, edge = stuck.case.blocked.get(key), stuck.graph.node(key).edge
-    writes, held = blocked is not None and blocked.writes, edge is not None and edge.held
-    return stuck.standing(key).kind in _LISTENS and not writes and not held
+    blocked, edge = stuck.job.blocked.get(key), stuck.graph.node(key).edge
+    writes, held = blocked is not None and blocked.writes, edge is not None and edge.holder_known
+    return stuck.wait_state(key).kind in _LISTENS and not writes and not held
 
 
 def _parent(stuck: StuckSet, pid: int) -> int | None:
     """The parent of a process that ended; `None` for a program that was only called, whose exit status is its answer."""
-    process, row = stuck.case.processes.get(pid), stuck.case.remembered.get(pid)
+    process, row = stuck.job.processes.get(pid), stuck.job.remembered.get(pid)
     if process:
         return process.ppid
     return row.pid if row and row.name else None

@@ -4,33 +4,33 @@ rest of the job does.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import Closed, Graph, Nobody
+from mpmon.diagnosis.graph import Closed, Graph, NoReleaser
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.waits import LOCKS, Wait
 
 
-def deadlocks(case: Case, graph: Graph) -> list[Closed]:
+def deadlocks(job: JobState, graph: Graph) -> list[Closed]:
     """One row for each such thread."""
-    threads = (key for pid in case.processes if case.is_alive(pid) for key in case.threads(pid))
-    found = (graph.closed(key) for key in threads if case.standing(key).kind in (*LOCKS, Wait.FUTURE_RESULT))
-    return [closed for closed in found if closed and (_is_lost(case, graph, closed) or _is_cycle(case, graph, closed))]
+    threads = (key for pid in job.processes if job.is_alive(pid) for key in job.threads(pid))
+    found = (graph.closed(key) for key in threads if job.wait_state(key).kind in (*LOCKS, Wait.FUTURE_RESULT))
+    return [closed for closed in found if closed and (_is_lost(job, graph, closed) or _is_cycle(job, graph, closed))]
 
 
-def _is_lost(case: Case, graph: Graph, closed: Closed) -> bool:
+def _is_lost(job: JobState, graph: Graph, closed: Closed) -> bool:
     edge = graph.node(closed.goal).edge
-    lost = edge is not None and all(isinstance(target, Nobody) for target in edge.targets)
-    return lost and case.standing(closed.goal).kind in LOCKS
+    lost = edge is not None and all(isinstance(target, NoReleaser) for target in edge.targets)
+    return lost and job.wait_state(closed.goal).kind in LOCKS
 
 
-def _is_cycle(case: Case, graph: Graph, closed: Closed) -> bool:
+def _is_cycle(job: JobState, graph: Graph, closed: Closed) -> bool:
     core = frozenset(closed.core)
-    return closed.goal in core and all(_waits_only_for(case, graph, key, core) for key in core)
+    return closed.goal in core and all(_waits_only_for(job, graph, key, core) for key in core)
 
 
-def _waits_only_for(case: Case, graph: Graph, key: ThreadKey, core: frozenset[ThreadKey]) -> bool:
+def _waits_only_for(job: JobState, graph: Graph, key: ThreadKey, core: frozenset[ThreadKey]) -> bool:
     """Its wait can only end through some of these: they hold the lock, or the task whose result it waits for is theirs."""
     edge = graph.node(key).edge
     if edge is None or not core.issuperset(edge.targets):
         return False
-    return edge.held or (edge.exact and case.standing(key).kind is Wait.FUTURE_RESULT)
+    return edge.holder_known or (edge.exact and job.wait_state(key).kind is Wait.FUTURE_RESULT)

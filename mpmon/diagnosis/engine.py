@@ -16,15 +16,15 @@ import msgspec
 
 from mpmon.diagnosis.advice import further_advice
 from mpmon.diagnosis.basis import agreement
-from mpmon.diagnosis.case import SIGNAL_CALLS, Case
 from mpmon.diagnosis.deadlocks import deadlocks
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.edges.dead import death, did
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, ProcessView, Suspect, Unchecked, Verdict
-from mpmon.diagnosis.graph import Closed, Exited, Graph, Nobody, Status
+from mpmon.diagnosis.graph import Closed, Exited, Graph, NoReleaser, Status
 from mpmon.diagnosis.history import History, ThreadKey
 from mpmon.diagnosis.hosts import told
 from mpmon.diagnosis.humanize import age, several
+from mpmon.diagnosis.job_state import SIGNAL_CALLS, JobState
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.missing_data import hides_call, unchecked
 from mpmon.diagnosis.pace import Progress, progress
@@ -36,7 +36,7 @@ from mpmon.diagnosis.requests import is_server, lost_requests, lost_work, own_re
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.roles import HELPERS, is_python, topmost_python
 from mpmon.diagnosis.rules import RULES
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet, doing, stands_since
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet, doing, stands_since
 from mpmon.diagnosis.thresholds import (
     COMPUTES_SHARE,
     MIN_ROUNDS,
@@ -61,99 +61,99 @@ def diagnose(history: History, memory: Memo | None = None) -> Diagnosis:
         return Diagnosis(verdict=Verdict.UNKNOWN, because="nothing was read yet")
     memory = memory or Memo()
     memory.turn()
-    case = Case(history, snapshot, memory)
+    job = JobState(history, snapshot, memory)
     found = msgspec.structs.replace(
-        _judged(case), remarks=remarks(case), queue_parts=history.queue_parts, elsewhere=count(case.world.elsewhere),
+        _judged(job), remarks=remarks(job), queue_parts=history.queue_parts, elsewhere=count(job.world.elsewhere),
     )  # fmt: skip
     return told(found, snapshot)
 
 
-def _judged(case: Case) -> Diagnosis:
+def _judged(job: JobState) -> Diagnosis:
     """The verdict and its findings."""
-    graph = Graph(lambda key: node(case, key))
-    blind = _blind(case)
-    if blind and not _shows_a_stop(case):
-        return _unknown(case, graph, blind)
-    goals = _goals(case, graph)
+    graph = Graph(lambda key: node(job, key))
+    blind = _blind(job)
+    if blind and not _shows_a_stop(job):
+        return _unknown(job, graph, blind)
+    goals = _goals(job, graph)
     asked = [goal for goal in goals if graph.node(goal).status is not Status.IDLE]
-    asked += [key for goal in asked for key in _looked_after(case, graph, goal) if key not in goals]
-    closed_sets = [closed for goal in asked if (closed := graph.closed(goal)) and not _is_idle(case, graph, closed)]
-    closed_sets += lost_requests(case, graph, goals)
-    closed_sets += own_requests(case, graph, goals)
-    closed_sets += lost_work(case, graph, goals)
-    closed_sets += deadlocks(case, graph)
-    stuck_sets = [StuckSet(case, graph, closed) for closed in closed_sets]
+    asked += [key for goal in asked for key in _looked_after(job, graph, goal) if key not in goals]
+    closed_sets = [closed for goal in asked if (closed := graph.closed(goal)) and not _is_idle(job, graph, closed)]
+    closed_sets += lost_requests(job, graph, goals)
+    closed_sets += own_requests(job, graph, goals)
+    closed_sets += lost_work(job, graph, goals)
+    closed_sets += deadlocks(job, graph)
+    stuck_sets = [StuckSet(job, graph, closed) for closed in closed_sets]
     ripe = [stuck for stuck in stuck_sets if _is_ripe(stuck)]
     ranked = _ranked(ripe)
     if ranked:
-        return _hung(case, graph, ripe, ranked)
-    return _unknown(case, graph, blind) if blind else _not_hung(case, graph, goals, stuck_sets)
+        return _hung(job, graph, ripe, ranked)
+    return _unknown(job, graph, blind) if blind else _not_hung(job, graph, goals, stuck_sets)
 
 
-def _looked_after(case: Case, graph: Graph, goal: ThreadKey) -> list[ThreadKey]:
+def _looked_after(job: JobState, graph: Graph, goal: ThreadKey) -> list[ThreadKey]:
     """The children of a goal that polls for an unknown condition: it may be polling for their results. An event loop
     woken by its timers counts too.
     """
-    status, loops = graph.node(goal).status, case.standing(goal).kind is Wait.EVENT_LOOP
-    looks = status is Status.LEAF or (status is Status.LIVE and loops)
-    if not looks or case.motion(goal) is not Motion.POLLING:
+    status, loops = graph.node(goal).status, job.wait_state(goal).kind is Wait.EVENT_LOOP
+    samples = status is Status.LEAF or (status is Status.LIVE and loops)
+    if not samples or job.motion(goal) is not Motion.POLLING:
         return []
-    return [key for pid in case.helpmates(goal[0]) if graph.node(key := (pid, pid)).status is Status.WAITS]
+    return [key for pid in job.helpmates(goal[0]) if graph.node(key := (pid, pid)).status is Status.WAITS]
 
 
-def _is_idle(case: Case, graph: Graph, closed: Closed) -> bool:
+def _is_idle(job: JobState, graph: Graph, closed: Closed) -> bool:
     """It legitimately waits for an external party that may never come."""
-    return _only_serves(case, graph, closed) or _only_prompts(case, graph, closed) or _only_sleeps(case, graph, closed)
+    return _only_serves(job, graph, closed) or _only_prompts(job, graph, closed) or _only_sleeps(job, graph, closed)
 
 
-def _only_sleeps(case: Case, graph: Graph, closed: Closed) -> bool:
+def _only_sleeps(job: JobState, graph: Graph, closed: Closed) -> bool:
     """Asleep until a signal or a moment it chose itself, while nobody waits for it or is stuck beside it."""
-    blocked = case.blocked.get(closed.goal)
+    blocked = job.blocked.get(closed.goal)
     chosen = blocked is not None and (blocked.wakes_at is not None or blocked.syscall in SIGNAL_CALLS)
-    asleep = chosen and case.standing(closed.goal).kind is Wait.SLEEP
-    if not asleep or closed.members != (closed.goal,) or case.motion(closed.goal) is not Motion.NOT_SCHEDULED:
+    asleep = chosen and job.wait_state(closed.goal).kind is Wait.SLEEP
+    if not asleep or closed.members != (closed.goal,) or job.motion(closed.goal) is not Motion.NOT_SCHEDULED:
         return False
-    return all(graph.closed(key) is None for key in _at_work_beside(case, closed))
+    return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
 
 
-def _at_work_beside(case: Case, closed: Closed) -> list[ThreadKey]:
+def _at_work_beside(job: JobState, closed: Closed) -> list[ThreadKey]:
     """Main threads of other Python processes that are not idle and do not wait for other processes to end."""
-    others = [(pid, pid) for pid in case.processes if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
+    others = [(pid, pid) for pid in job.processes if job.is_alive(pid) and job.role(pid).kind not in HELPERS]
     # A program that is not Python and that nobody waits for may sleep indefinitely.
-    others = [key for key in others if key in case.stacks or is_python(case.processes[key[0]])]
-    strangers = [key for key in others if key not in closed.members and not is_server(case, key)]
-    return [key for key in strangers if case.standing(key).kind not in _ENDS and not case.standing(key).idle]
+    others = [key for key in others if key in job.stacks or is_python(job.processes[key[0]])]
+    strangers = [key for key in others if key not in closed.members and not is_server(job, key)]
+    return [key for key in strangers if job.wait_state(key).kind not in _ENDS and not job.wait_state(key).idle]
 
 
-def _only_prompts(case: Case, graph: Graph, closed: Closed) -> bool:
+def _only_prompts(job: JobState, graph: Graph, closed: Closed) -> bool:
     """A console beside the work: it waits only for the person who types, nobody waits for it, and other processes make
     progress.
     """
-    if case.standing(closed.goal).kind is not Wait.DEBUGGER or closed.members != (closed.goal,):
+    if job.wait_state(closed.goal).kind is not Wait.DEBUGGER or closed.members != (closed.goal,):
         return False
-    others = [(pid, pid) for pid in case.processes if pid != closed.goal[0] and case.is_alive(pid)]
-    workers = [key for key in others if case.role(key[0]).kind not in HELPERS]
+    others = [(pid, pid) for pid in job.processes if pid != closed.goal[0] and job.is_alive(pid)]
+    workers = [key for key in others if job.role(key[0]).kind not in HELPERS]
     return any(graph.node(key).status is Status.LIVE for key in workers)
 
 
-def _only_serves(case: Case, graph: Graph, closed: Closed) -> bool:
+def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
     """Servers without requests, those next in line to serve, and those that wait for their end or for a signal, while
     nothing else in the job is stuck: legitimately idle.
     """
-    rest = [key for key in closed.members if case.standing(key).kind not in _STAYS]
-    if not any(serves(case, key) for key in rest) or not all(stands_by(case, graph, key) for key in rest):
+    rest = [key for key in closed.members if job.wait_state(key).kind not in _STAYS]
+    if not any(serves(job, key) for key in rest) or not all(stands_by(job, graph, key) for key in rest):
         return False
-    if any(isinstance(root, (Exited, Nobody)) for root in closed.roots):
+    if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False
-    return all(graph.closed(key) is None for key in _at_work_beside(case, closed))
+    return all(graph.closed(key) is None for key in _at_work_beside(job, closed))
 
 
-def _unknown(case: Case, graph: Graph, why: str) -> Diagnosis:
+def _unknown(job: JobState, graph: Graph, why: str) -> Diagnosis:
     """Nothing can be said except what anybody may read: states, ages, the tree, the dead."""
-    patient = _shows_a_stop(case) and case.history.watched_s < PATIENCE_S
+    patient = _shows_a_stop(job) and job.history.watched_s < PATIENCE_S
     return Diagnosis(
-        verdict=Verdict.UNKNOWN, because=why + _dead_words(case), settled=bool(case.snapshot.unknowns) and not patient,
-        unchecked=_unchecked(case), processes=process_views(case, graph, ()),
+        verdict=Verdict.UNKNOWN, because=why + _dead_words(job), settled=bool(job.snapshot.unknowns) and not patient,
+        unchecked=_unchecked(job), processes=process_views(job, graph, ()),
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def _ranked(stuck_sets: list[StuckSet]) -> tuple[Finding, ...]:
     same: dict[object, list[tuple[bool, int, Finding]]] = {}
     for stuck in stuck_sets:
         row = _finding(stuck)
-        works = stuck.case.standing(stuck.goal).kind not in _ENDS
+        works = stuck.job.wait_state(stuck.goal).kind not in _ENDS
         same.setdefault((row.cause, frozenset(row.suspects)), []).append((works, len(row.chain), row))
     best = [_joined(rows) for rows in same.values()]
     whole = [row for row in best if not any(_says_all_of(other, row) for other in best)]
@@ -195,44 +195,42 @@ def _with_waiters(shown: Finding, others: list[Finding]) -> Finding:
     return msgspec.structs.replace(shown, waiters=tuple(waiters[pid] for pid in sorted(waiters)))
 
 
-def _hung(case: Case, graph: Graph, stuck_sets: list[StuckSet], findings: tuple[Finding, ...]) -> Diagnosis:
+def _hung(job: JobState, graph: Graph, stuck_sets: list[StuckSet], findings: tuple[Finding, ...]) -> Diagnosis:
     settled = all(stuck.stood_s >= SETTLED_S and stuck.is_frozen for stuck in stuck_sets)
     return Diagnosis(
         verdict=Verdict.HUNG, since=findings[0].since, settled=settled, because=findings[0].summary,
-        findings=findings, unchecked=_unchecked(case, findings), processes=process_views(case, graph, findings),
+        findings=findings, unchecked=_unchecked(job, findings), processes=process_views(job, graph, findings),
     )  # fmt: skip
 
 
-def _not_hung(case: Case, graph: Graph, goals: list[ThreadKey], stuck_sets: list[StuckSet]) -> Diagnosis:
-    verdict, since, because, hidden = Verdict.HEALTHY, None, _healthy_words(case, goals), ()
+def _not_hung(job: JobState, graph: Graph, goals: list[ThreadKey], stuck_sets: list[StuckSet]) -> Diagnosis:
+    verdict, since, because, hidden = Verdict.HEALTHY, None, _healthy_words(job, goals), ()
     gets_on = Progress()
-    slow = next((goal for goal in goals if _is_slow(case, graph, goal)), None)
+    slow = next((goal for goal in goals if _is_slow(job, graph, goal)), None)
     waits = any(graph.node(goal).status is Status.WAITS for goal in goals)
-    if case.history.watched_s < MIN_WATCH_S:
+    if job.history.watched_s < MIN_WATCH_S:
         verdict = Verdict.UNKNOWN
-        because = f"observed for only {case.history.watched_s:.1f} s, too short to tell"
-    elif waits and case.history.rounds < MIN_ROUNDS:
+        because = f"observed for only {job.history.watched_s:.1f} s, too short to tell"
+    elif waits and job.history.rounds < MIN_ROUNDS:
         verdict = Verdict.UNKNOWN
-        because = (
-            f"observed for {case.history.watched_s:.1f} s, but only {case.history.rounds} times: too seldom to tell"
-        )
+        because = f"observed for {job.history.watched_s:.1f} s, but only {job.history.rounds} times: too seldom to tell"
     elif hidden := tuple(dict.fromkeys(key for goal in goals for key in graph.rests_on(goal))):
-        verdict, because = Verdict.UNKNOWN, _hidden_words(case, hidden[0][0])
-    elif still := _has_only_stood(case, graph, goals, stuck_sets):
+        verdict, because = Verdict.UNKNOWN, _hidden_words(job, hidden[0][0])
+    elif still := _has_only_stood(job, graph, goals, stuck_sets):
         verdict, (since, what) = Verdict.UNKNOWN, still
-        because = f"{what}, and has stood still for {age(case.now - since)}: only a longer observation can tell whether it hangs"
+        because = f"{what}, and has stood still for {age(job.now - since)}: only a longer observation can tell whether it hangs"
     elif stuck_sets:
         stuck = stuck_sets[0]
         since, because = stuck.since(), f"{stuck.role()} is {stuck.doing()}, so far only for {stuck.for_how_long()}"
     elif slow:
-        verdict, since = Verdict.SLOW, stands_since(case, slow)
-        because = _slow_words(case, graph, slow)
+        verdict, since = Verdict.SLOW, stands_since(job, slow)
+        because = _slow_words(job, graph, slow)
     else:
-        gets_on = progress(case)
-        because = f"{gets_on.words}{_above(case)}" if gets_on.words else because
-    views = _with_pace(process_views(case, graph, ()), gets_on)
+        gets_on = progress(job)
+        because = f"{gets_on.words}{_above(job)}" if gets_on.words else because
+    views = _with_pace(process_views(job, graph, ()), gets_on)
     return Diagnosis(
-        verdict=verdict, since=since, because=because, unchecked=_unchecked(case), processes=views, hidden=hidden,
+        verdict=verdict, since=since, because=because, unchecked=_unchecked(job), processes=views, hidden=hidden,
         paces=gets_on.paces, bottleneck=gets_on.bottleneck, pause=gets_on.pause,
     )  # fmt: skip
 
@@ -247,70 +245,70 @@ def _with_pace(views: tuple[ProcessView, ...], gets_on: Progress) -> tuple[Proce
     )  # fmt: skip
 
 
-def _hidden_words(case: Case, pid: int) -> str:
+def _hidden_words(job: JobState, pid: int) -> str:
     """Why it is unknown whether a goal will make progress: the processes it waits for stand still, and their frames
     cannot be read.
     """
-    reasons = [f": {row.reason}" for row in case.snapshot.unknowns if row.table == "stacks" and row.pid == pid]
-    return f"{case.role(pid).name} is blocked in a lock, and its frames could not be read{''.join(reasons[:1])}"
+    reasons = [f": {row.reason}" for row in job.snapshot.unknowns if row.table == "stacks" and row.pid == pid]
+    return f"{job.role(pid).name} is blocked in a lock, and its frames could not be read{''.join(reasons[:1])}"
 
 
 def _has_only_stood(
-    case: Case, graph: Graph, goals: list[ThreadKey], stuck_sets: list[StuckSet]
+    job: JobState, graph: Graph, goals: list[ThreadKey], stuck_sets: list[StuckSet]
 ) -> tuple[float, str] | None:
     """Since when a goal that was never seen to progress has stood still, while that is too short to call it hung, and
     what it does.
     """
     for stuck in stuck_sets:
-        if _from_the_beginning(case, stuck.stood_s) and not _computes(case, graph, stuck.goal):
-            return case.now - stuck.stood_s, f"{stuck.role()} is {stuck.doing()}"
+        if _from_the_beginning(job, stuck.stood_s) and not _computes(job, graph, stuck.goal):
+            return job.now - stuck.stood_s, f"{stuck.role()} is {stuck.doing()}"
     for goal in goals:
         rested_s = (
-            0.0 if graph.node(goal).status is Status.IDLE or is_server(case, goal) else _rested_s(case, graph, goal)
+            0.0 if graph.node(goal).status is Status.IDLE or is_server(job, goal) else _rested_s(job, graph, goal)
         )
-        if _from_the_beginning(case, rested_s) and rested_s < PATIENCE_S and not _computes(case, graph, goal):
-            return case.now - rested_s, f"{case.role(goal[0]).name} is {doing(case, goal)}"
+        if _from_the_beginning(job, rested_s) and rested_s < PATIENCE_S and not _computes(job, graph, goal):
+            return job.now - rested_s, f"{job.role(goal[0]).name} is {doing(job, goal)}"
     return None
 
 
-def _rested_s(case: Case, graph: Graph, goal: ThreadKey) -> float:
+def _rested_s(job: JobState, graph: Graph, goal: ThreadKey) -> float:
     """For how long neither a thread nor any thread it waits for has run, seconds."""
-    return min(case.now - past.ran_at if (past := case.past(key)) else 0.0 for key in graph.reached(goal))
+    return min(job.now - past.ran_at if (past := job.thread_history(key)) else 0.0 for key in graph.reached(goal))
 
 
-def _computes(case: Case, graph: Graph, goal: ThreadKey) -> bool:
+def _computes(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
     """One of the processes it depends on computes, perhaps in threads that are not Python's."""
-    lives = (case.history.life(case.processes[pid]) for pid in {key[0] for key in graph.reached(goal)})
+    lives = (job.history.life(job.processes[pid]) for pid in {key[0] for key in graph.reached(goal)})
     return any(life is not None and (life.rate or 0.0) >= COMPUTES_SHARE for life in lives)
 
 
-def _from_the_beginning(case: Case, stood_s: float) -> bool:
+def _from_the_beginning(job: JobState, stood_s: float) -> bool:
     """At least two samples found it standing, and hardly any found it progressing."""
-    return stood_s >= STILL_S and case.history.watched_s - stood_s < MIN_WATCH_S
+    return stood_s >= STILL_S and job.history.watched_s - stood_s < MIN_WATCH_S
 
 
-def _is_slow(case: Case, graph: Graph, goal: ThreadKey) -> bool:
+def _is_slow(job: JobState, graph: Graph, goal: ThreadKey) -> bool:
     """It has waited for a while for a thread that makes progress. Waiting for an end is not slow: ends take their time."""
-    waits_for_end = case.standing(goal).kind in (*_ENDS, Wait.SIGNAL)
-    if waits_for_end or is_server(case, goal) or graph.node(goal).status is not Status.WAITS or graph.closed(goal):
+    waits_for_end = job.wait_state(goal).kind in (*_ENDS, Wait.SIGNAL)
+    if waits_for_end or is_server(job, goal) or graph.node(goal).status is not Status.WAITS or graph.closed(goal):
         return False
-    stands = case.motion(goal) not in (Motion.PROGRESSING, Motion.UNKNOWN)
-    return stands and case.now - stands_since(case, goal) >= PATIENCE_S
+    stands = job.motion(goal) not in (Motion.PROGRESSING, Motion.UNKNOWN)
+    return stands and job.now - stands_since(job, goal) >= PATIENCE_S
 
 
 def _finding(stuck: StuckSet) -> Finding:
-    cause, claim = _claim(stuck)
+    cause, match = _match(stuck)
     suspects = responsible(stuck)
-    certainty, doubts = judged(stuck, claim)
+    certainty, doubts = judged(stuck, match)
     found = Finding(
-        cause=cause, certainty=certainty, doubts=doubts, summary=_sentence(claim, stuck),
-        suspects=tuple(_with_line(stuck, _with_end(stuck.case, suspect)) for suspect in suspects),
+        cause=cause, certainty=certainty, doubts=doubts, summary=_sentence(match, stuck),
+        suspects=tuple(_with_line(stuck, _with_end(stuck.job, suspect)) for suspect in suspects),
         waiters=tuple(row for row in stuck.waiters() if row.pid not in {suspect.pid for suspect in suspects}),
-        chain=stuck.chain(), evidence=tuple(dict.fromkeys(line for line in claim.evidence if line)),
-        advice=claim.advice, since=stuck.since(), threads=claim.threads,
+        chain=stuck.chain(), evidence=tuple(dict.fromkeys(line for line in match.evidence if line)),
+        advice=match.advice, since=stuck.since(), threads=match.threads,
     )  # fmt: skip
-    evidence = (*found.evidence, *_in_native_code(stuck), *agreement(found, stuck.case.stacks))
-    return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(stuck.case, found)))
+    evidence = (*found.evidence, *_in_native_code(stuck), *agreement(found, stuck.job.stacks))
+    return msgspec.structs.replace(found, evidence=evidence, advice=(*found.advice, *further_advice(stuck.job, found)))
 
 
 MOST_IN_C = 4
@@ -319,8 +317,8 @@ MOST_IN_C = 4
 
 def _in_native_code(stuck: StuckSet) -> tuple[str, ...]:
     """What the C and C++ frames in the chain say of the waits, root blockers first."""
-    keys = dict.fromkeys((*stuck.roots[:1], *reversed(stuck.closed.path)))
-    facts = [(key, fact) for key in keys if (fact := stuck.case.native_hints.get(key)) and fact.words]
+    keys = dict.fromkeys((*stuck.root_blockers[:1], *reversed(stuck.closed.path)))
+    facts = [(key, fact) for key in keys if (fact := stuck.job.native_hints.get(key)) and fact.words]
     return tuple(
         f"C and C++ frames of {_name(stuck, key)}: {fact.words}"
         + ("" if fact.certain or fact.sampled else ", inferred from frames found by searching the stack")
@@ -329,39 +327,39 @@ def _in_native_code(stuck: StuckSet) -> tuple[str, ...]:
 
 
 def _name(stuck: StuckSet, key: ThreadKey) -> str:
-    name = stuck.case.role(key[0]).name
-    return name if key[0] == key[1] else f"{stuck.case.thread_words(key)} of {name}"
+    name = stuck.job.role(key[0]).name
+    return name if key[0] == key[1] else f"{stuck.job.thread_words(key)} of {name}"
 
 
-def _with_end(case: Case, suspect: Suspect) -> Suspect:
-    return msgspec.structs.replace(suspect, end=death(case, suspect.pid).how) if suspect.dead else suspect
+def _with_end(job: JobState, suspect: Suspect) -> Suspect:
+    return msgspec.structs.replace(suspect, end=death(job, suspect.pid).how) if suspect.dead else suspect
 
 
 def _with_line(stuck: StuckSet, suspect: Suspect) -> Suspect:
     """A native thread, with the line that called its library."""
     caller = stuck.caller((suspect.pid, suspect.tid)) if suspect.tid is not None and suspect.frame is None else None
-    return msgspec.structs.replace(suspect, frame=stuck.case.place(caller)) if caller else suspect
+    return msgspec.structs.replace(suspect, frame=stuck.job.place(caller)) if caller else suspect
 
 
-def _claim(stuck: StuckSet) -> tuple[str, Claim]:
+def _match(stuck: StuckSet) -> tuple[str, Match]:
     if found := _hidden(stuck):
         return found
     for rule in RULES:
-        claim = rule.claim(stuck)
-        if claim:
-            return rule.CAUSE, claim
+        match = rule.match(stuck)
+        if match:
+            return rule.CAUSE, match
     words = f"{stuck.role()} is {stuck.doing()}, and everyone who could unblock it is blocked too"
-    return _nearest_cause(stuck), Claim(summary=words, evidence=stuck.edge_evidence(), certainty=Certainty.POSSIBLE)
+    return _nearest_cause(stuck), Match(summary=words, evidence=stuck.edge_evidence(), certainty=Certainty.POSSIBLE)
 
 
-def _hidden(stuck: StuckSet) -> tuple[str, Claim] | None:
+def _hidden(stuck: StuckSet) -> tuple[str, Match] | None:
     """All waits end in a process that may not be read: it is known to stand still, and nothing more."""
-    if stuck.ending is not Ending.LEAF or stuck.root is None or stuck.standing().kind is not Wait.UNKNOWN:
+    if stuck.ending is not Ending.LEAF or stuck.root is None or stuck.wait_state().kind is not Wait.UNKNOWN:
         return None
-    if not hides_call(stuck.case, stuck.root):
+    if not hides_call(stuck.job, stuck.root):
         return None
     pid = stuck.root[0]
-    return "main-stuck" if stuck.is_goal else "worker-stuck", Claim(
+    return "main-stuck" if stuck.is_goal else "worker-stuck", Match(
         summary=f"{stuck.role()} (pid {pid}) has not run for {stuck.for_how_long()}, and its current call "
         "cannot be read (no permission)",
         evidence=(f"the counters of /proc/{pid}/schedstat do not change", *stuck.edge_evidence()),
@@ -376,13 +374,13 @@ def _nearest_cause(stuck: StuckSet) -> str:
              Wait.PIPE_WRITE: "pipe-full", Wait.LOCK: "lock-held", Wait.FUTEX: "lock-held", Wait.THREAD_LOCK: "lock-held",
              Wait.PROCESS_EVENT: "item-lost", Wait.CONDITION: "thread-deadlock",
              Wait.THREAD_QUEUE: "thread-deadlock"}  # fmt: skip
-    return kinds.get(stuck.standing().kind, "main-stuck" if stuck.is_goal else "worker-stuck")
+    return kinds.get(stuck.wait_state().kind, "main-stuck" if stuck.is_goal else "worker-stuck")
 
 
-def _sentence(claim: Claim, stuck: StuckSet) -> str:
-    parts = [claim.summary, *_others_stand(stuck)]
-    waits = "" if stuck.goal in claim.tells_of else stuck.who_waits()
-    return "; ".join([*parts, waits] if waits and waits not in claim.summary else parts)
+def _sentence(match: Match, stuck: StuckSet) -> str:
+    parts = [match.summary, *_others_stand(stuck)]
+    waits = "" if stuck.goal in match.tells_of else stuck.who_waits()
+    return "; ".join([*parts, waits] if waits and waits not in match.summary else parts)
 
 
 MOST_OTHERS = 2
@@ -391,17 +389,17 @@ MOST_OTHERS = 2
 
 def _others_stand(stuck: StuckSet) -> list[str]:
     """Other threads that the goal waits for and that are blocked independently: hangs of their own."""
-    case, first = stuck.case, stuck.root
+    job, first = stuck.job, stuck.root
     if stuck.ending is not Ending.LEAF or first is None:
         return []
-    others = [key for key in stuck.roots[1:] if key[0] != first[0]]
-    alike = [key for key in others if doing(case, key) == doing(case, first)]
+    others = [key for key in stuck.root_blockers[1:] if key[0] != first[0]]
+    alike = [key for key in others if doing(job, key) == doing(job, first)]
     rest = [key for key in others if key not in alike]
     told = [
-        f"{case.role(key[0]).name} has been {doing(case, key, age(case.now - stands_since(case, key)))}"
+        f"{job.role(key[0]).name} has been {doing(job, key, age(job.now - stands_since(job, key)))}"
         for key in rest[:MOST_OTHERS]
     ]
-    same = [f"so {'have' if len(alike) > 1 else 'has'} {several([case.role(key[0]).name for key in alike])}"]
+    same = [f"so {'have' if len(alike) > 1 else 'has'} {several([job.role(key[0]).name for key in alike])}"]
     return [
         *(same if alike else ()),
         *told,
@@ -411,20 +409,20 @@ def _others_stand(stuck: StuckSet) -> list[str]:
 
 def _is_ripe(stuck: StuckSet) -> bool:
     """It has stood long enough to be called a hang."""
-    case = stuck.case
+    job = stuck.job
     patience = PATIENCE_S if stuck.is_frozen else RUNNING_PATIENCE_S
-    if case.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(patience, _rounds_of_polling_s(stuck)):
+    if job.history.watched_s < MIN_WATCH_S or stuck.stood_s < max(patience, _rounds_of_polling_s(stuck)):
         return False
     # A thread that retries may succeed at its next attempt, with something that a process which just ended released.
     polls = not stuck.closed.exact and stuck.motion() is Motion.POLLING
-    anybody = [*case.processes, *(row.pid for row in case.snapshot.exits)]
+    anybody = [*job.processes, *(row.pid for row in job.snapshot.exits)]
     ended = anybody if polls else [gone.pid for gone in stuck.gone]
-    if any(case.now - at < NEXT_ROUND_S for pid in ended if (at := case.ended_at(pid)) is not None):
+    if any(job.now - at < NEXT_ROUND_S for pid in ended if (at := job.ended_at(pid)) is not None):
         return False
     edge = stuck.graph.node(stuck.goal).edge
-    if stuck.is_goal or case.standing(stuck.goal).kind in _ENDS or (edge and edge.polled):
+    if stuck.is_goal or job.wait_state(stuck.goal).kind in _ENDS or (edge and edge.polled):
         return True
-    return case.now - stands_since(case, stuck.goal) >= NEXT_ROUND_S
+    return job.now - stands_since(job, stuck.goal) >= NEXT_ROUND_S
 
 
 def _rounds_of_polling_s(stuck: StuckSet) -> float:
@@ -440,108 +438,108 @@ _STAYS = _ENDS | {Wait.JOIN_THREAD, Wait.SIGNAL}
 """Waits of processes that started others and have nothing more to do."""
 
 
-def _goals(case: Case, graph: Graph) -> list[ThreadKey]:
+def _goals(job: JobState, graph: Graph) -> list[ThreadKey]:
     """The threads whose progress counts: the main threads of the programs, and of the processes whose end they wait
     for.
     """
-    goals = [(pid, pid) for pid in _programs(case)]
+    goals = [(pid, pid) for pid in _programs(job)]
     for goal in goals:
         edge = graph.node(goal).edge
-        if edge and case.standing(goal).kind in _ENDS:
+        if edge and job.wait_state(goal).kind in _ENDS:
             goals += [target for target in edge.targets if isinstance(target, tuple) and target not in goals]
-    return list(dict.fromkeys([*goals, *((pid, pid) for pid in case.ranks)]))
+    return list(dict.fromkeys([*goals, *((pid, pid) for pid in job.ranks)]))
 
 
-def _programs(case: Case) -> list[int]:
+def _programs(job: JobState) -> list[int]:
     """The root, or the Python below one that only starts others; the starter too while it is stopped."""
-    root = case.snapshot.root_pid
-    if not case.role(root).starts:
+    root = job.snapshot.root_pid
+    if not job.role(root).starts:
         return [root]
-    return [root, *_python_below(case)] if case.processes[root].stopped else _python_below(case)
+    return [root, *_python_below(job)] if job.processes[root].stopped else _python_below(job)
 
 
-def _python_below(case: Case) -> list[int]:
+def _python_below(job: JobState) -> list[int]:
     """The Python processes that no other Python of the job started, by their frames or program name."""
-    foreign = {row.pid for row in case.snapshot.unknowns if row.table == "stacks" and row.reason == NOT_PYTHON}
-    alive = [row for row in case.snapshot.processes if not row.ended]
-    is_one = {row.pid: case.has_frames(row.pid) or (row.pid not in foreign and is_python(row)) for row in alive}
-    return list(topmost_python(alive, case.snapshot.root_pid, lambda row: is_one[row.pid]))
+    foreign = {row.pid for row in job.snapshot.unknowns if row.table == "stacks" and row.reason == NOT_PYTHON}
+    alive = [row for row in job.snapshot.processes if not row.ended]
+    is_one = {row.pid: job.has_frames(row.pid) or (row.pid not in foreign and is_python(row)) for row in alive}
+    return list(topmost_python(alive, job.snapshot.root_pid, lambda row: is_one[row.pid]))
 
 
-def _blind(case: Case) -> str:
+def _blind(job: JobState) -> str:
     """Why nothing can be said; empty if something can."""
-    root = case.snapshot.root
+    root = job.snapshot.root
     if root is None:
         return "the process has ended"
     if root.ended:
         return "the process is a zombie: it has ended, and its parent has not reaped it"
-    if _without_python(case):
+    if _without_python(job):
         return f"pid {root.pid} is not a Python process and has no Python descendants"
-    seen = any(_was_seen(case, pid) for pid in case.processes)
-    if not seen and case.history.rounds > 1:
-        reasons = [row for row in case.snapshot.unknowns if not row.gone]
-        reasons.sort(key=lambda row: (row.table != "stacks", row.pid != case.snapshot.root_pid))
+    seen = any(_was_seen(job, pid) for pid in job.processes)
+    if not seen and job.history.rounds > 1:
+        reasons = [row for row in job.snapshot.unknowns if not row.gone]
+        reasons.sort(key=lambda row: (row.table != "stacks", row.pid != job.snapshot.root_pid))
         return reasons[0].reason if reasons else "no process could be read yet"
     return ""
 
 
-def _shows_a_stop(case: Case) -> bool:
+def _shows_a_stop(job: JobState) -> bool:
     """A process of the job is stopped, which anybody may read."""
-    return case.is_alive(case.snapshot.root_pid) and any(row.stopped for row in case.snapshot.processes)
+    return job.is_alive(job.snapshot.root_pid) and any(row.stopped for row in job.snapshot.processes)
 
 
-def _dead_words(case: Case) -> str:
+def _dead_words(job: JobState) -> str:
     """Who is dead in a living job of which nothing else is known."""
-    if not case.zombies or not case.is_alive(case.snapshot.root_pid):
+    if not job.zombies or not job.is_alive(job.snapshot.root_pid):
         return ""
-    names = [f"{case.role(pid).name} (pid {pid}) {did(death(case, pid).how)}" for pid in case.zombies]
+    names = [f"{job.role(pid).name} (pid {pid}) {did(death(job, pid).how)}" for pid in job.zombies]
     return f"; still visible: {several(names)}"
 
 
-def _without_python(case: Case) -> bool:
+def _without_python(job: JobState) -> bool:
     """The root is not Python, and as far as is known nothing below it is."""
-    root = case.snapshot.root_pid
-    return (case.role(root).starts or case.is_foreign(root)) and not _python_below(case)
+    root = job.snapshot.root_pid
+    return (job.role(root).starts or job.is_foreign(root)) and not _python_below(job)
 
 
-def _was_seen(case: Case, pid: int) -> bool:
+def _was_seen(job: JobState, pid: int) -> bool:
     """Its main thread's stack or system call could be read at least once."""
-    past = case.past((pid, pid))
-    looks = past.looks if past else ()
-    return any(look.stack or (look.blocked and look.blocked.syscall) for look in looks)
+    past = job.thread_history((pid, pid))
+    samples = past.samples if past else ()
+    return any(sample.stack or (sample.blocked and sample.blocked.syscall) for sample in samples)
 
 
-def _unchecked(case: Case, findings: tuple[Finding, ...] = ()) -> tuple[Unchecked, ...]:
+def _unchecked(job: JobState, findings: tuple[Finding, ...] = ()) -> tuple[Unchecked, ...]:
     """The causes that cannot be decided for lack of rows; those found are decided."""
     found = {finding.cause for finding in findings}
-    return tuple(unchecked(case, {rule.CAUSE: rule.NEEDS for rule in RULES if rule.CAUSE not in found}))
+    return tuple(unchecked(job, {rule.CAUSE: rule.NEEDS for rule in RULES if rule.CAUSE not in found}))
 
 
-def _healthy_words(case: Case, goals: list[ThreadKey]) -> str:
-    goal = next((goal for goal in goals if case.standing(goal).kind not in _ENDS), goals[0])
-    name = case.role(goal[0]).name
-    if case.standing(goal).idle:
-        return f"{name} is idle, as expected: it waits for {case.standing(goal).words}"
-    moves = case.motion(goal) is Motion.PROGRESSING
-    said = f"{name} is making progress: {doing(case, goal)}" if moves else f"{name} is {doing(case, goal)}"
-    return f"{said}{_above(case)}"
+def _healthy_words(job: JobState, goals: list[ThreadKey]) -> str:
+    goal = next((goal for goal in goals if job.wait_state(goal).kind not in _ENDS), goals[0])
+    name = job.role(goal[0]).name
+    if job.wait_state(goal).idle:
+        return f"{name} is idle, as expected: it waits for {job.wait_state(goal).words}"
+    moves = job.motion(goal) is Motion.PROGRESSING
+    said = f"{name} is making progress: {doing(job, goal)}" if moves else f"{name} is {doing(job, goal)}"
+    return f"{said}{_above(job)}"
 
 
-def _above(case: Case) -> str:
+def _above(job: JobState) -> str:
     """Why nothing is said about the root, if it only starts others."""
-    root = case.snapshot.root_pid
-    role = case.role(root)
-    if case.snapshot.nodes:
+    root = job.snapshot.root_pid
+    role = job.role(root)
+    if job.snapshot.nodes:
         return ""
     return f" ({role.name}, pid {root}, is not Python: only its Python descendants count)" if role.starts else ""
 
 
-def _slow_words(case: Case, graph: Graph, goal: ThreadKey) -> str:
+def _slow_words(job: JobState, graph: Graph, goal: ThreadKey) -> str:
     others = islice(graph.reached(goal), 1, None)
     helper = next((key for key in others if graph.node(key).status is Status.LIVE), None)
-    words = f"{case.role(goal[0]).name} has waited for {age(case.now - stands_since(case, goal))}"
+    words = f"{job.role(goal[0]).name} has waited for {age(job.now - stands_since(job, goal))}"
     if helper is None:
         edge = graph.node(goal).edge
         return f"{words} for {edge.words}" if edge and edge.words else words
-    other = f"its {case.thread_words(helper)}" if helper[0] == goal[0] else case.role(helper[0]).name
-    return f"{words} for {other}, which is making progress: {doing(case, helper)}"
+    other = f"its {job.thread_words(helper)}" if helper[0] == goal[0] else job.role(helper[0]).name
+    return f"{words} for {other}, which is making progress: {doing(job, helper)}"

@@ -103,7 +103,7 @@ class Link(Row, frozen=True, kw_only=True):
 
 
 class Finding(Row, frozen=True, kw_only=True, omit_defaults=False):
-    """One claim: this cause, these suspects, because of this evidence."""
+    """A finding: this cause, these suspects, because of this evidence."""
 
     cause: str
     """An id of the taxonomy, e.g. `worker-stuck`."""
@@ -213,7 +213,7 @@ class Pace(Row, frozen=True, kw_only=True, omit_defaults=False):
     """Batches taken from its DataLoader's workers."""
     collectives_per_s: float | None = None
     """Collectives begun, by its Flight Recorder."""
-    looks: int = 0
+    samples: int = 0
     """In how many samples of the last minute, pauses excluded, its activity is known."""
     works: float | None = None
     """Share of these samples, 0 to 1, in which it computed, slept, or read or wrote a file itself."""
@@ -265,7 +265,7 @@ class Diagnosis(Row, frozen=True, kw_only=True, eq=False):
     """
 
 
-class Moment(msgspec.Struct, frozen=True, gc=False):
+class TrendPoint(msgspec.Struct, frozen=True, gc=False):
     """What is kept of an earlier round for histories: one a round, for the last minutes."""
 
     taken_at: float
@@ -293,7 +293,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """For how long mpmon has been observing."""
     number: int = 1
     """Its sequence number among all observations, from 1."""
-    trend: tuple[Moment, ...] = ()
+    trend: tuple[TrendPoint, ...] = ()
     """The last minutes, oldest first, including the present one."""
     events: tuple[Event, ...] = ()
     """What happened since mpmon attached, oldest first; the last few hundred."""

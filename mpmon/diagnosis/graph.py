@@ -87,7 +87,7 @@ class Absent(Enum):
     RANK_NEVER_CAME = "a rank that was never started, or has another's number"
 
 
-class Nobody(msgspec.Struct, frozen=True, gc=False):
+class NoReleaser(msgspec.Struct, frozen=True, gc=False):
     """Nobody alive can help."""
 
     why: str
@@ -106,7 +106,7 @@ class External(msgspec.Struct, frozen=True, gc=False):
     """They are known to make progress, so they may yet act."""
 
 
-Target = ThreadKey | Exited | Nobody | External
+Target = ThreadKey | Exited | NoReleaser | External
 
 
 class Basis(Enum):
@@ -136,7 +136,7 @@ class WaitEdge(msgspec.Struct, frozen=True, gc=False):
     """All targets must act, not just any."""
     basis: Basis = Basis.ASSUMED
     """What names the targets as those who must act."""
-    held: bool = False
+    holder_known: bool = False
     """The targets hold what is waited for: a lock, or permits of a semaphore."""
     polled: bool = False
     """It polls: that it runs says nothing, and it waits for as long as its targets stand still."""
@@ -172,10 +172,10 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
     goal: ThreadKey
     members: tuple[ThreadKey, ...]
     """All closed nodes reached from the goal."""
-    roots: tuple[Target, ...]
+    root_blockers: tuple[Target, ...]
     """The root blockers."""
     cycle: bool
-    """The roots wait for each other."""
+    """The root blockers wait for each other."""
     path: tuple[ThreadKey, ...]
     """From the goal to the first root, by the shortest way."""
     assumed: tuple[ThreadKey, ...]
@@ -252,11 +252,11 @@ class Graph:
         if goal in progressing:
             return None
         members, paths = self._closed_from(goal, progressing)
-        core, roots, cycle = self._ends(members, progressing)
-        path = paths.get(_end(roots, members, self), (goal,))
-        argument = dict.fromkeys((*path, *(root for root in roots if cycle and isinstance(root, tuple))))
+        core, root_blockers, cycle = self._ends(members, progressing)
+        path = paths.get(_end(root_blockers, members, self), (goal,))
+        argument = dict.fromkeys((*path, *(root for root in root_blockers if cycle and isinstance(root, tuple))))
         assumed = tuple(key for key in argument if (edge := self.node(key).edge) and not edge.exact)
-        return Closed(goal, tuple(members), tuple(roots), cycle, path, assumed, tuple(core))
+        return Closed(goal, tuple(members), tuple(root_blockers), cycle, path, assumed, tuple(core))
 
     def _ends(
         self, members: list[ThreadKey], progressing: set[ThreadKey]
@@ -269,12 +269,12 @@ class Graph:
         if acting and len(acting) < len(members):
             bystanders = progressing | (set(members) - set(acting))
             core = self._core(acting, bystanders)
-            roots, cycle = self._roots(acting, core, bystanders)
-            if roots:
-                return core, roots, cycle
+            root_blockers, cycle = self._root_blockers(acting, core, bystanders)
+            if root_blockers:
+                return core, root_blockers, cycle
         core = self._core(members, progressing)
-        roots, cycle = self._roots(members, core, progressing)
-        return core, roots or self._waiting(core), cycle
+        root_blockers, cycle = self._root_blockers(members, core, progressing)
+        return core, root_blockers or self._waiting(core), cycle
 
     def _is_helped(self, node: Node) -> bool:
         """One target that suffices already progresses: the others need not be considered."""
@@ -353,13 +353,13 @@ class Graph:
             if target not in progressing and self.node(target).status is not Status.IDLE:
                 yield target
 
-    def _roots(
+    def _root_blockers(
         self, members: list[ThreadKey], core: list[ThreadKey], progressing: set[ThreadKey]
     ) -> tuple[list[Target], bool]:
         shared = _Shared()
         needs = [edge for key in members if (edge := self.node(key).edge) and shared.is_new(self.node(key))]
         ends = [target for edge in needs for target in edge.targets if not isinstance(target, tuple)]
-        if found := [end for end in ends if isinstance(end, Nobody)]:
+        if found := [end for end in ends if isinstance(end, NoReleaser)]:
             return list(dict.fromkeys(found)), False
         if found := [end for end in ends if isinstance(end, Exited) and end.certain]:
             return list(dict.fromkeys(found)), False
@@ -410,7 +410,7 @@ class Graph:
 
     def _holders(self, members: list[ThreadKey]) -> set[Target]:
         """The threads that hold what another member waits for: if they are idle meanwhile, they hold it forever."""
-        needs = [edge for key in members if (edge := self.node(key).edge) and edge.held]
+        needs = [edge for key in members if (edge := self.node(key).edge) and edge.holder_known]
         return {target for edge in needs for target in edge.targets}
 
     def _cycle(self, members: list[ThreadKey], progressing: set[ThreadKey], *, exact: bool) -> list[ThreadKey]:
@@ -463,9 +463,9 @@ def _threads(node: Node) -> Iterator[ThreadKey]:
             yield target
 
 
-def _end(roots: list[Target], members: list[ThreadKey], graph: Graph) -> ThreadKey:
+def _end(root_blockers: list[Target], members: list[ThreadKey], graph: Graph) -> ThreadKey:
     """The thread at which the path ends: the first root, or the thread that waits for it."""
-    first = roots[0] if roots else members[0]
+    first = root_blockers[0] if root_blockers else members[0]
     if isinstance(first, tuple):
         return first
     return next((key for key in members if (edge := graph.node(key).edge) and first in edge.targets), members[0])

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mpmon.diagnosis.findings import Moment
+from mpmon.diagnosis.findings import TrendPoint
 from mpmon.diagnosis.ipc.ground import Ground
 from mpmon.diagnosis.ipc.queues import parts
 from mpmon.diagnosis.memo import others
 from mpmon.diagnosis.roles import GivenNames, Role, given_names, roles, still_hold
 from mpmon.diagnosis.spots import Spots
 from mpmon.diagnosis.thresholds import BIRTHS_S, GROWTH_BYTES, KEPT_LOOKS, LEAST_SIGNS, POLLS_SHARE
-from mpmon.diagnosis.waits import WaitState, standing
+from mpmon.diagnosis.waits import WaitState, wait_state
 from mpmon.model import Blocked, Process, Snapshot, Stack, Thread
 
 TREND_ROUNDS = 300
@@ -41,7 +41,7 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     """How often it had been scheduled by then."""
     run_ns: int = 0
     """Its run time by then."""
-    _standing: WaitState | None = None
+    _wait_state: WaitState | None = None
 
     @property
     def on_cpu(self) -> bool:
@@ -49,12 +49,12 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
         return self.blocked is None or self.blocked.state == "R" or self.blocked.syscall == "running"
 
     @property
-    def standing(self) -> WaitState:
+    def wait_state(self) -> WaitState:
         """What it waited in, by its stack and the kernel; computed once."""
-        found = self._standing
+        found = self._wait_state
         if found is None:
-            found = standing(self.stack, self.blocked)
-            msgspec.structs.force_setattr(self, "_standing", found)
+            found = wait_state(self.stack, self.blocked)
+            msgspec.structs.force_setattr(self, "_wait_state", found)
         return found
 
 
@@ -69,7 +69,7 @@ class ThreadHistory(msgspec.Struct, frozen=True, gc=False):
     """When it was last seen to have run, seconds since the epoch; before mpmon attached, by its sleep age."""
     changes: int = 0
     """Number of rounds in which it had run, since it was first seen."""
-    looks: tuple[Sample, ...] = ()
+    samples: tuple[Sample, ...] = ()
     alike_since: float = 0.0
     """When the current run of samples began that all found the same lines and variables on a CPU; that sample may be
     long gone from memory.
@@ -126,7 +126,7 @@ class History:
         """Processes that ended while mpmon watched."""
         self.queue_parts: dict[str, str] = {}
         """What each queue is to a library, by its pipe, for as long as the pipe exists."""
-        self.trend: tuple[Moment, ...] = ()
+        self.trend: tuple[TrendPoint, ...] = ()
         """The last minutes for histories, oldest first."""
         self.spots = Spots()
         """Where the main threads of ranks were."""
@@ -161,18 +161,18 @@ class History:
         new.roles = self._roles(snapshot, changes, new.given)
         new.last_roles = self._last_roles(snapshot)
         new.queue_parts = self._queue_parts(snapshot, new.roles)
-        new.trend = (*self.trend[-(TREND_ROUNDS - 1) :], _moment(snapshot, new._rates))
+        new.trend = (*self.trend[-(TREND_ROUNDS - 1) :], _trend_point(snapshot, new._rates))
         return new
 
-    def past(self, pid: int, tid: int) -> ThreadHistory | None:
+    def thread_history(self, pid: int, tid: int) -> ThreadHistory | None:
         """What is remembered of a thread."""
         return self.pasts.get((pid, tid))
 
     def _fresh_frames(self, pid: int) -> Stack | None:
         """The frames of a main thread, if this round sampled it."""
         past = self.pasts.get((pid, pid))
-        look = past.looks[-1] if past and past.looks else None
-        return look.stack if look and look.at == self.now else None
+        sample = past.samples[-1] if past and past.samples else None
+        return sample.stack if sample and sample.at == self.now else None
 
     def life(self, process: Process) -> ProcessActivity | None:
         """What is remembered of a process."""
@@ -206,7 +206,7 @@ class History:
         blocked = {(row.pid, row.tid): row for row in changes if isinstance(row, Blocked)}
         for key in (stacks.keys() | blocked.keys()) & pasts.keys():
             past = pasts[key]
-            stack, call = (past.looks[-1].stack, past.looks[-1].blocked) if past.looks else (None, None)
+            stack, call = (past.samples[-1].stack, past.samples[-1].blocked) if past.samples else (None, None)
             pasts[key] = _with_look(past, at, stacks.get(key, stack), blocked.get(key, call))
         return pasts
 
@@ -304,12 +304,12 @@ class History:
         return still_hold(self.roles, snapshot.processes, stacks, snapshot.root_pid, names, given=self.given)
 
 
-def _moment(snapshot: Snapshot, rates: Mapping[int, float | None]) -> Moment:
+def _trend_point(snapshot: Snapshot, rates: Mapping[int, float | None]) -> TrendPoint:
     cpu = {pid: round(100 * rate, 1) for pid, rate in rates.items() if rate}
     receivers = {row.pid: row.received for row in snapshot.shims if row.alive and row.received}
     resident = {row.pid: row.rss_bytes for row in snapshot.processes if row.pid in receivers} if receivers else {}
     received = {pid: (receivers[pid], held) for pid, held in resident.items()}
-    return Moment(
+    return TrendPoint(
         snapshot.taken_at, snapshot.gpus, snapshot.gpu_processes, cpu, received, snapshot.queues, snapshot.queue_records,
         snapshot.flight_records, snapshot.spots,
     )  # fmt: skip
@@ -330,7 +330,7 @@ def _same_names(before: tuple[Process, ...], now: tuple[Process, ...]) -> bool:
 
 
 def _with_look(past: ThreadHistory, at: float, stack: Stack | None, blocked: Blocked | None) -> ThreadHistory:
-    last = past.looks[-1] if past.looks else None
+    last = past.samples[-1] if past.samples else None
     if last is not None:
         # In a recording rows are recreated; the time of a reading tells whether two are the same.
         stack = last.stack if stack == last.stack else stack
@@ -342,10 +342,10 @@ def _with_look(past: ThreadHistory, at: float, stack: Stack | None, blocked: Blo
     ran_at = past.ran_at
     if blocked and blocked.ran_at is not None and past.changes == 0:
         ran_at = min(ran_at, blocked.ran_at)
-    look = Sample(at, stack, blocked, past.thread.slices, past.thread.run_ns)
-    since = past.alike_since if last is not None and _are_alike(last, look) else at
+    sample = Sample(at, stack, blocked, past.thread.slices, past.thread.run_ns)
+    since = past.alike_since if last is not None and _are_alike(last, sample) else at
     return msgspec.structs.replace(
-        past, looks=(*past.looks[-(KEPT_LOOKS - 1) :], look), ran_at=ran_at, alike_since=since
+        past, samples=(*past.samples[-(KEPT_LOOKS - 1) :], sample), ran_at=ran_at, alike_since=since
     )
 
 

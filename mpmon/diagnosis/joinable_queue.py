@@ -30,10 +30,10 @@ def own_tasks(stuck: StuckSet) -> OwnTasks | None:
 
 
 def _own_tasks(stuck: StuckSet, key: ThreadKey) -> OwnTasks | None:
-    blocked = stuck.case.blocked.get(key)
+    blocked = stuck.job.blocked.get(key)
     joined = blocked.waits_on if blocked else ()
-    queue = next((row for row in stuck.case.snapshot.queues if row.joined in joined), None)
-    if queue is None or not queue.unfinished or queue.items != 0 or stuck.case.others_at_work(key):
+    queue = next((row for row in stuck.job.snapshot.queues if row.joined in joined), None)
+    if queue is None or not queue.unfinished or queue.items != 0 or stuck.job.others_at_work(key):
         return None
     taken = queue.unfinished
     if dict(queue.undone).get(key[0]) != taken:

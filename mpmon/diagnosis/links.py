@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.connections import LOOPBACK
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import RANK_THREADS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.thresholds import LEAST_RESENDS, SILENT_S
@@ -47,11 +47,11 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
 
 def stalls(stuck: StuckSet) -> tuple[Stall, ...]:
     """Of the connections that a stuck set waits for, those that lose bytes, the longest silent one first."""
-    case = stuck.case
-    lost = case.memory.same("lost", _resending, case.snapshot.objects)
+    job = stuck.job
+    lost = job.memory.same("lost", _resending, job.snapshot.objects)
     if not lost or not (stuck.ending in _ENDS_BETWEEN or stuck.ending is Ending.EXTERNAL) or _waits_for_lock(stuck):
         return ()
-    found = [stall for item in lost if _is_silent(case, item) and (stall := _stall(stuck, item))]
+    found = [stall for item in lost if _is_silent(job, item) and (stall := _stall(stuck, item))]
     return tuple(sorted(found, key=lambda row: row.near.acknowledged_at or 0.0))
 
 
@@ -59,19 +59,19 @@ def _resending(objects: tuple[KernelObject, ...]) -> tuple[KernelObject, ...]:
     return tuple(row for row in objects if (row.resends or 0) >= LEAST_RESENDS and row.unacknowledged_bytes)
 
 
-def _is_silent(case: Case, item: KernelObject) -> bool:
-    return item.acknowledged_at is None or case.now - item.acknowledged_at >= SILENT_S
+def _is_silent(job: JobState, item: KernelObject) -> bool:
+    return item.acknowledged_at is None or job.now - item.acknowledged_at >= SILENT_S
 
 
 def _waits_for_lock(stuck: StuckSet) -> bool:
     """Held locks keep a cycle closed, whatever arrives."""
-    needs = (stuck.graph.node(key).edge for key in stuck.roots)
-    return stuck.ending is Ending.CYCLE and any(edge and edge.held for edge in needs)
+    needs = (stuck.graph.node(key).edge for key in stuck.root_blockers)
+    return stuck.ending is Ending.CYCLE and any(edge and edge.holder_known for edge in needs)
 
 
 def _stall(stuck: StuckSet, item: KernelObject) -> Stall | None:
     sender = _waits_at(stuck, item)
-    far = _far_end(stuck.case, item)
+    far = _far_end(stuck.job, item)
     if sender is None:
         return None
     if far is None:
@@ -89,39 +89,39 @@ def _is_for_outside(stuck: StuckSet, sender: ThreadKey) -> bool:
     """
     if stuck.outside is None:
         return False
-    return stuck.outside.of_job or sender in stuck.roots
+    return stuck.outside.of_job or sender in stuck.root_blockers
 
 
 def _waits_at(stuck: StuckSet, item: KernelObject) -> ThreadKey | None:
     """The thread that waits at this end: one of the set, or one that moves the data of a process group for one of the
     set.
     """
-    case = stuck.case
-    pids = {handle.pid for handle in case.holders.get(item.id, ())}
+    job = stuck.job
+    pids = {handle.pid for handle in job.holders.get(item.id, ())}
     for key in stuck.closed.core or stuck.closed.members:
         if key[0] not in pids:
             continue
-        if any(row.id == item.id for row in case.waits_on(key)):
+        if any(row.id == item.id for row in job.waits_on(key)):
             return key
-        if carrier := next((other for other in case.natives(key[0]) if _carries(case, other, item)), None):
+        if carrier := next((other for other in job.natives(key[0]) if _carries(job, other, item)), None):
             return carrier
     return None
 
 
-def _carries(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+def _carries(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
     """It was seen to wait at this end. Such threads wake briefly, and a sample may find one awake."""
-    past = case.past(key)
+    past = job.thread_history(key)
     if past is None or past.thread.name not in RANK_THREADS:
         return False
-    return any(look.blocked is not None and item.id in look.blocked.waits_on for look in past.looks)
+    return any(sample.blocked is not None and item.id in sample.blocked.waits_on for sample in past.samples)
 
 
-def _far_end(case: Case, item: KernelObject) -> KernelObject | None:
+def _far_end(job: JobState, item: KernelObject) -> KernelObject | None:
     """By its id or, in another network namespace of this machine, by its addresses."""
     if item.peer is not None:
-        return case.objects.get(item.peer)
+        return job.objects.get(item.peer)
     near, _, far = (item.path or "").removeprefix("tcp ").partition(" to ")
-    found = case.memory.same("by addresses", _by_path, case.snapshot.objects).get(f"tcp {far} to {near}", ())
+    found = job.memory.same("by addresses", _by_path, job.snapshot.objects).get(f"tcp {far} to {near}", ())
     return found[0] if len(found) == 1 and not near.startswith(LOOPBACK) else None
 
 

@@ -25,7 +25,7 @@ def client_calls(stuck: StuckSet) -> dict[ThreadKey, str]:
 
 def method(stuck: StuckSet, key: ThreadKey) -> str:
     """`put`, `get`, `acquire` …: the proxy's method, which calls `BaseProxy._callmethod`; empty if it is not seen."""
-    stack = stuck.case.stacks.get(key)
+    stack = stuck.job.stacks.get(key)
     frames = stack.frames if stack else ()
     at = next((at for at, frame in enumerate(frames) if calls(frame, MANAGERS_FILE, ("_callmethod",))), None)
     return bare(frames[at + 1].function) if at is not None and at + 1 < len(frames) else ""

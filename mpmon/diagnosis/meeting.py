@@ -57,9 +57,9 @@ def _gathering(stuck: StuckSet) -> tuple[ThreadKey, ...]:
     """All ranks that have reached the rendezvous, whether or not they are known to wait for each other; none if two
     have the same number, since these belong to two jobs.
     """
-    ranks = ((pid, pid) for pid in stuck.case.ranks)
-    found = tuple(key for key in ranks if stuck.standing(key).kind is Wait.RENDEZVOUS)
-    numbers = [stuck.case.role(pid).rank for pid, _ in found]
+    ranks = ((pid, pid) for pid in stuck.job.ranks)
+    found = tuple(key for key in ranks if stuck.wait_state(key).kind is Wait.RENDEZVOUS)
+    numbers = [stuck.job.role(pid).rank for pid, _ in found]
     return found if len(set(numbers)) == len(numbers) and None not in numbers else ()
 
 
@@ -79,12 +79,12 @@ def _with_other_values(stuck: StuckSet, waiting: tuple[ThreadKey, ...]) -> Meeti
     """Ranks that wait for each other at the same line, some with another value than most. Rank 0 alone serves the
     store, so its values may differ legitimately.
     """
-    if len({str(stuck.case.place(key)) for key in waiting}) > 1:
+    if len({str(stuck.job.place(key)) for key in waiting}) > 1:
         return None
     ordered = sorted(waiting, key=lambda key: (_rank(stuck, key), key))
-    found = differing(ordered, stuck.case)
+    found = differing(ordered, stuck.job)
     if found and [_rank(stuck, key) for key in found[0]] == [0]:
-        found = differing(ordered[1:], stuck.case)
+        found = differing(ordered[1:], stuck.job)
     return Meeting(Missed.VALUE, tuple(ordered), tuple(found[0]), variable=found[1]) if found else None
 
 
@@ -95,24 +95,24 @@ def _key(stuck: StuckSet) -> Meeting | None:
     if not set(waiting) & set(stuck.closed.core) or stuck.ending not in (Ending.OPEN, Ending.CYCLE):
         return None
     others = tuple(key for key in stuck.closed.members if key not in waiting)
-    if any(stuck.standing(key).kind is Wait.COLLECTIVE for key in others):
+    if any(stuck.wait_state(key).kind is Wait.COLLECTIVE for key in others):
         return None
     astray = None if others else _with_other_values(stuck, waiting)
     return astray or Meeting(Missed.KEY, waiting, others or waiting)
 
 
 def _rank(stuck: StuckSet, key: ThreadKey) -> int:
-    number = stuck.case.role(key[0]).rank
+    number = stuck.job.role(key[0]).rank
     return 1 << 30 if number is None else number
 
 
 def _address(stuck: StuckSet, pid: int) -> str | None:
     """The address it uses: the argument of `init_process_group`, else the environment."""
-    stack = stuck.case.stacks.get((pid, pid))
+    stack = stuck.job.stacks.get((pid, pid))
     given = (frame.known.get("init_method") for frame in stack.frames if frame.known) if stack else ()
     if (method := next(filter(None, given), None)) and method != "env://":
         return _THIS_MACHINE.sub("127.0.0.1", method)
-    kept = stuck.case.processes[pid].environment or {}
+    kept = stuck.job.processes[pid].environment or {}
     if not {"MASTER_ADDR", "MASTER_PORT"} <= set(kept):
         return None
     return _THIS_MACHINE.sub("127.0.0.1", f"{kept['MASTER_ADDR']}:{kept['MASTER_PORT']}")

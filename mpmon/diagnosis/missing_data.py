@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Unchecked
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.model import NOT_PYTHON, Blocked, Unknown
 
@@ -42,11 +42,11 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
     """Why the most telling one is missing."""
 
 
-def gaps(case: Case) -> dict[int, Gap]:
+def gaps(job: JobState) -> dict[int, Gap]:
     """By pid, for living processes other than mere helpers."""
-    found = case.memory.same("gaps", _gaps, case.snapshot.unknowns, case.snapshot.blocked)
+    found = job.memory.same("gaps", _gaps, job.snapshot.unknowns, job.snapshot.blocked)
     return {
-        pid: gap for pid, gap in found.items() if case.is_alive(pid) and case.role(pid).kind not in HELPERS
+        pid: gap for pid, gap in found.items() if job.is_alive(pid) and job.role(pid).kind not in HELPERS
     }  # fmt: skip
 
 
@@ -64,9 +64,9 @@ def _gaps(unknowns: Sequence[Unknown], blocked: Sequence[Blocked]) -> dict[int, 
     }
 
 
-def hides_call(case: Case, key: ThreadKey) -> bool:
+def hides_call(job: JobState, key: ThreadKey) -> bool:
     """The thread sleeps, or is stopped, in a system call that may not be read."""
-    blocked = case.blocked.get(key)
+    blocked = job.blocked.get(key)
     return blocked is not None and _is_hidden(blocked)
 
 
@@ -74,25 +74,25 @@ def _is_hidden(row: Blocked) -> bool:
     return row.syscall is None and not row.args and row.state in "SDTt"
 
 
-def unchecked(case: Case, needs: Mapping[str, frozenset[str]]) -> Iterator[Unchecked]:
+def unchecked(job: JobState, needs: Mapping[str, frozenset[str]]) -> Iterator[Unchecked]:
     """For each of these causes, with the tables it needs, why it cannot be decided. Processes with the same gap share a
     row.
     """
     alike: dict[Gap, list[int]] = {}
-    for pid, gap in gaps(case).items():
-        if _may_be_python(case, pid):
+    for pid, gap in gaps(job).items():
+        if _may_be_python(job, pid):
             alike.setdefault(gap, []).append(pid)
     for gap, pids in alike.items():
         reason = _words(gap, pids)
         yield from (Unchecked(cause=cause, reason=reason) for cause, facts in needs.items() if facts & gap.facts)
 
 
-def rests_on_facts(case: Case, pids: set[int]) -> bool:
+def rests_on_facts(job: JobState, pids: set[int]) -> bool:
     """Whether an argument about these processes leaves nothing to guess: their threads' waits could be read, and so
     could the open files of the whole job, through which any other process could act.
     """
     return not any(
-        "handles" in gap.facts or (pid in pids and gap.facts & _OF_ONE_THREAD) for pid, gap in gaps(case).items()
+        "handles" in gap.facts or (pid in pids and gap.facts & _OF_ONE_THREAD) for pid, gap in gaps(job).items()
     )
 
 
@@ -104,12 +104,12 @@ def _words(gap: Gap, pids: list[int]) -> str:
     return f"{facts} of pid {names}: {each if said_of_it else ''}{gap.reason}"
 
 
-def _may_be_python(case: Case, pid: int) -> bool:
+def _may_be_python(job: JobState, pid: int) -> bool:
     """Other people's programs are not our causes; an unreadable process is recognised as one by its command line."""
-    if case.is_foreign(pid):
+    if job.is_foreign(pid):
         return False
-    process = case.processes[pid]
+    process = job.processes[pid]
     program = (process.cmdline or (process.name,))[0].rpartition("/")[2]
-    role = case.role(pid)
+    role = job.role(pid)
     other = role.kind == "subprocess" or role.starts
-    return not other or "python" in program or case.is_forked(pid)
+    return not other or "python" in program or job.is_forked(pid)

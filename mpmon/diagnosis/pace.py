@@ -17,11 +17,11 @@ from math import sqrt
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.findings import Bottleneck, Diagnosis, Moment, Pace, Pause, Place
+from mpmon.diagnosis.findings import Bottleneck, Diagnosis, Pace, Pause, Place, TrendPoint
 from mpmon.diagnosis.frames import innermost_user, is_user, place
 from mpmon.diagnosis.humanize import age, runs, speeds
 from mpmon.diagnosis.ipc.names import RESULTS
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.rates import collective_rates, rates
 from mpmon.diagnosis.spots import Doing, Places, doing_of
@@ -50,62 +50,62 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     """The sentence; empty unless all ranks are known to make progress."""
 
 
-def progress(case: Case) -> Progress:
+def progress(job: JobState) -> Progress:
     """The progress of the ranks of a healthy job."""
-    ranks = sorted(case.ranks, key=lambda pid: (_number(case, pid), pid))
+    ranks = sorted(job.ranks, key=lambda pid: (_number(job, pid), pid))
     if not ranks:
         return Progress()
-    pauses = _pauses(case)
-    found = _found(case, ranks, pauses)
-    looks = {pid: _done(case, pid, places) for pid, places in found.items()}
-    batches, collectives = _batches(case), _collectives(case)
-    paces = tuple(_pace(case, pid, looks[pid], batches.get(pid), collectives.get(pid)) for pid in ranks)
-    bottleneck = _bottleneck(case, paces, looks, found)
-    return Progress(paces, bottleneck, pauses[-1] if pauses else None, _words(case, paces, bottleneck))
+    pauses = _pauses(job)
+    found = _found(job, ranks, pauses)
+    samples = {pid: _done(job, pid, places) for pid, places in found.items()}
+    batches, collectives = _batches(job), _collectives(job)
+    paces = tuple(_pace(job, pid, samples[pid], batches.get(pid), collectives.get(pid)) for pid in ranks)
+    bottleneck = _bottleneck(job, paces, samples, found)
+    return Progress(paces, bottleneck, pauses[-1] if pauses else None, _words(job, paces, bottleneck))
 
 
-def _number(case: Case, pid: int) -> int:
-    rank = case.role(pid).rank
+def _number(job: JobState, pid: int) -> int:
+    rank = job.role(pid).rank
     return -1 if rank is None else rank
 
 
-def _pauses(case: Case) -> list[Pause]:
+def _pauses(job: JobState) -> list[Pause]:
     """The known pauses; none if they belong to every step."""
-    kept = list(case.history.spots.pauses)
-    last = [row for row in kept if row.ended > case.now - PACE_S]
-    took_s = sum(row.ended - max(row.began, case.now - PACE_S) for row in last)
+    kept = list(job.history.spots.pauses)
+    last = [row for row in kept if row.ended > job.now - PACE_S]
+    took_s = sum(row.ended - max(row.began, job.now - PACE_S) for row in last)
     return kept if len(last) <= 2 and took_s <= PAUSES_SHARE * PACE_S else []
 
 
 # Samples
 
 
-def _found(case: Case, ranks: list[int], pauses: list[Pause]) -> dict[int, Counter[CallPlace]]:
+def _found(job: JobState, ranks: list[int], pauses: list[Pause]) -> dict[int, Counter[CallPlace]]:
     """Where each rank was found, and how often."""
     found: dict[int, Counter[CallPlace]] = {pid: Counter() for pid in ranks}
-    for moment in _window(case, pauses):
+    for moment in _window(job, pauses):
         for spot in moment.spots:
             if spot.pid in found:
                 found[spot.pid][spot.place] += 1
     return found
 
 
-def _done(case: Case, pid: int, found: Counter[CallPlace]) -> Counter[Doing | None]:
+def _done(job: JobState, pid: int, found: Counter[CallPlace]) -> Counter[Doing | None]:
     """What it was found doing; `None` if no sample tells."""
-    places = _told(case, pid)
+    places = _told(job, pid)
     done: Counter[Doing | None] = Counter()
     for at, count in found.items():
         done[doing_of(places, at)] += count
     return done
 
 
-def _told(case: Case, pid: int) -> Places:
-    return case.history.spots.places.get(case.processes[pid].key, {})
+def _told(job: JobState, pid: int) -> Places:
+    return job.history.spots.places.get(job.processes[pid].key, {})
 
 
-def _window(case: Case, pauses: list[Pause]) -> Iterator[Moment]:
-    for moment in reversed(case.history.trend):
-        if moment.taken_at <= case.now - PACE_S:
+def _window(job: JobState, pauses: list[Pause]) -> Iterator[TrendPoint]:
+    for moment in reversed(job.history.trend):
+        if moment.taken_at <= job.now - PACE_S:
             return
         if not any(row.began < moment.taken_at <= row.ended for row in pauses):
             yield moment
@@ -114,31 +114,33 @@ def _window(case: Case, pauses: list[Pause]) -> Iterator[Moment]:
 # Rates
 
 
-def _batches(case: Case) -> Mapping[int, float]:
+def _batches(job: JobState) -> Mapping[int, float]:
     """Batches per second, by trainer."""
-    results = {view.id for view in case.ipc.queues if (view.name or "").startswith(RESULTS)}
-    return rates(case.history.trend, results).by_taker if results else {}
+    results = {view.id for view in job.ipc.queues if (view.name or "").startswith(RESULTS)}
+    return rates(job.history.trend, results).by_taker if results else {}
 
 
-def _collectives(case: Case) -> Mapping[int, float]:
-    if not case.snapshot.flight_records:
+def _collectives(job: JobState) -> Mapping[int, float]:
+    if not job.snapshot.flight_records:
         return {}
-    ranks = {case.role(pid).rank: pid for pid in case.ranks}
-    told = ((pid or ranks.get(rank), speed) for (rank, pid), speed in collective_rates(case.history.trend).items())
+    ranks = {job.role(pid).rank: pid for pid in job.ranks}
+    told = ((pid or ranks.get(rank), speed) for (rank, pid), speed in collective_rates(job.history.trend).items())
     return {pid: speed for pid, speed in told if pid is not None}
 
 
-def _pace(case: Case, pid: int, done: Counter[Doing | None], batches: float | None, collectives: float | None) -> Pace:
+def _pace(
+    job: JobState, pid: int, done: Counter[Doing | None], batches: float | None, collectives: float | None
+) -> Pace:
     known = done.total() - done[None]
     shown = known >= SHARE_LOOKS and known >= KNOWN_SHARE * done.total()
 
     def share(doing: Doing) -> float | None:
         return round(done[doing] / known, 3) if shown else None
 
-    role = case.role(pid)
+    role = job.role(pid)
     return Pace(
         pid=pid, role=role.name, rank=role.rank, batches_per_s=_rounded(batches), collectives_per_s=_rounded(collectives),
-        looks=known, works=share(Doing.ITSELF), waits_for_ranks=share(Doing.RANKS), waits_for_data=share(Doing.DATA),
+        samples=known, works=share(Doing.ITSELF), waits_for_ranks=share(Doing.RANKS), waits_for_data=share(Doing.DATA),
     )  # fmt: skip
 
 
@@ -150,37 +152,37 @@ def _rounded(speed: float | None) -> float | None:
 
 
 def _bottleneck(
-    case: Case,
+    job: JobState,
     paces: tuple[Pace, ...],
-    looks: Mapping[int, Counter[Doing | None]],
+    samples: Mapping[int, Counter[Doing | None]],
     found: Mapping[int, Counter[CallPlace]],
 ) -> Bottleneck | None:
     """Samples that no frames explain count against it: each of them may be of any sort."""
-    if any(looks[row.pid].total() - looks[row.pid][None] < SHARE_LOOKS for row in paces):
+    if any(samples[row.pid].total() - samples[row.pid][None] < SHARE_LOOKS for row in paces):
         return None
-    if all(_share(looks[row.pid], Doing.DATA) >= DATA_SHARE for row in paces):
+    if all(_share(samples[row.pid], Doing.DATA) >= DATA_SHARE for row in paces):
         who = "all ranks wait" if len(paces) > 1 else "it waits"
-        summary = f"{who} for batches most of the time{_loading(case)}"
+        summary = f"{who} for batches most of the time{_loading(job)}"
         return Bottleneck(pids=tuple(row.pid for row in paces), what="data", summary=summary)
-    least = min(paces, key=lambda row: _share(looks[row.pid], Doing.RANKS, None))
+    least = min(paces, key=lambda row: _share(samples[row.pid], Doing.RANKS, None))
     others = [row for row in paces if row is not least]
-    if not others or not all(_waits_more(looks[row.pid], looks[least.pid]) for row in others):
+    if not others or not all(_waits_more(samples[row.pid], samples[least.pid]) for row in others):
         return None
     who = "the others wait" if len(others) > 1 else f"{others[0].role} waits"
-    if looks[least.pid][Doing.DATA] > looks[least.pid][Doing.ITSELF] + looks[least.pid][None]:
+    if samples[least.pid][Doing.DATA] > samples[least.pid][Doing.ITSELF] + samples[least.pid][None]:
         return Bottleneck(
             pids=(least.pid,),
             what="data",
             summary=f"{who} for {least.role}, which waits for its batches most of the time",
         )
-    line, words = _work(case, least.pid, found[least.pid])
+    line, words = _work(job, least.pid, found[least.pid])
     return Bottleneck(pids=(least.pid,), what="work", place=line, summary=f"{who} for {least.role}{words}")
 
 
-def _loading(case: Case) -> str:
+def _loading(job: JobState) -> str:
     """The line of the user's code at which most loader workers were last found; empty where that varies."""
-    workers = [pid for pid in case.processes if case.role(pid).kind == "dataloader worker"]
-    stacks = [stack for pid in workers if (stack := case.stacks.get((pid, pid)))]
+    workers = [pid for pid in job.processes if job.role(pid).kind == "dataloader worker"]
+    stacks = [stack for pid in workers if (stack := job.stacks.get((pid, pid)))]
     frames = (innermost_user(stack) for stack in stacks)
     lines = Counter(place(frame) for frame in frames if frame and is_user(frame.file))
     line, count = next(iter(lines.most_common(1)), (None, 0))
@@ -189,9 +191,9 @@ def _loading(case: Case) -> str:
     return f" (loader workers in {line.function}() at {line.file.rpartition('/')[2]}:{line.line})"
 
 
-def _share(looks: Counter[Doing | None], *doings: Doing | None) -> float:
+def _share(samples: Counter[Doing | None], *doings: Doing | None) -> float:
     """Of all samples, the unexplained ones included."""
-    return sum(looks[doing] for doing in doings) / looks.total()
+    return sum(samples[doing] for doing in doings) / samples.total()
 
 
 def _waits_more(one: Counter[Doing | None], other: Counter[Doing | None]) -> bool:
@@ -201,23 +203,23 @@ def _waits_more(one: Counter[Doing | None], other: Counter[Doing | None]) -> boo
     return share >= BOTTLENECK_WAIT_SHARE and share - most >= max(BOTTLENECK_MORE_SHARE, BOTTLENECK_ERRORS * error)
 
 
-def _work(case: Case, pid: int, found: Counter[CallPlace]) -> tuple[Place | None, str]:
+def _work(job: JobState, pid: int, found: Counter[CallPlace]) -> tuple[Place | None, str]:
     """The line at which a rank spends most of its time, also in words; nothing if that varies."""
-    places = _told(case, pid)
+    places = _told(job, pid)
     own = Counter({at: count for at, count in found.items() if doing_of(places, at) is Doing.ITSELF})
     at, count = next(iter(own.most_common(1)), (None, 0))
     if at is None or 2 * count <= found.total():
         return None, ""
     told = places.get(at)
-    line = told.line if told else _computes_at(case, pid)
+    line = told.line if told else _computes_at(job, pid)
     does = "asleep in" if at[0] in SLEEP_CALLS else "in"
     return line, f" ({does} {line.function}() at {line.file.rpartition('/')[2]}:{line.line})" if line else ""
 
 
-def _computes_at(case: Case, pid: int) -> Place | None:
+def _computes_at(job: JobState, pid: int) -> Place | None:
     """The line at which most samples found it that ran while its frames were read."""
-    past = case.past((pid, pid))
-    stacks = [look.stack for look in (past.looks if past else ()) if look.stack and look.stack.active]
+    past = job.thread_history((pid, pid))
+    stacks = [sample.stack for sample in (past.samples if past else ()) if sample.stack and sample.stack.active]
     lines = Counter(place(frame) for stack in stacks if (frame := innermost_user(stack)))
     line, count = lines.most_common(1)[0] if lines else (None, 0)
     return line if 2 * count > len(stacks) else None
@@ -236,7 +238,7 @@ def in_words(diagnosis: Diagnosis, now: float) -> list[str]:
     groups = ([row for row in known if row.pid in first], [row for row in known if row.pid not in first])
     lines = [_shares(alike) for group in groups for alike in _alike(group)]
     if lines:
-        lines[0] += f" ({_range([row.looks for row in known])} samples)"
+        lines[0] += f" ({_range([row.samples for row in known])} samples)"
     return [*lines, *([_pause_words(diagnosis, diagnosis.pause, now)] if diagnosis.pause else [])]
 
 
@@ -283,27 +285,29 @@ _RUNS = frozenset({Motion.PROGRESSING, Motion.UNKNOWN})
 """A thread that is known not to be frozen, and perhaps makes progress."""
 
 
-def _words(case: Case, paces: tuple[Pace, ...], bottleneck: Bottleneck | None) -> str:
+def _words(job: JobState, paces: tuple[Pace, ...], bottleneck: Bottleneck | None) -> str:
     """`4 ranks make progress: 6.6 batches/s each; the others wait for rank 2 (asleep in train() at train.py:22)`."""
     speed = _speed(paces)
-    moves = [case.motion((row.pid, row.pid)) for row in paces]
+    moves = [job.motion((row.pid, row.pid)) for row in paces]
     first = next(iter(paces))
     if speed or all(motion is Motion.PROGRESSING for motion in moves):
         who = f"{len(paces)} ranks make progress" if len(paces) > 1 else f"{first.role} makes progress"
-    elif all(case.past((row.pid, row.pid)) and motion in _RUNS for row, motion in zip(paces, moves, strict=True)):
+    elif all(
+        job.thread_history((row.pid, row.pid)) and motion in _RUNS for row, motion in zip(paces, moves, strict=True)
+    ):
         who = f"{len(paces)} ranks run" if len(paces) > 1 else f"{first.role} runs"
     else:
         return ""
-    more = "" if speed else _first_words(case, paces)
+    more = "" if speed else _first_words(job, paces)
     more = bottleneck.summary if bottleneck else more
     return "".join((who, f": {speed}" if speed else "", f"; {more}" if more else ""))
 
 
-def _first_words(case: Case, paces: tuple[Pace, ...]) -> str:
+def _first_words(job: JobState, paces: tuple[Pace, ...]) -> str:
     """Before there is a speed to report; one of several ranks stands for no other."""
-    first, few = next(iter(paces)), min(row.looks for row in paces)
+    first, few = next(iter(paces)), min(row.samples for row in paces)
     if len(paces) == 1:
-        return f"{first.role} is {doing(case, (first.pid, first.pid))}"
+        return f"{first.role} is {doing(job, (first.pid, first.pid))}"
     return f"{few} of {SHARE_LOOKS} samples taken to compare them" if few < SHARE_LOOKS else ""
 
 

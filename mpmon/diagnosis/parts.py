@@ -67,12 +67,12 @@ _AMONG_RANKS = frozenset({Wait.COLLECTIVE, Wait.RENDEZVOUS, Wait.STORE_KEY})
 
 def loss(stuck: StuckSet) -> Loss | None:
     """What is missing in a chain that ends in the dead; `None` for any other."""
-    kind = stuck.standing().kind
+    kind = stuck.wait_state().kind
     if not stuck.gone:
         return None
     if kind in _AMONG_RANKS:
         return Loss.RANK
-    if any(stuck.standing(key).kind is Wait.QUEUE_PUT for key in stuck.roots):
+    if any(stuck.wait_state(key).kind is Wait.QUEUE_PUT for key in stuck.root_blockers):
         return Loss.ROOM
     # If others are left and one was killed at its work, the queue is only the symptom.
     at_work = any(gone.was_killed and not gone.certain for gone in stuck.gone)
@@ -81,7 +81,7 @@ def loss(stuck: StuckSet) -> Loss | None:
 
 def waiter_for_lock(stuck: StuckSet) -> ThreadKey | None:
     """A thread that waits for a lock, or for permits, held by the one at the end of the chain."""
-    alone = stuck.ending is Ending.NOBODY and stuck.standing().kind in _OWN_WAITS
+    alone = stuck.ending is Ending.NOBODY and stuck.wait_state().kind in _OWN_WAITS
     if stuck.root is None or not (stuck.ending is Ending.LEAF or alone):
         return None
     members = (*reversed(stuck.closed.path[:-1]), *stuck.closed.members)
@@ -90,7 +90,7 @@ def waiter_for_lock(stuck: StuckSet) -> ThreadKey | None:
 
 def _waits_for_lock_of(stuck: StuckSet, key: ThreadKey, holder: ThreadKey) -> bool:
     edge = stuck.graph.node(key).edge
-    return edge is not None and edge.held and holder in edge.targets and gil_owner(stuck.case, key) is None
+    return edge is not None and edge.holder_known and holder in edge.targets and gil_owner(stuck.job, key) is None
 
 
 def kept_until_end(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, ThreadKey] | None:
@@ -99,13 +99,13 @@ def kept_until_end(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, ThreadKey] | 
     """
     if stuck.ending is not Ending.CYCLE:
         return None
-    waiters = [key for key in stuck.roots if stuck.standing(key).kind in LOCKS]
-    holders = [key for key in stuck.roots if stuck.standing(key).kind in _SIGNS]
-    enders = [key for key in stuck.roots if stuck.standing(key).kind in ENDS]
-    if not enders or len(waiters) != 1 or len(holders) != 1 or len(enders) + 2 != len(stuck.roots):
+    waiters = [key for key in stuck.root_blockers if stuck.wait_state(key).kind in LOCKS]
+    holders = [key for key in stuck.root_blockers if stuck.wait_state(key).kind in _SIGNS]
+    enders = [key for key in stuck.root_blockers if stuck.wait_state(key).kind in ENDS]
+    if not enders or len(waiters) != 1 or len(holders) != 1 or len(enders) + 2 != len(stuck.root_blockers):
         return None
     edge = stuck.graph.node(waiters[0]).edge
-    held = edge is not None and edge.held and holders[0] in edge.targets
+    held = edge is not None and edge.holder_known and holders[0] in edge.targets
     return (waiters[0], holders[0], enders[0]) if held else None
 
 
@@ -114,7 +114,7 @@ def undrained(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
     reading.
     """
     for feeder in stuck.members_in(Wait.PIPE_WRITE):
-        stack = stuck.case.stacks.get(feeder)
+        stack = stuck.job.stacks.get(feeder)
         if stack is None or not has(stack, "multiprocessing/queues.py", ("_feed",)):
             continue
         joiner = next((key for key in stuck.closed.members if _waits_for_end(stuck, key, feeder[0])), None)
@@ -125,7 +125,7 @@ def undrained(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey] | None:
 
 def _waits_for_end(stuck: StuckSet, key: ThreadKey, pid: int) -> bool:
     """It waits for a process to end; nothing else can be expected of one whose interpreter exits."""
-    ends = stuck.standing(key).kind in ENDS or stuck.standing((pid, pid)).kind is Wait.EXIT
+    ends = stuck.wait_state(key).kind in ENDS or stuck.wait_state((pid, pid)).kind is Wait.EXIT
     return ends and key[0] != pid and (pid, pid) in stuck.targets(key)
 
 
@@ -133,16 +133,16 @@ def forsaken(stuck: StuckSet) -> list[ThreadKey]:
     """Threads of one process in the same call, with no other thread left: a thread waiting there provides nothing to
     the others.
     """
-    roots = list(stuck.roots)
-    kinds = {stuck.standing(key).kind for key in roots}
-    stacks = [stuck.case.stacks.get(key) for key in roots]
+    root_blockers = list(stuck.root_blockers)
+    kinds = {stuck.wait_state(key).kind for key in root_blockers}
+    stacks = [stuck.job.stacks.get(key) for key in root_blockers]
     calls = {tuple((row.function, row.file, row.line) for row in stack.frames) if stack else () for stack in stacks}
     alike = (
         stuck.ending is Ending.CYCLE
-        and len(roots) > 1
-        and len({key[0] for key in roots}) == len(kinds) == len(calls) == 1
+        and len(root_blockers) > 1
+        and len({key[0] for key in root_blockers}) == len(kinds) == len(calls) == 1
     )
-    return roots if alike and kinds <= _FROM_OTHERS and not in_barrier(stacks[0]) else []
+    return root_blockers if alike and kinds <= _FROM_OTHERS and not in_barrier(stacks[0]) else []
 
 
 _FROM_OTHERS = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
@@ -150,8 +150,8 @@ _FROM_OTHERS = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
 
 def part(stuck: StuckSet) -> Part | None:
     """The part of a chain's end that is blocked by itself, if nothing else tells what is wrong; `None` for any other."""
-    silent = stuck.root is not None and stuck.case.silent_mount(stuck.root) is not None
-    if silent or stuck.standing().kind in _TOLD_BY_WAIT or waiter_for_lock(stuck) or polled_for(stuck):
+    silent = stuck.root is not None and stuck.job.silent_mount(stuck.root) is not None
+    if silent or stuck.wait_state().kind in _TOLD_BY_WAIT or waiter_for_lock(stuck) or polled_for(stuck):
         return None
     if stuck.nobody and stuck.nobody.reason not in _LEFT_OPEN:
         return None
@@ -160,13 +160,13 @@ def part(stuck: StuckSet) -> Part | None:
     if waiting_for_rank(stuck):
         return Part.RANK
     lonely = stuck.nobody is not None and stuck.nobody.reason is Absent.THREAD_ENDED and stuck.context() in SERVED
-    lonely = lonely and stuck.standing().kind not in _RESULTS
+    lonely = lonely and stuck.wait_state().kind not in _RESULTS
     if stuck.ending not in (Ending.LEAF, Ending.EXTERNAL) and not lonely and not is_asked(stuck):
         return None
     if is_outside(stuck) or is_at_exit(stuck) or is_other_program(stuck):
         return None
     child = stuck.kind() == "process" and not stuck.is_goal
-    for_worker = any(stuck.case.role(key[0]).kind in WORKERS for key in stuck.closed.path)
+    for_worker = any(stuck.job.role(key[0]).kind in WORKERS for key in stuck.closed.path)
     if stuck.context() in SERVED or for_worker or child or is_asked(stuck):
         return Part.WORKER
     return Part.PROGRAM
@@ -175,18 +175,18 @@ def part(stuck: StuckSet) -> Part | None:
 def is_outside(stuck: StuckSet) -> bool:
     """The root waits for an external party, or for a file."""
     outside = stuck.ending is Ending.EXTERNAL and stuck.motion() is Motion.NOT_SCHEDULED
-    return outside and stuck.standing().kind in _FOR_OUTSIDE and not left_connection(stuck) and not stalls(stuck)
+    return outside and stuck.wait_state().kind in _FOR_OUTSIDE and not left_connection(stuck) and not stalls(stuck)
 
 
 def is_at_exit(stuck: StuckSet) -> bool:
     """The work is done: an interpreter on the path shuts down."""
-    return any(stuck.standing(key).kind is Wait.EXIT for key in stuck.closed.path)
+    return any(stuck.wait_state(key).kind is Wait.EXIT for key in stuck.closed.path)
 
 
 def is_other_program(stuck: StuckSet) -> bool:
     """The root is a program without readable frames, waiting for a file: nothing more can be seen."""
-    in_file = stuck.ending is Ending.LEAF and stuck.standing().kind is Wait.FILE
-    return in_file and stuck.root not in stuck.case.stacks
+    in_file = stuck.ending is Ending.LEAF and stuck.wait_state().kind is Wait.FILE
+    return in_file and stuck.root not in stuck.job.stacks
 
 
 _LOST = frozenset({Absent.ITEM_LOST, Absent.WORKER_REPLACED, Absent.NOT_BEGUN, Absent.NO_WORKERS})
@@ -199,14 +199,14 @@ def keeps_own_loop(stuck: StuckSet) -> bool:
     """
     if stuck.nobody and stuck.nobody.reason in _LOST:
         return False
-    stack = stuck.case.stacks.get(stuck.root) if stuck.root else None
-    return in_call(stack, TURNS) and stuck.standing().kind in _FROM_LOOP
+    stack = stuck.job.stacks.get(stuck.root) if stuck.root else None
+    return in_call(stack, TURNS) and stuck.wait_state().kind in _FROM_LOOP
 
 
 def keeps_gil(stuck: StuckSet) -> ThreadKey | None:
     """The root, if it owns the GIL that a thread of its process waits for."""
     root, path = stuck.root, stuck.closed.path
-    stack = stuck.case.stacks.get(root) if root else None
+    stack = stuck.job.stacks.get(root) if root else None
     if root is None or stack is None or not stack.owns_gil or stuck.ending is not Ending.LEAF or len(path) < 2:
         return None
     return root if path[-2][0] == root[0] else None
@@ -225,15 +225,15 @@ def waiting_for_rank(stuck: StuckSet) -> list[ThreadKey]:
     """The other ranks that wait in something that all have to enter while the root is elsewhere; none for any other
     root.
     """
-    alone = stuck.ending is Ending.NOBODY and stuck.standing().kind in _OWN_WAITS
+    alone = stuck.ending is Ending.NOBODY and stuck.wait_state().kind in _OWN_WAITS
     if stuck.root is None or not (stuck.ending in (Ending.LEAF, Ending.EXTERNAL) or alone):
         return []
     if stuck.kind() != "rank" and not (stuck.kind() == "process" and _serves_a_rank(stuck)):
         return []
-    if stuck.standing().kind in TOGETHER:
+    if stuck.wait_state().kind in TOGETHER:
         return []
-    waiting = [key for key in stuck.case.blocked if key[0] == key[1] and stuck.standing(key).kind in TOGETHER]
-    ranks = [key for key in waiting if key[0] != stuck.root[0] and stuck.case.role(key[0]).kind == "rank"]
+    waiting = [key for key in stuck.job.blocked if key[0] == key[1] and stuck.wait_state(key).kind in TOGETHER]
+    ranks = [key for key in waiting if key[0] != stuck.root[0] and stuck.job.role(key[0]).kind == "rank"]
     return [key for key in ranks if stuck.root in stuck.graph.reached(key)]
 
 
@@ -241,8 +241,8 @@ def _serves_a_rank(stuck: StuckSet) -> bool:
     """A rank on the path, itself outside the collective, waits for the root."""
     path = stuck.closed.path
     asks = path[path.index(stuck.root) - 1] if stuck.root in path[1:] else None
-    outside = asks is not None and stuck.standing(asks).kind not in TOGETHER
-    return outside and asks is not None and stuck.case.role(asks[0]).kind == "rank"
+    outside = asks is not None and stuck.wait_state(asks).kind not in TOGETHER
+    return outside and asks is not None and stuck.job.role(asks[0]).kind == "rank"
 
 
 _POOL_TASKS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
@@ -251,4 +251,6 @@ _POOL_TASKS = frozenset({Context.EXECUTOR_THREAD, Context.POOL_WORKER})
 def in_own_pool(stuck: StuckSet) -> bool:
     """The root runs a task of a pool and waits for a result; the threads that would compute it were not lost in a fork."""
     left = stuck.nobody is not None and stuck.nobody.reason is Absent.LEFT_IN_PARENT
-    return stuck.root is not None and stuck.standing().kind in _RESULTS and stuck.context() in _POOL_TASKS and not left
+    return (
+        stuck.root is not None and stuck.wait_state().kind in _RESULTS and stuck.context() in _POOL_TASKS and not left
+    )

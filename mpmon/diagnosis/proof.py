@@ -8,51 +8,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.missing_data import rests_on_facts
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 
 MOST_NAMED = 3
 """Up to this many threads are named in one doubt."""
 
 
-def judged(stuck: StuckSet, claim: Claim) -> tuple[Certainty, tuple[str, ...]]:
+def judged(stuck: StuckSet, match: Match) -> tuple[Certainty, tuple[str, ...]]:
     """How sure it is, and why it is not proved; empty if it is."""
     doubts = tuple(_doubts(stuck))
-    best = max(Certainty.LIKELY if doubts else Certainty.PROVED, claim.certainty, key=lambda row: row.rank)
+    best = max(Certainty.LIKELY if doubts else Certainty.PROVED, match.certainty, key=lambda row: row.rank)
     if best is not Certainty.PROVED and not doubts:
         return best, ("the cause is inferred from what the threads are doing",)
     return best, doubts
 
 
 def _doubts(stuck: StuckSet) -> Iterator[str]:
-    case, closed = stuck.case, stuck.closed
+    job, closed = stuck.job, stuck.closed
     if closed.assumed:
-        yield f"it is assumed that nothing else can end the wait of {_names(case, closed.assumed)}"
-    if moving := [key for key in stuck.roots if case.motion(key) is not Motion.NOT_SCHEDULED]:
-        yield f"{_names(case, moving)} still {'run' if len(moving) > 1 else 'runs'} from time to time"
-    timed = stuck.roots if stuck.ending is Ending.CYCLE else ()
-    if timed := [key for key in timed if _may_give_up(case, key)]:
-        yield f"the wait of {_names(case, timed)} may end by itself: it has a time limit, or a signal handler may end it"
-    if not rests_on_facts(case, {pid for pid, _ in (*closed.members, *stuck.roots)}):
+        yield f"it is assumed that nothing else can end the wait of {_names(job, closed.assumed)}"
+    if moving := [key for key in stuck.root_blockers if job.motion(key) is not Motion.NOT_SCHEDULED]:
+        yield f"{_names(job, moving)} still {'run' if len(moving) > 1 else 'runs'} from time to time"
+    timed = stuck.root_blockers if stuck.ending is Ending.CYCLE else ()
+    if timed := [key for key in timed if _may_give_up(job, key)]:
+        yield f"the wait of {_names(job, timed)} may end by itself: it has a time limit, or a signal handler may end it"
+    if not rests_on_facts(job, {pid for pid, _ in (*closed.members, *stuck.root_blockers)}):
         yield "some open files or waits of the processes could not be read"
 
 
-def _names(case: Case, keys: tuple[ThreadKey, ...] | list[ThreadKey]) -> str:
-    return several([_name(case, key) for key in keys], most=MOST_NAMED)
+def _names(job: JobState, keys: tuple[ThreadKey, ...] | list[ThreadKey]) -> str:
+    return several([_name(job, key) for key in keys], most=MOST_NAMED)
 
 
-def _name(case: Case, key: ThreadKey) -> str:
-    role = f"{case.role(key[0]).name} (pid {key[0]})"
-    return role if key[0] == key[1] else f"thread {case.thread_name(key)} of {role}"
+def _name(job: JobState, key: ThreadKey) -> str:
+    role = f"{job.role(key[0]).name} (pid {key[0]})"
+    return role if key[0] == key[1] else f"thread {job.thread_name(key)} of {role}"
 
 
-def _may_give_up(case: Case, key: ThreadKey) -> bool:
+def _may_give_up(job: JobState, key: ThreadKey) -> bool:
     """Its wait has a time limit, or a SIGALRM handler may end it: then the cycle resolves by itself."""
-    blocked, process = case.blocked.get(key), case.processes[key[0]]
+    blocked, process = job.blocked.get(key), job.processes[key[0]]
     timed = blocked is not None and (blocked.wakes_at is not None or blocked.timeout_s is not None)
     return timed or (key[0] == key[1] and process.catches_alarm)

@@ -17,9 +17,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.dead import ended_relatives
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.thresholds import OWED_SHARE
 
@@ -42,13 +42,13 @@ class Balance(msgspec.Struct, frozen=True):
         return 2 * self.put < self.taken
 
 
-def owing(case: Case, pids: Iterable[int]) -> Balance | None:
+def owing(job: JobState, pids: Iterable[int]) -> Balance | None:
     """The only one of these that put less than it took, or the only one that puts one for one, if every process that
     takes or puts has a known ledger and it did put some.
     """
     taken: defaultdict[int, int] = defaultdict(int)
     put: defaultdict[int, int] = defaultdict(int)
-    for queue in case.snapshot.queues:
+    for queue in job.snapshot.queues:
         if {pid for pid, _ in queue.ledgers} != {*queue.putters, *queue.getters}:
             return None
         for pid, count in queue.ledgers:
@@ -76,17 +76,17 @@ class Ended(msgspec.Struct, frozen=True):
         return self.pids if len(self.pids) == 1 else ()
 
 
-def put_by_ended(case: Case, key: ThreadKey) -> Ended | None:
+def put_by_ended(job: JobState, key: ThreadKey) -> Ended | None:
     """For a waiter for an item of a queue: which of its ended relatives put what came, if no living process ever did."""
-    names = {item.id for item in case.waits_on(key)}
-    queue = next((row for row in case.snapshot.queues if row.object in names), None)
+    names = {item.id for item in job.waits_on(key)}
+    queue = next((row for row in job.snapshot.queues if row.object in names), None)
     if queue is None or queue.by_ended is None or queue.by_ended <= 0:
         return None
-    if any(map(case.is_alive, (*queue.putters, *case.without_handles))) or case.outsiders.get(queue.object):
+    if any(map(job.is_alive, (*queue.putters, *job.without_handles))) or job.outsiders.get(queue.object):
         return None
-    relatives = ended_relatives(case, key[0])
+    relatives = ended_relatives(job, key[0])
     seen = [pid for pid in relatives if pid in queue.putters]
-    able = [pid for pid in relatives if pid not in queue.getters and case.role(pid).kind not in _NO_USERS]
+    able = [pid for pid in relatives if pid not in queue.getters and job.role(pid).kind not in _NO_USERS]
     return Ended(queue.object, queue.by_ended, tuple(seen or able)) if seen or able else None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
-from mpmon.diagnosis.findings import Moment
+from mpmon.diagnosis.findings import TrendPoint
 from mpmon.diagnosis.thresholds import RATE_LEAST_S, RATE_LOOKS, RATE_S
 
 
@@ -24,7 +24,7 @@ class Rates(NamedTuple):
     by_taker: dict[int, float]
 
 
-def rates(moments: Sequence[Moment], only: Collection[str] | None = None) -> Rates:
+def rates(moments: Sequence[TrendPoint], only: Collection[str] | None = None) -> Rates:
     """The recent rates, from these moments, oldest first; of all queues, or `only` of these."""
     queues, takers = _Sums[str](), _Sums[int]()
     counts = [(moment.taken_at, taken(moment, only)) for moment in _last(moments)]
@@ -39,7 +39,7 @@ Teller = tuple[int | None, int | None]
 """Rank and pid of a Flight Recorder, as far as it tells them."""
 
 
-def collective_rates(moments: Sequence[Moment]) -> dict[Teller, float]:
+def collective_rates(moments: Sequence[TrendPoint]) -> dict[Teller, float]:
     """Collectives per second that each rank began, between the last two readings of its Flight Recorder."""
     readings: dict[Teller, dict[float, int]] = {}
     # Most rounds have the very same rows as the previous one.
@@ -82,13 +82,13 @@ class _Sums(Generic[KeyT]):
         return {key: self._items[key] / spent for key, spent in self._seconds.items() if spent >= RATE_LEAST_S}
 
 
-def _last(moments: Sequence[Moment]) -> list[Moment]:
+def _last(moments: Sequence[TrendPoint]) -> list[TrendPoint]:
     """Some recent moments, including the newest."""
     within = [moment for moment in moments if moments[-1].taken_at - moment.taken_at <= RATE_S]
     return within[:: -max(1, len(within) // RATE_LOOKS)][::-1]
 
 
-def taken(moment: Moment, only: Collection[str] | None) -> dict[tuple[str, tuple[int, ...]], int]:
+def taken(moment: TrendPoint, only: Collection[str] | None) -> dict[tuple[str, tuple[int, ...]], int]:
     """Items taken so far, by queue and taker."""
     records = (row for row in moment.queue_records if only is None or row.object in only)
     counted = {(row.object, (row.pid,)): row.gets for row in records if row.gets}

@@ -29,15 +29,15 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.collectives import split
 from mpmon.diagnosis.crashed_siblings import crashed_mates
 from mpmon.diagnosis.edges.connections import unserved
 from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, replaced
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Suspect
-from mpmon.diagnosis.graph import Absent, Nobody, Target
+from mpmon.diagnosis.graph import Absent, NoReleaser, Target
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
@@ -56,17 +56,19 @@ _WITHOUT_TRACE = frozenset({Absent.RANK_ENDED, Absent.WORKER_REPLACED})
 
 def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
     """The threads, or the processes if these have ended."""
-    case = stuck.case
+    job = stuck.job
     if stuck.gone:
-        return tuple(map(case.dead_suspect, those_gone(stuck))) or tuple(map(case.suspect, stuck.roots))
+        return tuple(map(job.dead_suspect, those_gone(stuck))) or tuple(map(job.suspect, stuck.root_blockers))
     if (met := meeting(stuck)) and met.odd:
-        return tuple(map(case.suspect, met.odd))
+        return tuple(map(job.suspect, met.odd))
     if (holder := lost_holder(stuck)) is not None:
-        return tuple(map(case.dead_suspect, holder.pids))
-    if blamed := dict.fromkeys(pid for end in stuck.closed.roots if isinstance(end, Nobody) for pid in end.blame):
-        own = {key[0]: key for key in reversed(stuck.roots)}
+        return tuple(map(job.dead_suspect, holder.pids))
+    if blamed := dict.fromkeys(
+        pid for end in stuck.closed.root_blockers if isinstance(end, NoReleaser) for pid in end.blame
+    ):
+        own = {key[0]: key for key in reversed(stuck.root_blockers)}
         return tuple(
-            case.suspect(own.get(pid, (pid, pid))) if case.is_alive(pid) else case.dead_suspect(pid) for pid in blamed
+            job.suspect(own.get(pid, (pid, pid))) if job.is_alive(pid) else job.dead_suspect(pid) for pid in blamed
         )
     if stalls(stuck):
         # No process of the job: the link between two of them.
@@ -75,28 +77,28 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         # They could tell; the observed ones only wait for them.
         return ()
     if left := left_connection(stuck):
-        return (case.suspect(left[1]),)
+        return (job.suspect(left[1]),)
     if starving := [
-        key for key in stuck.roots if stuck.motion(key) is Motion.NOT_SCHEDULED and starves_others(case, key)
+        key for key in stuck.root_blockers if stuck.motion(key) is Motion.NOT_SCHEDULED and starves_others(job, key)
     ]:
-        return tuple(map(case.suspect, starving))
+        return tuple(map(job.suspect, starving))
     if stuck.in_handler:
-        return (case.suspect(stuck.in_handler[0]),)
+        return (job.suspect(stuck.in_handler[0]),)
     if asks := unanswered_prompt(stuck):
-        return (case.suspect(asks),)
+        return (job.suspect(asks),)
     if mates := crashed_mates(stuck) or polled_for(stuck):
-        return tuple(map(case.dead_suspect, mates))
+        return tuple(map(job.dead_suspect, mates))
     if stuck.nobody and stuck.nobody.reason in _WITHOUT_TRACE:
         # Nothing tells which process it was, and no other is to blame.
         return ()
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
-        return tuple(map(case.suspect, stuck.roots))
+        return tuple(map(job.suspect, stuck.root_blockers))
     if (found := split(stuck)) and found.odd:
-        return tuple(map(case.suspect, found.odd))
+        return tuple(map(job.suspect, found.odd))
     if lost := _lost_producers(stuck):
-        return tuple(map(case.dead_suspect, lost))
+        return tuple(map(job.dead_suspect, lost))
     if own := own_tasks(stuck):
-        return (case.suspect(own.key),)
+        return (job.suspect(own.key),)
     found = (
         exchanging(stuck)
         or _takers(stuck)
@@ -110,7 +112,9 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         or unfinished_tasks(stuck)
         or _awaited_tasks(stuck)
     )
-    return tuple(map(case.suspect, found or (stuck.roots if stuck.ending is Ending.CYCLE else stuck.roots[:1])))
+    return tuple(
+        map(job.suspect, found or (stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.root_blockers[:1]))
+    )
 
 
 def those_gone(stuck: StuckSet) -> list[int]:
@@ -118,7 +122,7 @@ def those_gone(stuck: StuckSet) -> list[int]:
 
     If several ended well, each may have done its part: then the one that waits for more is responsible.
     """
-    ended = put_by_ended(stuck.case, stuck.root) if stuck.root else None
+    ended = put_by_ended(stuck.job, stuck.root) if stuck.root else None
     pids = [gone.pid for gone in stuck.gone]
     pids = [pid for pid in pids if ended and pid in ended.pids] or pids
     return pids if len(pids) == 1 or any(map(crashed, stuck.gone)) else []
@@ -137,20 +141,20 @@ class LostHolder(msgspec.Struct, frozen=True):
 
 def lost_holder(stuck: StuckSet) -> LostHolder | None:
     """The last holder of a lock between processes that no living process holds; `None` for any other chain."""
-    nobody, root, case = stuck.nobody, stuck.root, stuck.case
+    nobody, root, job = stuck.nobody, stuck.root, stuck.job
     if nobody is None or nobody.reason is not Absent.HOLDER_ENDED or root is None:
         return None
-    of_manager = case.standing(root).kind is Wait.OTHER_CLIENTS
-    if not of_manager and not any(item.kind == "semaphore" for item in case.waits_on(root)):
+    of_manager = job.wait_state(root).kind is Wait.OTHER_CLIENTS
+    if not of_manager and not any(item.kind == "semaphore" for item in job.waits_on(root)):
         return None
-    if told := tuple(pid for pid in nobody.blame if pid not in {key[0] for key in stuck.roots}):
-        seen = {*case.processes, *case.remembered, *(row.pid for row in case.snapshot.exits)}
+    if told := tuple(pid for pid in nobody.blame if pid not in {key[0] for key in stuck.root_blockers}):
+        seen = {*job.processes, *job.remembered, *(row.pid for row in job.snapshot.exits)}
         return LostHolder(told, family=seen.isdisjoint(told))
-    siblings = case.clients.get(case.role(root[0]).parent or 0, ())
-    pool = [pid for pid in siblings if case.role(pid).kind in POOL_WORKERS]
-    if found := replaced(case, pool):
+    siblings = job.clients.get(job.role(root[0]).parent or 0, ())
+    pool = [pid for pid in siblings if job.role(pid).kind in POOL_WORKERS]
+    if found := replaced(job, pool):
         return LostHolder(found.dead, pool=True)
-    before = None if pool else forgotten_child(case, root[0])
+    before = None if pool else forgotten_child(job, root[0])
     return LostHolder((before,), family=True) if before else LostHolder()
 
 
@@ -169,15 +173,13 @@ def unanswered_prompt(stuck: StuckSet) -> ThreadKey | None:
 def _reads_output(stuck: StuckSet, key: Target, of: ThreadKey) -> bool:
     if not isinstance(key, tuple):
         return False
-    reads = (item.id for item in stuck.case.waits_on(key))
-    return any(row.pid == of[0] and row.fd == 1 for name in reads for row in stuck.case.holders.get(name, ()))
+    reads = (item.id for item in stuck.job.waits_on(key))
+    return any(row.pid == of[0] and row.fd == 1 for name in reads for row in stuck.job.holders.get(name, ()))
 
 
 def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
-    row = stuck.case.blocked.get(key)
-    return (
-        row is not None and row.syscall == "read" and row.args[:1] == (0,) and in_own_code(stuck.case.stacks.get(key))
-    )
+    row = stuck.job.blocked.get(key)
+    return row is not None and row.syscall == "read" and row.args[:1] == (0,) and in_own_code(stuck.job.stacks.get(key))
 
 
 def left_connection(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, list[ThreadKey]] | None:
@@ -186,30 +188,28 @@ def left_connection(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, list[ThreadK
     """
     if stuck.ending not in (Ending.EXTERNAL, Ending.OPEN, Ending.CYCLE):
         return None
-    found = ((key, unserved(stuck.case, key)) for key in stuck.members_in(*_ANSWERS))
+    found = ((key, unserved(stuck.job, key)) for key in stuck.members_in(*_ANSWERS))
     return next(((key, *row) for key, row in found if row), None)
 
 
 def polled_for(stuck: StuckSet) -> list[int]:
     """Crashed relatives of a polling thread that may have had to provide what it polls for."""
-    polls = stuck.ending is Ending.LEAF and stuck.root and stuck.standing().kind is Wait.SLEEP
+    polls = stuck.ending is Ending.LEAF and stuck.root and stuck.wait_state().kind is Wait.SLEEP
     return (
-        crashed_relatives(stuck.case, stuck.root[0])
-        if polls and stuck.root and stuck.motion() is Motion.POLLING
-        else []
+        crashed_relatives(stuck.job, stuck.root[0]) if polls and stuck.root and stuck.motion() is Motion.POLLING else []
     )
 
 
-def waits_for_room(case: Case, key: ThreadKey) -> bool:
+def waits_for_room(job: JobState, key: ThreadKey) -> bool:
     """In a pipe, a queue or a socket."""
-    kind, blocked = case.standing(key).kind, case.blocked.get(key)
+    kind, blocked = job.wait_state(key).kind, job.blocked.get(key)
     sends = kind in (Wait.SOCKET, Wait.POLL) and blocked is not None and blocked.writes
     return sends or kind in (Wait.PIPE_WRITE, Wait.QUEUE_PUT)
 
 
 def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
     """The only threads that could make the room members wait for, if they wait for something else."""
-    members = [key for key in stuck.closed.core if waits_for_room(stuck.case, key)]
+    members = [key for key in stuck.closed.core if waits_for_room(stuck.job, key)]
     # The writer's own process has the other end as well, and would not read what it wrote itself.
     pairs = [(key, target) for key in members for target in _helpers(stuck, key) if target[0] != key[0]]
     pairs = [(key, target) for key, target in pairs if not _waits_to_write(stuck, target)]
@@ -222,36 +222,36 @@ def _makers_of_room(stuck: StuckSet) -> list[ThreadKey]:
 
 def _waits_to_write(stuck: StuckSet, key: ThreadKey) -> bool:
     """It waits for room, or for the writers' lock."""
-    return waits_for_room(stuck.case, key) or stuck.standing(key).kind in LOCKS
+    return waits_for_room(stuck.job, key) or stuck.wait_state(key).kind in LOCKS
 
 
 def _starters(stuck: StuckSet) -> list[ThreadKey]:
     """In a cycle, those who started the members that wait in a stream they were given: they decide what is read and
     closed.
     """
-    started = [key for key in stuck.roots if in_given_stream(stuck.case, key)]
-    parents = {stuck.case.processes[key[0]].ppid for key in started}
-    found = [key for key in stuck.roots if key[0] in parents]
+    started = [key for key in stuck.root_blockers if in_given_stream(stuck.job, key)]
+    parents = {stuck.job.processes[key[0]].ppid for key in started}
+    found = [key for key in stuck.root_blockers if key[0] in parents]
     return found if stuck.ending is Ending.CYCLE and parents == {pid for pid, _ in found} else []
 
 
-def in_given_stream(case: Case, key: ThreadKey) -> bool:
+def in_given_stream(job: JobState, key: ThreadKey) -> bool:
     """It reads its standard input, or writes to its standard output or error."""
-    row = case.blocked.get(key)
+    row = job.blocked.get(key)
     return row is not None and row.syscall in ("read", "write") and row.args[:1] in ((0,), (1,), (2,))
 
 
 def _lost_producers(stuck: StuckSet) -> list[int]:
     """For those that wait for an item: crashed relatives, or the one that had put all there was and has ended."""
     # A thread that only waits for a cycle misses something else than the cycle does.
-    among = stuck.roots if stuck.ending is Ending.CYCLE else stuck.closed.core
-    readers = [key for key in among if stuck.standing(key).kind is Wait.QUEUE_GET]
+    among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
+    readers = [key for key in among if stuck.wait_state(key).kind is Wait.QUEUE_GET]
     if len(readers) == len(stuck.closed.core):
         # They wait for items of each other: the end of another process need not matter.
         return []
     for key in readers:
-        ended = put_by_ended(stuck.case, key)
-        if found := crashed_relatives(stuck.case, key[0]) or list(ended.one if ended else ()):
+        ended = put_by_ended(stuck.job, key)
+        if found := crashed_relatives(stuck.job, key[0]) or list(ended.one if ended else ()):
             return found
     return []
 
@@ -261,7 +261,7 @@ def _owing(stuck: StuckSet) -> list[ThreadKey]:
     readers = stuck.members_in(Wait.QUEUE_GET)
     if len(readers) < max(2, len(stuck.closed.members)):
         return []
-    owes = owing(stuck.case, [pid for pid, _ in readers])
+    owes = owing(stuck.job, [pid for pid, _ in readers])
     return [key for key in readers if not owes or key[0] == owes.pid]
 
 
@@ -269,13 +269,13 @@ def kept_permits(stuck: StuckSet) -> dict[ThreadKey, int]:
     """Of those who wait for permits of semaphores that they pass round, as for the free and the filled places of a ring:
     the ones that took more than they gave back, and how many; empty unless the others gave back as many as they took.
     """
-    case = stuck.case
-    waited = {key: [item.id for item in case.waits_on(key) if item.kind == "semaphore"] for key in stuck.roots}
+    job = stuck.job
+    waited = {key: [item.id for item in job.waits_on(key) if item.kind == "semaphore"] for key in stuck.root_blockers}
     names = {name for found in waited.values() for name in found}
     if stuck.ending is not Ending.CYCLE or len(names) < 2 or not all(waited.values()):
         return {}
     kept = {
-        key: sum(use.count for name in names for use in case.uses.get(name, ()) if use.pid == key[0]) for key in waited
+        key: sum(use.count for name in names for use in job.uses.get(name, ()) if use.pid == key[0]) for key in waited
     }
     keeping = {key: count for key, count in kept.items() if count > 0}
     return keeping if min(kept.values()) >= 0 and len(keeping) < len(kept) else {}
@@ -303,45 +303,45 @@ def _takers(stuck: StuckSet) -> list[ThreadKey]:
 
 def _holders_of_locks(stuck: StuckSet) -> list[ThreadKey]:
     """Those that hold a lock members wait for, and wait for something other than a lock."""
-    waiting = [key for key in stuck.closed.core if stuck.standing(key).kind in LOCKS]
+    waiting = [key for key in stuck.closed.core if stuck.wait_state(key).kind in LOCKS]
     holders = [target for key in waiting for target in _helpers(stuck, key)]
-    return [key for key in dict.fromkeys(holders) if stuck.standing(key).kind not in LOCKS]
+    return [key for key in dict.fromkeys(holders) if stuck.wait_state(key).kind not in LOCKS]
 
 
 def unfinished_tasks(stuck: StuckSet) -> list[ThreadKey]:
     """Of members that wait for each other: those in user code that a library called, if the others called a library;
     unless the tasks wait for a lock or for room.
     """
-    among = stuck.roots if stuck.ending is Ending.CYCLE else stuck.closed.core
-    tasks = [key for key in among if stuck.case.shape(key).runs or _is_servant(stuck, key)]
+    among = stuck.root_blockers if stuck.ending is Ending.CYCLE else stuck.closed.core
+    tasks = [key for key in among if stuck.job.shape(key).runs or _is_servant(stuck, key)]
     clients = [key for key in among if key not in tasks and is_client(stuck, key)]
     in_circle = stuck.ending in (Ending.CYCLE, Ending.OPEN) and len(tasks) + len(clients) == len(among)
     if not in_circle or not tasks or not clients:
         return []
     needs = {key: edge for key in tasks if (edge := stuck.graph.node(key).edge)}
-    told = any(edge.held or waits_for_room(stuck.case, key) for key, edge in needs.items())
+    told = any(edge.holder_known or waits_for_room(stuck.job, key) for key, edge in needs.items())
     return [] if told or "put" in client_calls(stuck).values() else tasks
 
 
 def _awaited_tasks(stuck: StuckSet) -> list[ThreadKey]:
     """Of threads that wait for each other: the tasks of an executor, if the others only wait for results."""
-    found = {key: context(stuck.case.stacks.get(key)) for key in stuck.closed.core}
+    found = {key: context(stuck.job.stacks.get(key)) for key in stuck.closed.core}
     tasks = [key for key, row in found.items() if row and row[0] is Context.EXECUTOR_THREAD]
     others = [key for key in found if key not in tasks]
-    return tasks if others and all(stuck.standing(key).kind in _REQUESTS for key in others) else []
+    return tasks if others and all(stuck.wait_state(key).kind in _REQUESTS for key in others) else []
 
 
 def absent_party(stuck: StuckSet) -> list[ThreadKey]:
     """Of those that a barrier waits for: the ones that run the same function as a process in the barrier, and wait for
     something else; or, if all others wait for processes to end, these.
     """
-    inside = [key for key in stuck.closed.core if in_barrier(stuck.case.stacks.get(key))]
+    inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
     outside = [key for key in stuck.closed.core if key not in inside]
     if stuck.ending not in (Ending.CYCLE, Ending.OPEN) or not inside or len({pid for pid, _ in stuck.closed.core}) < 2:
         return []
-    targets = {stuck.case.role(pid).target for pid, _ in inside} - {None}
-    alike = [key for key in outside if stuck.case.role(key[0]).target in targets]
-    only_join = all(key in alike or stuck.standing(key).kind in ENDS for key in outside)
+    targets = {stuck.job.role(pid).target for pid, _ in inside} - {None}
+    alike = [key for key in outside if stuck.job.role(key[0]).target in targets]
+    only_join = all(key in alike or stuck.wait_state(key).kind in ENDS for key in outside)
     return (alike or outside) if only_join else []
 
 
@@ -350,12 +350,12 @@ _REQUESTS = frozenset({Wait.LOADER_BATCH, Wait.POOL_RESULT, Wait.FUTURE_RESULT})
 
 def is_client(stuck: StuckSet, key: ThreadKey) -> bool:
     """It called a library, and waits for its result."""
-    return bool(stuck.case.shape(key).asks) or stuck.standing(key).kind in _REQUESTS
+    return bool(stuck.job.shape(key).asks) or stuck.wait_state(key).kind in _REQUESTS
 
 
 def _is_servant(stuck: StuckSet, key: ThreadKey) -> bool:
     """It runs the user's code for another process."""
-    found = context(stuck.case.stacks.get(key))
+    found = context(stuck.job.stacks.get(key))
     return found is not None and found[0] in (Context.DATALOADER_WORKER, Context.POOL_WORKER)
 
 

@@ -27,7 +27,7 @@ from mpmon.diagnosis import libraries
 from mpmon.diagnosis.frames import bare, calls, is_machinery, own_frames
 from mpmon.diagnosis.libraries import LAUNCHERS, LAUNCHES, RANK_THREADS
 from mpmon.diagnosis.libraries.rows import HelperRow
-from mpmon.model import Frame, Process, Remembered, Row, Stack
+from mpmon.model import Frame, KnownChild, Process, Row, Stack
 from mpmon.numerals import numeral
 
 SPAWN_FILE = "torch/multiprocessing/spawn.py"
@@ -67,7 +67,7 @@ class Role(Row, frozen=True, kw_only=True):
     @property
     def serves(self) -> bool:
         """It works on request, so that it is legitimately idle without one."""
-        return self.kind in SERVANTS
+        return self.kind in SERVICE_ROLES
 
     @property
     def starts(self) -> bool:
@@ -94,7 +94,7 @@ WORKERS = frozenset(row.kind for row in libraries.WORKERS)
 POOL_WORKERS = frozenset(row.kind for row in libraries.WORKERS if row.of_pool)
 """Those of them that a thread waiting for a pool's result waits for."""
 
-SERVANTS = HELPERS | WORKERS
+SERVICE_ROLES = HELPERS | WORKERS
 
 
 def roles(
@@ -466,13 +466,13 @@ def named_process(name: str, parent: int | None, rank: int | None = None) -> Rol
     return Role(name=f"process {name}", kind="process", rank=rank, parent=parent, target_known=False)
 
 
-def given_names(rows: Iterable[Remembered]) -> dict[tuple[int, int], str]:
+def given_names(rows: Iterable[KnownChild]) -> dict[tuple[int, int], str]:
     """Of children not yet reaped; the pid of a reaped one may belong to another process by now."""
     named = ((row, given_name(row)) for row in rows if row.returncode is None)
     return {(row.pid, row.child): name for row, name in named if name}
 
 
-def given_name(row: Remembered) -> str | None:
+def given_name(row: KnownChild) -> str | None:
     """`Process.name`, short enough for a line; `None` if it is not plain text.
 
     Names that are not ASCII cannot be read from memory: they come out garbled.

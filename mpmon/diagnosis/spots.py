@@ -27,7 +27,7 @@ import msgspec
 from mpmon.diagnosis.findings import Pause, Place
 from mpmon.diagnosis.frames import innermost_user, place
 from mpmon.diagnosis.thresholds import LINE_LOOKS, LINE_SHARE, RANKS_PAUSE_S
-from mpmon.diagnosis.waits import Wait, standing
+from mpmon.diagnosis.waits import Wait, wait_state
 from mpmon.model import Blocked, CallPlace, Snapshot, Stack
 
 KEPT_PAUSES = 8
@@ -96,19 +96,19 @@ class Spots(msgspec.Struct, frozen=True, gc=False):
     pauses: tuple[Pause, ...] = ()
     """The last pauses, oldest first."""
 
-    def add(self, before: Snapshot | None, now: Snapshot, look: Callable[[int], Stack | None]) -> Spots:
-        """With one more round; `look` gives the frames of a main thread that this round sampled."""
+    def add(self, before: Snapshot | None, now: Snapshot, sample: Callable[[int], Stack | None]) -> Spots:
+        """With one more round; `sample` gives the frames of a main thread that this round sampled."""
         if not now.spots:
             return self if not self.places else msgspec.structs.replace(self, stand_since=None, ran=frozenset())
-        found = self._standing(before, now) if before else self
-        learned = self._places(now, look)
+        found = self._wait_state(before, now) if before else self
+        learned = self._places(now, sample)
         return found if learned is self.places else msgspec.structs.replace(found, places=learned)
 
-    def _places(self, now: Snapshot, look: Callable[[int], Stack | None]) -> Mapping[tuple[int, float], Places]:
+    def _places(self, now: Snapshot, sample: Callable[[int], Stack | None]) -> Mapping[tuple[int, float], Places]:
         keys = {row.pid: row.key for row in now.processes}
         new: dict[tuple[int, float], Places] = {}
         for spot in now.spots:
-            stack = look(spot.pid)
+            stack = sample(spot.pid)
             if stack is None or stack.place is None or stack.place[0] == RUNNING or spot.pid not in keys:
                 continue
             known = self.places.get(keys[spot.pid], {})
@@ -121,7 +121,7 @@ class Spots(msgspec.Struct, frozen=True, gc=False):
         kept = {key: places for key, places in self.places.items() if keys.get(key[0]) == key}
         return {**kept, **new}
 
-    def _standing(self, before: Snapshot, now: Snapshot) -> Spots:
+    def _wait_state(self, before: Snapshot, now: Snapshot) -> Spots:
         slices = {spot.pid: spot.slices for spot in before.spots}
         both = [spot for spot in now.spots if spot.pid in slices]
         ran = frozenset(spot.pid for spot in both if spot.place[0] == RUNNING or spot.slices != slices[spot.pid])
@@ -145,7 +145,7 @@ def doing_of(places: Places, at: CallPlace) -> Doing | None:
 
 def _told(stack: Stack, call: str) -> Told:
     """By frames and system call; the source of a read is unknown, and may be another process that has yet to write."""
-    found = standing(stack, Blocked(pid=stack.pid, tid=stack.tid, state="S", syscall=call))
+    found = wait_state(stack, Blocked(pid=stack.pid, tid=stack.tid, state="S", syscall=call))
     unclear = found.kind is Wait.FILE and call in _TRANSFERS
     frame = innermost_user(stack)
     return Told(Doing.ELSE if unclear else _DOINGS.get(found.kind, Doing.ELSE), ((place(frame), 1),) if frame else ())

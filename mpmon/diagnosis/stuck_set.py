@@ -7,17 +7,17 @@ from functools import cached_property
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.dead import exit_words
 from mpmon.diagnosis.findings import Certainty, Link, Place, Suspect, Waiter
 from mpmon.diagnosis.frames import interrupted
-from mpmon.diagnosis.graph import Closed, Exited, External, Graph, Nobody, Status, Target
+from mpmon.diagnosis.graph import Closed, Exited, External, Graph, NoReleaser, Status, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age, amount
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.waits import Context, Wait, WaitState, context, standing
+from mpmon.diagnosis.waits import Context, Wait, WaitState, context, wait_state
 from mpmon.model import Blocked, Frame
 
 
@@ -38,7 +38,7 @@ class Ending(Enum):
     """A set of which no member can move; more is not known."""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class Match(msgspec.Struct, frozen=True, kw_only=True):
     """What a rule says about a stuck set."""
 
     summary: str
@@ -55,13 +55,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 class StuckSet:
     """One closed set, with its description in words."""
 
-    def __init__(self, case: Case, graph: Graph, closed: Closed) -> None:
-        self.case = case
+    def __init__(self, job: JobState, graph: Graph, closed: Closed) -> None:
+        self.job = job
         self.graph = graph
         self.closed = closed
-        first = closed.roots[0] if closed.roots else None
-        self.nobody = first if isinstance(first, Nobody) else None
-        gone = tuple(root for root in closed.roots if isinstance(root, Exited))
+        first = closed.root_blockers[0] if closed.root_blockers else None
+        self.nobody = first if isinstance(first, NoReleaser) else None
+        gone = tuple(root for root in closed.root_blockers if isinstance(root, Exited))
         # If several ended, the one that crashed left something undone; the others may just have finished.
         self.gone = tuple(root for root in gone if crashed(root)) or gone
         self.outside = first if isinstance(first, External) else None
@@ -77,22 +77,22 @@ class StuckSet:
             return Ending.EXTERNAL
         if self.closed.cycle:
             return Ending.CYCLE
-        first = self.closed.roots[0] if self.closed.roots else None
+        first = self.closed.root_blockers[0] if self.closed.root_blockers else None
         leaf = isinstance(first, tuple) and self.graph.node(first).status in (Status.LEAF, Status.IDLE)
         return Ending.LEAF if leaf else Ending.OPEN
 
     @cached_property
-    def roots(self) -> tuple[ThreadKey, ...]:
+    def root_blockers(self) -> tuple[ThreadKey, ...]:
         """The root blockers; for the dead, nobody and external parties: the threads that wait for them directly."""
-        threads = tuple(root for root in self.closed.roots if isinstance(root, tuple))
+        threads = tuple(root for root in self.closed.root_blockers if isinstance(root, tuple))
         if threads:
             # A manager's thread waits for its client.
-            own = [key for key in threads if self.case.standing(key).kind is not Wait.OTHER_CLIENTS]
+            own = [key for key in threads if self.job.wait_state(key).kind is not Wait.OTHER_CLIENTS]
             return tuple(dict.fromkeys(map(self._answerable, own or threads)))
         return tuple(
             key
             for key in self.closed.members
-            if (edge := self.graph.node(key).edge) and any(root in edge.targets for root in self.closed.roots)
+            if (edge := self.graph.node(key).edge) and any(root in edge.targets for root in self.closed.root_blockers)
         )
 
     def _answerable(self, key: ThreadKey) -> ThreadKey:
@@ -100,39 +100,39 @@ class StuckSet:
         at.
         """
         waits = self.closed.path[self.closed.path.index(key) - 1] if key in self.closed.path[1:] else key
-        started = self.case.processes[key[0]].ppid == waits[0] if key[0] in self.case.processes else False
-        foreign = key not in self.case.stacks and self.case.role(key[0]).kind == "subprocess"
+        started = self.job.processes[key[0]].ppid == waits[0] if key[0] in self.job.processes else False
+        foreign = key not in self.job.stacks and self.job.role(key[0]).kind == "subprocess"
         # A stopped program, or one blocked by a file system, must be released itself; an unreadable one may be Python
         # after all.
         foreign = (
-            foreign and self.standing(key).kind not in (Wait.STOPPED, Wait.FILE) and not hides_call(self.case, key)
+            foreign and self.wait_state(key).kind not in (Wait.STOPPED, Wait.FILE) and not hides_call(self.job, key)
         )
-        return waits if foreign and started and waits in self.case.stacks else key
+        return waits if foreign and started and waits in self.job.stacks else key
 
     @property
     def root(self) -> ThreadKey | None:
         """The first of them."""
-        return self.roots[0] if self.roots else None
+        return self.root_blockers[0] if self.root_blockers else None
 
     @property
     def goal(self) -> ThreadKey:
         """The thread whose progress counts."""
         return self.closed.goal
 
-    def standing(self, key: ThreadKey | None = None) -> WaitState:
+    def wait_state(self, key: ThreadKey | None = None) -> WaitState:
         """What the root, or another thread, waits in."""
-        return self.case.standing(key or self.root or self.goal)
+        return self.job.wait_state(key or self.root or self.goal)
 
     @cached_property
     def _waits(self) -> frozenset[Wait]:
         """What all members wait in."""
-        return frozenset(self.case.standing(key).kind for key in self.closed.members)
+        return frozenset(self.job.wait_state(key).kind for key in self.closed.members)
 
     def members_in(self, *kinds: Wait) -> list[ThreadKey]:
         """The members that wait in one of these, in the order of the chain."""
         if self._waits.isdisjoint(kinds):
             return []
-        return [key for key in self.closed.members if self.case.standing(key).kind in kinds]
+        return [key for key in self.closed.members if self.job.wait_state(key).kind in kinds]
 
     @cached_property
     def in_handler(self) -> tuple[ThreadKey, Frame] | None:
@@ -141,9 +141,9 @@ class StuckSet:
         """
         if self.ending not in (Ending.CYCLE, Ending.OPEN):
             return None
-        among = self.roots if self.ending is Ending.CYCLE else self.closed.members
-        mains = (key for key in among if key[0] == key[1] and self.case.role(key[0]).kind in ("main", "rank"))
-        stacks = ((key, stack) for key in mains if (stack := self.case.stacks.get(key)))
+        among = self.root_blockers if self.ending is Ending.CYCLE else self.closed.members
+        mains = (key for key in among if key[0] == key[1] and self.job.role(key[0]).kind in ("main", "rank"))
+        stacks = ((key, stack) for key in mains if (stack := self.job.stacks.get(key)))
         return next(((key, wait) for key, stack in stacks if (wait := interrupted(stack))), None)
 
     def could_be_served(self, key: ThreadKey, by: ThreadKey) -> bool:
@@ -151,56 +151,56 @@ class StuckSet:
         itself.
         """
         edge = self.graph.node(key).edge
-        leaves = set(self.closed.roots) - {by} if self.ending is Ending.LEAF else set[Target]()
+        leaves = set(self.closed.root_blockers) - {by} if self.ending is Ending.LEAF else set[Target]()
         return edge is not None and any(isinstance(target, External) or target in leaves for target in edge.targets)
 
     def motion(self, key: ThreadKey | None = None) -> Motion:
         """The motion of the root, or of another thread."""
-        return self.case.motion(key or self.root or self.goal)
+        return self.job.motion(key or self.root or self.goal)
 
     def blocked(self) -> Blocked | None:
         """What the kernel says of the root."""
-        return self.case.blocked.get(self.root or self.goal)
+        return self.job.blocked.get(self.root or self.goal)
 
     def native_fact(self) -> NativeFact | None:
         """What the C and C++ frames of the root tell."""
-        return self.case.native_facts.get(self.root or self.goal)
+        return self.job.native_facts.get(self.root or self.goal)
 
     def context(self) -> Context | None:
         """The library call that waits for the root's code."""
-        found = context(self.case.stacks.get(self.root or self.goal))
+        found = context(self.job.stacks.get(self.root or self.goal))
         return found[0] if found else None
 
     def role(self) -> str:
         """The root's role, and its thread when that is not the main one: `thread writer of rank 1`."""
         key = self.root or self.goal
-        name = self.case.role(key[0]).name
-        return name if key[0] == key[1] else f"{self.case.thread_words(key)} of {name}"
+        name = self.job.role(key[0]).name
+        return name if key[0] == key[1] else f"{self.job.thread_words(key)} of {name}"
 
     def kind(self) -> str:
         """The root's role without its number."""
-        return self.case.role((self.root or self.goal)[0]).kind
+        return self.job.role((self.root or self.goal)[0]).kind
 
     def place(self) -> Place | None:
         """The root's line."""
-        return self.case.place(self.root or self.goal)
+        return self.job.place(self.root or self.goal)
 
     @cached_property
     def is_frozen(self) -> bool:
         """No root runs."""
-        return all(self.case.motion(key) is Motion.NOT_SCHEDULED for key in self.roots)
+        return all(self.job.motion(key) is Motion.NOT_SCHEDULED for key in self.root_blockers)
 
     @cached_property
     def stood_s(self) -> float:
-        """For how long all roots have stood still, seconds."""
-        return min(map(self._stood_s, self.roots), default=0.0)
+        """For how long all root blockers have stood still, seconds."""
+        return min(map(self._stood_s, self.root_blockers), default=0.0)
 
     def _stood_s(self, key: ThreadKey) -> float:
         edge = self.graph.node(key).edge
         if edge and edge.idle_s is not None:
             return edge.idle_s
-        moves = self.case.motion(key) is Motion.PROGRESSING
-        return 0.0 if moves else self.case.now - stands_since(self.case, key)
+        moves = self.job.motion(key) is Motion.PROGRESSING
+        return 0.0 if moves else self.job.now - stands_since(self.job, key)
 
     @property
     def is_goal(self) -> bool:
@@ -209,19 +209,19 @@ class StuckSet:
 
     def since(self) -> float:
         """Since when the first root has stood still, seconds since the epoch."""
-        return stands_since(self.case, self.root or self.goal)
+        return stands_since(self.job, self.root or self.goal)
 
     def for_how_long(self) -> str:
         """In words: `4 min 12 s`."""
-        return age(self.case.now - self.since())
+        return age(self.job.now - self.since())
 
     def doing(self) -> str:
         """What the root does, in words: `asleep in download() at job.py:23`."""
-        return doing(self.case, self.root or self.goal)
+        return doing(self.job, self.root or self.goal)
 
     def has_been(self) -> str:
         """The same with its age: `asleep for 10 s in download() at job.py:23`."""
-        return doing(self.case, self.root or self.goal, self.for_how_long())
+        return doing(self.job, self.root or self.goal, self.for_how_long())
 
     def burning(self) -> str:
         """How the root computes without progress: what every sample found."""
@@ -237,19 +237,19 @@ class StuckSet:
         if self.is_goal:
             return ""
         edge = self.graph.node(self.goal).edge
-        return f"{self.case.role(self.goal[0]).name} waits for {edge.words if edge else 'it'}"
+        return f"{self.job.role(self.goal[0]).name} waits for {edge.words if edge else 'it'}"
 
     def at(self, key: ThreadKey | None = None) -> str:
         """The line of the root, or of another thread, to insert in a sentence: ` at job.py:12 in load`; may be empty."""
-        place = self.case.place(key or self.root or self.goal)
+        place = self.job.place(key or self.root or self.goal)
         return f" at {place}" if place else ""
 
     def caller(self, key: ThreadKey) -> ThreadKey | None:
         """For a native thread: the Python thread of its process that waits for it, which has a line to look at."""
         path = self.closed.path
-        if key in self.case.stacks or key not in path:
+        if key in self.job.stacks or key not in path:
             return None
-        above = (other for other in reversed(path[: path.index(key)]) if other in self.case.stacks)
+        above = (other for other in reversed(path[: path.index(key)]) if other in self.job.stacks)
         return next((other for other in above if other[0] == key[0]), None)
 
     def targets(self, key: ThreadKey) -> tuple[Target, ...]:
@@ -260,7 +260,7 @@ class StuckSet:
     def waits_for(self, key: ThreadKey) -> str:
         """What a thread waits for, in words: `a lock held by thread writer`."""
         edge = self.graph.node(key).edge
-        return edge.words if edge and edge.words else self.standing(key).words
+        return edge.words if edge and edge.words else self.wait_state(key).words
 
     def waiters(self) -> tuple[Waiter, ...]:
         """Every process that waits for another, in the order of the chain; suspects among them are removed later."""
@@ -268,15 +268,15 @@ class StuckSet:
         for key in self.closed.members:
             node = self.graph.node(key)
             if node.edge and key[0] not in found:
-                found[key[0]] = Waiter(pid=key[0], role=self.case.role(key[0]).name, waits_for=node.edge.words)
+                found[key[0]] = Waiter(pid=key[0], role=self.job.role(key[0]).name, waits_for=node.edge.words)
         return tuple(found.values())
 
     def chain(self) -> tuple[Link, ...]:
         """From the goal to the first root, and around the cycle where it ends in one."""
-        around = self.roots if self.ending is Ending.CYCLE else ()
+        around = self.root_blockers if self.ending is Ending.CYCLE else ()
         links = [self._link(key) for key in dict.fromkeys((*self.closed.path, *around))]
         if self.gone:
-            links.append(Link(pid=self.gone[0].pid, role=self.case.role(self.gone[0].pid).name, does=self.gone[0].how))
+            links.append(Link(pid=self.gone[0].pid, role=self.job.role(self.gone[0].pid).name, does=self.gone[0].how))
         if self.nobody:
             links.append(Link(pid=0, role="nobody", does=self.nobody.why))
         if self.outside:
@@ -289,13 +289,15 @@ class StuckSet:
         return tuple(dict.fromkeys(edge.evidence for edge in needs if edge and edge.evidence))
 
     def _link(self, key: ThreadKey) -> Link:
-        standing = self.case.standing(key)
-        motion = self.case.motion(key)
+        wait_state = self.job.wait_state(key)
+        motion = self.job.motion(key)
         edge = self.graph.node(key).edge
-        words = "spins" if motion is Motion.BUSY_LOOP else edge.words if edge and edge.held else standing.words
-        thread = None if key[0] == key[1] else self.case.thread_name(key)
+        words = (
+            "spins" if motion is Motion.BUSY_LOOP else edge.words if edge and edge.holder_known else wait_state.words
+        )
+        thread = None if key[0] == key[1] else self.job.thread_name(key)
         return Link(
-            pid=key[0], role=self.case.role(key[0]).name, does=words, place=self.case.place(key), thread=thread,
+            pid=key[0], role=self.job.role(key[0]).name, does=words, place=self.job.place(key), thread=thread,
             basis=edge.basis.value if edge else None,
         )  # fmt: skip
 
@@ -305,42 +307,42 @@ def crashed(gone: Exited) -> bool:
     return bool(gone.status)
 
 
-def stands_since(case: Case, key: ThreadKey) -> float:
+def stands_since(job: JobState, key: ThreadKey) -> float:
     """Since when a thread has stood still, seconds since the epoch."""
-    return case.stands_since(key)
+    return job.stands_since(key)
 
 
-def doing(case: Case, key: ThreadKey, since: str = "") -> str:
+def doing(job: JobState, key: ThreadKey, since: str = "") -> str:
     """What a thread does, in words: `asleep in download() at job.py:23`; with an age, `asleep for 10 s in …`."""
-    standing, motion, where = case.standing(key), case.motion(key), case.place(key)
-    process = case.processes.get(key[0])
+    wait_state, motion, where = job.wait_state(key), job.motion(key), job.place(key)
+    process = job.processes.get(key[0])
     lasting = f" for {since}" if since else ""
     at = lasting + (_at(where) if where else "")
     if process and process.ended:
         return exit_words(process.exit_code)
-    if standing.kind is Wait.STOPPED:
-        return standing.words + at
+    if wait_state.kind is Wait.STOPPED:
+        return wait_state.words + at
     if motion is Motion.BUSY_LOOP:
         return f"busy-looping{at}"
-    if motion is Motion.PROGRESSING and _has_moved_on(case, key):
+    if motion is Motion.PROGRESSING and _has_moved_on(job, key):
         return f"running{at}"
-    if standing.kind is Wait.SLEEP:
-        return ("asleep" if motion is not Motion.POLLING else "polling with short sleeps") + at + until(case, key)
-    if standing.kind is Wait.RUNNING:
+    if wait_state.kind is Wait.SLEEP:
+        return ("asleep" if motion is not Motion.POLLING else "polling with short sleeps") + at + until(job, key)
+    if wait_state.kind is Wait.RUNNING:
         return f"running{at}"
-    if standing.kind is Wait.FILE:
-        return standing.words + at
-    if standing.kind is Wait.UNKNOWN:
-        hidden = key in case.blocked and case.blocked[key].syscall is None
-        return "unreadable" if hidden else f"in {standing.words}{at}" if key in case.blocked else "not sampled yet"
-    return f"waiting for {standing.words}{at}"
+    if wait_state.kind is Wait.FILE:
+        return wait_state.words + at
+    if wait_state.kind is Wait.UNKNOWN:
+        hidden = key in job.blocked and job.blocked[key].syscall is None
+        return "unreadable" if hidden else f"in {wait_state.words}{at}" if key in job.blocked else "not sampled yet"
+    return f"waiting for {wait_state.words}{at}"
 
 
-def _has_moved_on(case: Case, key: ThreadKey) -> bool:
+def _has_moved_on(job: JobState, key: ThreadKey) -> bool:
     """It ran after its frames were read, so what the kernel tells of its present wait belongs to other frames."""
-    stack, blocked = case.stacks.get(key), case.blocked.get(key)
+    stack, blocked = job.stacks.get(key), job.blocked.get(key)
     ran = stack is not None and blocked is not None and (blocked.ran_at or 0.0) > stack.taken_at
-    return ran and standing(stack, None).kind is not case.standing(key).kind
+    return ran and wait_state(stack, None).kind is not job.wait_state(key).kind
 
 
 def _at(where: Place) -> str:
@@ -348,10 +350,10 @@ def _at(where: Place) -> str:
     return f"{inside} at {where.file.rpartition('/')[2]}:{where.line}"
 
 
-def until(case: Case, key: ThreadKey) -> str:
+def until(job: JobState, key: ThreadKey) -> str:
     """The rest of a sleep, as a suffix: `, 5 min to go`; empty if it has no end, or is a short poll."""
-    blocked = case.blocked.get(key)
-    if blocked is None or blocked.wakes_at is None or case.motion(key) is Motion.POLLING:
+    blocked = job.blocked.get(key)
+    if blocked is None or blocked.wakes_at is None or job.motion(key) is Motion.POLLING:
         return ""
-    left = blocked.wakes_at - case.now
+    left = blocked.wakes_at - job.now
     return f", {amount(left)} to go" if left > 1 else ""

@@ -73,7 +73,7 @@ class WaitState(msgspec.Struct, frozen=True, gc=False):
 STOPPED = WaitState(Wait.STOPPED, "stopped by a signal")
 
 
-def standing(stack: Stack | None, blocked: Blocked | None) -> WaitState:
+def wait_state(stack: Stack | None, blocked: Blocked | None) -> WaitState:
     """What a thread waits for, from its frames and the kernel."""
     if blocked and blocked.state in "Tt":
         return STOPPED if blocked.state == "T" else WaitState(Wait.STOPPED, "held by a debugger")

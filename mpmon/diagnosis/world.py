@@ -11,7 +11,7 @@ from functools import cached_property
 
 from mpmon.diagnosis.graph import External
 from mpmon.diagnosis.humanize import ranges, several
-from mpmon.diagnosis.tables import Tables
+from mpmon.diagnosis.snapshot_index import SnapshotIndex
 from mpmon.model import Elsewhere
 from mpmon.numerals import numeral
 from mpmon.spans import Spans, both, count, has, spans, union, without
@@ -26,7 +26,7 @@ LOOPBACK = ("127.", "::1", "localhost")
 class World:
     """The ranks of one snapshot, by their numbers."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: SnapshotIndex) -> None:
         self._tables = tables
 
     @cached_property

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from mpmon.diagnosis import ipc
 from mpmon.diagnosis.brief import brief, job_id, plain
-from mpmon.diagnosis.findings import Moment, Observation, ProcessView, Verdict
+from mpmon.diagnosis.findings import Observation, ProcessView, TrendPoint, Verdict
 from mpmon.diagnosis.ipc.names import RESULTS
 from mpmon.diagnosis.rates import taken
 
@@ -66,7 +66,7 @@ class Samples:
         ]  # fmt: skip
         return [_of_job(family, job) for family in found]
 
-    def _count(self, observation: Observation, moment: Moment, heads: dict[int, str]) -> None:
+    def _count(self, observation: Observation, moment: TrendPoint, heads: dict[int, str]) -> None:
         """The batches that each rank took since the previous round. A new queue counts from now on."""
         results = {view.id for view in ipc.of(observation).queues if (view.name or "").startswith(RESULTS)}
         now = taken(moment, results)

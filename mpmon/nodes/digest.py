@@ -19,9 +19,9 @@ from typing import Annotated
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.frames import own_frames
 from mpmon.diagnosis.history import History, ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.starts import start_of
 from mpmon.diagnosis.stuck_set import doing, stands_since
@@ -99,8 +99,8 @@ def digest(history: History, node: int) -> Digest:
     """
     if history.snapshot is None:
         return ()
-    case = Case(history, history.snapshot)
-    found = union(*((each,) for pid in case.processes if (each := _class(case, pid, node))))
+    job = JobState(history, history.snapshot)
+    found = union(*((each,) for pid in job.processes if (each := _class(job, pid, node))))
     return tuple(msgspec.structs.replace(row, ranks=row.ranks[:MOST_SPANS]) for row in _few(found))
 
 
@@ -170,33 +170,33 @@ def _joined(kind: Kind, rows: list[Class]) -> Class:
     )  # fmt: skip
 
 
-def _class(case: Case, pid: int, node: int) -> Class | None:
-    role, key = case.role(pid), (pid, pid)
-    if role.rank is None or role.rank >= MOST_RANK or not case.is_alive(pid):
+def _class(job: JobState, pid: int, node: int) -> Class | None:
+    role, key = job.role(pid), (pid, pid)
+    if role.rank is None or role.rank >= MOST_RANK or not job.is_alive(pid):
         return None
-    if role.kind != "rank" and case.standing(key).idle:
+    if role.kind != "rank" and job.wait_state(key).idle:
         return None
-    if case.is_of_earlier_start(pid if role.kind == "rank" or role.parent is None else role.parent):
+    if job.is_of_earlier_start(pid if role.kind == "rank" or role.parent is None else role.parent):
         return None
-    start = start_of(case.processes[pid])
-    since = None if case.motion(key) in _MOVES else stands_since(case, key)
+    start = start_of(job.processes[pid])
+    since = None if job.motion(key) in _MOVES else stands_since(job, key)
     return Class(
-        kind=_kind(case, key, stands=since is not None), ranks=((role.rank, role.rank),), nodes=((node, node),),
+        kind=_kind(job, key, stands=since is not None), ranks=((role.rank, role.rank),), nodes=((node, node),),
         first=(role.rank, node), oldest=since, newest=since, starts=start.failures if start else 0,
     )  # fmt: skip
 
 
-def _kind(case: Case, key: ThreadKey, *, stands: bool) -> Kind:
-    role, standing = case.role(key[0]).kind[:LONGEST], case.standing(key)
-    start = start_of(case.processes[key[0]])
+def _kind(job: JobState, key: ThreadKey, *, stands: bool) -> Kind:
+    role, wait_state = job.role(key[0]).kind[:LONGEST], job.wait_state(key)
+    start = start_of(job.processes[key[0]])
     meeting = _short((start.run, *start.meets)) if start else ""
     if not stands:
         return Kind(role=role, does="", meets=meeting)
-    meets = standing.kind is Wait.COLLECTIVE
-    group = spans(case.group_of(key)) if meets else ()
+    meets = wait_state.kind is Wait.COLLECTIVE
+    group = spans(job.group_of(key)) if meets else ()
     return Kind(
-        role=role, does=_PASSING.sub("", doing(case, key))[:LONGEST], operation=standing.words[:LONGEST] if meets else "",
-        group=group if len(group) <= MOST_SPANS else (), calls=_calls(case.stacks.get(key)), meets=meeting,
+        role=role, does=_PASSING.sub("", doing(job, key))[:LONGEST], operation=wait_state.words[:LONGEST] if meets else "",
+        group=group if len(group) <= MOST_SPANS else (), calls=_calls(job.stacks.get(key)), meets=meeting,
     )  # fmt: skip
 
 

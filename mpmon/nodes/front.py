@@ -32,10 +32,10 @@ from mpmon.nodes.transports import Trouble
 from mpmon.printable import in_bounds
 from mpmon.probes.nccl_ras import NoAnswer
 from mpmon.probes.nccl_ras.dialogue import WITHIN_S
-from mpmon.reel import Reel
 from mpmon.session.clock import LiveClock
 from mpmon.session.nccl_ras import NcclRas
 from mpmon.session.watch import Observer
+from mpmon.snapshot_buffer import SnapshotBuffer
 from mpmon.spans import Spans, count, has, spans, union
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ class NodesWatch:
     length: int | None = None
 
     def __init__(
-        self, transport: Transport, wish: wire.Watch, *, recorder: Recorder | None = None, reel: Reel | None = None,
+        self, transport: Transport, wish: wire.Watch, *, recorder: Recorder | None = None, buffer: SnapshotBuffer | None = None,
         tell: Callable[[str], None] | None = None, alarm: Alarm | None = None, ras: Address | None = None,
     ) -> None:  # fmt: skip
         """`tell` receives a sentence for each problem with a node, and when it is back. `ras` is the address of NCCL's
@@ -120,7 +120,7 @@ class NodesWatch:
         self._told: dict[str, str] = {}
         """The last report on each absent node, by name."""
         self.title = transport.title
-        self.reel = reel or Reel(0)
+        self.buffer = buffer or SnapshotBuffer(0)
         self._stopped = threading.Event()
         self._growing = threading.Lock()
         self._coming: list[Carrier] = []
@@ -151,7 +151,7 @@ class NodesWatch:
         if self._recorder:
             self._recorder.write(snapshot)
         self._before, self._late = observer.see(snapshot), {}
-        self.reel.add(self._before)
+        self.buffer.add(self._before)
         return self._before
 
     def _begin(self) -> None:
@@ -417,7 +417,7 @@ class NodesWatch:
         """No effect here."""
 
     def go(self, number: int) -> None:
-        """No effect here: past snapshots are in the reel."""
+        """No effect here: past snapshots are in the buffer."""
 
     def find_hang(self) -> None:
         """No effect here: the future is unknown."""

@@ -113,8 +113,8 @@ def ask_interpreters(
     """
     parents = table.parents
     having_children = {table.root_pid, *parents.values()}
-    nappers = _nappers(looks, MOST_NAPPING if eager else MOST_NAPPING_LIVE)
-    asked = _worth_asking(looks, renewed, parents, having_children, nappers)
+    polling = _polling(looks, MOST_NAPPING if eager else MOST_NAPPING_LIVE)
+    asked = _worth_asking(looks, renewed, parents, having_children, polling)
     if not asked:
         return []
     from mpmon.probes.interpreter import Findings, look_inside
@@ -125,8 +125,8 @@ def ask_interpreters(
     questions = {
         look.pid: {
             "sleepers": look.sleepers(),
-            "runners": look.runners | nappers.get(look.pid, frozenset()),
-            "circlers": (look.runners if eager else look.circlers) | nappers.get(look.pid, frozenset()),
+            "running": look.running | polling.get(look.pid, frozenset()),
+            "looping": (look.running if eager else look.looping) | polling.get(look.pid, frozenset()),
             "is_parent": look.pid in having_children and not look.remembers(children[look.pid]),
         }
         for look in asked
@@ -196,7 +196,7 @@ def _worth_asking(
     renewed: Iterable[int],
     parents: Mapping[int, int],
     having_children: set[int],
-    nappers: Mapping[int, frozenset[int]],
+    polling: Mapping[int, frozenset[int]],
 ) -> list[Look]:
     """Processes with a thread that waits for a lock, runs or naps; parents; and whoever may have forked one that waits, while
     one of its threads had that lock.
@@ -205,13 +205,13 @@ def _worth_asking(
     asleep = [pid for pid in fresh if looks[pid].sleepers()]
     forkers = sorted({parents.get(pid, 0) for pid in asleep} & looks.keys())
     families = [pid for pid in fresh if looks[pid].stacks and pid in having_children]
-    busy = [pid for pid in fresh if looks[pid].runners or nappers.get(pid)]
+    busy = [pid for pid in fresh if looks[pid].running or polling.get(pid)]
     return [looks[pid] for pid in dict.fromkeys((*asleep, *forkers, *families, *busy))]
 
 
-def _nappers(looks: Looks, most: int) -> dict[int, frozenset[int]]:
+def _polling(looks: Looks, most: int) -> dict[int, frozenset[int]]:
     """Threads that nap, by process, of the eldest ones: a job of many that nap is not asked on and on."""
-    return {pid: looks[pid].nappers for pid in sorted(looks)[:most]}
+    return {pid: looks[pid].polling for pid in sorted(looks)[:most]}
 
 
 def _unread(table: str, pid: int, problem: OSError) -> Unknown:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from itertools import chain
 
 from mpmon.model import (
-    Awaited,
     Blocked,
     Handle,
+    JoinTarget,
     KernelObject,
+    KnownChild,
     LockUse,
-    Remembered,
     SemaphoreUse,
     Stack,
     Task,
@@ -33,8 +33,8 @@ class JoinedTables:
         self.stacks: tuple[Stack, ...] = ()
         self.semaphores: tuple[SemaphoreUse, ...] = ()
         self.locks: tuple[LockUse, ...] = ()
-        self.awaited: tuple[Awaited, ...] = ()
-        self.remembered: tuple[Remembered, ...] = ()
+        self.awaited: tuple[JoinTarget, ...] = ()
+        self.remembered: tuple[KnownChild, ...] = ()
         self.tasks: tuple[Task, ...] = ()
         self.unknowns: tuple[Unknown, ...] = ()
 

@@ -12,12 +12,12 @@ from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.thresholds import RETRY_S
 from mpmon.diagnosis.waits import in_command_line, in_own_code
 from mpmon.model import (
-    Awaited,
     Blocked,
     Handle,
+    JoinTarget,
     KernelObject,
+    KnownChild,
     LockUse,
-    Remembered,
     SemaphoreUse,
     Stack,
     Task,
@@ -76,15 +76,15 @@ class Look:
         self.semaphores_problem: Unknown | None = None
         self.locks: tuple[LockUse, ...] = ()
         self.locks_problem: Unknown | None = None
-        self.awaited: tuple[Awaited, ...] = ()
-        self.remembered: tuple[Remembered, ...] = ()
+        self.awaited: tuple[JoinTarget, ...] = ()
+        self.remembered: tuple[KnownChild, ...] = ()
         self.children: frozenset[int] = frozenset()
         """Those it had when it was asked whom it remembers."""
-        self.runners: frozenset[int] = frozenset()
+        self.running: frozenset[int] = frozenset()
         """Threads found running now and at the look before."""
-        self.circlers: frozenset[int] = frozenset()
+        self.looping: frozenset[int] = frozenset()
         """Of those the ones of which the two looks before showed nothing that gets on."""
-        self.nappers: frozenset[int] = frozenset()
+        self.polling: frozenset[int] = frozenset()
         """Threads whose own code slept, or waited with a short time limit, at the look before, and has gone on since."""
         self.tasks: tuple[Task, ...] = ()
         """Of its event loops: see `loops`."""
@@ -135,10 +135,10 @@ class Look:
         self.tasks, self.tasks_problem, self.loops_ran = before.tasks, before.tasks_problem, before.loops_ran
         self.handles = before.handles if before.handles == self.handles else self.handles
         python = {row.tid for row in self.stacks or ()}
-        self.runners = frozenset(python & _running(self.blocked) & _running(before.blocked))
-        self.circlers = self.runners & _may_go_round(before)
+        self.running = frozenset(python & _running(self.blocked) & _running(before.blocked))
+        self.looping = self.running & _may_go_round(before)
         own = frozenset(row.tid for row in before.stacks or () if _is_own(row))
-        self.nappers = self._slept_again(before) & own | self._paused_again(before)
+        self.polling = self._slept_again(before) & own | self._paused_again(before)
         self.before_last = before.stacks or ()
         if _functions(self.stacks) == _functions(before.stacks):
             self.interval_s = min(LONGEST_INTERVAL_S, before.interval_s * GROWTH)
@@ -168,7 +168,7 @@ class Look:
 
     def naps(self) -> dict[int, tuple[str, int]]:
         """File and line of the threads that their own code has put to sleep, where that is not the first time."""
-        asleep = {row.tid for row in self.blocked if is_sleep(row)} & self.nappers
+        asleep = {row.tid for row in self.blocked if is_sleep(row)} & self.polling
         rows = ((row.tid, row.frames[0]) for row in self.stacks or () if row.tid in asleep and _is_own(row))
         return {tid: (frame.file, frame.line) for tid, frame in rows}
 
@@ -187,8 +187,8 @@ class Look:
         turning: Mapping[int, tuple[int, ...]],
         wrote: Mapping[int, int],
     ) -> None:
-        """How far the loops of its runners and nappers are, what the variables of some lead to, which of their calls turn, and
-        how much these wrote, by thread.
+        """By thread: how far the loops of its running and polling threads are, what the variables of some lead to, which of
+        their calls turn, and how much these wrote.
         """
         if turns or contents:
             self.stacks = tuple(

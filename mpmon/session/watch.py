@@ -10,16 +10,16 @@ from typing import TypeVar
 
 import msgspec
 
-from mpmon.diagnosis import Chronicle, History, Memo, diagnose
+from mpmon.diagnosis import EventLog, History, Memo, diagnose
 from mpmon.diagnosis.basis import basis
 from mpmon.diagnosis.findings import Diagnosis, Observation
 from mpmon.diagnosis.remarks import gpu_spinning
 from mpmon.errors import CannotTell, MpmonError
 from mpmon.model import ProbeReport, Snapshot
 from mpmon.probes.standstill import LeftBehind, Reader, persistently, remember_start
-from mpmon.reel import Reel
 from mpmon.session.cadence import SOON_S, interval_s, levelled
 from mpmon.session.clock import LiveClock
+from mpmon.snapshot_buffer import SnapshotBuffer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Observer:
         self._alarm = alarm
         self._ras = ras
         self._history = History()
-        self._chronicle = Chronicle()
+        self._event_log = EventLog()
         self._memory = Memo()
         self._first_at: float | None = None
         self._number = 0
@@ -81,11 +81,11 @@ class Observer:
             self._ras.see(diagnosis.verdict, self.ranks, may_hang=may_hang)
             if self._ras.is_asking:
                 diagnosis = msgspec.structs.replace(diagnosis, settled=False)
-        self._chronicle = self._chronicle.add(snapshot, diagnosis)
+        self._event_log = self._event_log.add(snapshot, diagnosis)
         self._number += 1
         observation = Observation(
             snapshot=snapshot, diagnosis=diagnosis, number=self._number, watched_s=snapshot.taken_at - self._first_at,
-            trend=self._history.trend, events=self._chronicle.log,
+            trend=self._history.trend, events=self._event_log.log,
         )  # fmt: skip
         if self._alarm:
             self._alarm.see(observation)
@@ -106,12 +106,12 @@ class LiveWatch:
         *,
         interval: float | None = 1.0,
         recorder: Recorder | None = None,
-        reel: Reel | None = None,
+        buffer: SnapshotBuffer | None = None,
         clock: LiveClock | None = None,
         alarm: Alarm | None = None,
         ras: NcclRas | None = None,
     ) -> None:
-        """`make_sampler` is handed the clock; without a `reel` there is nothing to look back at.
+        """`make_sampler` is handed the clock; without a `buffer` there is nothing to look back at.
 
         Raises:
             CannotTell: there is no such process.
@@ -138,7 +138,7 @@ class LiveWatch:
         self._ras = ras
         self._behind: str | None = None
         """Why the recording is not written just now."""
-        self.reel = reel or Reel(0)
+        self.buffer = buffer or SnapshotBuffer(0)
         self._stopped = threading.Event()
 
     def __iter__(self) -> Iterator[Observation]:
@@ -149,7 +149,7 @@ class LiveWatch:
                 if self._recorder:
                     snapshot = self._recorded(self._recorder, snapshot)
                 observation = observer.see(snapshot)
-                self.reel.add(observation)
+                self.buffer.add(observation)
                 self._interval = self._given or interval_s(observation.diagnosis, observation.watched_s, self._cost_s)
                 yield observation
                 if not any(not process.ended for process in snapshot.processes):
@@ -235,7 +235,7 @@ class LiveWatch:
         """Without meaning here."""
 
     def go(self, number: int) -> None:
-        """Without meaning here: past pictures are in the reel."""
+        """Without meaning here: past pictures are in the buffer."""
 
     def find_hang(self) -> None:
         """Without meaning here: nobody knows what is to come."""
@@ -259,7 +259,7 @@ class ReplayWatch:
         self.title = self._recordings.title
         self.speed = 1.0
         self.length: int | None = None
-        self.reel = Reel(0 if at_once else KEPT_OF_RECORDING)
+        self.buffer = SnapshotBuffer(0 if at_once else KEPT_OF_RECORDING)
         self._at_once = at_once
         self._wishes = threading.Condition()
         """Guards what a view wishes, below."""
@@ -279,7 +279,7 @@ class ReplayWatch:
             if self._seeks_hang:
                 coming = self._hang(unread)
             else:
-                coming = self.reel.after(place) or next(unread, None)
+                coming = self.buffer.after(place) or next(unread, None)
                 if coming is None and self._at_once:
                     return
                 if not self._is_due(coming, place):
@@ -292,7 +292,7 @@ class ReplayWatch:
         observer = Observer()
         for snapshot in self._recordings:
             observation = observer.see(snapshot)
-            self.reel.add(observation)
+            self.buffer.add(observation)
             yield observation
 
     def _count(self) -> None:
@@ -307,11 +307,11 @@ class ReplayWatch:
                 break
         with self._wishes:
             self._seeks_hang = self._playing = False
-        return self.reel.hang() or self.reel.newest
+        return self.buffer.hang() or self.buffer.newest
 
     def _is_due(self, coming: Observation | None, place: int) -> bool:
         """Wait for the moment of the coming one; false when there is none, or when a view wished for another."""
-        shown_at = self.reel.moment(place)
+        shown_at = self.buffer.moment(place)
         with self._wishes:
             if coming is None:
                 self._wishes.wait_for(lambda: self._elsewhere(place))

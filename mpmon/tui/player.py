@@ -19,7 +19,7 @@ OLDER = "the hang began before the oldest snapshot; this is the first that shows
 
 
 class Player:
-    """Holds the picture that is shown. Both kinds of watch are looked back at in their reel.
+    """Holds the picture that is shown. Both kinds of watch are looked back at in their buffer.
 
     What a recording has not shown yet is asked of its watch, which plays on from where the user looks.
     """
@@ -53,13 +53,13 @@ class Player:
     def back(self) -> str:
         """Pauses at the picture before; returns what there is to say."""
         self._pause()
-        earlier = self.shown and self._watch.reel.before(self.shown.number)
+        earlier = self.shown and self._watch.buffer.before(self.shown.number)
         return self._look_at(earlier) if earlier else "no earlier snapshot is kept"
 
     def step(self) -> str:
         """Pauses at the next picture; returns what there is to say."""
         self._pause()
-        later = self.shown and self._watch.reel.after(self.shown.number)
+        later = self.shown and self._watch.buffer.after(self.shown.number)
         if later:
             return self._look_at(later)
         if self._watch.live:
@@ -71,7 +71,7 @@ class Player:
     def to_hang(self) -> str:
         """Pauses where the hang began; returns what there is to say."""
         self._pause()
-        began = self._watch.reel.hang()
+        began = self._watch.buffer.hang()
         if began:
             since = began.diagnosis.since
             earlier = since is not None and since < began.snapshot.taken_at and began.diagnosis.verdict is Verdict.HUNG

@@ -14,7 +14,7 @@ from mpmon.tui.gauges import level, sparkline
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mpmon.diagnosis.findings import Moment
+    from mpmon.diagnosis.findings import TrendPoint
     from mpmon.model import Gpu, Process
 
 STEPS_S = (1, 2, 5, 10, 20, 30, 60)
@@ -62,7 +62,7 @@ TRACKS: tuple[Track, ...] = (
 """In the order in which they are given room; after them comes the CPU of the process that uses the GPU."""
 
 
-def step_for(trend: tuple[Moment, ...], width: int) -> int:
+def step_for(trend: tuple[TrendPoint, ...], width: int) -> int:
     """Seconds a character stands for, where a history has so many characters."""
     rounds = len(trend) - 1
     seen_s = trend[-1].taken_at - trend[0].taken_at if rounds > 0 else 0.0
@@ -106,7 +106,7 @@ class Trends:
     def __init__(self) -> None:
         self._step = 0
         self._width = 0
-        self._last: Moment | None = None
+        self._last: TrendPoint | None = None
         self._newest = 0.0
         self._curves: defaultdict[tuple[str, str], _Curve] = defaultdict(_Curve)
         self._cpu: dict[int, tuple[int, dict[int, float]]] = {}
@@ -116,7 +116,7 @@ class Trends:
         self._idle = ""
         """The history of those who are not."""
 
-    def take(self, trend: tuple[Moment, ...], step: int, width: int) -> None:
+    def take(self, trend: tuple[TrendPoint, ...], step: int, width: int) -> None:
         """Adds what is new; another step or width begins anew."""
         if (step, width) != (self._step, self._width):
             self._step, self._width, self._last = step, width, None
@@ -161,14 +161,14 @@ class Trends:
             )
         )
 
-    def _unseen(self, trend: tuple[Moment, ...]) -> Iterator[Moment]:
+    def _unseen(self, trend: tuple[TrendPoint, ...]) -> Iterator[TrendPoint]:
         """Moments since the last one, the newest first; all of them if that one is no longer there."""
         for moment in reversed(trend):
             if moment is self._last:
                 return
             yield moment
 
-    def _add_gpus(self, moment: Moment) -> None:
+    def _add_gpus(self, moment: TrendPoint) -> None:
         self._newest = max(self._newest, moment.taken_at - LATE_S)
         for gpu in moment.gpus:
             read_at = gpu.read_at or moment.taken_at
@@ -178,7 +178,7 @@ class Trends:
                 if percent is not None:
                     self._curves[gpu.uuid, track.title].add(int(read_at // self._step), percent, self._width)
 
-    def _add_cpu(self, before: Moment, moment: Moment) -> None:
+    def _add_cpu(self, before: TrendPoint, moment: TrendPoint) -> None:
         """What each used between two rounds: those that are not named did not run."""
         middle = (before.taken_at + moment.taken_at) / 2
         if not moment.gpus:

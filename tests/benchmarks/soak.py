@@ -2,7 +2,7 @@
 
 mpmon watches the job of `tests.benchmarks.churn` on a terminal of 120x40.  Every half minute a row is printed: resident
 memory of mpmon itself, its open descriptors, its threads and children, and the CPU it used since the row before.
-Memory may grow until the history of the screen is full (`mpmon.reel`), and no further; nothing else may grow.
+Memory may grow until the history of the screen is full (`mpmon.snapshot_buffer`), and no further; nothing else may grow.
 It is not among the parts that run by default, because it takes `--minutes`.
 """
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
 from mpmon.model import Process, Row, Snapshot
 from tests.builders import (
@@ -62,8 +62,8 @@ def rounds(seconds: int, facts: Callable[[int], Iterable[Row]]) -> list[Snapshot
 
 def said(topic: str, seen: Snapshot | list[Snapshot]) -> list[Remark]:
     """The remarks of one topic after these rounds."""
-    looks = seen if isinstance(seen, list) else [seen]
-    return [remark for remark in remarks(Case(history(*looks), looks[-1])) if remark.topic == topic]
+    samples = seen if isinstance(seen, list) else [seen]
+    return [remark for remark in remarks(JobState(history(*samples), samples[-1])) if remark.topic == topic]
 
 
 def words(found: list[Remark]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
 from mpmon.model import (
     ExportRecord,
@@ -110,18 +110,18 @@ def pair(*rows: Row) -> tuple[Row, ...]:
     return (producer(), consumer(), shim(ROOT), shim(CONSUMER), *ends, mapped(), *rows)
 
 
-def case_of(*rows: Row, at: float = 0.0) -> Case:
+def case_of(*rows: Row, at: float = 0.0) -> JobState:
     """One look at these, so many seconds after the start."""
-    look = snapshot(*rows, at=at)
-    return Case(history(look), look)
+    sample = snapshot(*rows, at=at)
+    return JobState(history(sample), sample)
 
 
-def watched_for(seconds: float, *rows: Row, at: float = 0.0) -> Case:
+def watched_for(seconds: float, *rows: Row, at: float = 0.0) -> JobState:
     """The same facts for a while."""
     first = snapshot(*rows, at=at)
     last: Snapshot = after(first, seconds)
-    return Case(history(first, last), last)
+    return JobState(history(first, last), last)
 
 
-def told(case: Case, topic: str) -> list[Remark]:
-    return [remark for remark in remarks(case) if remark.topic == topic]
+def told(job: JobState, topic: str) -> list[Remark]:
+    return [remark for remark in remarks(job) if remark.topic == topic]

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.advice import ADVICE, available_cpus
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Diagnosis
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Cgroup, Row
 from tests.builders import ROOT, blocked, history, holds, kernel_object, process, snapshot, stack, watched
 from tests.diagnosis.test_rules import RESULTS, job, trainer, worker
@@ -43,7 +43,7 @@ def test_more_loader_workers_than_cpus() -> None:
 def test_cpus_that_a_job_may_use(affinity: int | None, quota: float | None, cpus: int) -> None:
     now = snapshot(process(cpus=affinity, cgroup="/job"), Cgroup(path="/job", cpus=quota))
     now = msgspec.structs.replace(now, cpu_count=16)
-    assert available_cpus(Case(history(now), now)) == cpus
+    assert available_cpus(JobState(history(now), now)) == cpus
 
 
 def starts_a_child(*frames: str, code: int = 1 << 8) -> Diagnosis:

@@ -7,8 +7,8 @@ from mpmon.session.watch import ReplayWatch
 from tests.hangs.expected import HOME
 
 
-def finding(case: str) -> Finding:
-    *_, last = ReplayWatch(HOME / case / "recording.jsonl.gz", at_once=True)
+def finding(job: str) -> Finding:
+    *_, last = ReplayWatch(HOME / job / "recording.jsonl.gz", at_once=True)
     return last.diagnosis.findings[0]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import KernelObject, Row
 from tests.builders import ROOT, blocked, history, holds, kernel_object, process, snapshot, stack
 
@@ -34,14 +34,14 @@ def thread(
     return stack(name, *frames, pid=pid, tid=pid + number), blocked(call, *names, pid=pid, tid=pid + number)
 
 
-def case(*rows: Row) -> Case:
+def job(*rows: Row) -> JobState:
     now = snapshot(*rows)
-    return Case(history(now), now)
+    return JobState(history(now), now)
 
 
 def awaited(*parts: tuple[Row, ...], by: ThreadKey = (ROOT, ROOT)) -> set[object]:
     """Whom a thread waits for: numbers of the server's threads, keys of others."""
-    edge = node(case(*(row for part in parts for row in part)), by).edge
+    edge = node(job(*(row for part in parts for row in part)), by).edge
     assert edge is not None
     return {key[1] - SERVER if isinstance(key, tuple) and key[0] == SERVER else key for key in edge.targets}
 
@@ -96,15 +96,15 @@ def test_a_connection_nobody_accepted_waits_for_who_should() -> None:
     )
     server = thread(0, SLEEPS)
     assert awaited(queued, server) == {0}
-    edge = node(case(*queued, *server), (ROOT, ROOT)).edge
+    edge = node(job(*queued, *server), (ROOT, ROOT)).edge
     assert edge is not None
     assert edge.evidence == f"{TO_SERVER}: not accepted yet, it is in the accept queue of {LISTENING}"
 
 
 def test_the_evidence_says_since_when_nothing_came() -> None:
-    item = kernel_object(NEAR, peer=FAR, path=TO_SERVER, received_at=case(*CLIENT).now - 41)
+    item = kernel_object(NEAR, peer=FAR, path=TO_SERVER, received_at=job(*CLIENT).now - 41)
     rows = [item if isinstance(row, KernelObject) and row.id == NEAR else row for row in CLIENT]
-    edge = node(case(*rows, *thread(0, SLEEPS)), (ROOT, ROOT)).edge
+    edge = node(job(*rows, *thread(0, SLEEPS)), (ROOT, ROOT)).edge
     assert edge is not None
     assert edge.words == "an answer from child of main"
     assert edge.evidence == f"{TO_SERVER}: the other end belongs to pid {SERVER}; nothing received for 41 s"
@@ -160,11 +160,11 @@ def test_a_socket_on_another_machine_of_which_no_more_is_known_may_be_the_other_
         kernel_object(NEAR, path=far), holds(ROOT, NEAR), process(SERVER, parent=ROOT, host="n2"), holds(SERVER, FAR),
         process(OTHER, parent=ROOT, host="n2"), process(CHILD, parent=ROOT, host="n1"), holds(CHILD, "socket:9"),
     )  # fmt: skip
-    edge = node(case(*rows), (ROOT, ROOT)).edge
+    edge = node(job(*rows), (ROOT, ROOT)).edge
     assert edge is not None
     assert (edge.targets, edge.exact) == (((SERVER, SERVER),), False)
     known = (*rows, kernel_object(FAR, path="tcp 10.0.0.2:22 to 10.0.0.9:50000"))
-    assert not any(isinstance(target, tuple) for target in node(case(*known), (ROOT, ROOT)).edge.targets)
+    assert not any(isinstance(target, tuple) for target in node(job(*known), (ROOT, ROOT)).edge.targets)
 
 
 def test_an_event_loop_answers_on_no_connection_that_it_does_not_watch() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis import Chronicle
+from mpmon.diagnosis import EventLog
 from mpmon.diagnosis.remarks import recording_behind, recording_cut
 from mpmon.model import ProbeReport, Snapshot
 from tests.builders import diagnosed, history, process, snapshot
@@ -33,7 +33,7 @@ def test_one_that_is_not_written() -> None:
 
 
 def test_it_is_told_as_an_event() -> None:
-    told, seen = Chronicle(), history()
+    told, seen = EventLog(), history()
     for each in rounds():
         seen = seen.add(each)
         told = told.add(each, diagnosed(rounds()[: seen.rounds]))

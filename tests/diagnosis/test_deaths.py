@@ -7,9 +7,9 @@ import signal
 import msgspec
 import pytest
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.dead import Death, death, did, misses_sibling
-from mpmon.model import Cgroup, Exit, Process, Remembered, Row, Snapshot
+from mpmon.diagnosis.job_state import JobState
+from mpmon.model import Cgroup, Exit, KnownChild, Process, Row, Snapshot
 from tests.builders import (
     ROOT,
     START,
@@ -40,7 +40,7 @@ def group(kills: int | None, *, seen_at: float | None = None, **more: object) ->
 
 def of(*rounds: Snapshot) -> Death:
     """The end of process 8, as it is told after these rounds."""
-    return death(Case(history(*rounds), rounds[-1]), DEAD)
+    return death(JobState(history(*rounds), rounds[-1]), DEAD)
 
 
 def with_zombie(code: int | None, *rows: Row) -> Snapshot:
@@ -121,7 +121,7 @@ def test_an_end_as_a_verb(how: str, words: str) -> None:
 
 
 def test_one_that_was_collected_but_is_remembered() -> None:
-    remembered = Remembered(pid=4100, child=77, returncode=-SIGKILL, name="reader")
+    remembered = KnownChild(pid=4100, child=77, returncode=-SIGKILL, name="reader")
     waits = (
         stack("main", "multiprocessing/connection.py:430 Connection._recv", "multiprocessing/queues.py:100 Queue.get",
               "train.py:9 main"),
@@ -145,6 +145,6 @@ def test_a_sibling_is_missing_where_one_counter_of_names_skips_a_number(
     names: tuple[str, ...], *, misses: bool
 ) -> None:
     family = [process(pid, parent=ROOT) for pid in range(5000, 5000 + len(names))]
-    rows = (Remembered(pid=ROOT, child=row.pid, name=name) for row, name in zip(family, names, strict=True))
+    rows = (KnownChild(pid=ROOT, child=row.pid, name=name) for row, name in zip(family, names, strict=True))
     shown = snapshot(process(), thread(), *family, *rows)
-    assert misses_sibling(Case(history(shown), shown), 5000) is misses
+    assert misses_sibling(JobState(history(shown), shown), 5000) is misses

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.figures import differences
 from mpmon.diagnosis.findings import Bottleneck
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.pace import Progress
 from mpmon.diagnosis.remarks import node_slow
 from mpmon.diagnosis.thresholds import FIGURE_LEAST_S
@@ -111,7 +111,7 @@ def job(**by_host: Figures) -> Snapshot:
 
 
 def told(snapshot: Snapshot) -> list[Any]:
-    return list(node_slow.remarks(Case(history(snapshot), snapshot)))
+    return list(node_slow.remarks(JobState(history(snapshot), snapshot)))
 
 
 CALM = Figures(over_s=30.0, steal_percent=0.2, load_per_cpu=0.5)

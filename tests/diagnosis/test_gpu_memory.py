@@ -59,7 +59,7 @@ def test_a_forked_worker_keeps_the_memory_of_its_dead_rank() -> None:
 
 
 def test_the_same_when_mpmon_came_later() -> None:
-    (found,) = said("gpu-held", [look for look in rounds(20, rank_dies) if look.taken_at >= START + 5])
+    (found,) = said("gpu-held", [sample for sample in rounds(20, rank_dies) if sample.taken_at >= START + 5])
     assert "keeps memory of GPU 0" in found.summary
 
 
@@ -103,9 +103,9 @@ def test_one_that_was_not_forked_inherited_nothing() -> None:
     assert said("gpu-held", rounds(12, spawned))
     others = [
         msgspec.structs.replace(
-            look, processes=tuple(msgspec.structs.replace(row, forked=False) for row in look.processes)
+            sample, processes=tuple(msgspec.structs.replace(row, forked=False) for row in sample.processes)
         )
-        for look in rounds(12, spawned)
+        for sample in rounds(12, spawned)
     ]
     assert said("gpu-held", others) == []
 

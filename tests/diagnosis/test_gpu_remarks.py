@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import TOPICS, remarks
 from mpmon.model import Gpu, GpuProcess, MigInstance, Process, Row, Snapshot
 from tests.builders import (
@@ -32,8 +32,8 @@ from tests.strategies import rows
 
 
 def test_nothing_is_said_of_a_healthy_job() -> None:
-    looks = rounds(150, healthy)
-    assert remarks(Case(history(*looks), looks[-1])) == ()
+    samples = rounds(150, healthy)
+    assert remarks(JobState(history(*samples), samples[-1])) == ()
 
 
 def unknown(row: Gpu | GpuProcess) -> Row:
@@ -42,21 +42,21 @@ def unknown(row: Gpu | GpuProcess) -> Row:
     return msgspec.structs.replace(row, **missing, reasons=dict.fromkeys(missing, "not supported"))
 
 
-def without_values(look: Snapshot) -> Snapshot:
+def without_values(sample: Snapshot) -> Snapshot:
     return msgspec.structs.replace(
-        look, gpus=tuple(map(unknown, look.gpus)), gpu_processes=tuple(map(unknown, look.gpu_processes))
+        sample, gpus=tuple(map(unknown, sample.gpus)), gpu_processes=tuple(map(unknown, sample.gpu_processes))
     )
 
 
 @pytest.mark.parametrize(
-    "looks",
+    "samples",
     [rounds(12, both_hang), growing({0: 0.0, 1: 5.0}), trains(12.0, *WAITS_FOR_BATCH), rounds(150, healthy)],
     ids=["hangs", "grows", "starves", "healthy"],
 )
-def test_what_is_not_known_leads_to_no_remark(looks: list[Snapshot]) -> None:
-    blank = [without_values(look) for look in looks]
-    assert all(row.utilization_percent is None for look in blank for row in look.gpus)
-    assert remarks(Case(history(*blank), blank[-1])) == ()
+def test_what_is_not_known_leads_to_no_remark(samples: list[Snapshot]) -> None:
+    blank = [without_values(sample) for sample in samples]
+    assert all(row.utilization_percent is None for sample in blank for row in sample.gpus)
+    assert remarks(JobState(history(*blank), blank[-1])) == ()
 
 
 def test_a_job_without_gpus_is_not_even_looked_at() -> None:
@@ -69,9 +69,9 @@ def test_a_job_without_gpus_is_not_even_looked_at() -> None:
             raise AssertionError
 
     crowd = snapshot(process(), *(process(pid, parent=ROOT) for pid in range(5000, 5512)))
-    case = Case(history(crowd), crowd)
-    case.snapshot = msgspec.structs.replace(crowd, processes=Untouched(crowd.processes), handles=Untouched())
-    assert [remark for topic in TOPICS if topic.TOPIC.startswith("gpu-") for remark in topic.remarks(case)] == []
+    job = JobState(history(crowd), crowd)
+    job.snapshot = msgspec.structs.replace(crowd, processes=Untouched(crowd.processes), handles=Untouched())
+    assert [remark for topic in TOPICS if topic.TOPIC.startswith("gpu-") for remark in topic.remarks(job)] == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -80,6 +80,6 @@ def test_whatever_the_driver_says_is_survived(
     gpus: list[Gpu], contexts: list[GpuProcess], instances: list[MigInstance]
 ) -> None:
     ours = [msgspec.structs.replace(row, pid=10 + number % 2) for number, row in enumerate(contexts)]
-    looks = [snapshot(*ranks(), *stands(10), *gpus, *ours, *contexts, *instances, at=second) for second in range(3)]
-    for remark in remarks(Case(history(*looks), looks[-1])):
+    samples = [snapshot(*ranks(), *stands(10), *gpus, *ours, *contexts, *instances, at=second) for second in range(3)]
+    for remark in remarks(JobState(history(*samples), samples[-1])):
         assert remark.summary

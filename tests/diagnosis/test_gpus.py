@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Diagnosis, Observation, Verdict
 from mpmon.diagnosis.gpus import Share, branches, ordinals, visible
 from mpmon.diagnosis.gpus.joins import Gpus
 from mpmon.diagnosis.humanize import between, runs, size
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Gpu, MigInstance, Process, Row
 from mpmon.reports.document import render
 from tests.builders import MIB, ROOT, gpu, history, on_gpu, process, snapshot
@@ -190,7 +190,7 @@ def test_a_loop_of_parents_ends() -> None:
 
 def joins(*rows: Row) -> Gpus:
     now = snapshot(*FOUR, *RANKS, *rows)
-    return Case(history(now), now).gpus
+    return JobState(history(now), now).gpus
 
 
 def own(*rows: Row) -> dict[int, str]:
@@ -213,7 +213,7 @@ def test_of_several_alike_the_one_of_local_rank() -> None:
 
 def test_without_ranks_whoever_uses_a_gpu_speaks_for_itself() -> None:
     now = snapshot(gpu(0), process(), process(7, parent=ROOT, name="pt_data_worker"), on_gpu(ROOT), on_gpu(7))
-    gpus = Case(history(now), now).gpus
+    gpus = JobState(history(now), now).gpus
     assert gpus.heads == {ROOT}
     assert gpus.use[ROOT][0].pids == (ROOT, 7)
 
@@ -235,7 +235,7 @@ def test_a_device_is_remembered_once_a_reading_and_not_while_it_does_not_answer(
         snapshot(process(), gpu(0, at=2.0), at=20.0),
         snapshot(process(), gpu(0, at=21.0, problem="the GPU is lost"), at=21.0),
     ]
-    gpus = Case(history(*rounds), rounds[-1]).gpus
+    gpus = JobState(history(*rounds), rounds[-1]).gpus
     began = rounds[0].taken_at
     assert [row.read_at - began for row in gpus.readings("GPU-0", 0.0, began + 99)] == [0.0, 2.0]
     assert gpus.fresh == ()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpmon.diagnosis.graph import Basis, Closed, Exited, External, Graph, Nobody, Node, Status, Target, WaitEdge
+from mpmon.diagnosis.graph import Basis, Closed, Exited, External, Graph, Node, NoReleaser, Status, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 
 Nodes = dict[ThreadKey, Node]
@@ -56,7 +56,7 @@ def test_one_who_waits_for_somebody_who_moves_will_go_on() -> None:
 def test_one_who_waits_for_a_sleeper_will_not() -> None:
     found = closed(waits(1, 2), leaf(2))
     assert found is not None
-    assert found.roots == (key(2),)
+    assert found.root_blockers == (key(2),)
     assert found.path == (key(1), key(2))
 
 
@@ -80,46 +80,46 @@ def test_any_one_producer_is_enough() -> None:
 def test_every_rank_has_to_come() -> None:
     found = closed(waits(1, 2, 3, every=True), leaf(2), live(3))
     assert found is not None
-    assert found.roots == (key(2),)
+    assert found.root_blockers == (key(2),)
     assert key(3) not in found.members
 
 
 def test_an_idle_servant_helps_nobody_and_is_no_suspect() -> None:
     found = closed(waits(1, 2, 3), idle(2), leaf(3))
     assert found is not None
-    assert found.roots == (key(3),)
+    assert found.root_blockers == (key(3),)
 
 
 def test_two_who_wait_for_each_other_are_suspects_together() -> None:
     found = closed(waits(1, 2, exact=True), waits(2, 1, exact=True))
     assert found is not None
     assert found.cycle
-    assert set(found.roots) == {key(1), key(2)}
+    assert set(found.root_blockers) == {key(1), key(2)}
     assert found.exact
 
 
 def test_one_who_waits_for_itself() -> None:
     found = closed(waits(1, 1))
     assert found is not None
-    assert found.roots == (key(1),)
+    assert found.root_blockers == (key(1),)
     assert found.cycle
 
 
 def test_only_the_cycle_is_suspect_not_those_who_wait_for_it() -> None:
     found = closed(waits(1, 2), waits(2, 3), waits(3, 2))
     assert found is not None
-    assert set(found.roots) == {key(2), key(3)}
+    assert set(found.root_blockers) == {key(2), key(3)}
 
 
 @pytest.mark.parametrize(
     ("end", "stronger"),
-    [(Exited(9, "killed"), 0), (Nobody("nobody"), 0), (External("a server"), 1)],
+    [(Exited(9, "killed"), 0), (NoReleaser("nobody"), 0), (External("a server"), 1)],
     ids=["gone", "nobody", "outside"],
 )
 def test_the_dead_come_before_sleepers_and_sleepers_before_the_outside(end: Target, stronger: int) -> None:
     found = closed(waits(1, 2, 3), leaf(2), waits(3, end))
     assert found is not None
-    assert found.roots == ((end,), (key(2),))[stronger]
+    assert found.root_blockers == ((end,), (key(2),))[stronger]
 
 
 def test_a_chain_is_followed_to_its_end() -> None:
@@ -132,7 +132,7 @@ def test_a_chain_is_followed_to_its_end() -> None:
 # Properties
 
 _PIDS = st.integers(1, 8)
-_ENDS = st.sampled_from([Exited(91, "killed"), Exited(92, "killed"), Nobody("nobody"), External("a server")])
+_ENDS = st.sampled_from([Exited(91, "killed"), Exited(92, "killed"), NoReleaser("nobody"), External("a server")])
 
 
 @st.composite
@@ -146,7 +146,7 @@ def graphs(draw: st.DrawFn) -> Nodes:
         if status is Status.WAITS:
             threads = draw(st.lists(st.integers(1, count), max_size=4, unique=True))
             ends = draw(st.lists(_ENDS, max_size=1))
-            targets = (*map(key, threads), *ends) or (Nobody("nobody"),)
+            targets = (*map(key, threads), *ends) or (NoReleaser("nobody"),)
             edge = WaitEdge(targets, every=draw(st.booleans()), basis=draw(st.sampled_from(Basis)))
         nodes[key(pid)] = Node(key(pid), status, edge)
     return nodes
@@ -192,8 +192,8 @@ def test_suspects_never_wait_for_one_that_can_help(nodes: Nodes) -> None:
     if found is None:
         return
     able = able_by_definition(nodes)
-    assert found.roots or all(nodes[member].status is Status.IDLE for member in found.members)
-    for root in found.roots:
+    assert found.root_blockers or all(nodes[member].status is Status.IDLE for member in found.members)
+    for root in found.root_blockers:
         if isinstance(root, tuple):
             assert root in found.members
             assert not can_move(nodes[root], able)
@@ -210,9 +210,9 @@ def test_the_path_leads_from_the_goal_along_waits_to_the_first_suspect(nodes: No
         assert edge is not None
         assert target in edge.targets
     last = nodes[found.path[-1]]
-    if found.roots and found.roots[0] != last.key:
+    if found.root_blockers and found.root_blockers[0] != last.key:
         assert last.edge is not None
-        assert found.roots[0] in last.edge.targets
+        assert found.root_blockers[0] in last.edge.targets
     exact = [nodes[each].edge.exact for each in found.path if nodes[each].edge]
     assert found.exact == all(exact)
 
@@ -222,7 +222,7 @@ def test_a_cycle_is_a_cycle(nodes: Nodes) -> None:
     found = of(nodes)
     if found is None or not found.cycle:
         return
-    around = [*found.roots, found.roots[0]]
+    around = [*found.root_blockers, found.root_blockers[0]]
     for waiter, target in itertools.pairwise(around):
         edge = nodes[waiter].edge
         assert edge is not None
@@ -237,7 +237,7 @@ def test_other_pids_change_nothing_but_the_numbers(nodes: Nodes, order: list[int
     assert again == (None if found is None else renumbered_closed(found, numbers))
 
 
-@given(graphs(), st.sampled_from([idle(77), live(77), leaf(77), waits(77, 1), waits(77, Nobody("nobody"))]))
+@given(graphs(), st.sampled_from([idle(77), live(77), leaf(77), waits(77, 1), waits(77, NoReleaser("nobody"))]))
 def test_a_stranger_changes_nothing(nodes: Nodes, stranger: Node) -> None:
     assert of({**nodes, stranger.key: stranger}) == of(nodes)
 
@@ -252,8 +252,8 @@ def test_an_idle_servant_more_changes_nothing_for_who_waits_for_any(nodes: Nodes
     more[key(77)] = idle(77)
     before, now = of(nodes), of(more)
     assert (before is None) == (now is None)
-    if before and now and before.roots and not before.cycle:
-        assert set(now.roots) == set(before.roots)
+    if before and now and before.root_blockers and not before.cycle:
+        assert set(now.root_blockers) == set(before.root_blockers)
 
 
 def renumbered(nodes: Nodes, numbers: dict[ThreadKey, ThreadKey]) -> Nodes:
@@ -268,7 +268,7 @@ def renumbered(nodes: Nodes, numbers: dict[ThreadKey, ThreadKey]) -> Nodes:
 def renumbered_closed(row: Closed, numbers: dict[ThreadKey, ThreadKey]) -> Closed:
     return Closed(
         goal=numbers[row.goal], members=tuple(numbers[each] for each in row.members),
-        roots=tuple(_number(each, numbers) for each in row.roots), cycle=row.cycle,
+        root_blockers=tuple(_number(each, numbers) for each in row.root_blockers), cycle=row.cycle,
         path=tuple(numbers[each] for each in row.path), assumed=tuple(numbers[each] for each in row.assumed),
         core=tuple(numbers[each] for each in row.core),
     )  # fmt: skip
@@ -282,10 +282,10 @@ def test_a_heartbeat_is_no_root_blocker_where_others_wait_for_each_other() -> No
     beats = Node(key(4), Status.LEAF, bystander=True)
     found = closed(waits(1, 2, 4), waits(2, 3), waits(3, 2), beats)
     assert found is not None
-    assert (set(found.roots), found.cycle) == ({key(2), key(3)}, True)
+    assert (set(found.root_blockers), found.cycle) == ({key(2), key(3)}, True)
 
 
 def test_a_heartbeat_is_the_root_blocker_where_nothing_else_tells() -> None:
     found = closed(waits(1, 2), Node(key(2), Status.LEAF, bystander=True))
     assert found is not None
-    assert found.roots == (key(2),)
+    assert found.root_blockers == (key(2),)

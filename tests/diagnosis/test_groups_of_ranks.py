@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Finding
-from mpmon.model import Awaited, Row
+from mpmon.model import JoinTarget, Row
 from tests.builders import ROOT, START, blocked, process, snapshot, stack, thread, watched
 
 FIRST = 4121
@@ -17,7 +17,7 @@ def rank(number: int, line: int, group: tuple[int, ...]) -> tuple[Row, ...]:
         process(pid, parent=ROOT, environment={"RANK": str(number), "WORLD_SIZE": "4"}), thread(pid),
         thread(pid, pid + 60, name="pt_gloo_runloop"),
         stack("main", "torch/distributed/distributed_c10d.py:3252 all_reduce", f"job.py:{line} train", pid=pid),
-        blocked("futex", f"futex:{pid}:0x70", pid=pid, ran_at=0.0), Awaited(pid=pid, tid=pid, kind="work", members=group),
+        blocked("futex", f"futex:{pid}:0x70", pid=pid, ran_at=0.0), JoinTarget(pid=pid, tid=pid, kind="work", members=group),
     )  # fmt: skip
 
 

@@ -118,8 +118,8 @@ def test_a_queue_that_others_than_loaders_have_may_bring_anything() -> None:
 
 def test_what_brings_batches_by_its_ends_only_is_not_remembered() -> None:
     worker = process(4201, parent=ROOT, name="pt_data_worker")
-    look = snapshot(producer(), worker, holds(ROOT, PIPE), holds(4201, PIPE), queue(getters=(ROOT,)))
-    assert history(look).queue_parts == {}
+    sample = snapshot(producer(), worker, holds(ROOT, PIPE), holds(4201, PIPE), queue(getters=(ROOT,)))
+    assert history(sample).queue_parts == {}
 
 
 def test_an_end_of_the_pipe_is_for_reading_or_for_writing() -> None:
@@ -301,8 +301,8 @@ def test_who_may_have_it_unseen(others: tuple[Row, ...], why: str) -> None:
 
 def test_a_dead_producer_took_its_memory_with_it() -> None:
     rows = (process(1), consumer(), shim(ROOT, alive=False), shim(CONSUMER), sent(), got(), refcounter((0, 1)))
-    look = snapshot(*rows, root=1)
-    (view,) = Ipc(look, {}, {}).exports
+    sample = snapshot(*rows, root=1)
+    (view,) = Ipc(sample, {}, {}).exports
     assert (view.state, view.reasons["state"]) == ("unknown", "its producer has ended, and its memory with it")
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis import History
-from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Row
 from tests.builders import ROOT, after, blocked, gpu, history, holds, on_gpu, process, snapshot, stack, thread
 from tests.diagnosis.ipc_jobs import (
@@ -64,7 +64,7 @@ def test_memory_that_grows_with_each_round() -> None:
     ]
     looked = snapshot(*pair(*rows, refcounter()), at=50.0)
     last = after(looked, 40.0)
-    (remark,) = told(Case(history(looked, last), last), "ipc-not-collected")
+    (remark,) = told(JobState(history(looked, last), last), "ipc-not-collected")
     assert remark.summary.startswith("6 blocks 96 MiB of CUDA memory released, not collected")
     assert remark.evidence[1] == "32 MiB more with each of 3 rounds of transfers"
 
@@ -112,16 +112,16 @@ def test_items_that_can_still_be_received(rows: tuple[Row, ...]) -> None:
 # A receiver that grows
 
 
-def growing(bytes_each: int, *, received: int = 200, rounds: int = 13) -> Case:
+def growing(bytes_each: int, *, received: int = 200, rounds: int = 13) -> JobState:
     """A look every 11 s, and so many sendings received between two of them."""
     seen = History()
     for turn in range(rounds):
         resident = 300 * MIB + turn * received * bytes_each
         rows = (producer(), consumer(rss_bytes=resident), shim(ROOT), shim(CONSUMER, received=1 + turn * received))
-        look = snapshot(*rows, at=11.0 * turn)
-        seen = seen.add(look)
+        sample = snapshot(*rows, at=11.0 * turn)
+        seen = seen.add(sample)
     assert seen.snapshot
-    return Case(seen, seen.snapshot)
+    return JobState(seen, seen.snapshot)
 
 
 def test_a_receiver_that_grows_with_each_sending() -> None:
@@ -133,7 +133,7 @@ def test_a_receiver_that_grows_with_each_sending() -> None:
 
 
 @pytest.mark.parametrize("case", [growing(1 << 10), growing(64 << 10, rounds=8), growing(1 << 20, received=20)])
-def test_a_receiver_that_does_not_grow_with_its_sendings(case: Case) -> None:
+def test_a_receiver_that_does_not_grow_with_its_sendings(case: JobState) -> None:
     assert told(case, "ipc-receiver-grows") == []
 
 
@@ -237,7 +237,7 @@ def test_a_tensor_that_lost_its_name(count: int | None, said: bool) -> None:
 # Queues that nobody reads
 
 
-def ending(*rows: Row, frame: str = "multiprocessing/queues.py:199 _finalize_join") -> Case:
+def ending(*rows: Row, frame: str = "multiprocessing/queues.py:199 _finalize_join") -> JobState:
     """A process is at its end, and its feeder thread has waited for a minute."""
     threads = (thread(CONSUMER), thread(CONSUMER, CONSUMER + 1), thread())
     feeder = stack("QueueFeederThread", "multiprocessing/queues.py:260 _feed", pid=CONSUMER, tid=CONSUMER + 1)
@@ -246,7 +246,7 @@ def ending(*rows: Row, frame: str = "multiprocessing/queues.py:199 _finalize_joi
     ends = (queue(unread_bytes=61_453, getters=(ROOT,)), write)
     first = snapshot(producer(), consumer(), *threads, *stacks, *ends, *rows)
     last = after(first, 60.0)
-    return Case(history(first, last), last)
+    return JobState(history(first, last), last)
 
 
 def test_a_process_that_cannot_end() -> None:

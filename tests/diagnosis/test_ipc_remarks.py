@@ -51,17 +51,17 @@ def test_nothing_is_said_of_a_healthy_exchange() -> None:
         queue(items=5),
         record(puts=9),
     )
-    case = case_of(*pair(*window, *weights, *under_way, *calm), at=600.0)
-    assert len(case.ipc.exports) == 309
-    assert remarks(case) == ()
+    job = case_of(*pair(*window, *weights, *under_way, *calm), at=600.0)
+    assert len(job.ipc.exports) == 309
+    assert remarks(job) == ()
 
 
 # Rebuilt twice
 
 
 def test_one_that_was_rebuilt_twice() -> None:
-    case = case_of(*pair(sent(3), got(3), refcounter((3, -1))))
-    (remark,) = told(case, "ipc-rebuilt-twice")
+    job = case_of(*pair(sent(3), got(3), refcounter((3, -1))))
+    (remark,) = told(job, "ipc-rebuilt-twice")
     assert remark.summary == f"1 transfer of CUDA memory of {MAIN} was rebuilt more than once (count -1)"
     assert remark.evidence == (f"/dev/shm/{FILE}, slot 3, sent at train.py:16 in step",)
     assert remark.pids == (ROOT, CONSUMER)
@@ -92,8 +92,8 @@ def kept(number: int, span_s: float) -> list[Row]:
 
 
 def test_a_consumer_that_keeps_more_and_more() -> None:
-    case = case_of(*pair(*kept(20, 120.0), counts(20)), at=120.0)
-    (remark,) = told(case, "ipc-leak-by-consumer")
+    job = case_of(*pair(*kept(20, 120.0), counts(20)), at=120.0)
+    (remark,) = told(job, "ipc-leak-by-consumer")
     assert (
         remark.summary == f"{OTHER} holds 20 blocks 320 MiB of CUDA memory of {MAIN}, a number that has grown for 2 min"
     )
@@ -107,9 +107,9 @@ def test_a_consumer_that_keeps_more_and_more() -> None:
     ids=["weights, sent once", "a window of batches", "a few"],
 )
 def test_what_is_no_leak(number: int, span_s: float, now_s: float) -> None:
-    case = case_of(*pair(*kept(number, span_s), counts(number)), at=now_s)
-    assert {view.state for view in case.ipc.exports} == {"held"}
-    assert remarks(case) == ()
+    job = case_of(*pair(*kept(number, span_s), counts(number)), at=now_s)
+    assert {view.state for view in job.ipc.exports} == {"held"}
+    assert remarks(job) == ()
 
 
 # Never received
@@ -158,8 +158,8 @@ def released(seconds_ago: float, now_s: float = 100.0) -> Row:
 
 
 def test_memory_that_waits_to_be_collected() -> None:
-    case = case_of(*pair(sent(0, dropped_at=1.0, size_bytes=16 << 30), released(40.0)), at=100.0)
-    (remark,) = told(case, "ipc-not-collected")
+    job = case_of(*pair(sent(0, dropped_at=1.0, size_bytes=16 << 30), released(40.0)), at=100.0)
+    (remark,) = told(job, "ipc-not-collected")
     assert (
         remark.summary == f"1 block 16.0 GiB of CUDA memory released, not collected: torch.cuda.ipc_collect() in {MAIN}"
     )
@@ -175,9 +175,9 @@ def test_what_need_not_be_collected(size: int, ago: float, collected: float | No
     now = case_of(producer(), at=100.0).now
     collector = shim(ROOT, collected_at=None if collected is None else now - collected)
     others = (producer(), consumer(), shim(CONSUMER), mapped())
-    case = case_of(*others, collector, sent(0, dropped_at=1.0, size_bytes=size), released(ago), at=100.0)
-    assert [view.state for view in case.ipc.exports] == ["released-not-collected"]
-    assert remarks(case) == ()
+    job = case_of(*others, collector, sent(0, dropped_at=1.0, size_bytes=size), released(ago), at=100.0)
+    assert [view.state for view in job.ipc.exports] == ["released-not-collected"]
+    assert remarks(job) == ()
 
 
 def test_what_was_released_before_mpmon_came_is_as_old_as_the_watch() -> None:

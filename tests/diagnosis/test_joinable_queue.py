@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Verdict
-from mpmon.model import LockUse, QueueState, Remembered, Row, Unknown
+from mpmon.model import KnownChild, LockUse, QueueState, Row, Unknown
 from tests.builders import ROOT, blocked, holds, kernel_object, process, snapshot, stack, thread, watched
 
 FIRST, SECOND, THIRD = 4121, 4122, 4123
@@ -119,7 +119,7 @@ def test_the_work_of_one_that_crashed_is_forgotten(code: int) -> None:
 
 
 def test_one_that_was_collected_is_remembered_by_its_master() -> None:
-    crashed = Remembered(pid=ROOT, child=SECOND, returncode=-9, name="Process-2")
+    crashed = KnownChild(pid=ROOT, child=SECOND, returncode=-9, name="Process-2")
     finding = hand_made_pool(crashed)
     assert (finding.cause, suspects(finding)) == ("worker-dead", [SECOND])
 
@@ -128,7 +128,7 @@ def test_one_that_was_collected_is_remembered_by_its_master() -> None:
     "other",
     [
         dead(SECOND, WELL), dead(SECOND, TOLD_TO_END), dead(SECOND, KILLED, name="nvidia-smi"),
-        (Remembered(pid=ROOT, child=SECOND, returncode=1),), dead(SECOND, KILLED, parent=FIRST),
+        (KnownChild(pid=ROOT, child=SECOND, returncode=1),), dead(SECOND, KILLED, parent=FIRST),
     ],
     ids=["it had finished", "it was told to end", "another program", "a program that was called", "not the master's"],
 )  # fmt: skip
@@ -191,7 +191,7 @@ def test_one_that_ended_is_not_said_to_have_put(by_ended: int | None) -> None:
 
 
 def test_a_program_that_was_called_has_not_put() -> None:
-    assert suspects(starved(Remembered(pid=ROOT, child=SECOND, returncode=0))) == [FIRST]
+    assert suspects(starved(KnownChild(pid=ROOT, child=SECOND, returncode=0))) == [FIRST]
 
 
 def test_a_process_that_may_not_be_read_may_have_put() -> None:
@@ -201,7 +201,7 @@ def test_a_process_that_may_not_be_read_may_have_put() -> None:
 
 def test_a_child_of_which_nothing_is_left_may_have_put() -> None:
     """By their names there were four."""
-    named = [Remembered(pid=ROOT, child=FIRST, name="Process-4"), Remembered(pid=ROOT, child=SECOND, name="Process-3")]
+    named = [KnownChild(pid=ROOT, child=FIRST, name="Process-4"), KnownChild(pid=ROOT, child=SECOND, name="Process-3")]
     assert suspects(starved(*dead(SECOND, WELL), *named)) == [FIRST]
 
 

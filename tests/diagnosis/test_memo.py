@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from mpmon.codec import TABLES, decode, encode
-from mpmon.diagnosis import Chronicle, History, Memo, diagnose
+from mpmon.diagnosis import EventLog, History, Memo, diagnose
 from mpmon.diagnosis.memo import others
 from mpmon.model import Snapshot
 from mpmon.rows import same_rows
@@ -40,7 +40,7 @@ def _shared(before: tuple[object, ...], now: tuple[object, ...]) -> tuple[object
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_with_and_without_it_all_rounds_say_the_same(case: Path) -> None:
     plain, kept, memory, before = History(), History(), Memo(), None
-    one, other = Chronicle(), Chronicle()
+    one, other = EventLog(), EventLog()
     for now in read_recording(case / "recording.jsonl.gz"):
         plain, before = plain.add(anew(now)), sharing(before, now)
         kept = kept.add(before)

@@ -29,15 +29,17 @@ def loop(line: int, *, at: float, others: int = 0) -> Stack:
     return stack("main", frame(f"train.py:{line} main", others=others), at=at)
 
 
-def past(*looks: tuple[float, Stack, Blocked], ran_at: float, slices: tuple[int, ...] = ()) -> ThreadHistory:
-    rows = [Sample(START + at, found, row, slices[n] if slices else n * 10) for n, (at, found, row) in enumerate(looks)]
+def past(*samples: tuple[float, Stack, Blocked], ran_at: float, slices: tuple[int, ...] = ()) -> ThreadHistory:
+    rows = [
+        Sample(START + at, found, row, slices[n] if slices else n * 10) for n, (at, found, row) in enumerate(samples)
+    ]
     counters = thread(slices=rows[-1].slices)
     return ThreadHistory(counters, thread(slices=0), START, START + ran_at, len(rows), tuple(rows))
 
 
-def of(*looks: tuple[float, Stack, Blocked], ran_at: float | None = None, slices: tuple[int, ...] = ()) -> Motion:
-    last = looks[-1][0]
-    return motion(past(*looks, ran_at=last if ran_at is None else ran_at, slices=slices), START + last)
+def of(*samples: tuple[float, Stack, Blocked], ran_at: float | None = None, slices: tuple[int, ...] = ()) -> Motion:
+    last = samples[-1][0]
+    return motion(past(*samples, ran_at=last if ran_at is None else ran_at, slices=slices), START + last)
 
 
 def test_one_that_was_never_seen() -> None:
@@ -63,20 +65,20 @@ def test_one_that_walks_around_inside_one_call_spins() -> None:
 
 
 def test_native_code_that_computes_without_the_gil_moves() -> None:
-    looks = ((float(at), item(28, index=37, at=at, owns_gil=False), running()) for at in range(8))
-    assert of(*looks) is Motion.PROGRESSING
+    samples = ((float(at), item(28, index=37, at=at, owns_gil=False), running()) for at in range(8))
+    assert of(*samples) is Motion.PROGRESSING
 
 
 def test_one_that_gives_the_gil_away_at_times_spins() -> None:
-    looks = ((float(at), item(28 + at % 2, index=37, at=at, owns_gil=at != 3), running()) for at in range(8))
-    assert of(*looks) is Motion.BUSY_LOOP
+    samples = ((float(at), item(28 + at % 2, index=37, at=at, owns_gil=at != 3), running()) for at in range(8))
+    assert of(*samples) is Motion.BUSY_LOOP
 
 
 def test_native_code_that_keeps_the_gil_moves_and_a_loop_in_one_line_spins() -> None:
-    looks = [(float(at), item(28, index=37, at=at), running()) for at in range(8)]
-    assert of(*looks) is Motion.PROGRESSING
-    looks[5] = (5.0, msgspec.structs.replace(looks[5][1], turning=(0,)), running())
-    assert of(*looks) is Motion.BUSY_LOOP
+    samples = [(float(at), item(28, index=37, at=at), running()) for at in range(8)]
+    assert of(*samples) is Motion.PROGRESSING
+    samples[5] = (5.0, msgspec.structs.replace(samples[5][1], turning=(0,)), running())
+    assert of(*samples) is Motion.BUSY_LOOP
 
 
 def test_one_that_tries_again_and_again_naps() -> None:
@@ -163,7 +165,7 @@ def test_one_that_waits_anew_long_before_its_deadline_was_woken() -> None:
 
 def later(found: ThreadHistory, *, ran_s: float, slices: int) -> ThreadHistory:
     """The same some time after its last look, having run so much since."""
-    last = found.looks[-1]
+    last = found.samples[-1]
     counters = thread(run_s=last.run_ns / 1e9 + ran_s, slices=last.slices + slices)
     return msgspec.structs.replace(found, thread=counters, ran_at=START + 60)
 
@@ -185,8 +187,8 @@ def test_one_that_computes_now_naps_no_more() -> None:
 
 def test_one_that_only_took_up_its_wait_again_since_it_was_seen_does_not_move() -> None:
     every_five = blocked("poll", "pipe:7", timeout_s=5.0)
-    looks = [(float(at), loop(20 + at, at=at), running()) for at in range(6)]
-    seen = past(*looks, (6.0, loop(40, at=6), every_five), ran_at=6, slices=(*range(0, 60, 10), 60))
+    samples = [(float(at), loop(20 + at, at=at), running()) for at in range(6)]
+    seen = past(*samples, (6.0, loop(40, at=6), every_five), ran_at=6, slices=(*range(0, 60, 10), 60))
 
     assert motion(later(seen, ran_s=0.0, slices=1), START + 10) is Motion.POLLING
     assert motion(later(seen, ran_s=0.0, slices=3), START + 10) is Motion.PROGRESSING
@@ -202,9 +204,9 @@ def test_one_that_runs_on_since_it_was_seen_in_a_timed_wait_waits_no_more() -> N
 
 
 def test_a_stack_that_mixes_two_moments_does_not_count() -> None:
-    looks = [(float(at), item(30 + at % 2, index=37, at=at), running()) for at in range(8)]
-    looks[4] = (4.0, item(30, index=99, at=4, exact=False), running())
-    assert of(*looks) is Motion.BUSY_LOOP
+    samples = [(float(at), item(30 + at % 2, index=37, at=at), running()) for at in range(8)]
+    samples[4] = (4.0, item(30, index=99, at=4, exact=False), running())
+    assert of(*samples) is Motion.BUSY_LOOP
 
 
 def test_a_wait_that_is_taken_up_again_has_other_deadlines_inside_of_the_library() -> None:
@@ -219,8 +221,8 @@ def test_a_wait_that_is_taken_up_again_has_other_deadlines_inside_of_the_library
 
 
 def test_since_when_it_stands() -> None:
-    looks = [(float(at), item(30, index=min(at, 3), at=at), running()) for at in range(8)]
-    assert same_since(past(*looks, ran_at=7)) == START + 3
+    samples = [(float(at), item(30, index=min(at, 3), at=at), running()) for at in range(8)]
+    assert same_since(past(*samples, ran_at=7)) == START + 3
 
 
 def test_since_when_one_stands_that_did_not_run() -> None:

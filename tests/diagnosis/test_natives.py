@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.basis import basis
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.natives import native_threads
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Suspect, Verdict
 from mpmon.diagnosis.graph import WaitEdge
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.native_waits import Sort, known
 from mpmon.diagnosis.natives import NativeFact, native_fact
-from mpmon.model import Awaited, NativeFrame, NativeStack, Row
+from mpmon.model import JoinTarget, NativeFrame, NativeStack, Row
 from tests.builders import ROOT, START, blocked, history, kernel_object, process, snapshot, stack, thread, watched
 
 CHILD = 5000
@@ -262,7 +262,10 @@ def rank_in_futex(*texts: str, caller: str = "job.py:12 encode", asks: bool = Tr
             stack("main", "torch/distributed/distributed_c10d.py:3252 all_reduce" if pid == one else caller, pid=pid),
             blocked("futex", f"futex:{pid}:0x70", pid=pid, ran_at=0.0), kernel_object(f"futex:{pid}:0x70"),
         ]  # fmt: skip
-    rows += [*([Awaited(pid=two, tid=two, kind="work")] if asks else []), *([native(*texts, pid=two)] if texts else [])]
+    rows += [
+        *([JoinTarget(pid=two, tid=two, kind="work")] if asks else []),
+        *([native(*texts, pid=two)] if texts else []),
+    ]
     return first(*rows)
 
 
@@ -359,7 +362,7 @@ def graph_need(helper: tuple[str, ...]) -> WaitEdge:
     shown = snapshot(
         process(threads=2), thread(), thread(tid=HELPER), stack("main", "job.py:12 resize"), native(*TEAM), helper_stack(*helper)
     )  # fmt: skip
-    edge = native_threads(Case(history(shown), shown), (ROOT, ROOT))
+    edge = native_threads(JobState(history(shown), shown), (ROOT, ROOT))
     assert edge
     return edge
 
@@ -463,9 +466,9 @@ def test_a_moment_of_a_thread_that_runs_suggests(texts: tuple[str, ...], words: 
 def test_nothing_rests_on_a_moment_of_a_thread_that_runs() -> None:
     row = moment("gomp gomp_team_barrier_wait_end", "gomp GOMP_parallel", "codec decode")
     seen = snapshot(process(), stack("main", "job.py:3 main"), row)
-    case = Case(history(seen), seen)
-    assert (ROOT, ROOT) in case.native_hints
-    assert case.native_facts == {}
+    job = JobState(history(seen), seen)
+    assert (ROOT, ROOT) in job.native_hints
+    assert job.native_facts == {}
 
 
 def test_a_moment_of_a_thread_that_runs_does_not_lead_to_all_threads_of_its_process() -> None:

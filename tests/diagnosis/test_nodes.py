@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import node_rights, node_unreachable, node_version
 from mpmon.nodes.join import Part, join
 from tests.builders import START, history, process, snapshot, thread
@@ -24,8 +24,8 @@ def silent(host: str, problem: str = "is cut off; ranks 6-7 run there", state: s
 
 def remarked(*parts: Part) -> list[Remark]:
     now = join(parts)
-    case = Case(history(now), now)
-    return [row for topic in (node_unreachable, node_version, node_rights) for row in topic.remarks(case)]
+    job = JobState(history(now), now)
+    return [row for topic in (node_unreachable, node_version, node_rights) for row in topic.remarks(job)]
 
 
 def test_a_machine_that_does_not_answer_is_told_with_its_ranks() -> None:

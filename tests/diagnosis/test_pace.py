@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 import pytest
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Diagnosis, Pause, Verdict
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.pace import Progress, in_words, progress
 from mpmon.model import CallPlace, FlightRecord, GroupProgress, QueueState, Row, Snapshot, Spot, Stack
 from mpmon.reports import document, text
@@ -75,7 +75,7 @@ def rounds(
 
 
 def of(made: list[Snapshot]) -> Progress:
-    return progress(Case(history(*made), made[-1]))
+    return progress(JobState(history(*made), made[-1]))
 
 
 def often(share: float, what: str, otherwise: str, *, seed: int = 1) -> Does:
@@ -251,7 +251,7 @@ def test_while_one_rank_evaluates_the_others_pause_and_that_makes_no_bottleneck(
     found = of(rounds(in_pause(EVALUATES), 70, stands=long_pause))
     assert found.bottleneck is None
     assert found.pause == Pause(began=START + 30, ended=START + 50, ran=(pid_of(0),))
-    assert [row.looks for row in found.paces] == [40] * 4
+    assert [row.samples for row in found.paces] == [40] * 4
 
 
 def test_a_straggler_shows_besides_a_pause() -> None:
@@ -263,7 +263,7 @@ def test_a_straggler_shows_besides_a_pause() -> None:
 def test_steps_in_which_all_stand_are_no_pauses() -> None:
     found = of(rounds(STRAGGLER, 90, stands=lambda _, second: second % 10 > 5))
     assert found.pause is None
-    assert [row.looks for row in found.paces] == [60] * 4
+    assert [row.samples for row in found.paces] == [60] * 4
 
 
 def test_what_is_short_is_no_pause() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from mpmon.diagnosis.findings import Finding
 from mpmon.diagnosis.libraries import RANK_THREADS
-from mpmon.model import Awaited, Row
+from mpmon.model import JoinTarget, Row
 from tests.builders import ROOT, START, blocked, frame, holds, kernel_object, process, snapshot, stack, thread, watched
 
 C10D = "torch/distributed/distributed_c10d.py"
@@ -43,7 +43,7 @@ def waits_for_work(number: int) -> tuple[Row, ...]:
     pid = RANKS[number]
     return rank(
         number, stack("main", f"train.py:{40 + number} receive", pid=pid), blocked("futex", pid=pid, ran_at=0.0),
-        Awaited(pid=pid, tid=pid, kind="work"), thread(pid, pid + 1000, name=min(RANK_THREADS)),
+        JoinTarget(pid=pid, tid=pid, kind="work"), thread(pid, pid + 1000, name=min(RANK_THREADS)),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis import History
-from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.queue_ledgers import Balance, owing
 from mpmon.model import QueueState
 from tests.builders import ROOT, process, snapshot
@@ -13,9 +13,9 @@ from tests.builders import ROOT, process, snapshot
 WORKERS = (7, 8)
 
 
-def case(*queues: QueueState) -> Case:
+def job(*queues: QueueState) -> JobState:
     picture = snapshot(process(), *(process(pid, parent=ROOT) for pid in WORKERS), *queues)
-    return Case(History().add(picture), picture)
+    return JobState(History().add(picture), picture)
 
 
 def queue(name: str, **counts: int) -> QueueState:
@@ -33,13 +33,13 @@ EVERYBODY = (ROOT, *WORKERS)
 
 
 def test_the_one_that_put_less_than_it_took() -> None:
-    found = owing(case(*TASKS, queue("pipe:3", main=-11, a=6, b=5)), EVERYBODY)
+    found = owing(job(*TASKS, queue("pipe:3", main=-11, a=6, b=5)), EVERYBODY)
     assert found == Balance(WORKERS[1], taken=6, put=5)
 
 
-def orders(put: int) -> Case:
+def orders(put: int) -> JobState:
     """Main gives an order for sixty images, `a` loads them, `b` gives one batch for each of them, and main takes these."""
-    return case(
+    return job(
         queue("pipe:1", main=3, a=-3), queue("pipe:2", a=180, b=-180), queue("pipe:3", b=put, main=-put)
     )  # fmt: skip
 
@@ -58,10 +58,10 @@ def test_one_that_may_leave_out_many_is_not_said_to_owe() -> None:
     ids=["nobody", "two of them", "one that never puts"],
 )
 def test_where_no_single_one_owes(results: QueueState) -> None:
-    assert owing(case(*TASKS, results), EVERYBODY) is None
+    assert owing(job(*TASKS, results), EVERYBODY) is None
 
 
 def test_where_somebody_does_not_say() -> None:
     results = queue("pipe:3", main=-11, b=5)
     silent = QueueState(object="pipe:4", pid=ROOT, putters=(WORKERS[0],))
-    assert owing(case(*TASKS, results, silent), EVERYBODY) is None
+    assert owing(job(*TASKS, results, silent), EVERYBODY) is None

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.findings import Diagnosis, Verdict
-from mpmon.model import Remembered, Row
+from mpmon.model import KnownChild, Row
 from tests.builders import ROOT, START, blocked, diagnosed, frame, process, running, snapshot, stack, thread
 
 GATHERS = ("torch/distributed/distributed_c10d.py:1700 init_process_group", "train.py:4 main")
@@ -88,7 +88,7 @@ def test_so_may_one_of_which_only_the_name_of_its_process_is_known() -> None:
     def rows(second: int) -> tuple[Row, ...]:
         waits = *spawned(4111, number=0), blocked("poll", pid=4111, ran_at=START - 60)
         imports = stack("main", f"lib/site.py:{40 + second} addpackage", pid=4112), running(4112)
-        named = Remembered(pid=ROOT, child=4112, name="trainer-1")
+        named = KnownChild(pid=ROOT, child=4112, name="trainer-1")
         ran = thread(4112, slices=9 * second, run_s=second)
         return *parent(), *waits, process(4112, parent=ROOT), *imports, ran, named
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis.roles import LONGEST_NAME, Role, given_names, roles, still_hold
-from mpmon.model import Frame, Process, Remembered, Row, Stack
+from mpmon.model import Frame, KnownChild, Process, Row, Stack
 from tests.builders import ROOT, after, frame, history, process, snapshot, stack
 
 BOOTSTRAP = ("multiprocessing/process.py:108 BaseProcess.run", "multiprocessing/process.py:314 BaseProcess._bootstrap")
@@ -19,7 +19,7 @@ def named(*rows: Row, root: int = ROOT, known: Mapping[int, Role] | None = None)
     for row in rows:
         if isinstance(row, Stack):
             stacks.setdefault(row.pid, []).append(row)
-    given = given_names(row for row in rows if isinstance(row, Remembered))
+    given = given_names(row for row in rows if isinstance(row, KnownChild))
     return roles([row for row in rows if isinstance(row, Process)], stacks, root, known or {}, {}, given=given)
 
 
@@ -173,8 +173,8 @@ def child(pid: int = 9, *, parent: int = ROOT, **more: object) -> Process:
     return process(pid, parent=parent, cmdline=("python", "-c", "spawn_main(...)", "--multiprocessing-fork"), **more)
 
 
-def called(name: str, pid: int = 9, *, parent: int = ROOT, **more: int) -> Remembered:
-    return Remembered(pid=parent, child=pid, name=name, **more)
+def called(name: str, pid: int = 9, *, parent: int = ROOT, **more: int) -> KnownChild:
+    return KnownChild(pid=parent, child=pid, name=name, **more)
 
 
 OWN_RUN = stack("main", "gauges.py:12 Gauge.run", BOOTSTRAP[1], pid=9)

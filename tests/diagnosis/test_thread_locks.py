@@ -7,7 +7,7 @@ import pytest
 
 from mpmon.diagnosis import lock_annotations
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Verdict
-from mpmon.model import Awaited, Blocked, LockUse, Row, Stack
+from mpmon.model import Blocked, JoinTarget, LockUse, Row, Stack
 from tests.builders import (
     ROOT,
     START,
@@ -41,7 +41,7 @@ def main_joins(tid: int) -> tuple[Row, ...]:
     """The main thread joins another one."""
     return (
         process(), thread(), stack("main", *JOIN), blocked("futex", "futex:4100:0x1", ran_at=0.0),
-        kernel_object("futex:4100:0x1"), Awaited(pid=ROOT, tid=ROOT, kind="thread", by_tid=tid),
+        kernel_object("futex:4100:0x1"), JoinTarget(pid=ROOT, tid=ROOT, kind="thread", by_tid=tid),
     )  # fmt: skip
 
 
@@ -247,7 +247,7 @@ def in_queue_of(*tids: int) -> tuple[Row, ...]:
         for row in (
             thread(ROOT, tid), stack(f"pool_{tid}", RESULT, "server.py:7 report", *TASK, tid=tid),
             blocked("futex", f"futex:{ROOT}:{tid:#x}", tid=tid, ran_at=0.0), kernel_object(f"futex:{ROOT}:{tid:#x}"),
-            Awaited(pid=ROOT, tid=tid, kind="future", queued_for=tids),
+            JoinTarget(pid=ROOT, tid=tid, kind="future", queued_for=tids),
         )
     )  # fmt: skip
 
@@ -274,7 +274,7 @@ def test_an_executor_all_of_whose_threads_wait_for_its_queue_hangs_in_a_server_t
 def test_an_executor_one_of_whose_threads_works_will_come_to_its_queue() -> None:
     def rows(second: int) -> tuple[Row, ...]:
         stuck = tuple(
-            msgspec.structs.replace(row, queued_for=(FIRST, SECOND)) if isinstance(row, Awaited) else row
+            msgspec.structs.replace(row, queued_for=(FIRST, SECOND)) if isinstance(row, JoinTarget) else row
             for row in in_queue_of(FIRST)
         )
         works = stack("pool_2", f"server.py:{30 + second} resize", *TASK, tid=SECOND)

@@ -16,8 +16,8 @@ TABLE = Path(thresholds.__file__)
 UNITS = ("_S", "_SHARE", "_PERCENT", "_BYTES", "_LOOKS", "_ROUNDS")
 OTHERS = {
     "remarks": "what each remark needs stands with it",
-    "chronicle/__init__.py": "when events are told",
-    "chronicle/lives.py": "when events are told",
+    "event_log/__init__.py": "when events are told",
+    "event_log/lives.py": "when events are told",
     "history.py: TREND_ROUNDS": "memory",
     "ipc/memory.py": "which rows are shown",
     "views.py": "which rows are shown",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis.libraries import WAITS
-from mpmon.diagnosis.waits import Context, Wait, WaitState, context, in_own_code, standing
+from mpmon.diagnosis.waits import Context, Wait, WaitState, context, in_own_code, wait_state
 from mpmon.model import Blocked, Stack
 from tests.builders import blocked, running, stack
 
@@ -122,14 +122,14 @@ STACKS: list[tuple[Wait, str, tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("kind", "words", "frames"), STACKS, ids=lambda value: getattr(value, "name", None))
 def test_a_stack_says_what_is_waited_for(kind: Wait, words: str, frames: tuple[str, ...]) -> None:
-    found = standing(stack("main", *frames), blocked("poll"))
+    found = wait_state(stack("main", *frames), blocked("poll"))
     assert (found.kind, found.words) == (kind, words)
 
 
 @pytest.mark.parametrize(("kind", "words", "frames"), STACKS, ids=lambda value: getattr(value, "name", None))
 def test_python_before_3_11_has_bare_names(kind: Wait, words: str, frames: tuple[str, ...]) -> None:
     bare = [f"{place} {function.rpartition('.')[2]}" for place, _, function in (row.partition(" ") for row in frames)]
-    found = standing(stack("main", *bare), blocked("poll"))
+    found = wait_state(stack("main", *bare), blocked("poll"))
     assert (found.kind, found.words) == (kind, words)
 
 
@@ -138,14 +138,14 @@ def test_every_kind_of_the_table_has_an_example() -> None:
 
 
 def test_a_row_speaks_of_its_own_file_only() -> None:
-    assert standing(stack("main", "my/all_reduce.py:3 all_reduce"), blocked("poll")).kind is Wait.POLL
+    assert wait_state(stack("main", "my/all_reduce.py:3 all_reduce"), blocked("poll")).kind is Wait.POLL
 
 
 def test_the_wait_is_the_library_s_not_that_of_its_caller() -> None:
     inside = stack(
         "main", "lib/selectors.py:415 select", "site-packages/requests/api.py:9 get", f"{LOADER}:1291 _try_get_data"
     )
-    assert standing(inside, blocked("poll", "socket:9")).kind is Wait.SOCKET
+    assert wait_state(inside, blocked("poll", "socket:9")).kind is Wait.SOCKET
 
 
 OWN = stack("main", "job.py:20 download")
@@ -176,24 +176,24 @@ KERNEL: list[tuple[Wait, str, Blocked]] = [
 
 @pytest.mark.parametrize(("kind", "words", "row"), KERNEL, ids=lambda value: getattr(value, "name", None))
 def test_in_its_own_code_the_system_call_tells(kind: Wait, words: str, row: Blocked) -> None:
-    assert standing(OWN, row) == WaitState(kind, words)
+    assert wait_state(OWN, row) == WaitState(kind, words)
 
 
 def test_nothing_known() -> None:
-    assert standing(None, None).kind is Wait.UNKNOWN
+    assert wait_state(None, None).kind is Wait.UNKNOWN
 
 
 def test_a_stopped_thread_is_stopped_wherever_it_stands() -> None:
     frames = next(frames for kind, _, frames in STACKS if kind is Wait.LOADER_INDEX)
-    assert standing(stack("main", *frames), blocked(None, state="T")).kind is Wait.STOPPED
+    assert wait_state(stack("main", *frames), blocked(None, state="T")).kind is Wait.STOPPED
 
 
 def test_a_feeder_thread_that_writes_is_not_idle() -> None:
     feeder = stack(
         "QueueFeederThread", "multiprocessing/connection.py:384 _send", "multiprocessing/queues.py:270 _feed"
     )
-    assert standing(feeder, blocked("write", "pipe:7", writes=True)).kind is Wait.PIPE_WRITE
-    assert standing(feeder, blocked("futex")).idle
+    assert wait_state(feeder, blocked("write", "pipe:7", writes=True)).kind is Wait.PIPE_WRITE
+    assert wait_state(feeder, blocked("futex")).idle
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges import node
 from mpmon.diagnosis.findings import Certainty, Diagnosis, Finding, Verdict
 from mpmon.diagnosis.graph import Basis
-from mpmon.model import NOT_PYTHON, Handle, Remembered, Row, SemaphoreUse, Unknown
+from mpmon.diagnosis.job_state import JobState
+from mpmon.model import NOT_PYTHON, Handle, KnownChild, Row, SemaphoreUse, Unknown
 from tests.builders import (
     ROOT,
     START,
@@ -280,7 +280,7 @@ def test_a_sibling_that_left_no_trace(name: str, dead: int | None) -> None:
     """The name of the waiter tells how many came before it, and one pid is missing between its parent's and its own."""
     waiter = ROOT + 2
     found = of(
-        (*joins(waiter), Remembered(pid=ROOT, child=waiter, name=name)),
+        (*joins(waiter), KnownChild(pid=ROOT, child=waiter, name=name)),
         member(waiter, "multiprocessing/synchronize.py:95 SemLock.__enter__", on=LOCK, syscall="futex"),
         (kernel_object(LOCK, value=0), holds(waiter, LOCK), holds(ROOT, LOCK),
          SemaphoreUse(pid=waiter, object=LOCK, count=0, max_value=1), SemaphoreUse(pid=ROOT, object=LOCK, count=0, max_value=1)),
@@ -387,6 +387,6 @@ def test_the_word_of_a_robust_mutex_names_its_owner() -> None:
         process(SECOND, parent=ROOT), thread(SECOND), stack("main", "job.py:30 store", pid=SECOND), holds(SECOND, mutex),
         kernel_object(mutex, value=word),
     )  # fmt: skip
-    edge = node(Case(history(now), now), (ROOT, ROOT)).edge
+    edge = node(JobState(history(now), now), (ROOT, ROOT)).edge
     assert edge is not None
-    assert (edge.targets, edge.basis, edge.held) == (((SECOND, SECOND),), Basis.MEMORY, True)
+    assert (edge.targets, edge.basis, edge.holder_known) == (((SECOND, SECOND),), Basis.MEMORY, True)

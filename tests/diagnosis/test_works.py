@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mpmon.diagnosis import History
-from mpmon.diagnosis.case import Case
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import RANK_THREADS
 from mpmon.diagnosis.waits import Wait
-from mpmon.model import Awaited, Row
+from mpmon.model import JoinTarget, Row
 from tests.builders import ROOT, blocked, process, snapshot, stack, thread
 
 RANK, RUNNER = 7, 71
@@ -21,7 +21,7 @@ def standing_of(*rows: Row) -> Wait:
         stack("main", "train.py:9 main", pid=RANK), blocked("futex", pid=RANK),
     )  # fmt: skip
     picture = snapshot(process(), *rank, *rows)
-    return Case(History().add(picture), picture).standing((RANK, RANK)).kind
+    return JobState(History().add(picture), picture).wait_state((RANK, RANK)).kind
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def standing_of(*rows: Row) -> Wait:
     ids=["it calls a method named wait", "it calls another one", "it waits for a future"],
 )
 def test_by_the_name_of_the_method_that_it_calls(kinds: tuple[str, ...], found: Wait) -> None:
-    assert standing_of(*(Awaited(pid=RANK, tid=RANK, kind=kind) for kind in kinds)) is found
+    assert standing_of(*(JoinTarget(pid=RANK, tid=RANK, kind=kind) for kind in kinds)) is found

@@ -8,7 +8,7 @@ import pytest
 from mpmon.diagnosis import diagnose
 from mpmon.diagnosis.findings import Diagnosis, Finding, Verdict
 from mpmon.diagnosis.starts import Starts
-from mpmon.model import Awaited, Elsewhere, Node, Process, Row
+from mpmon.model import Elsewhere, JoinTarget, Node, Process, Row
 from mpmon.nodes.join import Part, join
 from tests.builders import ROOT, START, blocked, history, process, snapshot, stack, thread, watched
 
@@ -26,7 +26,7 @@ def environment(number: int, *, world: int = 8, local: int | None = 4, address: 
     return {**by_hand, "LOCAL_RANK": str(number % local), "LOCAL_WORLD_SIZE": str(local)}
 
 
-def standing(number: int, *frames: str, **more: object) -> tuple[Row, ...]:
+def wait_state(number: int, *frames: str, **more: object) -> tuple[Row, ...]:
     """A rank that stands still in these frames."""
     pid = FIRST + number
     kept, parent = more.pop("kept", None) or environment(number), more.pop("parent", ROOT)
@@ -39,8 +39,8 @@ def standing(number: int, *frames: str, **more: object) -> tuple[Row, ...]:
 def rank(number: int, operation: str = "all_reduce", group: tuple[int, ...] = (), **more: object) -> tuple[Row, ...]:
     """A rank that waits in a collective."""
     pid = FIRST + number
-    rows = standing(number, CALLS[operation], "train.py:45 main", **more)
-    return (*rows, Awaited(pid=pid, tid=pid, kind="work", members=group))
+    rows = wait_state(number, CALLS[operation], "train.py:45 main", **more)
+    return (*rows, JoinTarget(pid=pid, tid=pid, kind="work", members=group))
 
 
 def launcher() -> tuple[Row, ...]:
@@ -80,7 +80,7 @@ def test_of_two_collectives_of_one_machine_neither_is_blamed_while_others_could_
 
 
 def test_a_rank_of_this_machine_that_keeps_the_others_waiting_is_named_as_ever() -> None:
-    sleeps = standing(3, "train.py:80 save")
+    sleeps = wait_state(3, "train.py:80 save")
     found = said(*(rank(number) for number in range(3)), sleeps)
     assert [suspect.role for suspect in only(found).suspects] == ["rank 3"]
 
@@ -90,8 +90,8 @@ def test_a_group_of_which_all_ranks_run_here_waits_for_nobody_elsewhere() -> Non
     found = said(
         rank(0, group=pair),
         rank(1, "barrier", group=pair),
-        standing(2, "train.py:1 main"),
-        standing(3, "train.py:1 main"),
+        wait_state(2, "train.py:1 main"),
+        wait_state(3, "train.py:1 main"),
     )
     assert "collective-mismatch" in {finding.cause for finding in found.findings}
 
@@ -120,27 +120,27 @@ GATHERS = (f"{TORCH}:1700 init_process_group", "train.py:4 main")
 
 
 def test_ranks_elsewhere_that_have_not_come_may_have_been_started_all_the_same() -> None:
-    finding = only(said(*(standing(number, *GATHERS) for number in range(4))))
+    finding = only(said(*(wait_state(number, *GATHERS) for number in range(4))))
     assert (finding.cause, finding.suspects) == ("ranks-elsewhere", ())
     assert finding.summary == "ranks 0-3 wait for ranks 4-7, which run on other machines"
 
 
 def test_a_rank_of_this_machine_that_was_never_started_is_missed() -> None:
     kept = {number: environment(number, world=2, local=2) for number in range(2)}
-    finding = only(said(standing(0, *GATHERS, kept=kept[0])))
+    finding = only(said(wait_state(0, *GATHERS, kept=kept[0])))
     assert finding.cause == "rendezvous"
     assert "rank 1 never arrived" in finding.summary
 
 
 def test_where_nobody_tells_how_many_run_here_another_address_tells_that_some_do_not() -> None:
-    finding = only(said(*(standing(number, *GATHERS, kept=environment(number, local=None)) for number in range(2))))
+    finding = only(said(*(wait_state(number, *GATHERS, kept=environment(number, local=None)) for number in range(2))))
     assert (finding.cause, finding.suspects) == ("ranks-elsewhere", ())
     assert finding.summary == "ranks 0-1 wait for ranks 2-7, which do not run here"
 
 
 def test_where_all_look_at_this_machine_who_never_came_is_missed_here() -> None:
     kept = environment(0, world=2, local=None, address="127.0.0.1")
-    assert only(said(standing(0, *GATHERS, kept=kept))).cause == "rendezvous"
+    assert only(said(wait_state(0, *GATHERS, kept=kept))).cause == "rendezvous"
 
 
 # What other machines say of theirs
@@ -157,7 +157,7 @@ def others(**more: object) -> Elsewhere:
 
 
 def test_ranks_elsewhere_that_are_in_the_same_collective_are_not_waited_for() -> None:
-    sleeps = standing(3, "train.py:80 save")
+    sleeps = wait_state(3, "train.py:80 save")
     found = only(said(rank(0), rank(1), rank(2), sleeps, elsewhere=(others(),)))
     assert [suspect.role for suspect in found.suspects] == ["rank 3"]
 

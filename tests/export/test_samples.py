@@ -12,12 +12,12 @@ from mpmon.diagnosis.findings import (
     Certainty,
     Diagnosis,
     Finding,
-    Moment,
     Observation,
     Place,
     ProcessView,
     Remark,
     Suspect,
+    TrendPoint,
     Verdict,
 )
 from mpmon.export.page import page
@@ -110,7 +110,7 @@ def test_batches_are_counted_from_the_first_look_at_a_queue() -> None:
         )
         found = observation(*ranks(1), queue_parts={f"pipe:{name[1:]}": "loader result queue" for name in gets})
         now = msgspec.structs.replace(found.snapshot, queue_records=records)
-        moment = Moment(taken_at=START, gpus=(), gpu_processes=(), cpu={}, queue_records=records)
+        moment = TrendPoint(taken_at=START, gpus=(), gpu_processes=(), cpu={}, queue_records=records)
         return msgspec.structs.replace(found, snapshot=now, trend=(moment,))
 
     samples = Samples("cats")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import psutil
 
-from mpmon.diagnosis.case import Case as Diagnosed
+from mpmon.diagnosis.job_state import JobState as Diagnosed
 from mpmon.diagnosis.remarks import remarks
 from mpmon.diagnosis.remarks.ipc_contexts import FEWEST
 from mpmon.diagnosis.remarks.ipc_receiver_grows import GROWTH_BYTES as LEAST_GROWTH

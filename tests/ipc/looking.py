@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from mpmon.diagnosis import History
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.ipc import QueueView
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import QueueState, SharedFile
 from mpmon.probes.files import Proc
 from mpmon.probes.ipc import IpcProbe
@@ -33,21 +33,21 @@ class Looking:
         )  # fmt: skip
         self.history = History()
 
-    def round(self, later_s: float = STEP_S) -> Case:
+    def round(self, later_s: float = STEP_S) -> JobState:
         """What is found so many seconds after the round before."""
         self._ahead_s += later_s
         snapshot = self._sampler.round()
         self.history = self.history.add(snapshot)
-        return Case(self.history, snapshot)
+        return JobState(self.history, snapshot)
 
-    def until(self, fits: Callable[[Case], object]) -> Case:
+    def until(self, fits: Callable[[JobState], object]) -> JobState:
         """The first round of which that is true: what a job has just done may not be seen at once."""
         for _ in range(TRIES):
-            case = self.round()
-            if fits(case):
-                return case
+            job = self.round()
+            if fits(job):
+                return job
             time.sleep(0.02)
-        raise AssertionError([case.snapshot.queues, case.ipc.exports, case.ipc.memory])
+        raise AssertionError([job.snapshot.queues, job.ipc.exports, job.ipc.memory])
 
     def close(self) -> None:
         self._sampler.close()
@@ -65,20 +65,20 @@ def looking_at(pid: int, *, eager: bool = True) -> Iterator[Looking]:
         looking.close()
 
 
-def state_of(case: Case, name: str) -> QueueState:
+def state_of(job: JobState, name: str) -> QueueState:
     """The row of a queue by its id."""
-    (row,) = [row for row in case.snapshot.queues if row.object == name]
+    (row,) = [row for row in job.snapshot.queues if row.object == name]
     return row
 
 
-def view_of(case: Case, name: str) -> QueueView:
+def view_of(job: JobState, name: str) -> QueueView:
     """The view of a queue by its id."""
-    (view,) = [view for view in case.ipc.queues if view.id == name]
+    (view,) = [view for view in job.ipc.queues if view.id == name]
     return view
 
 
-def files_of(case: Case) -> list[SharedFile]:
+def files_of(job: JobState) -> list[SharedFile]:
     """The files in shared memory that the job made or uses: /dev/shm also shows what the dead of other jobs left."""
-    pids = {row.pid for row in case.snapshot.processes} | {row.namespace_pid for row in case.snapshot.processes}
-    used = {row.object for row in case.snapshot.shared_uses}
-    return [row for row in case.snapshot.shared_files if row.creator in pids or row.id in used]
+    pids = {row.pid for row in job.snapshot.processes} | {row.namespace_pid for row in job.snapshot.processes}
+    used = {row.object for row in job.snapshot.shared_uses}
+    return [row for row in job.snapshot.shared_files if row.creator in pids or row.id in used]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mpmon.diagnosis import diagnose
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Observation, Remark
 from mpmon.diagnosis.ipc import ExportView
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
 from mpmon.reports import sharing
 from tests.ipc.looking import Looking, looking_at
@@ -30,26 +30,26 @@ def begin(folder: Path) -> Job:
     return Job(str(PROGRAMS / PROGRAM), "spawn", "shim", MPMON_RUN_DIR=str(folder))
 
 
-def states(case: Case) -> list[str]:
-    return [view.state for view in case.ipc.exports]
+def states(job: JobState) -> list[str]:
+    return [view.state for view in job.ipc.exports]
 
 
-def only(case: Case) -> ExportView:
-    (view,) = case.ipc.exports
+def only(job: JobState) -> ExportView:
+    (view,) = job.ipc.exports
     return view
 
 
-def told(case: Case, topic: str) -> Remark | None:
-    return next((remark for remark in remarks(case) if remark.topic == topic), None)
+def told(job: JobState, topic: str) -> Remark | None:
+    return next((remark for remark in remarks(job) if remark.topic == topic), None)
 
 
-def who(case: Case, pid: int) -> str:
-    return case.ipc.ground.who(pid)
+def who(job: JobState, pid: int) -> str:
+    return job.ipc.ground.who(pid)
 
 
-def settled(looking: Looking, *expected: str) -> Case:
+def settled(looking: Looking, *expected: str) -> JobState:
     """The states are these."""
-    return looking.until(lambda case: states(case) == list(expected))
+    return looking.until(lambda job: states(job) == list(expected))
 
 
 def test_standin_a_held_block_has_a_holder_a_size_a_queue_and_a_line(tmp_path: Path) -> None:
@@ -57,20 +57,20 @@ def test_standin_a_held_block_has_a_holder_a_size_a_queue_and_a_line(tmp_path: P
         consumer = running.hear()["child"]
         running.order("put")
         running.order("put")
-        case = settled(looking, "held", "held")
-        view = case.ipc.exports[0]
+        job = settled(looking, "held", "held")
+        view = job.ipc.exports[0]
         assert (view.producer, view.slot, view.refcount, view.size_bytes) == (running.pid, 0, 1, BLOCK)
         assert (view.consumers, view.site, view.limbo) == ((consumer,), place(PROGRAM, "PUT", "produce"), False)
-        (queue,) = [queue for queue in case.ipc.queues if queue.id == view.queue]
+        (queue,) = [queue for queue in job.ipc.queues if queue.id == view.queue]
         assert (queue.depth, queue.producers, queue.consumers) == (0, (running.pid,), (consumer,))
         assert (queue.puts, queue.gets, queue.lost) == (2, 2, 0)
-        (pair,) = case.ipc.pairs
+        (pair,) = job.ipc.pairs
         assert (pair.producer, pair.consumer, pair.blocks, pair.bytes) == (running.pid, consumer, 2, 2 * BLOCK)
         assert view.reasons["gpu_uuid"] == "the driver names no devices"
-        assert remarks(case) == ()
-        seen = Observation(snapshot=case.snapshot, diagnosis=diagnose(looking.history), watched_s=1.0)
+        assert remarks(job) == ()
+        seen = Observation(snapshot=job.snapshot, diagnosis=diagnose(looking.history), watched_s=1.0)
         text = "\n".join(sharing.lines(seen))
-        assert f"{who(case, consumer)} holds 2 blocks 2 KiB of {who(case, running.pid)}, oldest " in text
+        assert f"{who(job, consumer)} holds 2 blocks 2 KiB of {who(job, running.pid)}, oldest " in text
         assert f", queue {view.queue}, sent from {view.site}" in text
 
 
@@ -97,8 +97,8 @@ def test_standin_a_dead_consumer_holds_for_ever(tmp_path: Path) -> None:
         running.order("put")
         settled(looking, "held")
         kill(consumer)
-        case = settled(looking, "held-by-dead")
-        remark = told(case, "ipc-leak-by-death")
+        job = settled(looking, "held-by-dead")
+        remark = told(job, "ipc-leak-by-death")
         assert remark
         assert remark.pids == (running.pid, consumer)
         assert "1 block 1 KiB of CUDA memory" in remark.summary
@@ -113,8 +113,8 @@ def test_standin_released_and_not_collected(tmp_path: Path) -> None:
         running.order("forget")
         # The shim looks which sendings are over when the next one goes out, or when it collects.
         running.order("collect")
-        case = looking.until(lambda case: only(case).limbo)
-        assert (only(case).state, only(case).slot) == ("held", held.slot)
+        job = looking.until(lambda job: only(job).limbo)
+        assert (only(job).state, only(job).slot) == ("held", held.slot)
         running.order("drop")
         view = only(settled(looking, "released-not-collected"))
         assert (view.refcount, view.size_bytes) == (0, BLOCK)
@@ -130,14 +130,14 @@ def test_standin_handed_out_by_hand_and_never_rebuilt(tmp_path: Path) -> None:
         running.order("put")
         running.order("drop")
         running.order("share")
-        case = settled(looking, "in-flight")
-        assert (only(case).queue, only(case).site) == (None, place(PROGRAM, "SHARE", "produce"))
-        assert told(case, "ipc-never-received") is None
-        case = looking.round(later_s=400.0)
-        remark = told(case, "ipc-never-received")
+        job = settled(looking, "in-flight")
+        assert (only(job).queue, only(job).site) == (None, place(PROGRAM, "SHARE", "produce"))
+        assert told(job, "ipc-never-received") is None
+        job = looking.round(later_s=400.0)
+        remark = told(job, "ipc-never-received")
         assert remark
         assert remark.summary.startswith(
-            f"1 transfer of CUDA memory (256 B) of {who(case, running.pid)} was never received"
+            f"1 transfer of CUDA memory (256 B) of {who(job, running.pid)} was never received"
         )
 
 

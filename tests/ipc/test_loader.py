@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.ipc import QueueView
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
 from tests.ipc.looking import looking_at
 from tests.ipc.running import Job
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.live
 NAMES = {"loader index queue 0", "loader index queue 1", "loader result queue"}
 
 
-def named(case: Case) -> dict[str | None, QueueView]:
-    return {view.name: view for view in case.ipc.queues}
+def named(job: JobState) -> dict[str | None, QueueView]:
+    return {view.name: view for view in job.ipc.queues}
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -24,8 +24,8 @@ def test_the_queues_of_a_loader(method: str) -> None:
     with Job("loader.py", method, "2") as running:
         workers = running.hear()["workers"]
         with looking_at(running.pid) as looking:
-            case = looking.until(lambda case: named(case).keys() == NAMES)
-        views = named(case)
+            job = looking.until(lambda job: named(job).keys() == NAMES)
+        views = named(job)
         for number, worker in enumerate(workers):
             view = views[f"loader index queue {number}"]
             assert (view.producers, view.consumers) == ((running.pid,), (worker,))
@@ -42,4 +42,4 @@ def test_a_healthy_loader_gets_no_remark() -> None:
                 running.order("next")
                 assert remarks(looking.round()) == ()
             # Two batches are asked for ahead, and are ready while nobody takes them.
-            looking.until(lambda case: named(case)["loader result queue"].depth == 2)
+            looking.until(lambda job: named(job)["loader result queue"].depth == 2)

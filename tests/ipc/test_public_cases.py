@@ -19,8 +19,8 @@ import msgspec
 import pytest
 
 from mpmon.diagnosis import diagnose
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Observation
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
 from mpmon.launch import STARTUP
 from mpmon.reports import text
@@ -44,10 +44,10 @@ class Scene(NamedTuple):
     heard: dict[str, Any]
     """What it said of itself first."""
 
-    def until(self, topic: str) -> Case:
+    def until(self, topic: str) -> JobState:
         return self.looking.until(lambda case: any(row.topic == topic for row in remarks(case)))
 
-    def until_all(self, state: str) -> Case:
+    def until_all(self, state: str) -> JobState:
         """All that was sent is in that state."""
         return self.looking.until(lambda case: {view.state for view in case.ipc.exports} == {state})
 
@@ -57,7 +57,7 @@ class Public(NamedTuple):
 
     source: str
     job: tuple[str, ...]
-    bring: Callable[[Scene], Case]
+    bring: Callable[[Scene], JobState]
     """Bring the job where its user found it, and look."""
     lines: tuple[str, ...]
     """In the report: what it is, whose, how much, and what to do."""
@@ -66,16 +66,16 @@ class Public(NamedTuple):
     """The size of a /dev/shm of its own."""
 
 
-def printed(looking: Looking, case: Case) -> str:
+def printed(looking: Looking, case: JobState) -> str:
     """The report in one line."""
     seen = Observation(snapshot=case.snapshot, diagnosis=diagnose(looking.history), watched_s=looking.history.watched_s)
     return " ".join(text.render(seen).split())
 
 
-def orders(*words: str, then: Callable[[Scene], Case]) -> Callable[[Scene], Case]:
+def orders(*words: str, then: Callable[[Scene], JobState]) -> Callable[[Scene], JobState]:
     """What the job is told to do, and how to look at it afterwards."""
 
-    def bring(scene: Scene) -> Case:
+    def bring(scene: Scene) -> JobState:
         for word in words:
             scene.job.order(word)
         return then(scene)
@@ -83,18 +83,18 @@ def orders(*words: str, then: Callable[[Scene], Case]) -> Callable[[Scene], Case
     return bring
 
 
-def soon(topic: str) -> Callable[[Scene], Case]:
+def soon(topic: str) -> Callable[[Scene], JobState]:
     return lambda scene: scene.until(topic)
 
 
-def later(seconds: float, state: str) -> Callable[[Scene], Case]:
+def later(seconds: float, state: str) -> Callable[[Scene], JobState]:
     """So long after all that was sent is in that state."""
 
-    def look(scene: Scene) -> Case:
+    def sample(scene: Scene) -> JobState:
         scene.until_all(state)
         return scene.looking.round(later_s=seconds)
 
-    return look
+    return sample
 
 
 def reported(pid: int) -> str:
@@ -108,7 +108,7 @@ def reported(pid: int) -> str:
 # Jobs that have to be brought further
 
 
-def transfers_of_weights(scene: Scene) -> Case:
+def transfers_of_weights(scene: Scene) -> JobState:
     """Three syncs of two tensors, and then everybody drops everything."""
     for number in range(3):
         if number:
@@ -118,12 +118,12 @@ def transfers_of_weights(scene: Scene) -> Case:
     return orders("forget", "drop", then=later(40.0, "released-not-collected"))(scene)
 
 
-def two_lost_items(scene: Scene) -> Case:
+def two_lost_items(scene: Scene) -> JobState:
     """One of each process."""
     return scene.looking.until(lambda case: sum(row.lost for row in case.snapshot.queue_records) == 2)
 
 
-def memory_that_grows(scene: Scene) -> Case:
+def memory_that_grows(scene: Scene) -> JobState:
     scene.job.order("events")
     for _ in range(13):
         scene.job.order("churn 100")
@@ -131,29 +131,29 @@ def memory_that_grows(scene: Scene) -> Case:
     return scene.until("ipc-receiver-grows")
 
 
-def other_numbers_of_gpus(scene: Scene) -> Case:
+def other_numbers_of_gpus(scene: Scene) -> JobState:
     """With two GPUs, as the driver would name them."""
     scene.job.order("send 1 1024")
     snapshot = msgspec.structs.replace(scene.until_all("held").snapshot, gpus=(gpu(0), gpu(1)))
     scene.looking.history = scene.looking.history.add(snapshot)
-    return Case(scene.looking.history, snapshot)
+    return JobState(scene.looking.history, snapshot)
 
 
-def a_producer_that_dies(scene: Scene) -> Case:
+def a_producer_that_dies(scene: Scene) -> JobState:
     scene.job.order("send 3 1000")
     scene.looking.until(lambda case: any(row.descriptors == 3 for row in case.snapshot.queue_records))
     kill(scene.heard["child"])
     return scene.until("ipc-dead-producer")
 
 
-def a_refcounter_that_is_removed(scene: Scene) -> Case:
+def a_refcounter_that_is_removed(scene: Scene) -> JobState:
     scene.job.order("send 2 1024")
     case = scene.until_all("held")
     Path("/dev/shm", case.snapshot.exports[0].file).unlink()
     return scene.until("shm-deleted")
 
 
-def a_tensor_that_is_removed(scene: Scene) -> Case:
+def a_tensor_that_is_removed(scene: Scene) -> JobState:
     scene.job.order("send 1 200000")
     (file,) = Path("/dev/shm").glob(f"torch_{scene.heard['child']}_*")
     file.unlink()
@@ -277,7 +277,7 @@ def killed_reader(running: Job, heard: dict[str, Any]) -> dict[str, int]:
     """The one that is in get() with the lock of the readers."""
     children = set(heard["children"])
 
-    def holder(case: Case) -> int | None:
+    def holder(case: JobState) -> int | None:
         locks = [view.read_lock for view in case.ipc.queues if set(view.blocked_get) == children]
         return next((lock.holders[0] for lock in locks if lock and lock.holders), None)
 

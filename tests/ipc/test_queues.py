@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.ipc import LockView
+from mpmon.diagnosis.job_state import JobState
 from tests.ipc.looking import files_of, looking_at, state_of, view_of
 from tests.ipc.running import Job, kill, stop
 from tests.live.interpreters import VERSIONS, interpreters
@@ -21,9 +21,9 @@ def begin(running: Job) -> tuple[int, dict[str, str]]:
     return heard["child"], heard["names"]
 
 
-def contents(case: Case, names: dict[str, str]) -> dict[str, tuple[int | None, int | None]]:
+def contents(job: JobState, names: dict[str, str]) -> dict[str, tuple[int | None, int | None]]:
     """Items and capacity of each queue."""
-    states = {name: state_of(case, pipe) for name, pipe in names.items()}
+    states = {name: state_of(job, pipe) for name, pipe in names.items()}
     return {name: (state.items, state.capacity) for name, state in states.items()}
 
 
@@ -41,11 +41,11 @@ def test_how_many_items_are_in_a_queue(method: str, version: str) -> None:
         running.order("put simple 2")
         running.order("get bounded 2")
         with looking_at(running.pid) as looking:
-            case = looking.round()
-        assert contents(case, names) == {
+            job = looking.round()
+        assert contents(job, names) == {
             "bounded": (3, 7), "unbounded": (3, None), "joinable": (1, 3), "simple": (None, None),
         }  # fmt: skip
-        bounded, simple = state_of(case, names["bounded"]), state_of(case, names["simple"])
+        bounded, simple = state_of(job, names["bounded"]), state_of(job, names["simple"])
         assert (bounded.kind, simple.kind) == ("Queue", "SimpleQueue")
         assert (bounded.putters, bounded.getters) == ((running.pid,), (child,))
         assert simple.reasons["items"] == "a SimpleQueue does not count its items"
@@ -68,8 +68,8 @@ def test_who_has_taken_items_that_are_not_said_to_be_done(method: str, version: 
         with looking_at(running.pid) as looking:
             # Who uses a queue is known from the first round on, and how much from the next.
             looking.round()
-            case = looking.until(lambda case: state_of(case, names["joinable"]).joined in waits_on(case, running.pid))
-        joinable, plain = state_of(case, names["joinable"]), state_of(case, names["unbounded"])
+            job = looking.until(lambda job: state_of(job, names["joinable"]).joined in waits_on(job, running.pid))
+        joinable, plain = state_of(job, names["joinable"]), state_of(job, names["unbounded"])
         assert (joinable.items, joinable.unfinished) == (1, 2)
         assert dict(joinable.undone) == {running.pid: 0, child: 1}
         assert (plain.tasks, plain.joined, plain.unfinished, plain.undone) == (None, None, None, ())
@@ -94,9 +94,9 @@ def test_what_one_that_has_ended_put(method: str) -> None:
         assert other.by_ended == 0
 
 
-def waits_on(case: Case, pid: int) -> tuple[str, ...]:
+def waits_on(job: JobState, pid: int) -> tuple[str, ...]:
     """What its main thread sleeps on."""
-    row = case.blocked.get((pid, pid))
+    row = job.blocked.get((pid, pid))
     return row.waits_on if row else ()
 
 
@@ -135,9 +135,9 @@ def test_a_job_that_is_stopped_is_read_all_the_same() -> None:
         running.order("get bounded 1")
         stop(running.pid, child)
         with looking_at(running.pid) as looking:
-            case = looking.round()
-        assert state_of(case, names["bounded"]).items == 5
-        assert {case.processes[pid].state for pid in (running.pid, child)} == {"T"}
+            job = looking.round()
+        assert state_of(job, names["bounded"]).items == 5
+        assert {job.processes[pid].state for pid in (running.pid, child)} == {"T"}
 
 
 def test_a_screen_sees_the_same_some_rounds_later() -> None:
@@ -145,15 +145,15 @@ def test_a_screen_sees_the_same_some_rounds_later() -> None:
         child, names = begin(running)
         running.order("put bounded 5")
 
-        def bounded(case: Case) -> list[int | None]:
-            return [row.items for row in case.snapshot.queues if row.object == names["bounded"]]
+        def bounded(job: JobState) -> list[int | None]:
+            return [row.items for row in job.snapshot.queues if row.object == names["bounded"]]
 
         with looking_at(running.pid, eager=False) as looking:
             assert bounded(looking.round()) == []
-            looking.until(lambda case: bounded(case) == [5])
+            looking.until(lambda job: bounded(job) == [5])
             running.order("get bounded 2")
-            case = looking.until(lambda case: bounded(case) == [3] and state_of(case, names["bounded"]).getters)
-        state = state_of(case, names["bounded"])
+            job = looking.until(lambda job: bounded(job) == [3] and state_of(job, names["bounded"]).getters)
+        state = state_of(job, names["bounded"])
         assert (state.putters, state.getters) == ((running.pid,), (child,))
 
 
@@ -163,8 +163,8 @@ def test_who_waits_for_room_and_who_for_an_item() -> None:
         running.order("put bounded 7")
         running.order("fill")
         with looking_at(running.pid) as looking:
-            case = looking.until(lambda case: view_of(case, names["bounded"]).blocked_put)
-        view = view_of(case, names["bounded"])
+            job = looking.until(lambda job: view_of(job, names["bounded"]).blocked_put)
+        view = view_of(job, names["bounded"])
         assert (view.depth, view.capacity, view.blocked_put, view.blocked_get) == (7, 7, (running.pid,), ())
         assert view.producers == (running.pid,)
         # Nobody got anything yet; both have the reading end since the fork.
@@ -177,23 +177,23 @@ def test_who_has_the_lock_of_the_readers_and_that_it_died_with_it() -> None:
         _, names = begin(running)
         waiters = running.order("hold")["waiters"]
 
-        def lock(case: Case) -> LockView:
-            found = view_of(case, names["unbounded"]).read_lock
+        def lock(job: JobState) -> LockView:
+            found = view_of(job, names["unbounded"]).read_lock
             assert found
             return found
 
         with looking_at(running.pid) as looking:
-            case = looking.until(
-                lambda case: set(view_of(case, names["unbounded"]).blocked_get) == set(waiters) and lock(case).holders
+            job = looking.until(
+                lambda job: set(view_of(job, names["unbounded"]).blocked_get) == set(waiters) and lock(job).holders
             )
-            (holder,) = lock(case).holders
+            (holder,) = lock(job).holders
             assert holder in waiters
-            assert (lock(case).taken, lock(case).orphaned) == (True, False)
+            assert (lock(job).taken, lock(job).orphaned) == (True, False)
             kill(holder)
-            case = looking.until(lambda case: not case.is_alive(holder) and lock(case).orphaned)
+            job = looking.until(lambda job: not job.is_alive(holder) and lock(job).orphaned)
         (left,) = set(waiters) - {holder}
-        assert lock(case).holders == ()
-        assert view_of(case, names["unbounded"]).blocked_get == (left,)
+        assert lock(job).holders == ()
+        assert view_of(job, names["unbounded"]).blocked_get == (left,)
 
 
 def test_a_queue_that_is_gone_is_not_shown_and_its_successor_is_another_one() -> None:
@@ -203,8 +203,8 @@ def test_a_queue_that_is_gone_is_not_shown_and_its_successor_is_another_one() ->
             state_of(looking.round(), names["joinable"])
             successor = running.order("renew")["name"]
             running.order("put unbounded 2")
-            case = looking.until(lambda case: successor in {row.object for row in case.snapshot.queues})
-        state = state_of(case, successor)
+            job = looking.until(lambda job: successor in {row.object for row in job.snapshot.queues})
+        state = state_of(job, successor)
         assert (state.items, state.capacity) == (2, 9)
 
 

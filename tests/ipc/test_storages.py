@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc import MemoryView, SharerView
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import remarks
 from mpmon.model import SharedFile
 from mpmon.probes.ipc.storages import REFCOUNTER
@@ -25,23 +25,23 @@ PAGES = 200_704
 """The same in whole pages."""
 
 
-def memory(case: Case) -> MemoryView:
-    assert case.ipc.memory
-    return case.ipc.memory
+def memory(job: JobState) -> MemoryView:
+    assert job.ipc.memory
+    return job.ipc.memory
 
 
-def share(case: Case, pid: int) -> SharerView:
-    (row,) = [row for row in memory(case).by_process if row.pid == pid]
+def share(job: JobState, pid: int) -> SharerView:
+    (row,) = [row for row in memory(job).by_process if row.pid == pid]
     return row
 
 
-def told(case: Case, topic: str) -> Remark | None:
-    return next((remark for remark in remarks(case) if remark.topic == topic), None)
+def told(job: JobState, topic: str) -> Remark | None:
+    return next((remark for remark in remarks(job) if remark.topic == topic), None)
 
 
-def uses(case: Case) -> set[tuple[int, int, int]]:
+def uses(job: JobState) -> set[tuple[int, int, int]]:
     """Pid, mappings and descriptors of the one file."""
-    return {(row.pid, row.maps, row.descriptors) for row in case.snapshot.shared_uses}
+    return {(row.pid, row.maps, row.descriptors) for row in job.snapshot.shared_uses}
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -51,21 +51,21 @@ def test_a_tensor_that_is_sent_with_its_descriptor(method: str) -> None:
         with looking_at(running.pid) as looking:
             assert files_of(looking.round()) == []
             running.order(f"send 1 {SIZE}")
-            case = looking.round()
-            (file,) = files_of(case)
+            job = looking.round()
+            (file,) = files_of(job)
             assert (file.kind, file.deleted, file.size_bytes, file.creator) == ("storage", True, PAGES, child)
             assert file.creator_alive
             # The producer keeps its own, and one for the receiver to take.
-            assert uses(case) == {(child, 1, 2)}
+            assert uses(job) == {(child, 1, 2)}
             running.order("forget")
-            case = looking.round()
-            assert uses(case) == {(child, 0, 1)}
-            assert (memory(case).in_transit, memory(case).in_transit_bytes) == (1, PAGES)
+            job = looking.round()
+            assert uses(job) == {(child, 0, 1)}
+            assert (memory(job).in_transit, memory(job).in_transit_bytes) == (1, PAGES)
             running.order("take 1")
-            case = looking.round()
-            assert uses(case) == {(running.pid, 1, 1)}
-            assert memory(case).in_transit == 0
-            assert (share(case, running.pid).bytes, share(case, child).created_bytes) == (PAGES, PAGES)
+            job = looking.round()
+            assert uses(job) == {(running.pid, 1, 1)}
+            assert memory(job).in_transit == 0
+            assert (share(job, running.pid).bytes, share(job, child).created_bytes) == (PAGES, PAGES)
             running.order("drop")
             assert files_of(looking.round()) == []
 
@@ -75,17 +75,17 @@ def test_a_tensor_that_is_sent_by_its_name() -> None:
         child = running.hear()["child"]
         with looking_at(running.pid) as looking:
             running.order(f"send 1 {SIZE}")
-            case = looking.round()
-            (file,) = files_of(case)
+            job = looking.round()
+            (file,) = files_of(job)
             assert (file.kind, file.deleted, file.size_bytes, file.creator) == ("storage", False, 64 + SIZE, child)
-            assert (uses(case), file.count) == ({(child, 1, 0)}, 2)
-            assert {row.torch for row in case.snapshot.limits if row.pid in (running.pid, child)} == {version("torch")}
+            assert (uses(job), file.count) == ({(child, 1, 0)}, 2)
+            assert {row.torch for row in job.snapshot.limits if row.pid in (running.pid, child)} == {version("torch")}
             running.order("forget")
-            case = looking.round()
-            assert (uses(case), memory(case).in_transit) == (set(), 1)
+            job = looking.round()
+            assert (uses(job), memory(job).in_transit) == (set(), 1)
             running.order("take 1")
-            case = looking.round()
-            assert (uses(case), memory(case).in_transit) == ({(running.pid, 1, 0)}, 0)
+            job = looking.round()
+            assert (uses(job), memory(job).in_transit) == ({(running.pid, 1, 0)}, 0)
             running.order("drop")
             assert files_of(looking.round()) == []
 
@@ -96,20 +96,20 @@ def test_what_the_dead_leave_behind(own_shm: str) -> None:
         with looking_at(running.pid) as looking:
             running.order("send 2 40000000")
             running.order("forget")
-            case = looking.until(lambda case: memory(case).in_transit == 2)
-            assert memory(case).orphans == ()
+            job = looking.until(lambda job: memory(job).in_transit == 2)
+            assert memory(job).orphans == ()
             kill(child)
             # Who may still receive them is alive, and so is the manager, which would remove them.
             assert memory(looking.round()).orphans == ()
-            managers = [pid for pid, role in case.roles.items() if role.kind == "shm manager"]
+            managers = [pid for pid, role in job.roles.items() if role.kind == "shm manager"]
             assert managers
             for pid in managers:
                 kill(pid)
-            case = looking.until(lambda case: memory(case).orphans)
-        orphans = memory(case).orphans
+            job = looking.until(lambda job: memory(job).orphans)
+        orphans = memory(job).orphans
         assert [(row.size_bytes, row.creator) for row in orphans] == [(64 + 40_000_000, child)] * 2
         assert all(Path(f"/proc/{running.pid}/root{row.path}").exists() for row in orphans)
-        remark = told(case, "shm-orphans")
+        remark = told(job, "shm-orphans")
         assert remark
         assert remark.summary == "2 files 76 MiB in /dev/shm belong to dead processes"
 
@@ -119,23 +119,23 @@ def test_a_container_with_a_dev_shm_and_pids_of_its_own(own_shm: str) -> None:
         inner = running.hear()["child"]
         with looking_at(running.pid) as looking:
             running.order(f"send 1 {SIZE}")
-            case = looking.round()
-            own, (other,) = memory(case), memory(case).others
-            (producer,) = [row for row in case.snapshot.processes if row.namespace_pid == inner]
+            job = looking.round()
+            own, (other,) = memory(job), memory(job).others
+            (producer,) = [row for row in job.snapshot.processes if row.namespace_pid == inner]
             assert running.pid not in other.pids
             assert producer.pid in other.pids
             assert own.device == os.stat("/dev/shm").st_dev
-            (file,) = files_of(case)
+            (file,) = files_of(job)
             # Its creator's name for itself, which is nobody's, or another one's, outside.
             assert (file.creator, file.creator_alive, file.count) == (inner, True, 2)
-            assert share(case, producer.pid).created_bytes == 64 + SIZE
+            assert share(job, producer.pid).created_bytes == 64 + SIZE
 
 
 # Reference counts
 
 
-def refcounter(case: Case) -> SharedFile:
-    (row,) = [row for row in files_of(case) if row.kind == "refcounter"]
+def refcounter(job: JobState) -> SharedFile:
+    (row,) = [row for row in files_of(job) if row.kind == "refcounter"]
     return row
 
 
@@ -150,12 +150,12 @@ def test_counts_of_a_refcounter() -> None:
             assert (row.path, row.size_bytes, row.creator) == (f"/dev/shm/{name}", REFCOUNTER, running.pid)
             assert (row.slots, row.live_slots, row.released) == (((0, 1), (1, 1), (9999, -1)), 3, ())
             running.order("set 1 0")
-            case = looking.round()
-            row = refcounter(case)
-            assert (row.slots, row.released) == (((0, 1), (9999, -1)), ((1, case.snapshot.taken_at),))
+            job = looking.round()
+            row = refcounter(job)
+            assert (row.slots, row.released) == (((0, 1), (9999, -1)), ((1, job.snapshot.taken_at),))
             # A file that only looks like one is no reason to say anything.
-            assert told(case, "ipc-rebuilt-twice") is None
-            (view,) = case.ipc.exports
+            assert told(job, "ipc-rebuilt-twice") is None
+            (view,) = job.ipc.exports
             assert (view.state, view.exports, view.slot) == ("unknown", 2, None)
             assert view.reasons["state"].startswith("probably a refcounter; ")
 

@@ -20,8 +20,8 @@ pytest.importorskip("textual")
 from textual.pilot import Pilot
 
 from mpmon.diagnosis import History, diagnose
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Observation
+from mpmon.diagnosis.job_state import JobState
 from tests.ipc.looking import Looking, looking_at
 from tests.ipc.running import PROGRAMS, Job, stop
 from tests.shim.running import HOME, environment
@@ -49,14 +49,14 @@ def let_go(child: int) -> None:
     os.kill(child, signal.SIGUSR1)
 
 
-def held(looking: Looking, blocks: int) -> Case:
+def held(looking: Looking, blocks: int) -> JobState:
     """So many are held, and nothing else is out."""
-    return looking.until(lambda case: [view.state for view in case.ipc.exports] == ["held"] * blocks)
+    return looking.until(lambda job: [view.state for view in job.ipc.exports] == ["held"] * blocks)
 
 
-def drawn(case: Case, size: tuple[int, int], *keys: str) -> str:
+def drawn(job: JobState, size: tuple[int, int], *keys: str) -> str:
     """The first screen of somebody who comes now, after some keys."""
-    seen = Observation(snapshot=case.snapshot, diagnosis=diagnose(History().add(case.snapshot)), watched_s=0.0)
+    seen = Observation(snapshot=job.snapshot, diagnosis=diagnose(History().add(job.snapshot)), watched_s=0.0)
     screens: list[str] = []
 
     async def script(pilot: Pilot[int]) -> None:
@@ -77,8 +77,8 @@ def row(screen: str, word: str) -> str:
 def test_standin_rows_fall_as_the_consumer_lets_go(tmp_path: Path) -> None:
     with blocks_by_mpmon(tmp_path) as (_, heard), looking_at(heard["pid"]) as looking:
         for blocks in (3, 2, 1):
-            case = held(looking, blocks)
-            (pair,) = case.ipc.pairs
+            job = held(looking, blocks)
+            (pair,) = job.ipc.pairs
             assert (pair.producer, pair.consumer, pair.blocks, pair.bytes) == (
                 heard["pid"],
                 heard["child"],
@@ -86,13 +86,13 @@ def test_standin_rows_fall_as_the_consumer_lets_go(tmp_path: Path) -> None:
                 blocks << 20,
             )
             for size in SIZES:
-                line = row(drawn(case, size), "CUDA memory")
+                line = row(drawn(job, size), "CUDA memory")
                 assert f" {blocks} " in line
                 assert f"{blocks}.0M" in line
                 assert "main → child of main" in line
             let_go(heard["child"])
-        case = held(looking, 0)
-        assert all("CUDA memory" not in drawn(case, size) for size in SIZES)
+        job = held(looking, 0)
+        assert all("CUDA memory" not in drawn(job, size) for size in SIZES)
 
 
 def wait_until_it_holds_the_gil(pid: int) -> None:
@@ -113,29 +113,29 @@ def test_standin_counts_are_live_though_the_producer_cannot_answer(state: str, t
         with looking_at(heard["pid"]) as looking:
             held(looking, 3)
             let_go(heard["child"])
-            case = held(looking, 2)
-            assert [view.refcount for view in case.ipc.exports] == [1, 1]
+            job = held(looking, 2)
+            assert [view.refcount for view in job.ipc.exports] == [1, 1]
             # And when nobody runs any more.
             stop(heard["child"])
-            case = held(looking, 2)
-            assert all("2.0M" in row(drawn(case, size), "CUDA memory") for size in SIZES)
+            job = held(looking, 2)
+            assert all("2.0M" in row(drawn(job, size), "CUDA memory") for size in SIZES)
 
 
 def test_standin_without_the_shim_the_counts_are_raw_and_the_page_says_what_is_missing() -> None:
     with Job("blocks.py", "fork") as running, looking_at(running.pid) as looking:
         heard = running.hear()
         running.order("send 3 1048576")
-        case = looking.until(lambda case: [view.exports for view in case.ipc.exports] == [3])
-        (view,) = case.ipc.exports
+        job = looking.until(lambda job: [view.exports for view in job.ipc.exports] == [3])
+        (view,) = job.ipc.exports
         assert (view.producer, view.refcount, view.size_bytes) == (running.pid, 1, None)
-        (queue,) = [queue for queue in case.ipc.queues if queue.producers == (running.pid,) and queue.kind == "Queue"]
+        (queue,) = [queue for queue in job.ipc.queues if queue.producers == (running.pid,) and queue.kind == "Queue"]
         assert (queue.depth, queue.puts) == (0, None)
-        assert case.ipc.memory
-        assert sum(row.storages for row in case.ipc.memory.by_process) >= 6
+        assert job.ipc.memory
+        assert sum(row.storages for row in job.ipc.memory.by_process) >= 6
         for size in SIZES:
-            assert " 3 " in row(drawn(case, size), "CUDA memory")
-            page = " ".join(drawn(case, (size[0], 60), "i").split())
+            assert " 3 " in row(drawn(job, size), "CUDA memory")
+            page = " ".join(drawn(job, (size[0], 60), "i").split())
             assert "start the job with `mpmon run -- COMMAND`, and it records:" in page
             assert "whose CUDA memory is in transit, who holds it" in page
         let_go(heard["child"])
-        looking.until(lambda case: [view.exports for view in case.ipc.exports] == [2])
+        looking.until(lambda job: [view.exports for view in job.ipc.exports] == [2])

@@ -134,7 +134,7 @@ def go_on(program: Program) -> None:
 
 
 def digests(program: Program) -> Digests:
-    found = look_inside(Proc(), program.pid, {}, circlers=[program.pid]).contents[program.pid]
+    found = look_inside(Proc(), program.pid, {}, looping=[program.pid]).contents[program.pid]
     return {(place, number): digest for place, number, digest in found}
 
 
@@ -242,7 +242,7 @@ def test_a_loop_turns_and_native_code_stays_where_it_is(tmp_path: Path, body: st
         try:
             listen(program)
             # One look may come before it is there, while it has no CPU, or hit the same instruction each time.
-            looks = (look_inside(Proc(), program.pid, {}, circlers=[program.pid]) for _ in range(2000 if turns else 20))
+            looks = (look_inside(Proc(), program.pid, {}, looping=[program.pid]) for _ in range(2000 if turns else 20))
             seen: set[tuple[int, ...]] = set()
             while (LOOP,) not in seen and (look := next(looks, None)):
                 seen.add(look.turning.get(program.pid, ()))
@@ -255,7 +255,7 @@ def test_a_loop_turns_and_native_code_stays_where_it_is(tmp_path: Path, body: st
 def test_how_much_each_thread_has_written(tmp_path: Path) -> None:
     with waiting(tmp_path, "open('/dev/null', 'w').write('ten bytes.')", "loop(1)") as program:
         tids = [program.pid]
-        before = look_inside(Proc(), program.pid, {}, circlers=tids).wrote[program.pid]
+        before = look_inside(Proc(), program.pid, {}, looping=tids).wrote[program.pid]
         go_on(program)
-        after = look_inside(Proc(), program.pid, {}, circlers=tids).wrote[program.pid]
+        after = look_inside(Proc(), program.pid, {}, looping=tids).wrote[program.pid]
     assert after - before == len("ten bytes.") + len("ready\n")

@@ -283,7 +283,7 @@ def test_a_loop_over_what_does_not_tell_how_far_it_is() -> None:
             break
 
     with standing(work) as (tid,):
-        turns = look_inside(Proc(), os.getpid(), {}, runners=[tid]).turns[tid]
+        turns = look_inside(Proc(), os.getpid(), {}, running=[tid]).turns[tid]
     assert [position for _, position, place in turns if place >= BELOW_THREAD] == [NO_POSITION]
 
 
@@ -292,7 +292,7 @@ BELOW_THREAD = 3
 
 
 def positions(tid: int) -> dict[int, int]:
-    turns = look_inside(Proc(), os.getpid(), {}, runners=[tid]).turns.get(tid, ())
+    turns = look_inside(Proc(), os.getpid(), {}, running=[tid]).turns.get(tid, ())
     return {name: at for name, at, _ in turns}
 
 

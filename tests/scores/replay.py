@@ -1,7 +1,7 @@
 """Every recorded hang, diagnosed once, with what each rule says of each stuck set, and not only what the first one says.
 
 This is the only place of the scores that knows how the diagnosis is made: it runs the real engine and looks in at two points,
-the stuck sets that it ranks and the lines of the rules that make a claim.
+the stuck sets that it ranks and the lines of the rules that match.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mpmon.diagnosis import History, Memo, engine
 from mpmon.diagnosis.findings import Diagnosis, Finding, Suspect
 from mpmon.diagnosis.responsibility import responsible
 from mpmon.diagnosis.rules import RULES, Rule
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.model import Snapshot
 from mpmon.session.recording import read_recording
 from tests.hangs.expected import Expected, cases, read_expected
@@ -28,25 +28,25 @@ Order = tuple[Rule, ...]
 class Answer(msgspec.Struct, frozen=True):
     """What one rule says of one stuck set."""
 
-    claim: Claim
+    match: Match
     site: str
     """The line that made it: `queue_empty.py:78`."""
 
 
 class Stuck(msgspec.Struct, frozen=True):
-    """A closed set that has stood for long enough, and all who claim it."""
+    """A closed set that has stood for long enough, and all that match it."""
 
     stuck: StuckSet
     answers: dict[str, Answer]
-    """By the cause of the rule; rules that do not claim it are left out."""
+    """By the cause of the rule; rules that do not match it are left out."""
 
     def winner(self, order: Order) -> str:
         """The cause that is found when the rules are asked in this order."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(engine, "RULES", tuple(_Repeats(rule, self.answers.get(rule.CAUSE)) for rule in order))
-            return engine._claim(self.stuck)[0]
+            return engine._match(self.stuck)[0]
 
-    def roots(self) -> tuple[Suspect, ...]:
+    def root_blockers(self) -> tuple[Suspect, ...]:
         """Who must move first by the structure of the graph alone."""
         return responsible(self.stuck)
 
@@ -68,20 +68,20 @@ class _Repeats:
         self.CAUSE = rule.CAUSE
         self._answer = answer
 
-    def claim(self, stuck: StuckSet) -> Claim | None:
-        return self._answer.claim if self._answer else None
+    def match(self, stuck: StuckSet) -> Match | None:
+        return self._answer.match if self._answer else None
 
 
 class _Noted:
-    """`Claim`, with the line that made the last one."""
+    """`Match`, with the line that made the last one."""
 
     def __init__(self) -> None:
         self.site = ""
 
-    def __call__(self, **fields: object) -> Claim:
+    def __call__(self, **fields: object) -> Match:
         caller = sys._getframe(1)
         self.site = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
-        return Claim(**fields)
+        return Match(**fields)
 
 
 @cache
@@ -101,7 +101,7 @@ def _replayed(case: Path) -> Hang:
         finding = engine.diagnose(history).findings[0]
         noted = _Noted()
         for rule in RULES:
-            patch.setattr(rule, "Claim", noted)
+            patch.setattr(rule, "Match", noted)
         stuck = tuple(Stuck(stuck, _answers(stuck, noted)) for stuck in ripe)
     return Hang(case.name, read_expected(case), finding, stuck)
 
@@ -141,5 +141,5 @@ def _snapshots(case: Path) -> tuple[Snapshot, ...]:
 
 
 def _answers(stuck: StuckSet, noted: _Noted) -> dict[str, Answer]:
-    claims = ((rule.CAUSE, rule.claim(stuck)) for rule in RULES)
-    return {cause: Answer(claim, noted.site) for cause, claim in claims if claim}
+    matches = ((rule.CAUSE, rule.match(stuck)) for rule in RULES)
+    return {cause: Answer(match, noted.site) for cause, match in matches if match}

@@ -39,7 +39,9 @@ def scores() -> tuple[Score, ...]:
 
 def graph() -> Score:
     """Do the roots of the graph name who must move first, or do rules have to name others?"""
-    wrong = tuple(hang.name for hang in hangs() if not all(_is_right(stuck.roots(), hang) for stuck in hang.stuck))
+    wrong = tuple(
+        hang.name for hang in hangs() if not all(_is_right(stuck.root_blockers(), hang) for stuck in hang.stuck)
+    )
     return Score("graph", len(wrong), len(hangs()), "hangs whose suspects are wrong by the graph's roots alone", wrong)
 
 
@@ -82,7 +84,7 @@ def contested() -> Score:
     """Is each stuck set the case of one rule?"""
     sets = [(hang.name, stuck) for hang in hangs() for stuck in hang.stuck]
     several = tuple(f"{name}: {', '.join(stuck.answers)}" for name, stuck in sets if len(stuck.answers) > 1)
-    return Score("contested", len(several), len(sets), "stuck sets that two or more rules claim", several)
+    return Score("contested", len(several), len(sets), "stuck sets that two or more rules match", several)
 
 
 def support() -> tuple[Score, ...]:
@@ -107,10 +109,10 @@ def _winning_sites() -> Iterator[tuple[str, str]]:
 
 
 def _sites() -> Iterator[str]:
-    """Every line of a rule that makes a claim."""
+    """Every line of a rule that returns a match."""
     for path in (Path(rule.__file__) for rule in RULES):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim":
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Match":
                 yield f"{path.name}:{node.lineno}"
 
 

@@ -36,8 +36,8 @@ def test_at_once_gives_all_and_ends(file: Path) -> None:
 def test_at_once_keeps_only_the_newest(file: Path) -> None:
     watch = ReplayWatch(file, at_once=True)
     assert [observation.number for observation in watch][-1] == ALL
-    assert watch.reel.newest is not None
-    assert watch.reel.before(ALL) is None
+    assert watch.buffer.newest is not None
+    assert watch.buffer.before(ALL) is None
 
 
 def test_it_plays_on_from_where_one_went(replay: ReplayWatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mpmon.model import BOTH, MPMON, CallPlace, Remembered, Snapshot, Spot, Stack, Unknown
+from mpmon.model import BOTH, MPMON, CallPlace, KnownChild, Snapshot, Spot, Stack, Unknown
 from mpmon.probes import interpreter, syscalls
 from mpmon.probes.interpreter.locks import Findings
 from mpmon.probes.kernel import threads
@@ -577,8 +577,8 @@ def test_the_variables_of_one_that_sleeps_again_and_again_are_read(
 ) -> None:
     """Its frames are the same at each look."""
 
-    def look_inside(_proc: object, pid: int, *, circlers: Collection[int], **_more: object) -> Findings:
-        return Findings(contents=dict.fromkeys(circlers, ((0, 1, pid),)))
+    def look_inside(_proc: object, pid: int, *, looping: Collection[int], **_more: object) -> Findings:
+        return Findings(contents=dict.fromkeys(looping, ((0, 1, pid),)))
 
     monkeypatch.setattr(interpreter, "look_inside", look_inside)
     report.tree.calls(WORKER, RELATIVE_SLEEP)
@@ -595,10 +595,10 @@ def test_the_variables_of_one_that_runs_are_read_where(
     places = itertools.count()
 
     def look_inside(
-        _proc: object, pid: int, *, runners: Collection[int], circlers: Collection[int], **_more: object
+        _proc: object, pid: int, *, running: Collection[int], looping: Collection[int], **_more: object
     ) -> Findings:
-        asked.extend(circlers)
-        return Findings(turns={tid: ((0x70, next(places) if advances else 5, 0),) for tid in runners})
+        asked.extend(looping)
+        return Findings(turns={tid: ((0x70, next(places) if advances else 5, 0),) for tid in running})
 
     monkeypatch.setattr(interpreter, "look_inside", look_inside)
     job.tree.calls(WORKER, "running")
@@ -616,7 +616,7 @@ def test_a_parent_that_knows_its_children_is_not_searched_for_them_again(
     def look_inside(_proc: object, pid: int, *, is_parent: bool, **_more: object) -> Findings:
         if pid == ROOT:
             searched.append(is_parent)
-        known = tuple(Remembered(pid=ROOT, child=child) for child in children) if is_parent else ()
+        known = tuple(KnownChild(pid=ROOT, child=child) for child in children) if is_parent else ()
         return Findings(remembered=known)
 
     def asked() -> list[bool]:

@@ -24,7 +24,7 @@ from mpmon.model import (
     Thread,
     Unknown,
 )
-from mpmon.reel import Reel
+from mpmon.snapshot_buffer import SnapshotBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ class FakeWatch:
         self.title = title
         self.speed = 1.0
         self.length: int | None = None
-        self.reel = Reel()
+        self.buffer = SnapshotBuffer()
         self.asked: list[object] = []
         self._queue: queue.SimpleQueue[Observation | MpmonError | None] = queue.SimpleQueue()
         for observation in observations:
@@ -63,7 +63,7 @@ class FakeWatch:
         while (item := self._queue.get()) is not None:
             if isinstance(item, Exception):
                 raise item
-            self.reel.add(item)
+            self.buffer.add(item)
             yield item
 
     def look_now(self) -> None:

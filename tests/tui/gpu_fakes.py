@@ -12,12 +12,12 @@ from mpmon.diagnosis.findings import (
     Diagnosis,
     Finding,
     Link,
-    Moment,
     Observation,
     Place,
     ProcessView,
     Remark,
     Suspect,
+    TrendPoint,
     Verdict,
     Waiter,
 )
@@ -89,7 +89,7 @@ def job(
     gpu_processes: Sequence[GpuProcess],
     *,
     ranks: int,
-    past: Sequence[Moment] = (),
+    past: Sequence[TrendPoint] = (),
     diagnosis: Diagnosis | None = None,
     mig_instances: Sequence[MigInstance] = (),
     now: float = NOW,
@@ -116,7 +116,7 @@ def job(
         driver=DRIVER,
         probes=(ProbeReport(name="gpus", ok=True, seconds=0.003),),
     )
-    moment = Moment(now, snapshot.gpus, snapshot.gpu_processes, cpu_percents(range(ranks), now))
+    moment = TrendPoint(now, snapshot.gpus, snapshot.gpu_processes, cpu_percents(range(ranks), now))
     said = diagnosis or Diagnosis(verdict=Verdict.HEALTHY, since=NOW - 640, because="every rank moves")
     said = msgspec.structs.replace(said, processes=rank_views(ranks, said))
     return Observation(snapshot=snapshot, diagnosis=said, watched_s=float(ROUNDS), trend=(*past, moment))
@@ -146,12 +146,13 @@ def rank_views(ranks: int, diagnosis: Diagnosis) -> tuple[ProcessView, ...]:
     )
 
 
-def earlier(count: int, *, until: float = NOW) -> list[Moment]:
+def earlier(count: int, *, until: float = NOW) -> list[TrendPoint]:
     """The rounds before, one a second."""
     moments = (until - seconds for seconds in range(ROUNDS, 0, -1))
     users = tuple(gpu_process(rank) for rank in range(count))
     return [
-        Moment(at, tuple(gpu(n, at=at) for n in range(count)), users, cpu_percents(range(count), at)) for at in moments
+        TrendPoint(at, tuple(gpu(n, at=at) for n in range(count)), users, cpu_percents(range(count), at))
+        for at in moments
     ]
 
 
@@ -197,7 +198,7 @@ def in_trouble() -> Observation:
     )
     spinning = [n for n in range(ranks) if n not in (2, 5)]
     past += [
-        Moment(
+        TrendPoint(
             began + second,
             (*(_waits(n, began + second) for n in spinning), lost, _waits(5, min(began + second, NOW - 12))),
             tuple(gpu_process(rank) for rank in spinning),
@@ -288,7 +289,7 @@ def shared_device() -> Observation:
         GpuProcess(pid=990, gpu_uuid=uuid(1), kinds=("compute",), name="python", memory_bytes=12 * GIB, sm_percent=3.0),
     ]
     past = [
-        Moment(at, (msgspec.structs.replace(parted, read_at=at), gpu(1, at=at)), (), cpu_percents(range(4), at))
+        TrendPoint(at, (msgspec.structs.replace(parted, read_at=at), gpu(1, at=at)), (), cpu_percents(range(4), at))
         for at in (NOW - seconds for seconds in range(ROUNDS, 0, -1))
     ]
     return job([parted, gpu(1)], users, ranks=4, past=past, mig_instances=instances)

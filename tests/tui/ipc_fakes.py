@@ -7,9 +7,9 @@ import msgspec
 from mpmon.diagnosis.findings import (
     Diagnosis,
     Event,
-    Moment,
     Observation,
     Remark,
+    TrendPoint,
     Verdict,
 )
 from mpmon.diagnosis.remarks import ipc_leak_by_consumer
@@ -19,10 +19,10 @@ from mpmon.model import (
     Handle,
     ImportRecord,
     KernelObject,
+    KnownChild,
     Limits,
     QueueRecord,
     QueueState,
-    Remembered,
     SemaphoreUse,
     SharedFile,
     SharedMemory,
@@ -286,7 +286,7 @@ def full_queue(now: float, began: float) -> Snapshot:
             *(Handle(pid=pid, object=room) for pid in names),
         ),
         semaphores=tuple(SemaphoreUse(pid=pid, object=room, count=count, max_value=64) for pid, count in puts.items()),
-        remembered=tuple(Remembered(pid=MAIN, child=pid, name=name) for pid, name in names.items()),
+        remembered=tuple(KnownChild(pid=MAIN, child=pid, name=name) for pid, name in names.items()),
         queues=(
             queue(JOBS, items=64, unread=5213, capacity=64, putters=WRITERS, getters=(READER,)),
             queue("pipe:951", items=0, unread=0, capacity=64, putters=(READER,), getters=(MAIN,)),
@@ -313,7 +313,7 @@ def full_queue(now: float, began: float) -> Snapshot:
     )  # fmt: skip
 
 
-def _trend(now: float) -> tuple[Moment, ...]:
+def _trend(now: float) -> tuple[TrendPoint, ...]:
     """The writers worked until the queue was full, the reader until it fell asleep."""
     moments = (now - seconds for seconds in range(300, -1, -1))
-    return tuple(Moment(at, (), (), {pid: 60.0 for pid in (*WRITERS, READER) if at < now - 252}) for at in moments)
+    return tuple(TrendPoint(at, (), (), {pid: 60.0 for pid in (*WRITERS, READER) if at < now - 252}) for at in moments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mpmon.diagnosis.findings import Moment
+from mpmon.diagnosis.findings import TrendPoint
 from mpmon.diagnosis.rates import collective_rates
 from mpmon.model import FlightRecord, GroupProgress
 from mpmon.tui.describe.throughput import throughput
@@ -24,12 +24,12 @@ def records(at: float, *begun: tuple[int, ...]) -> tuple[FlightRecord, ...]:
     )  # fmt: skip
 
 
-def moments(*readings: tuple[FlightRecord, ...]) -> list[Moment]:
+def moments(*readings: tuple[FlightRecord, ...]) -> list[TrendPoint]:
     """Each reading stays until the next one."""
     seconds = [
         (second, reading) for number, reading in enumerate(readings) for second in range(30 * number, 30 * number + 30)
     ]
-    return [Moment(NOW + second, (), (), {}, flight_records=reading) for second, reading in seconds]
+    return [TrendPoint(NOW + second, (), (), {}, flight_records=reading) for second, reading in seconds]
 
 
 def test_collectives_of_all_groups_between_the_last_two_readings() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mpmon.diagnosis.findings import Moment
+from mpmon.diagnosis.findings import TrendPoint
 from mpmon.tui.panels.processes import VAST
 from mpmon.tui.tables import process_columns as columns
 from mpmon.tui.trends import TRACKS, Trends
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 PID = 4101
 
 
-def rounds(*percents: float | None, began: float = NOW) -> tuple[Moment, ...]:
+def rounds(*percents: float | None, began: float = NOW) -> tuple[TrendPoint, ...]:
     """One a second; `None` where the process did not run."""
     return tuple(
-        Moment(began + second, (), (), {} if percent is None else {PID: percent})
+        TrendPoint(began + second, (), (), {} if percent is None else {PID: percent})
         for second, percent in enumerate(percents)
     )
 
 
-def history(trend: tuple[Moment, ...], *, step: int = 1, width: int = 8, started: float = NOW - 600) -> str:
+def history(trend: tuple[TrendPoint, ...], *, step: int = 1, width: int = 8, started: float = NOW - 600) -> str:
     trends = Trends()
     trends.take(trend, step, width)
     return trends.cpu(msgspec.structs.replace(process(PID), start_time=started))
@@ -86,11 +86,11 @@ def test_a_history_goes_back_with_the_picture() -> None:
 
 
 def test_what_happens_at_one_moment_stands_in_one_column_with_the_gpu() -> None:
-    moments: list[Moment] = []
+    moments: list[TrendPoint] = []
     for second in range(20):
         busy = 100.0 if second < 12 else 0.0
         at = NOW + second
-        moments.append(Moment(at, (gpu(0, at=at, utilization_percent=busy),), (), {rank_pid(0): busy}))
+        moments.append(TrendPoint(at, (gpu(0, at=at, utilization_percent=busy),), (), {rank_pid(0): busy}))
     trends = Trends()
     trends.take(tuple(moments), 1, 16)
 

@@ -9,7 +9,7 @@ import pytest
 from rich.segment import Segment
 from textual.color import Color
 
-from mpmon.diagnosis.findings import Moment
+from mpmon.diagnosis.findings import TrendPoint
 from mpmon.tui.ascii import AsciiFilter
 from mpmon.tui.gauges import bar, sparkline
 from mpmon.tui.line import text_of
@@ -268,7 +268,7 @@ def test_a_rank_keeps_its_place_on_a_gpu_that_was_lost() -> None:
 
 def test_histories_have_gaps_where_nothing_was_read() -> None:
     moments = [
-        Moment(100.0 + second, (gpu(0, read_at=100.0 + second - (0 if second < 4 or second > 7 else 50)),), (), {})
+        TrendPoint(100.0 + second, (gpu(0, read_at=100.0 + second - (0 if second < 4 or second > 7 else 50)),), (), {})
         for second in range(12)
     ]
     trends = Trends()
@@ -316,7 +316,7 @@ def test_a_history_goes_back_with_the_picture() -> None:
 def test_a_character_stands_for_a_round_time_and_all_of_them_for_what_was_seen(
     interval: float, rounds: int, width: int, step: int
 ) -> None:
-    trend = tuple(Moment(100.0 + interval * n, (), (), {}) for n in range(rounds))
+    trend = tuple(TrendPoint(100.0 + interval * n, (), (), {}) for n in range(rounds))
 
     assert step_for(trend, width) == step
 

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from textual.color import Color
 
 from mpmon.diagnosis import ipc
-from mpmon.diagnosis.findings import Moment, Verdict
+from mpmon.diagnosis.findings import TrendPoint, Verdict
 from mpmon.diagnosis.rates import rates
 from mpmon.model import Blocked, Handle, QueueState, SemaphoreUse, Unknown
 from mpmon.tui import format as fmt
@@ -344,16 +344,16 @@ def test_a_wait_to_get_is_no_wait_to_put() -> None:
 # How often items are taken
 
 
-def looks(*seconds: float) -> list[Moment]:
+def looks(*seconds: float) -> list[TrendPoint]:
     """The counts of the shim, as they were at these moments."""
     pictures = [(second, leak(now=NOW + second).snapshot) for second in seconds]
-    return [Moment(NOW + second, (), (), {}, queue_records=snapshot.queue_records) for second, snapshot in pictures]
+    return [TrendPoint(NOW + second, (), (), {}, queue_records=snapshot.queue_records) for second, snapshot in pictures]
 
 
-def counted(*counts: dict[str, int]) -> list[Moment]:
+def counted(*counts: dict[str, int]) -> list[TrendPoint]:
     """What the ledgers of the trainer said at each second, of queues by their names."""
     return [
-        Moment(NOW + second, (), (), {}, queues=tuple(
+        TrendPoint(NOW + second, (), (), {}, queues=tuple(
             QueueState(object=name, pid=MAIN, getters=(MAIN,), taken=taken) for name, taken in each.items()
         ))
         for second, each in enumerate(counts)
@@ -411,7 +411,7 @@ def test_a_hung_job_shows_what_got_through_before() -> None:
     assert throughput_before(found_at(moments[2].taken_at, moments, scene), most=2) == []
 
 
-def found_at(since: float, moments: list[Moment], before: Scene | None = None) -> Scene:
+def found_at(since: float, moments: list[TrendPoint], before: Scene | None = None) -> Scene:
     """The loader's job, with a hang that began then."""
     finding = msgspec.structs.replace(hung().diagnosis.findings[0], since=since)
     now = loader()

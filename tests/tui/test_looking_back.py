@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from mpmon.reel import TOGETHER
 from mpmon.session.watch import ReplayWatch
+from mpmon.snapshot_buffer import TOGETHER
 from tests.session.hanging import HANGS, WORKS, record
 from tests.tui.fakes import NOW, FakeWatch, hung
 from tests.tui.screens import play, settle, shows

@@ -25,7 +25,7 @@ def playing(live: bool, count: int = 3, *, last: Verdict = Verdict.HEALTHY) -> t
 
 
 def arrives(player: Player, watch: FakeWatch, observation: Observation) -> None:
-    watch.reel.add(observation)
+    watch.buffer.add(observation)
     player.arrived(observation)
 
 

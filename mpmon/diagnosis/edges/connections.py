@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.dead import forgotten_child, lost_relatives, misses_sibling
 from mpmon.diagnosis.frames import in_call
-from mpmon.diagnosis.graph import Absent, Nobody, WaitEdge
+from mpmon.diagnosis.graph import Absent, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import SERVES_IN_TURN, SERVES_ONE, TURNS
 from mpmon.diagnosis.roles import HELPERS
 from mpmon.diagnosis.waits import ENDS, Wait
@@ -26,15 +26,15 @@ LOOPBACK = ("127.", "[::1]")
 """Prefixes of addresses that mean a different machine on each machine."""
 
 
-def awaited(case: Case, key: ThreadKey) -> list[KernelObject]:
+def awaited(job: JobState, key: ThreadKey) -> list[KernelObject]:
     """The objects a thread waits for. If these are only events of its own process: the sockets that the library threads
     behind them wait for, connections to other processes first, else listening ones.
     """
-    objects, own = list(case.waits_on(key)), case.held_by.get(key[0], frozenset())
+    objects, own = list(job.waits_on(key)), job.held_by.get(key[0], frozenset())
     outer = [item for item in objects if item.peer not in own]
     if not outer or any(item.kind != "eventfd" for item in outer):
         return objects
-    watched = [item for other in case.natives(key[0]) for item in case.waits_on(other) if item.kind == "socket"]
+    watched = [item for other in job.natives(key[0]) for item in job.waits_on(other) if item.kind == "socket"]
     connected = [item for item in watched if item.peer and item.peer not in own]
     return connected or [item for item in watched if takes_all(item)] or objects
 
@@ -48,79 +48,79 @@ def takes_all(item: KernelObject) -> bool:
     )
 
 
-def servers(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
+def servers(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
     """The threads that could act at the other end of a connection, or accept it."""
     far = item.peer or item.listener or ""
-    pids = [pid for pid in dict.fromkeys(handle.pid for handle in case.holders.get(far, ())) if case.is_alive(pid)]
-    if item.listener and (busy := _busy_with_others(case, pids, item.listener)):
+    pids = [pid for pid in dict.fromkeys(handle.pid for handle in job.holders.get(far, ())) if job.is_alive(pid)]
+    if item.listener and (busy := _busy_with_others(job, pids, item.listener)):
         yield from busy
         return
     if not far:
-        yield from _perhaps_on_other_machines(case, item, asks)
+        yield from _perhaps_on_other_machines(job, item, asks)
         return
     # A process that forgot to close the other end of its own pair is not the one that answers. If several have an end,
     # it was made for the one that waits in it.
     pids = [pid for pid in pids if pid != asks[0]] or pids
-    if pids == [asks[0]] and not case.others_at_work(asks) and not case.natives_at_work(asks[0]):
+    if pids == [asks[0]] and not job.others_at_work(asks) and not job.natives_at_work(asks[0]):
         yield asks
         return
-    there = [pid for pid in pids if any(far in _waits_in(case, key) for key in case.threads(pid))]
-    for pid in there or [pid for pid in pids if not _listens_to_others(case, pid)] or pids:
-        yield from _servers_in(case, pid, item, asks)
+    there = [pid for pid in pids if any(far in _waits_in(job, key) for key in job.threads(pid))]
+    for pid in there or [pid for pid in pids if not _listens_to_others(job, pid)] or pids:
+        yield from _servers_in(job, pid, item, asks)
 
 
-def _listens_to_others(case: Case, pid: int) -> bool:
+def _listens_to_others(job: JobState, pid: int) -> bool:
     """Its main thread is in an event loop, which always watches its connections, and has others besides the one that
     wakes it up.
     """
     main = (pid, pid)
-    watched = [item for item in case.waits_on(main) if item.kind == "socket"]
-    return case.standing(main).kind is Wait.EVENT_LOOP and len(watched) > 1
+    watched = [item for item in job.waits_on(main) if item.kind == "socket"]
+    return job.wait_state(main).kind is Wait.EVENT_LOOP and len(watched) > 1
 
 
-def _perhaps_on_other_machines(case: Case, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
+def _perhaps_on_other_machines(job: JobState, item: KernelObject, asks: ThreadKey) -> Iterator[ThreadKey]:
     """In a job on several machines: processes on another machine with a socket of unknown addresses. Both ends of a
     connection are matched by their addresses, which are read only for sockets that a thread waits on.
     """
-    here = case.processes[asks[0]].host
+    here = job.processes[asks[0]].host
     far = (item.path or "").partition(" to ")[2]
     if item.listens or not far or far.startswith(LOOPBACK):
         return
-    for process in case.snapshot.processes:
-        names = case.held_by.get(process.pid, frozenset()) if process.host != here else ()
-        unknown = any(name.startswith("socket:") and name not in case.objects for name in names)
-        if unknown and case.is_alive(process.pid) and case.role(process.pid).kind not in HELPERS:
+    for process in job.snapshot.processes:
+        names = job.held_by.get(process.pid, frozenset()) if process.host != here else ()
+        unknown = any(name.startswith("socket:") and name not in job.objects for name in names)
+        if unknown and job.is_alive(process.pid) and job.role(process.pid).kind not in HELPERS:
             yield process.pid, process.pid
 
 
-def _servers_in(case: Case, pid: int, item: KernelObject, asks: ThreadKey) -> list[ThreadKey]:
+def _servers_in(job: JobState, pid: int, item: KernelObject, asks: ThreadKey) -> list[ThreadKey]:
     main = (pid, pid)
-    if case.standing(main).kind is Wait.STOPPED:
+    if job.wait_state(main).kind is Wait.STOPPED:
         return [main]
-    if _waits_in(case, main) == (item.peer,) and main != asks:
+    if _waits_in(job, main) == (item.peer,) and main != asks:
         return [main]
-    threads = [key for key in case.threads(pid) if key != asks]
-    there = [key for key in threads if item.peer in _waits_in(case, key)]
-    busy = [key for key in threads if _is_at_work(case, key, item)]
-    others = [] if _writes(case, asks) else [key for key in threads if _serves_another(case, key, item)]
-    if serving := [key for key in busy if serves_one(case, key)]:
-        named = [key for key in serving if client_of(case, key) == asks[0]] or serving
+    threads = [key for key in job.threads(pid) if key != asks]
+    there = [key for key in threads if item.peer in _waits_in(job, key)]
+    busy = [key for key in threads if _is_at_work(job, key, item)]
+    others = [] if _writes(job, asks) else [key for key in threads if _serves_another(job, key, item)]
+    if serving := [key for key in busy if serves_one(job, key)]:
+        named = [key for key in serving if client_of(job, key) == asks[0]] or serving
         return [*named, *others] if set(named) <= set(there) else named
-    if case.role(pid).kind in HELPERS:
+    if job.role(pid).kind in HELPERS:
         return there
     if there:
         # A thread that listens on several connections may have handed the work to another thread.
         return list(dict.fromkeys((*there, *busy, *others)))
-    unnamed = _unnamed(case, threads, busy, main)
-    accepting = set(unnamed) <= {main} and any(_accepts(case, key) for key in threads)
+    unnamed = _unnamed(job, threads, busy, main)
+    accepting = set(unnamed) <= {main} and any(_accepts(job, key) for key in threads)
     return [*unnamed, *others] if accepting else unnamed
 
 
-def _unnamed(case: Case, threads: list[ThreadKey], busy: list[ThreadKey], main: ThreadKey) -> list[ThreadKey]:
+def _unnamed(job: JobState, threads: list[ThreadKey], busy: list[ThreadKey], main: ThreadKey) -> list[ThreadKey]:
     """If nothing tells who serves: what a background server started, else the main thread, else any working thread."""
     # A thread in a collective serves no connection.
-    in_background = case.standing(main).kind is Wait.COLLECTIVE or any(
-        _accepts(case, key) for key in threads if key != main
+    in_background = job.wait_state(main).kind is Wait.COLLECTIVE or any(
+        _accepts(job, key) for key in threads if key != main
     )
     if in_background and (others := [key for key in busy if key != main]):
         return others
@@ -129,165 +129,165 @@ def _unnamed(case: Case, threads: list[ThreadKey], busy: list[ThreadKey], main: 
     return busy
 
 
-def _is_at_work(case: Case, key: ThreadKey, item: KernelObject) -> bool:
-    return not case.standing(key).idle and not _accepts(case, key) and not _serves_another(case, key, item)
+def _is_at_work(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
+    return not job.wait_state(key).idle and not _accepts(job, key) and not _serves_another(job, key, item)
 
 
-def serves_one(case: Case, key: ThreadKey) -> bool:
+def serves_one(job: JobState, key: ThreadKey) -> bool:
     """It serves one connection, by its frames."""
-    return in_call(case.stacks.get(key), SERVES_ONE)
+    return in_call(job.stacks.get(key), SERVES_ONE)
 
 
-def _busy_with_others(case: Case, pids: list[int], listener: str) -> list[ThreadKey]:
+def _busy_with_others(job: JobState, pids: list[int], listener: str) -> list[ThreadKey]:
     """Those who would accept the next connection, but are still busy with the previous one; empty if one already waits
     for it.
 
     The child of a forking server shows the same frames, but there the server itself waits.
     """
-    threads = [key for pid in pids for key in case.threads(pid)]
-    if any(listener in _waits_in(case, key) for key in threads):
+    threads = [key for pid in pids for key in job.threads(pid)]
+    if any(listener in _waits_in(job, key) for key in threads):
         return []
-    one_by_one = [key for key in threads if serves_one(case, key) and _serves_in_turn(case, key)]
-    return one_by_one or [key for key in threads if _keeps_loop(case, key)]
+    one_by_one = [key for key in threads if serves_one(job, key) and _serves_in_turn(job, key)]
+    return one_by_one or [key for key in threads if _keeps_loop(job, key)]
 
 
-def _keeps_loop(case: Case, key: ThreadKey) -> bool:
+def _keeps_loop(job: JobState, key: ThreadKey) -> bool:
     """It is in a callback of its event loop, which accepts nothing until that returns."""
-    return in_call(case.stacks.get(key), TURNS) and case.standing(key).kind is not Wait.EVENT_LOOP
+    return in_call(job.stacks.get(key), TURNS) and job.wait_state(key).kind is not Wait.EVENT_LOOP
 
 
-def _serves_in_turn(case: Case, key: ThreadKey) -> bool:
-    return in_call(case.stacks.get(key), SERVES_IN_TURN)
+def _serves_in_turn(job: JobState, key: ThreadKey) -> bool:
+    return in_call(job.stacks.get(key), SERVES_IN_TURN)
 
 
-def _waits_in(case: Case, key: ThreadKey) -> tuple[str, ...]:
-    row = case.blocked.get(key)
+def _waits_in(job: JobState, key: ThreadKey) -> tuple[str, ...]:
+    row = job.blocked.get(key)
     return row.waits_on if row else ()
 
 
-def _writes(case: Case, key: ThreadKey) -> bool:
-    row = case.blocked.get(key)
+def _writes(job: JobState, key: ThreadKey) -> bool:
+    row = job.blocked.get(key)
     return row is not None and row.writes
 
 
-def _accepts(case: Case, key: ThreadKey) -> bool:
+def _accepts(job: JobState, key: ThreadKey) -> bool:
     """It waits for connections, and perhaps for data on some."""
-    return any(item.listens for item in case.waits_on(key))
+    return any(item.listens for item in job.waits_on(key))
 
 
-def _serves_another(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+def _serves_another(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
     """It is blocked in another connection of the same server: one with the same near end."""
     near = (item.path or "").partition(" to ")[2]
-    rows = list(case.waits_on(key))
+    rows = list(job.waits_on(key))
     return bool(near) and any(row.id != item.peer and (row.path or "").startswith(f"tcp {near} to ") for row in rows)
 
 
-def unserved(case: Case, asks: ThreadKey) -> tuple[ThreadKey, list[ThreadKey]] | None:
+def unserved(job: JobState, asks: ThreadKey) -> tuple[ThreadKey, list[ThreadKey]] | None:
     """The accepting thread of a server, and its threads that each serve another connection, if no thread of the server
     serves the one over which a thread waits for an answer.
     """
-    if _writes(case, asks):
+    if _writes(job, asks):
         return None
-    for item in case.waits_on(asks):
-        pids = {handle.pid for handle in case.holders.get(item.peer or "", ())} - {asks[0]}
-        threads = [key for pid in sorted(pids) for key in case.threads(pid)]
-        accepting = [key for key in threads if _accepts(case, key)]
-        others = [key for key in threads if _serves_another(case, key, item)]
-        if accepting and others and not any(_may_serve(case, key, item) for key in threads):
+    for item in job.waits_on(asks):
+        pids = {handle.pid for handle in job.holders.get(item.peer or "", ())} - {asks[0]}
+        threads = [key for pid in sorted(pids) for key in job.threads(pid)]
+        accepting = [key for key in threads if _accepts(job, key)]
+        others = [key for key in threads if _serves_another(job, key, item)]
+        if accepting and others and not any(_may_serve(job, key, item) for key in threads):
             return accepting[0], others
     return None
 
 
-def _may_serve(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+def _may_serve(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
     """It reads this connection, or does something other than waiting for others to end."""
-    waits_for_end = case.standing(key).kind in ENDS
-    return item.peer in _waits_in(case, key) or (_is_at_work(case, key, item) and not waits_for_end)
+    waits_for_end = job.wait_state(key).kind in ENDS
+    return item.peer in _waits_in(job, key) or (_is_at_work(job, key, item) and not waits_for_end)
 
 
-def client_of(case: Case, key: ThreadKey) -> int | None:
+def client_of(job: JobState, key: ThreadKey) -> int | None:
     """The client that a manager's thread serves: the thread is named after its `Process` (managers.py,
     `accept_connection`).
     """
-    name = case.thread_name(key).partition("|")[0]
+    name = job.thread_name(key).partition("|")[0]
     if name == "MainProcess":
-        return case.processes[key[0]].ppid
-    named = [row.child for row in case.snapshot.remembered if row.name == name and case.is_alive(row.child)]
+        return job.processes[key[0]].ppid
+    named = [row.child for row in job.snapshot.remembered if row.name == name and job.is_alive(row.child)]
     return named[0] if len(named) == 1 else None
 
 
-def clients(case: Case, key: ThreadKey) -> WaitEdge | None:
+def clients(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A manager's object that blocks the call of one client waits for other clients to act on it.
 
     Each other client has a thread of the manager that waits for its next request. A process that was given the object
     and has not used it yet has none, so those of the manager's family count too, unless they are connected.
     """
-    words = case.standing(key).words
-    others = [other for other in case.threads(key[0]) if other != key]
-    items = [item for other in others if case.standing(other).idle for item in case.waits_on(other) if item.peer]
-    named = {other: client_of(case, other) for other in others}
-    busy = [other for other in others if not case.standing(other).idle and named[other] is None]
-    asking = [client for item in items for client in servers(case, item, key) if client[0] != key[0]]
-    asking += [(pid, pid) for pid in named.values() if pid is not None and pid != client_of(case, key)]
-    connected = _connected(case, key[0])
-    strangers = [(pid, pid) for pid in _family(case, key[0]) if pid not in connected and pid != client_of(case, key)]
+    words = job.wait_state(key).words
+    others = [other for other in job.threads(key[0]) if other != key]
+    items = [item for other in others if job.wait_state(other).idle for item in job.waits_on(other) if item.peer]
+    named = {other: client_of(job, other) for other in others}
+    busy = [other for other in others if not job.wait_state(other).idle and named[other] is None]
+    asking = [client for item in items for client in servers(job, item, key) if client[0] != key[0]]
+    asking += [(pid, pid) for pid in named.values() if pid is not None and pid != client_of(job, key)]
+    connected = _connected(job, key[0])
+    strangers = [(pid, pid) for pid in _family(job, key[0]) if pid not in connected and pid != client_of(job, key)]
     targets = tuple(dict.fromkeys((*asking, *busy, *strangers)))
-    if edge := _lost_lock(case, key, targets):
+    if edge := _lost_lock(job, key, targets):
         return edge
     if not targets:
         # A process that ended may have taken a lock of the manager with it, or owe an item.
-        asks = client_of(case, key)
-        lonely = Nobody("the manager has no other client", (key[0] if asks is None else asks,))
-        return WaitEdge(tuple(lost_relatives(case, key[0], certain=True)) or (lonely,), words=words)
+        asks = client_of(job, key)
+        lonely = NoReleaser("the manager has no other client", (key[0] if asks is None else asks,))
+        return WaitEdge(tuple(lost_relatives(job, key[0], certain=True)) or (lonely,), words=words)
     pids = ", ".join(str(pid) for pid in dict.fromkeys(pid for pid, _ in asking))
     evidence = f"other clients of the manager (pid {key[0]}): pid {pids}" if pids else ""
     return WaitEdge(targets, words=words, evidence=evidence)
 
 
-def _lost_lock(case: Case, key: ThreadKey, targets: tuple[ThreadKey, ...]) -> WaitEdge | None:
+def _lost_lock(job: JobState, key: ThreadKey, targets: tuple[ThreadKey, ...]) -> WaitEdge | None:
     """For a lock of a manager that all its clients wait for, but those that only wait for an end: the client that ended
     with it, if one did.
     """
-    asks, lock = client_of(case, key), case.wanted_lock(key)
-    waiting = {client_of(case, other) for other in case.threads(key[0]) if case.wanted_lock(other) == lock}
+    asks, lock = client_of(job, key), job.wanted_lock(key)
+    waiting = {client_of(job, other) for other in job.threads(key[0]) if job.wanted_lock(other) == lock}
     if (
         asks is None
         or lock is None
-        or not all(pid in waiting or case.standing((pid, tid)).kind in ENDS for pid, tid in targets)
+        or not all(pid in waiting or job.wait_state((pid, tid)).kind in ENDS for pid, tid in targets)
     ):
         return None
-    gone = tuple(row.pid for row in lost_relatives(case, asks, certain=True) if row.status)
+    gone = tuple(row.pid for row in lost_relatives(job, asks, certain=True) if row.status)
     if not gone:
-        if not misses_sibling(case, asks):
+        if not misses_sibling(job, asks):
             return None
-        forgotten = forgotten_child(case, asks)
+        forgotten = forgotten_child(job, asks)
         gone = () if forgotten is None else (forgotten,)
     why = "no client of the manager that is alive holds this lock: all wait for it, or for others to end"
-    return WaitEdge((Nobody(why, gone, Absent.HOLDER_ENDED),), words="a lock of the manager", evidence=why)
+    return WaitEdge((NoReleaser(why, gone, Absent.HOLDER_ENDED),), words="a lock of the manager", evidence=why)
 
 
-def _connected(case: Case, manager: int) -> set[int]:
+def _connected(job: JobState, manager: int) -> set[int]:
     """Processes at the other ends of the manager's sockets."""
-    held = case.held_by.get(manager, frozenset())
-    asked = {item.peer for other in case.threads(manager) for item in case.waits_on(other) if item.peer}
-    waiting = {item.id for item in case.objects.values() if item.kind == "socket" and item.peer in held}
-    return {handle.pid for name in asked | waiting for handle in case.holders.get(name, ())}
+    held = job.held_by.get(manager, frozenset())
+    asked = {item.peer for other in job.threads(manager) for item in job.waits_on(other) if item.peer}
+    waiting = {item.id for item in job.objects.values() if item.kind == "socket" and item.peer in held}
+    return {handle.pid for name in asked | waiting for handle in job.holders.get(name, ())}
 
 
-def _family(case: Case, manager: int) -> list[int]:
+def _family(job: JobState, manager: int) -> list[int]:
     """The manager's parent and everyone below it who could have been given the object."""
-    parent = case.processes[manager].ppid
-    found = [parent] if parent in case.processes else []
+    parent = job.processes[manager].ppid
+    found = [parent] if parent in job.processes else []
     for pid in found:
-        found += [child for child in case.children.get(pid, ()) if child not in found]
-    living = [pid for pid in found if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
-    return [pid for pid in living if not case.is_foreign(pid)]
+        found += [child for child in job.children.get(pid, ()) if child not in found]
+    living = [pid for pid in found if job.is_alive(pid) and job.role(pid).kind not in HELPERS]
+    return [pid for pid in living if not job.is_foreign(pid)]
 
 
-def connection_words(case: Case, item: KernelObject, *, writes: bool) -> str:
+def connection_words(job: JobState, item: KernelObject, *, writes: bool) -> str:
     """The process at the other end, and for how long nothing was transferred."""
     if item.kind != "socket" or item.listens or item.path is None:
         return ""
-    pids = ", ".join(str(pid) for pid in dict.fromkeys(row.pid for row in case.holders.get(item.peer or "", ())))
+    pids = ", ".join(str(pid) for pid in dict.fromkeys(row.pid for row in job.holders.get(item.peer or "", ())))
     path = "a unix socket" if item.path == "unix" else item.path
     words = f"{path}: the other end belongs to pid {pids}" if pids else path
     if item.listener:
@@ -295,4 +295,4 @@ def connection_words(case: Case, item: KernelObject, *, writes: bool) -> str:
     last = item.sent_at if writes else item.received_at
     if last is None:
         return words if pids or item.listener else ""
-    return f"{words}; nothing {'sent' if writes else 'received'} for {age(case.now - last)}"
+    return f"{words}; nothing {'sent' if writes else 'received'} for {age(job.now - last)}"

@@ -14,12 +14,12 @@ from itertools import pairwise
 import msgspec
 
 from mpmon.diagnosis import libraries
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Exited, External, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.roles import HELPERS, given_name
 from mpmon.diagnosis.thresholds import KILLED_TOGETHER_S, NEXT_ROUND_S, STARTED_TOGETHER_S
-from mpmon.model import Cgroup, Process, Remembered
+from mpmon.model import Cgroup, KnownChild, Process
 
 
 class Death(msgspec.Struct, frozen=True, gc=False):
@@ -54,14 +54,14 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def death(case: Case, pid: int) -> Death:
+def death(job: JobState, pid: int) -> Death:
     """What is known of the end of a process: a zombie, or one that ended while mpmon watched."""
-    process = case.processes.get(pid)
-    exit_row = next((row for row in reversed(case.snapshot.exits) if row.pid == pid), None)
+    process = job.processes.get(pid)
+    exit_row = next((row for row in reversed(job.snapshot.exits) if row.pid == pid), None)
     if process is None and exit_row:
-        return _vanished(case, exit_row.process, exit_row.seen_at)
+        return _vanished(job, exit_row.process, exit_row.seen_at)
     code = process.exit_code if process else None
-    row = case.remembered.get(pid) if process is None else None
+    row = job.remembered.get(pid) if process is None else None
     if row and row.returncode is not None:
         how = returncode_words(row.returncode)
         whose = f"{given_name(row) or 'a child'}, which had pid {row.child}"
@@ -74,27 +74,27 @@ def death(case: Case, pid: int) -> Death:
     seen = f"pid {pid} is a zombie: {how} (/proc/{pid}/stat, field 52)"
     if code & 0x7F != signal.SIGKILL:
         return Death(how, (seen,), (_ADVICE.get(code & 0x7F, _LOG) if code else _EARLY,))
-    memory = _killed_for_memory(case, process, watched=_was_alive(case, process))
+    memory = _killed_for_memory(job, process, watched=_was_alive(job, process))
     return Death(how + memory.how, (seen, *memory.evidence), memory.advice)
 
 
-def evidence_of(case: Case, pids: Iterable[int]) -> tuple[str, ...]:
+def evidence_of(job: JobState, pids: Iterable[int]) -> tuple[str, ...]:
     """What shows that these ended, and how."""
-    return tuple(dict.fromkeys(line for pid in pids for line in death(case, pid).evidence))
+    return tuple(dict.fromkeys(line for pid in pids for line in death(job, pid).evidence))
 
 
-def advice_on(case: Case, pids: Iterable[int]) -> tuple[str, ...]:
+def advice_on(job: JobState, pids: Iterable[int]) -> tuple[str, ...]:
     """What to do about their ends."""
-    return tuple(dict.fromkeys(line for pid in pids for line in death(case, pid).advice))
+    return tuple(dict.fromkeys(line for pid in pids for line in death(job, pid).advice))
 
 
-def dead_relatives(case: Case, pid: int, *, certain: bool) -> list[Exited]:
+def dead_relatives(job: JobState, pid: int, *, certain: bool) -> list[Exited]:
     """Children and siblings that ended and were not reaped: they may have been the other end."""
-    parent = case.processes[pid].ppid
+    parent = job.processes[pid].ppid
     return [
-        Exited(other, death(case, other).how, certain, case.processes[other].exit_code)
-        for other in case.zombies
-        if case.processes[other].ppid in (pid, parent) and other != pid
+        Exited(other, death(job, other).how, certain, job.processes[other].exit_code)
+        for other in job.zombies
+        if job.processes[other].ppid in (pid, parent) and other != pid
     ]
 
 
@@ -102,58 +102,58 @@ _TOLD = (signal.SIGTERM, signal.SIGINT)
 """Signals that ask a process to end."""
 
 
-def crashed_relatives(case: Case, pid: int) -> list[int]:
+def crashed_relatives(job: JobState, pid: int) -> list[int]:
     """Children and siblings that crashed, reaped ones only if there are no others; not those that were told to end."""
-    codes = {gone.pid: case.processes[gone.pid].exit_code for gone in dead_relatives(case, pid, certain=False)}
+    codes = {gone.pid: job.processes[gone.pid].exit_code for gone in dead_relatives(job, pid, certain=False)}
     crashed = [other for other, code in codes.items() if code and code & 0x7F not in _TOLD]
-    return crashed or [row.child for row in _remembered(case, pid) if row.returncode and -row.returncode not in _TOLD]
+    return crashed or [row.child for row in _remembered(job, pid) if row.returncode and -row.returncode not in _TOLD]
 
 
-def with_crashed(case: Case, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
+def with_crashed(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
     """The same edge, with crashed relatives added: if its targets are only candidates, one that died early may have had
     to act.
     """
-    if edge.every or edge.held or (edge.exact and len(edge.targets) == 1):
+    if edge.every or edge.holder_known or (edge.exact and len(edge.targets) == 1):
         return edge
-    if not case.zombies and not case.remembered_ends:
+    if not job.zombies and not job.remembered_ends:
         return edge
     if edge.targets and all(isinstance(target, External) for target in edge.targets):
         return edge
-    crashed = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
-    crashed = crashed or [gone for gone in remembered_dead(case, key[0]) if gone.status]
+    crashed = [gone for gone in dead_relatives(job, key[0], certain=False) if job.processes[gone.pid].exit_code]
+    crashed = crashed or [gone for gone in remembered_dead(job, key[0]) if gone.status]
     if not crashed or any(isinstance(target, Exited) for target in edge.targets):
         return edge
     return msgspec.structs.replace(edge, targets=(*edge.targets, *crashed))
 
 
-def lost_relatives(case: Case, pid: int, *, certain: bool) -> list[Exited]:
+def lost_relatives(job: JobState, pid: int, *, certain: bool) -> list[Exited]:
     """The same; if there is none, those that were reaped but are remembered by their parent's program."""
-    if not case.zombies and not case.remembered_ends:
+    if not job.zombies and not job.remembered_ends:
         return []
-    found = dead_relatives(case, pid, certain=certain)
-    return found or [msgspec.structs.replace(gone, certain=certain) for gone in remembered_dead(case, pid)]
+    found = dead_relatives(job, pid, certain=certain)
+    return found or [msgspec.structs.replace(gone, certain=certain) for gone in remembered_dead(job, pid)]
 
 
-def remembered_dead(case: Case, pid: int) -> list[Exited]:
+def remembered_dead(job: JobState, pid: int) -> list[Exited]:
     """Children and siblings that ended and were reaped, but whose objects their parent's program still has.
 
     If some of them crashed, only these.
     """
-    rows = _remembered(case, pid)
+    rows = _remembered(job, pid)
     crashed = [row for row in rows if row.returncode]
     return [_as_gone(row) for row in crashed or rows]
 
 
-def _as_gone(row: Remembered) -> Exited:
+def _as_gone(row: KnownChild) -> Exited:
     code = row.returncode or 0
     return Exited(row.child, returncode_words(code), certain=False, status=-code if code < 0 else code << 8)
 
 
-def _remembered(case: Case, pid: int) -> list[Remembered]:
+def _remembered(job: JobState, pid: int) -> list[KnownChild]:
     """Children and siblings that were reaped."""
-    parent = case.processes[pid].ppid
-    known = (*case.remembered_ends.get(pid, ()), *case.remembered_ends.get(parent, ()))
-    return [row for row in known if row.child not in case.processes]
+    parent = job.processes[pid].ppid
+    known = (*job.remembered_ends.get(pid, ()), *job.remembered_ends.get(parent, ()))
+    return [row for row in known if row.child not in job.processes]
 
 
 def returncode_words(code: int) -> str:
@@ -161,21 +161,21 @@ def returncode_words(code: int) -> str:
     return f"killed by {signal_name(-code)}" if code < 0 else f"ended with exit status {code}"
 
 
-def gone_children(case: Case, parent: int, kinds: Collection[str]) -> list[Exited]:
+def gone_children(job: JobState, parent: int, kinds: Collection[str]) -> list[Exited]:
     """Children of these kinds that ended: zombies, and those mpmon saw end, if their library names them."""
     found = [
-        Exited(pid, death(case, pid).how, status=case.processes[pid].exit_code)
-        for pid in case.children.get(parent, ())
-        if not case.is_alive(pid) and case.role(pid).kind in (*kinds, "process", "subprocess")
+        Exited(pid, death(job, pid).how, status=job.processes[pid].exit_code)
+        for pid in job.children.get(parent, ())
+        if not job.is_alive(pid) and job.role(pid).kind in (*kinds, "process", "subprocess")
     ]
     names = {row.process_name for row in libraries.WORKERS if row.kind in kinds and row.process_name}
     if found or not names:
         return found
-    working = [case.processes[pid].start_time for pid in case.clients.get(parent, ()) if case.role(pid).kind in kinds]
-    seen = [row for row in case.snapshot.exits if row.process.ppid == parent and row.process.name in names]
+    working = [job.processes[pid].start_time for pid in job.clients.get(parent, ()) if job.role(pid).kind in kinds]
+    seen = [row for row in job.snapshot.exits if row.process.ppid == parent and row.process.name in names]
     # Workers of an earlier epoch ended before these started.
     return [
-        Exited(row.pid, death(case, row.pid).how, status=row.process.exit_code) for row in seen
+        Exited(row.pid, death(job, row.pid).how, status=row.process.exit_code) for row in seen
         if not working or row.seen_at > min(working) + NEXT_ROUND_S
     ]  # fmt: skip
 
@@ -192,18 +192,18 @@ class Replaced(msgspec.Struct, frozen=True, gc=False):
     """Pids missing between the siblings' pids; empty if that does not tell."""
 
 
-def replaced(case: Case, pids: Iterable[int]) -> Replaced | None:
+def replaced(job: JobState, pids: Iterable[int]) -> Replaced | None:
     """Pools start a new worker for one that died: the numbers in their names say that one is missing, or the new one is
     much younger than the others and a pid is missing among them.
     """
-    workers = sorted((case.processes[pid].start_time, pid) for pid in pids if pid in case.processes)
+    workers = sorted((job.processes[pid].start_time, pid) for pid in pids if pid in job.processes)
     late = _latecomer([at for at, _ in workers])
     youngest = len(workers) - 1 if late is None else late
-    told = bool(workers) and _missing_number(case, workers[youngest][1], _POOL_NUMBERED) is not None
+    told = bool(workers) and _missing_number(job, workers[youngest][1], _POOL_NUMBERED) is not None
     if late is None and not told:
         return None
     (begin, first), (at, successor) = workers[0], workers[youngest]
-    gone = forgotten_child(case, successor, _POOL_NUMBERED)
+    gone = forgotten_child(job, successor, _POOL_NUMBERED)
     if late is None or gone is not None:
         return Replaced(successor, first, None if told else at - begin, () if gone is None else (gone,))
     together = [pid for _, pid in workers[:late]]
@@ -211,7 +211,7 @@ def replaced(case: Case, pids: Iterable[int]) -> Replaced | None:
     gaps = sorted(set(range(min(together), max(together))) - set(together))
     count = len(workers) - late
     after = max(together) + 1
-    if not gaps and count == 1 and after not in case.processes and after < successor:
+    if not gaps and count == 1 and after not in job.processes and after < successor:
         # The one started last.
         gaps = [after]
     return Replaced(successor, first, at - begin, tuple(gaps if len(gaps) == count else ()))
@@ -237,39 +237,39 @@ _POOL_NUMBERED = re.compile(r"\w*PoolWorker-(?:[0-9]+:)*([0-9]{1,18})")
 """The same for the workers of a Pool (pool.py)."""
 
 
-def forgotten_child(case: Case, pid: int, numbered: re.Pattern[str] = _NUMBERED) -> int | None:
+def forgotten_child(job: JobState, pid: int, numbered: re.Pattern[str] = _NUMBERED) -> int | None:
     """The pid of a sibling that ended and left no trace: the numbers in their names say that one is missing, and only
     one pid between its neighbours' is unused.
     """
-    number = _missing_number(case, pid, numbered)
+    number = _missing_number(job, pid, numbered)
     if number is None:
         return None
-    parent = case.processes[pid].ppid
-    numbers = _numbers((row for row in case.snapshot.remembered if row.pid == parent), numbered)
-    taken = {*case.processes, *(thread.tid for thread in case.snapshot.threads)}
+    parent = job.processes[pid].ppid
+    numbers = _numbers((row for row in job.snapshot.remembered if row.pid == parent), numbered)
+    taken = {*job.processes, *(thread.tid for thread in job.snapshot.threads)}
     between = range(numbers.get(number - 1, parent) + 1, numbers[number + 1])
     free = [candidate for candidate in between[-MOST_BETWEEN:] if candidate not in taken]
     return free[0] if len(free) == 1 else None
 
 
-def misses_sibling(case: Case, pid: int) -> bool:
+def misses_sibling(job: JobState, pid: int) -> bool:
     """The numbers in the names of its siblings say that one has ended and left no trace."""
-    return _missing_number(case, pid, _NUMBERED) is not None
+    return _missing_number(job, pid, _NUMBERED) is not None
 
 
-def _missing_number(case: Case, pid: int, numbered: re.Pattern[str]) -> int | None:
+def _missing_number(job: JobState, pid: int, numbered: re.Pattern[str]) -> int | None:
     """The number of a sibling of which only the number is left."""
-    family = [row for row in case.snapshot.remembered if row.pid == case.processes[pid].ppid]
+    family = [row for row in job.snapshot.remembered if row.pid == job.processes[pid].ppid]
     numbers = _numbers(family, numbered)
     highest = max(numbers, default=0)
     # A name may contain any number, and below a high one more than one is missing.
     missing = set(range(1, highest)) - set(numbers) if highest <= len(numbers) + 1 else set[int]()
     known = len(missing) == 1 and len(numbers) == len(family) and pid in numbers.values() and _count_alike(family)
     # All children of one parent are counted together, including those with unknown names.
-    return missing.pop() if known and not _unnamed(case, case.processes[pid].ppid, family) else None
+    return missing.pop() if known and not _unnamed(job, job.processes[pid].ppid, family) else None
 
 
-def _count_alike(family: list[Remembered]) -> bool:
+def _count_alike(family: list[KnownChild]) -> bool:
     """Their names have a common counter: multiprocessing's own, or that of one program's name."""
     names = {row.name.rstrip("0123456789") for row in family}
     return len(names) == 1 or all(_OF_LIBRARY.match(name) for name in names)
@@ -278,33 +278,33 @@ def _count_alike(family: list[Remembered]) -> bool:
 _OF_LIBRARY = re.compile(r"\w*(Process|PoolWorker)-")
 
 
-def _numbers(family: Iterable[Remembered], numbered: re.Pattern[str] = _NUMBERED) -> dict[int, int]:
+def _numbers(family: Iterable[KnownChild], numbered: re.Pattern[str] = _NUMBERED) -> dict[int, int]:
     """Children of one parent: pids by the numbers in their names."""
     return {int(found[1]): row.child for row in family if (found := numbered.fullmatch(row.name))}
 
 
-def ended_relatives(case: Case, pid: int) -> list[int]:
+def ended_relatives(job: JobState, pid: int) -> list[int]:
     """Children and siblings that ended, reaped or not, except programs that were only called; empty if the numbers in
     their names say that another one left no trace.
     """
-    if any(_has_forgotten_one(case, parent) for parent in (pid, case.processes[pid].ppid)):
+    if any(_has_forgotten_one(job, parent) for parent in (pid, job.processes[pid].ppid)):
         return []
-    zombies = [gone.pid for gone in dead_relatives(case, pid, certain=False)]
-    return list(dict.fromkeys((*zombies, *(row.child for row in _remembered(case, pid) if row.name))))
+    zombies = [gone.pid for gone in dead_relatives(job, pid, certain=False)]
+    return list(dict.fromkeys((*zombies, *(row.child for row in _remembered(job, pid) if row.name))))
 
 
-def _has_forgotten_one(case: Case, parent: int) -> bool:
+def _has_forgotten_one(job: JobState, parent: int) -> bool:
     """Its children's highest number exceeds the count of their names and of children with unknown names."""
-    family = [row for row in case.snapshot.remembered if row.pid == parent]
+    family = [row for row in job.snapshot.remembered if row.pid == parent]
     numbers = _numbers(family)
-    return max(numbers, default=0) - len(numbers) > len(_unnamed(case, parent, family))
+    return max(numbers, default=0) - len(numbers) > len(_unnamed(job, parent, family))
 
 
-def _unnamed(case: Case, parent: int, family: Iterable[Remembered]) -> list[int]:
+def _unnamed(job: JobState, parent: int, family: Iterable[KnownChild]) -> list[int]:
     """Children made by multiprocessing whose names are unknown."""
     named = {row.child for row in family}
-    children = (child for child in case.children.get(parent, ()) if child not in named)
-    return [child for child in children if case.role(child).kind not in (*HELPERS, "subprocess")]
+    children = (child for child in job.children.get(parent, ()) if child not in named)
+    return [child for child in children if job.role(child).kind not in (*HELPERS, "subprocess")]
 
 
 MOST_BETWEEN = 1000
@@ -314,9 +314,9 @@ MOST_BETWEEN = 1000
 # Why
 
 
-def _vanished(case: Case, process: Process, seen_at: float) -> Death:
+def _vanished(job: JobState, process: Process, seen_at: float) -> Death:
     """Its parent reaped it, and its status with it, unless mpmon saw it as a zombie first or holds a pidfd of it."""
-    row = _group(case, process)
+    row = _group(job, process)
     killed_at = row.oom_kill_seen_at if row else None
     for_memory = killed_at is not None and abs(killed_at - seen_at) <= KILLED_TOGETHER_S
     code = process.exit_code
@@ -335,15 +335,15 @@ def _vanished(case: Case, process: Process, seen_at: float) -> Death:
     return Death("ended while mpmon watched", (f"pid {process.pid} ended while mpmon watched",), (_LOG,))
 
 
-def _was_alive(case: Case, process: Process) -> bool:
+def _was_alive(job: JobState, process: Process) -> bool:
     """Mpmon saw it alive, so it ended while mpmon watched."""
-    life = case.history.life(process)
+    life = job.history.life(process)
     return life is not None and not life.first.ended
 
 
-def _killed_for_memory(case: Case, process: Process, *, watched: bool) -> Death:
+def _killed_for_memory(job: JobState, process: Process, *, watched: bool) -> Death:
     """For a process killed by SIGKILL: whether the kernel killed it for memory, by the counter of its control group."""
-    row = _group(case, process)
+    row = _group(job, process)
     if row is None or row.oom_kills is None:
         why = row.reasons.get("oom_kills", "unknown") if row else "its control group is unknown"
         return Death(
@@ -362,11 +362,11 @@ def _killed_for_memory(case: Case, process: Process, *, watched: bool) -> Death:
     return Death("", (evidence,), (_SEARCH_KERNEL_LOG, _LESS_MEMORY))
 
 
-def _group(case: Case, process: Process) -> Cgroup | None:
+def _group(job: JobState, process: Process) -> Cgroup | None:
     """Its control group; if it ended before mpmon attached, its parent's, which children inherit."""
-    parent = case.processes.get(process.ppid)
+    parent = job.processes.get(process.ppid)
     path = process.cgroup if process.cgroup is not None else parent.cgroup if parent else None
-    return next((row for row in case.snapshot.cgroups if row.path == path), None)
+    return next((row for row in job.snapshot.cgroups if row.path == path), None)
 
 
 def _grew(row: Cgroup) -> str:

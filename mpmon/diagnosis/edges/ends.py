@@ -4,124 +4,120 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import native_threads
 from mpmon.diagnosis.frames import has
-from mpmon.diagnosis.graph import Basis, External, Nobody, Target, WaitEdge
+from mpmon.diagnosis.graph import Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.roles import HELPERS, POOL_WORKERS
 from mpmon.numerals import numeral
 
 _WAITS_FOR_CHILD = frozenset({"wait4", "waitid"})
 
 
-def end_of_process(case: Case, key: ThreadKey) -> WaitEdge | None:
+def end_of_process(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The children it waits for: by pid, by the pipe only they hold, or all of them."""
     pid = key[0]
     targets: list[Target] = []
     # A fork server's children are the kernel's children of the server and work for this process.
-    near = dict.fromkeys((*case.children.get(pid, ()), *case.clients.get(pid, ())))
-    children = [child for child in near if case.role(child).kind not in HELPERS]
-    named = [item.id.partition(":")[2] for item in case.waits_on(key) if item.kind == "process"]
+    near = dict.fromkeys((*job.children.get(pid, ()), *job.clients.get(pid, ())))
+    children = [child for child in near if job.role(child).kind not in HELPERS]
+    named = [item.id.partition(":")[2] for item in job.waits_on(key) if item.kind == "process"]
     for name in named:
         number = numeral(name)
-        targets += exits(case, children if name == "any" else [] if number is None else [number])
+        targets += exits(job, children if name == "any" else [] if number is None else [number])
     if not targets:
-        targets = list(exits(case, _sentinels(case, key, children) or children))
+        targets = list(exits(job, _sentinels(job, key, children) or children))
     if not targets:
-        return _no_children(case, key)
-    names = ", ".join(_name(case, target) for target in targets[:4])
+        return _no_children(job, key)
+    names = ", ".join(_name(job, target) for target in targets[:4])
     every = len(targets) > 1
     return WaitEdge(tuple(targets), every=every, basis=Basis.KERNEL.when(bool(named)), words=f"{names} to exit")
 
 
-def exits(case: Case, pids: Iterable[int]) -> Iterator[Target]:
+def exits(job: JobState, pids: Iterable[int]) -> Iterator[Target]:
     """The main threads of those that are alive: a process ends when its main thread does."""
     for pid in pids:
-        if case.is_alive(pid):
+        if job.is_alive(pid):
             yield pid, pid
 
 
-def _sentinels(case: Case, key: ThreadKey, children: list[int]) -> list[int]:
+def _sentinels(job: JobState, key: ThreadKey, children: list[int]) -> list[int]:
     """Multiprocessing watches a pipe whose other end only the child holds: popen_fork.py, popen_spawn_posix.py."""
-    pipes = {item.id for item in case.waits_on(key) if item.kind == "pipe"}
-    waited = [pid for pid in case.clients.get(key[0], children) if case.role(pid).kind not in HELPERS]
+    pipes = {item.id for item in job.waits_on(key) if item.kind == "pipe"}
+    waited = [pid for pid in job.clients.get(key[0], children) if job.role(pid).kind not in HELPERS]
     return [
         pid for pid in waited
-        if any(handle.writes and handle.pid == pid for name in pipes for handle in case.holders.get(name, ()))
+        if any(handle.writes and handle.pid == pid for name in pipes for handle in job.holders.get(name, ()))
     ]  # fmt: skip
 
 
-def _no_children(case: Case, key: ThreadKey) -> WaitEdge | None:
+def _no_children(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """wait(2) returns at once if there is no child: the child ended after its parent was sampled."""
-    zombies = [pid for pid in case.children.get(key[0], ()) if not case.is_alive(pid)]
-    blocked = case.blocked.get(key)
+    zombies = [pid for pid in job.children.get(key[0], ()) if not job.is_alive(pid)]
+    blocked = job.blocked.get(key)
     if zombies or (blocked is not None and blocked.syscall in _WAITS_FOR_CHILD):
         return None
     return WaitEdge((External("a process outside the job"),), words="a child to exit")
 
 
-def end_of_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
+def end_of_thread(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The joined thread; if it is unknown, those that are neither idle nor serve."""
-    if (joined := case.awaited(key)) and not _manages_executor(case, joined):
-        return WaitEdge((joined,), basis=Basis.MEMORY, words=f"thread {case.thread_name(joined)} to end")
-    others = [other for other in case.threads(key[0]) if other != key]
-    if tasks := [
-        worker for other in others if _manages_executor(case, other) for worker in _busy_workers(case, key[0])
-    ]:
+    if (joined := job.awaited(key)) and not _manages_executor(job, joined):
+        return WaitEdge((joined,), basis=Basis.MEMORY, words=f"thread {job.thread_name(joined)} to end")
+    others = [other for other in job.threads(key[0]) if other != key]
+    if tasks := [worker for other in others if _manages_executor(job, other) for worker in _busy_workers(job, key[0])]:
         return WaitEdge(tuple(tasks), words="the tasks of an executor to finish")
-    working = [other for other in others if not case.standing(other).idle] or others
+    working = [other for other in others if not job.wait_state(other).idle] or others
     if not working:
         return (
-            end_of_process(case, key)
-            if case.children.get(key[0])
-            else WaitEdge((_no_thread(case, key),), words="a thread to end")
+            end_of_process(job, key)
+            if job.children.get(key[0])
+            else WaitEdge((_no_thread(job, key),), words="a thread to end")
         )
     return WaitEdge(tuple(working), every=len(working) > 1, words="a thread to end")
 
 
-def _no_thread(case: Case, key: ThreadKey) -> Nobody:
-    return Nobody("no other Python thread is left in this process", reason=why_no_thread(case, key))
+def _no_thread(job: JobState, key: ThreadKey) -> NoReleaser:
+    return NoReleaser("no other Python thread is left in this process", reason=why_no_thread(job, key))
 
 
-def _manages_executor(case: Case, key: ThreadKey) -> bool:
+def _manages_executor(job: JobState, key: ThreadKey) -> bool:
     """The thread of a ProcessPoolExecutor, which ends with the last task."""
-    stack = case.stacks.get(key)
+    stack = job.stacks.get(key)
     return stack is not None and has(stack, "concurrent/futures/process.py", ("run", "_queue_management_worker"))
 
 
-def _busy_workers(case: Case, pid: int) -> list[Target]:
-    workers = [child for child in case.clients.get(pid, ()) if case.role(child).kind in POOL_WORKERS]
-    return [target for target in exits(case, workers) if isinstance(target, tuple) and not case.standing(target).idle]
+def _busy_workers(job: JobState, pid: int) -> list[Target]:
+    workers = [child for child in job.clients.get(pid, ()) if job.role(child).kind in POOL_WORKERS]
+    return [target for target in exits(job, workers) if isinstance(target, tuple) and not job.wait_state(target).idle]
 
 
-def end_of_interpreter(case: Case, key: ThreadKey) -> WaitEdge | None:
+def end_of_interpreter(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """At interpreter exit: children by wait4, native threads by their number, else the threads that are not daemons."""
-    if edge := native_threads(case, key):
+    if edge := native_threads(job, key):
         return edge
-    if any(item.kind == "process" for item in case.waits_on(key)):
-        return end_of_process(case, key)
-    return end_of_thread(case, key)
+    if any(item.kind == "process" for item in job.waits_on(key)):
+        return end_of_process(job, key)
+    return end_of_thread(job, key)
 
 
-def launched_ranks(case: Case, key: ThreadKey) -> WaitEdge | None:
+def launched_ranks(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A launcher waits until every rank has ended."""
-    children = [
-        pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind not in HELPERS and case.is_alive(pid)
-    ]
+    children = [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS and job.is_alive(pid)]
     if not children:
         return None
     return WaitEdge(tuple((pid, pid) for pid in children), every=True, words="its ranks to exit")
 
 
-def end_by_signal(case: Case, key: ThreadKey) -> WaitEdge | None:
+def end_by_signal(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A process that started others and only waits for a signal counts as progressing while any of these does, or if
     none has to.
     """
-    busy = [(pid, pid) for pid in case.helpmates(key[0]) if not case.standing((pid, pid)).idle]
+    busy = [(pid, pid) for pid in job.helpmates(key[0]) if not job.wait_state((pid, pid)).idle]
     return WaitEdge(tuple(busy), words="a signal, while other processes work") if busy else None
 
 
-def _name(case: Case, target: Target) -> str:
-    return case.role(target[0]).name if isinstance(target, tuple) else str(target)
+def _name(job: JobState, target: Target) -> str:
+    return job.role(target[0]).name if isinstance(target, tuple) else str(target)

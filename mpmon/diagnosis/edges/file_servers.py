@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.graph import Basis, External, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age, mount_words
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Mount
 
 ADVICE = (
@@ -14,11 +14,11 @@ ADVICE = (
 )
 
 
-def file_server(case: Case, key: ThreadKey, mount: Mount) -> WaitEdge:
+def file_server(job: JobState, key: ThreadKey, mount: Mount) -> WaitEdge:
     """Only the server can end the wait: the kernel named the file system, and it does not respond to mpmon either."""
-    asked_for = age(case.now - (mount.unanswered_since or case.now))
+    asked_for = age(job.now - (mount.unanswered_since or job.now))
     return WaitEdge(
         (External(f"{mount_words(mount)}, which does not answer"),),
-        basis=Basis.KERNEL.when(case.names_mount(key)), words=f"a file on {mount.path}",
+        basis=Basis.KERNEL.when(job.names_mount(key)), words=f"a file on {mount.path}",
         evidence=f"{mount_words(mount)} was also asked for its size by mpmon, and has not answered for {asked_for}",
     )  # fmt: skip

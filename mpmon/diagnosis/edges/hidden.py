@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import Basis, Exited, Nobody, Target, WaitEdge
+from mpmon.diagnosis.graph import Basis, Exited, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.missing_data import hides_call
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS
@@ -17,30 +17,30 @@ _BY_HOLDERS = frozenset({Wait.QUEUE_GET, Wait.QUEUE_PUT, Wait.PIPE_READ, Wait.PI
 """Waits that end when any process acts that has the object open or mapped."""
 
 
-def hidden_wait(case: Case, key: ThreadKey) -> WaitEdge | None:
+def hidden_wait(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """If a process of the job is stopped: any of the others may be waited for, so all of them have to stand still
     before the stopped one is blamed. `None` if nothing is stopped: an unknown wait may be anything.
     """
-    others = [pid for pid in case.processes if pid != key[0] and case.is_alive(pid)]
-    stopped = [pid for pid in others if case.processes[pid].stopped]
-    if key in case.stacks or not hides_call(case, key) or case.motion(key) is not Motion.NOT_SCHEDULED or not stopped:
+    others = [pid for pid in job.processes if pid != key[0] and job.is_alive(pid)]
+    stopped = [pid for pid in others if job.processes[pid].stopped]
+    if key in job.stacks or not hides_call(job, key) or job.motion(key) is not Motion.NOT_SCHEDULED or not stopped:
         return None
-    targets = tuple((pid, pid) for pid in others if case.role(pid).kind not in HELPERS)
+    targets = tuple((pid, pid) for pid in others if job.role(pid).kind not in HELPERS)
     evidence = f"what pid {key[0]} waits for cannot be read; pid {stopped[0]} is stopped"
     return WaitEdge(targets, words="something that cannot be read", evidence=evidence)
 
 
-def with_unread(case: Case, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
+def with_unread(job: JobState, key: ThreadKey, edge: WaitEdge) -> WaitEdge:
     """The same edge, plus processes with unknown open files: they may hold the other end. So "nobody" is unproven until
     all could be read, and a death may be unrelated.
     """
-    if not case.without_handles or edge.every or case.standing(key).kind not in _BY_HOLDERS:
+    if not job.without_handles or edge.every or job.wait_state(key).kind not in _BY_HOLDERS:
         return edge
-    unread = sorted(case.without_handles - {key[0]})
-    others = [pid for pid in unread if case.is_alive(pid) and case.role(pid).kind not in HELPERS]
+    unread = sorted(job.without_handles - {key[0]})
+    others = [pid for pid in unread if job.is_alive(pid) and job.role(pid).kind not in HELPERS]
     if not others:
         return edge
-    known = (_unsure(target) for target in edge.targets if not isinstance(target, Nobody))
+    known = (_unsure(target) for target in edge.targets if not isinstance(target, NoReleaser))
     targets = tuple(dict.fromkeys((*known, *((pid, pid) for pid in others))))
     return msgspec.structs.replace(edge, targets=targets, basis=Basis.ASSUMED)
 

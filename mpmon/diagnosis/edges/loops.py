@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.objects import has_mail, other_ends
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.loops import STREAM, does, place_of
 from mpmon.diagnosis.waits import Wait
 
@@ -16,9 +16,9 @@ MOST_TOLD = 4
 """Tasks whose waits the evidence lists."""
 
 
-def stuck_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
+def stuck_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The targets of a loop with only stuck tasks: itself, or other processes; `None` for any other loop."""
-    tasks = case.stuck_tasks(key)
+    tasks = job.stuck_tasks(key)
     if not tasks:
         return None
     told = [f"{row.name} {does(row, tasks)}{place_of(row)}" for row in tasks[:MOST_TOLD]]
@@ -26,23 +26,23 @@ def stuck_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
     evidence = f"tasks of the event loop of pid {key[0]}: {'; '.join(told)}{more}"
     if children := tuple(dict.fromkeys((row.child, row.child) for row in tasks if row.child is not None)):
         # Ends take their time; but a child that waits for room in a pipe nobody reads never ends.
-        if any(case.standing(child).kind is not Wait.PIPE_WRITE for child in children):
+        if any(job.wait_state(child).kind is not Wait.PIPE_WRITE for child in children):
             return None
-        names = several([case.role(pid).name for pid, _ in children])
+        names = several([job.role(pid).name for pid, _ in children])
         return WaitEdge(children, words=f"the end of {names}", evidence=evidence)
     if any(row.waits == STREAM for row in tasks):
-        return _answer(case, key, evidence)
+        return _answer(job, key, evidence)
     return WaitEdge(
         (key,), every=True, polled=True, words="something only its own tasks could provide", evidence=evidence
     )
 
 
-def _answer(case: Case, key: ThreadKey, evidence: str) -> WaitEdge | None:
+def _answer(job: JobState, key: ThreadKey, evidence: str) -> WaitEdge | None:
     """Threads that could send something over a connection of the loop."""
-    if has_mail(case, key):
+    if has_mail(job, key):
         return None
-    ends = dict.fromkeys(end for item in case.partners(key) for end in other_ends(case, key, item, writes=False))
+    ends = dict.fromkeys(end for item in job.partners(key) for end in other_ends(job, key, item, writes=False))
     if not ends:
         return None
-    names = several(list(dict.fromkeys(case.role(end[0]).name for end in ends if isinstance(end, tuple))))
+    names = several(list(dict.fromkeys(job.role(end[0]).name for end in ends if isinstance(end, tuple))))
     return WaitEdge(tuple(ends), words=f"an answer from {names}", evidence=evidence)

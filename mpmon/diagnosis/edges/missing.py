@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.dead import replaced
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.roles import POOL_WORKERS
 from mpmon.diagnosis.waits import Context, Wait, context
@@ -27,32 +27,32 @@ DELIVERS = (("multiprocessing/pool.py", ("_handle_results",)), ("concurrent/futu
 """Threads that every result of a pool passes through, callbacks included."""
 
 
-def why_no_thread(case: Case, key: ThreadKey) -> Absent:
+def why_no_thread(job: JobState, key: ThreadKey) -> Absent:
     """For a wait for threads of the same process, none of which can end it."""
-    kind = case.standing(key).kind
+    kind = job.wait_state(key).kind
     if kind in (Wait.FUTEX, Wait.THREAD_LOCK):
-        return _why_no_native(case, key)
-    return Absent.LEFT_IN_PARENT if kind in FROM_THREADS and left_in_parent(case, key) else Absent.THREAD_ENDED
+        return _why_no_native(job, key)
+    return Absent.LEFT_IN_PARENT if kind in FROM_THREADS and left_in_parent(job, key) else Absent.THREAD_ENDED
 
 
-def why_no_result(case: Case, key: ThreadKey, workers: list[int]) -> Absent:
+def why_no_result(job: JobState, key: ThreadKey, workers: list[int]) -> Absent:
     """For a wait for a result of a pool or an executor whose workers, if it has any, all wait for work."""
-    if replaced(case, workers) is not None and case.standing(key).kind is Wait.POOL_RESULT:
+    if replaced(job, workers) is not None and job.wait_state(key).kind is Wait.POOL_RESULT:
         return Absent.WORKER_REPLACED
-    hands_over = deliverer_in_parent(case, key) or case.standing(key).kind in FROM_THREADS
-    if hands_over and left_in_parent(case, key):
+    hands_over = deliverer_in_parent(job, key) or job.wait_state(key).kind in FROM_THREADS
+    if hands_over and left_in_parent(job, key):
         return Absent.LEFT_IN_PARENT
     return Absent.ITEM_LOST if workers else Absent.THREAD_ENDED
 
 
-def _why_no_native(case: Case, key: ThreadKey) -> Absent:
-    if case.is_forked(key[0]):
-        return _told_at_fork(case, key) or (
-            Absent.NATIVE_AT_FORK if _in_native_barrier(case, key) else Absent.LOCKED_AT_FORK
+def _why_no_native(job: JobState, key: ThreadKey) -> Absent:
+    if job.is_forked(key[0]):
+        return _told_at_fork(job, key) or (
+            Absent.NATIVE_AT_FORK if _in_native_barrier(job, key) else Absent.LOCKED_AT_FORK
         )
-    if _siblings_in_copy(case, key):
+    if _siblings_in_copy(job, key):
         return Absent.LOCKED_AT_FORK
-    return Absent.NATIVE if case.is_native(key) else Absent.OWN_LOCK
+    return Absent.NATIVE if job.is_native(key) else Absent.OWN_LOCK
 
 
 _AT_FORK = {
@@ -61,76 +61,76 @@ _AT_FORK = {
 }  # fmt: skip
 
 
-def _told_at_fork(case: Case, key: ThreadKey) -> Absent | None:
+def _told_at_fork(job: JobState, key: ThreadKey) -> Absent | None:
     """What the child of a fork lacks, by its C frames; `None` if they do not tell."""
-    fact = case.native_facts.get(key)
+    fact = job.native_facts.get(key)
     return _AT_FORK.get(fact.wait.sort) if fact and fact.certain and fact.wait else None
 
 
-def _siblings_in_copy(case: Case, key: ThreadKey) -> bool:
+def _siblings_in_copy(job: JobState, key: ThreadKey) -> bool:
     """Other forks of the same process, such as a fork server, wait at the same address: each has a copy of one lock."""
-    lock, process = case.wanted_lock(key), case.processes[key[0]]
+    lock, process = job.wanted_lock(key), job.processes[key[0]]
     if lock is None or not process.forked:
         return False
     siblings = (
-        row.pid for row in case.processes.values() if row.ppid == process.ppid and row.forked and row.pid != key[0]
+        row.pid for row in job.processes.values() if row.ppid == process.ppid and row.forked and row.pid != key[0]
     )
-    wanted = (case.wanted_lock((pid, pid)) for pid in siblings)
+    wanted = (job.wanted_lock((pid, pid)) for pid in siblings)
     return any(other is not None and other.rpartition(":")[2] == lock.rpartition(":")[2] for other in wanted)
 
 
-def _in_native_barrier(case: Case, key: ThreadKey) -> bool:
+def _in_native_barrier(job: JobState, key: ThreadKey) -> bool:
     """A futex that is neither a mutex nor a semaphore of glibc."""
-    blocked = case.blocked.get(key)
+    blocked = job.blocked.get(key)
     if blocked is None or blocked.syscall != "futex" or len(blocked.args) < 3:
         return False
     _, operation, value, *_ = blocked.args
     return operation & 0xFF == _FUTEX_WAIT_PRIVATE and value != _CONTENDED_MUTEX
 
 
-def left_in_parent(case: Case, key: ThreadKey) -> bool:
+def left_in_parent(job: JobState, key: ThreadKey) -> bool:
     """The child of a fork has one thread, apart from those of libraries that serve; its parent has one that does more than
     wait for requests, or that delivers what is waited for.
     """
-    siblings = (other for other in case.threads(key[0]) if other != key)
-    if not case.is_forked(key[0]) or any(case.standing(other).kind is not Wait.SERVICE for other in siblings):
+    siblings = (other for other in job.threads(key[0]) if other != key)
+    if not job.is_forked(key[0]) or any(job.wait_state(other).kind is not Wait.SERVICE for other in siblings):
         return False
-    if deliverer_in_parent(case, key):
+    if deliverer_in_parent(job, key):
         return True
-    parent = case.role(key[0]).parent
-    others = [other for other in case.threads(parent or 0) if other[0] != other[1]]
-    return not all(case.standing(other).kind is Wait.SERVICE or _is_of_pool(case, other) for other in others)
+    parent = job.role(key[0]).parent
+    others = [other for other in job.threads(parent or 0) if other[0] != other[1]]
+    return not all(job.wait_state(other).kind is Wait.SERVICE or _is_of_pool(job, other) for other in others)
 
 
-def _is_of_pool(case: Case, key: ThreadKey) -> bool:
+def _is_of_pool(job: JobState, key: ThreadKey) -> bool:
     """It hands tasks out, also while it takes them from the program, and answers no request."""
-    stack = case.stacks.get(key)
+    stack = job.stacks.get(key)
     return stack is not None and has(stack, "multiprocessing/pool.py", ("_handle_tasks", "_handle_workers"))
 
 
-def deliverer_in_parent(case: Case, key: ThreadKey) -> ThreadKey | None:
+def deliverer_in_parent(job: JobState, key: ThreadKey) -> ThreadKey | None:
     """For a result of a pool or an executor: the delivering thread of the program it was forked from, or of that one's
     origin. A process with workers of its own has a pool of its own, and a task of a pool waits for its own pool.
     """
     pid = key[0]
-    task = context(case.stacks.get(key))
-    own = any(case.role(child).kind in POOL_WORKERS for child in case.clients.get(pid, ()))
-    if case.standing(key).kind not in _RESULTS or (task and task[0] in _TASKS) or own:
+    task = context(job.stacks.get(key))
+    own = any(job.role(child).kind in POOL_WORKERS for child in job.clients.get(pid, ()))
+    if job.wait_state(key).kind not in _RESULTS or (task and task[0] in _TASKS) or own:
         return None
-    found = (other for parent in _forked_from(case, pid) for other in case.threads(parent) if is_deliverer(case, other))
+    found = (other for parent in _forked_from(job, pid) for other in job.threads(parent) if is_deliverer(job, other))
     return next(found, None)
 
 
-def is_deliverer(case: Case, key: ThreadKey) -> bool:
+def is_deliverer(job: JobState, key: ThreadKey) -> bool:
     """All results of a pool pass through it."""
-    stack = case.stacks.get(key)
+    stack = job.stacks.get(key)
     return stack is not None and any(has(stack, *row) for row in DELIVERS)
 
 
-def _forked_from(case: Case, pid: int) -> list[int]:
+def _forked_from(job: JobState, pid: int) -> list[int]:
     """Its parent, and so on, as long as each is a fork of the next."""
     above: list[int] = []
-    while case.is_forked(pid):
-        pid = case.processes[pid].ppid
+    while job.is_forked(pid):
+        pid = job.processes[pid].ppid
         above.append(pid)
     return above

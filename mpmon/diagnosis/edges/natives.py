@@ -7,35 +7,35 @@ if the other side was not read there is no edge, since its activity is unknown.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.progress.motion import Motion
 
 
-def native_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
+def native_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The native threads that a thread waits for; `None` if frames do not tell which."""
-    if joined := case.joined_thread(key):
-        return _end(case, key, joined)
-    fact = case.native_facts.get(key)
-    return _team(case, key, fact) if fact and fact.wait and fact.wait.sort is Sort.TEAM else None
+    if joined := job.joined_thread(key):
+        return _end(job, key, joined)
+    fact = job.native_facts.get(key)
+    return _team(job, key, fact) if fact and fact.wait and fact.wait.sort is Sort.TEAM else None
 
 
-def _end(case: Case, key: ThreadKey, joined: ThreadKey) -> WaitEdge | None:
-    if not _is_known(case, joined):
+def _end(job: JobState, key: ThreadKey, joined: ThreadKey) -> WaitEdge | None:
+    if not _is_known(job, joined):
         return None
-    words = f"the end of the native {case.thread_words(joined)}"
+    words = f"the end of the native {job.thread_words(joined)}"
     evidence = f"the futex of thread {key[1]} holds the id of thread {joined[1]}, as in pthread_join"
     return WaitEdge((joined,), every=True, basis=Basis.KERNEL, words=words, evidence=evidence)
 
 
-def _team(case: Case, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
+def _team(job: JobState, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
     """Threads of its library that have reached neither the team's waiting point nor a wait for work."""
     library = fact.wait.library if fact.wait else ""
-    facts = [(other, case.native_facts.get(other)) for other in case.all_threads(key[0]) if other != key]
+    facts = [(other, job.native_facts.get(other)) for other in job.all_threads(key[0]) if other != key]
     team = [
         (other, found.helps) for other, found in facts
         if found and found.helps and found.helps.library == library and not found.is_at_rest
@@ -48,7 +48,7 @@ def _team(case: Case, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
         if found and not found.helps and found.wait and found.wait.sort is Sort.TEAM and found.wait.library == library
     ]  # fmt: skip
     targets = tuple(other for other, _ in team)
-    names = several([case.thread_words(other) for other in targets])
+    names = several([job.thread_words(other) for other in targets])
     return WaitEdge(
         targets, every=len(targets) == 1,
         basis=Basis.FRAMES.when(fact.certain and not masters and all(row.certain for _, row in team)),
@@ -57,78 +57,78 @@ def _team(case: Case, key: ThreadKey, fact: NativeFact) -> WaitEdge | None:
     )  # fmt: skip
 
 
-def mutex_owner(case: Case, key: ThreadKey) -> WaitEdge | None:
+def mutex_owner(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The holder of a pthread mutex, by its owner word; `None` if it has none."""
-    owner = next((item.owner_tid for item in case.waits_on(key) if item.owner_tid), None)
+    owner = next((item.owner_tid for item in job.waits_on(key) if item.owner_tid), None)
     if owner is None:
         return None
-    fact = case.native_facts.get(key)
+    fact = job.native_facts.get(key)
     words = fact.lock_words if fact else "a native mutex"
-    if case.past((key[0], owner)):
+    if job.thread_history((key[0], owner)):
         evidence = f"its owner is thread {owner}"
         return WaitEdge(((key[0], owner),), every=True, basis=Basis.MEMORY, words=words, evidence=evidence)
     why = f"the native mutex is owned by thread {owner}, which does not exist in this process: it was locked before the fork"
-    reason = Absent.LOCKED_AT_FORK if case.is_forked(key[0]) else Absent.HOLDER_ENDED
-    return WaitEdge((Nobody(why, (key[0],), reason),), basis=Basis.MEMORY, words=words)
+    reason = Absent.LOCKED_AT_FORK if job.is_forked(key[0]) else Absent.HOLDER_ENDED
+    return WaitEdge((NoReleaser(why, (key[0],), reason),), basis=Basis.MEMORY, words=words)
 
 
-def native_thread(case: Case, key: ThreadKey) -> WaitEdge | None:
+def native_thread(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The targets of a native thread in a futex: those that its frames or the lock name, else any Python thread that
     does not wait for such threads itself. `None` if frames were not read, or other native threads are at work.
     """
-    fact = case.native_facts.get(key)
-    if fact is None or not fact.certain or case.natives_at_work(key[0]):
+    fact = job.native_facts.get(key)
+    if fact is None or not fact.certain or job.natives_at_work(key[0]):
         return None
-    if edge := native_threads(case, key) or mutex_owner(case, key):
+    if edge := native_threads(job, key) or mutex_owner(job, key):
         return edge
-    others = tuple(other for other in case.working_threads(key[0]) if not _waits_for_natives(case, other))
+    others = tuple(other for other in job.working_threads(key[0]) if not _waits_for_natives(job, other))
     words = fact.wait.waits_for if fact.wait else "something in native code"
     if others:
         return WaitEdge(others, words=words)
-    why = f"no other thread of pid {key[0]} is left that could end the wait of its native {case.thread_words(key)}"
-    return WaitEdge((Nobody(why, (key[0],), Absent.NATIVE),), words=words)
+    why = f"no other thread of pid {key[0]} is left that could end the wait of its native {job.thread_words(key)}"
+    return WaitEdge((NoReleaser(why, (key[0],), Absent.NATIVE),), words=words)
 
 
-def left_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
+def left_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """For the child of a fork in a library's call: the threads of the library that its parent has, as of gRPC. Its only
     thread polls for nothing but their wake-up, eventfd(2), so whatever it asked for is done by nobody.
     """
-    process, objects = case.processes[key[0]], case.waits_on(key)
-    if process.threads != 1 or not case.is_forked(key[0]) or case.motion(key) is Motion.PROGRESSING:
+    process, objects = job.processes[key[0]], job.waits_on(key)
+    if process.threads != 1 or not job.is_forked(key[0]) or job.motion(key) is Motion.PROGRESSING:
         return None
-    if not objects or any(item.kind != "eventfd" for item in objects) or not case.may_be_native(key):
+    if not objects or any(item.kind != "eventfd" for item in objects) or not job.may_be_native(key):
         return None
-    natives = [other for other in case.all_threads(process.ppid) if other not in case.stacks]
-    if not natives or not case.shape(key).asks:
+    natives = [other for other in job.all_threads(process.ppid) if other not in job.stacks]
+    if not natives or not job.shape(key).asks:
         return None
     why = f"pid {key[0]} has a single thread, and its parent's native threads, which would wake it, were not copied by the fork"
-    return WaitEdge((Nobody(why, (key[0],), Absent.LEFT_IN_PARENT),), words=case.standing(key).words, evidence=why)
+    return WaitEdge((NoReleaser(why, (key[0],), Absent.LEFT_IN_PARENT),), words=job.wait_state(key).words, evidence=why)
 
 
-def waits_for(case: Case, key: ThreadKey, other: ThreadKey) -> bool:
+def waits_for(job: JobState, key: ThreadKey, other: ThreadKey) -> bool:
     """It stands still until that very thread acts in C, so it does nothing for it."""
-    edge = _told(case, key)
-    return edge is not None and edge.targets == (other,) and case.motion(key) is Motion.NOT_SCHEDULED
+    edge = _told(job, key)
+    return edge is not None and edge.targets == (other,) and job.motion(key) is Motion.NOT_SCHEDULED
 
 
-def _waits_for_natives(case: Case, key: ThreadKey) -> bool:
+def _waits_for_natives(job: JobState, key: ThreadKey) -> bool:
     """The same for any native thread."""
-    return _told(case, key) is not None and case.motion(key) is Motion.NOT_SCHEDULED
+    return _told(job, key) is not None and job.motion(key) is Motion.NOT_SCHEDULED
 
 
-def _told(case: Case, key: ThreadKey) -> WaitEdge | None:
-    edge = native_threads(case, key) or mutex_owner(case, key)
+def _told(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    edge = native_threads(job, key) or mutex_owner(job, key)
     return edge if edge and edge.exact else None
 
 
-def _is_known(case: Case, key: ThreadKey) -> bool:
+def _is_known(job: JobState, key: ThreadKey) -> bool:
     """Its Python or C frames were read."""
-    return key in case.stacks or key in case.native_facts
+    return key in job.stacks or key in job.native_facts
 
 
-def name_server(case: Case, key: ThreadKey) -> WaitEdge | None:
+def name_server(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A name server, if C frames show that the resolver waits for its answer."""
-    fact = case.native_facts.get(key)
+    fact = job.native_facts.get(key)
     if fact is None or not fact.is_surely(Sort.NAME_SERVER) or fact.wait is None:
         return None
     return WaitEdge((External("a name server"),), words=fact.wait.waits_for)

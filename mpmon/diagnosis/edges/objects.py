@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.connections import awaited, connection_words, servers
 from mpmon.diagnosis.edges.dead import lost_relatives
 from mpmon.diagnosis.edges.ends import exits
 from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.frames import has
-from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, Target, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.roles import HELPERS
@@ -26,205 +26,205 @@ from mpmon.numerals import numeral
 QUEUES_FILE = "multiprocessing/queues.py"
 
 
-def message(case: Case, key: ThreadKey) -> WaitEdge | None:
+def message(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The holders of the other end of the pipe or socket, or of the lock in front of it."""
-    if has_mail(case, key):
+    if has_mail(job, key):
         return None
-    objects = awaited(case, key)
+    objects = awaited(job, key)
     if any(item.kind == "inotify" for item in objects):
         return WaitEdge((External("a change to a watched file", moves=True),), words="file changes")
-    writes = bool((row := case.blocked.get(key)) and row.writes)
-    ends = dict.fromkeys(target for item in objects for target in other_ends(case, key, item, writes=writes))
-    words, evidence = case.standing(key).words, _object_words(case, objects, writes=writes)
+    writes = bool((row := job.blocked.get(key)) and row.writes)
+    ends = dict.fromkeys(target for item in objects for target in other_ends(job, key, item, writes=writes))
+    words, evidence = job.wait_state(key).words, _object_words(job, objects, writes=writes)
     pipe = next((item for item in objects if item.kind == "pipe"), None)
-    mute = pipe or (objects and all(_is_left_alone(case, key, item) for item in objects))
-    strangers = _strangers(case, objects, writes=writes)
+    mute = pipe or (objects and all(_is_left_alone(job, key, item) for item in objects))
+    strangers = _strangers(job, objects, writes=writes)
     # What only external processes can provide was never for a relative to provide.
-    dead = lost_relatives(case, key[0], certain=not ends) if mute and (ends or not strangers) else []
-    if ends and not writes and _was_read_by_ended(case, objects):
+    dead = lost_relatives(job, key[0], certain=not ends) if mute and (ends or not strangers) else []
+    if ends and not writes and _was_read_by_ended(job, objects):
         dead = [gone for gone in dead if gone.status]
-    if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(case, key, pipe):
+    if pipe and not (ends or strangers or any(gone.status for gone in dead)) and _keeps_other_end(job, key, pipe):
         why = f"it holds the only other end of {pipe.id} itself, so neither data nor end of file can arrive"
-        edge = Nobody(why, (key[0],), Absent.OWN_END)
+        edge = NoReleaser(why, (key[0],), Absent.OWN_END)
         return WaitEdge((edge,), basis=Basis.KERNEL.when(not dead), words=words, evidence=evidence)
-    if edge := _kept_input(case, key, [target for target in ends if isinstance(target, tuple)], strangers):
+    if edge := _kept_input(job, key, [target for target in ends if isinstance(target, tuple)], strangers):
         return edge
-    if case.standing(key).kind is Wait.SOCKET and ends and not writes:
-        words = f"an answer from {several(list(dict.fromkeys(case.role(pid).name for pid, _ in _threads(ends))))}"
+    if job.wait_state(key).kind is Wait.SOCKET and ends and not writes:
+        words = f"an answer from {several(list(dict.fromkeys(job.role(pid).name for pid, _ in _threads(ends))))}"
     if ends or dead or strangers:
-        basis = Basis.KERNEL.when(not strangers and _is_named(case, key, objects, list(ends)))
+        basis = Basis.KERNEL.when(not strangers and _is_named(job, key, objects, list(ends)))
         return WaitEdge((*ends, *dead, *strangers), basis=basis, words=words, evidence=evidence)
     if pipe:
         why = f"no other process {'reads' if writes else 'writes'} {pipe.id}"
-        return WaitEdge((Nobody(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
-    pause = pause_s(case.blocked.get(key))
+        return WaitEdge((NoReleaser(why, (key[0],)),), basis=Basis.KERNEL, words=words, evidence=evidence)
+    pause = pause_s(job.blocked.get(key))
     if pause is not None and pause > RETRY_S:
         # A timed wait for an external process may legitimately last as long as the program says.
         return None
     return WaitEdge((External(_outside_words(objects)),), words=words, evidence=evidence)
 
 
-def _kept_input(case: Case, key: ThreadKey, ends: list[ThreadKey], strangers: Sequence[External]) -> WaitEdge | None:
+def _kept_input(job: JobState, key: ThreadKey, ends: list[ThreadKey], strangers: Sequence[External]) -> WaitEdge | None:
     """For a program that reads its standard input to its end: children of the process that started it and has closed its
     own end, which have another since their fork, and only wake from time to time.
     """
-    row, parent = case.blocked.get(key), case.processes[key[0]].ppid
-    if row is None or row.args[:1] != (0,) or row.writes or not case.is_foreign(key[0]) or strangers or not ends:
+    row, parent = job.blocked.get(key), job.processes[key[0]].ppid
+    if row is None or row.args[:1] != (0,) or row.writes or not job.is_foreign(key[0]) or strangers or not ends:
         return None
-    if any(case.processes[pid].ppid != parent or not case.processes[pid].forked for pid, _ in ends):
+    if any(job.processes[pid].ppid != parent or not job.processes[pid].forked for pid, _ in ends):
         return None
-    if not all(case.motion(end) is Motion.POLLING and pause_s(case.blocked.get(end)) is not None for end in ends):
+    if not all(job.motion(end) is Motion.POLLING and pause_s(job.blocked.get(end)) is not None for end in ends):
         return None
     heirs = tuple(pid for pid, _ in ends)
-    names = several([f"{case.role(pid).name} (pid {pid})" for pid in heirs])
+    names = several([f"{job.role(pid).name} (pid {pid})" for pid in heirs])
     why = f"only {names} {'has' if len(heirs) == 1 else 'have'} the other end of its standard input, since the fork"
-    words = case.standing(key).words
-    return WaitEdge((Nobody(why, heirs, Absent.INHERITED),), words=words, evidence=why)
+    words = job.wait_state(key).words
+    return WaitEdge((NoReleaser(why, heirs, Absent.INHERITED),), words=words, evidence=why)
 
 
-def _was_read_by_ended(case: Case, objects: list[KernelObject]) -> bool:
+def _was_read_by_ended(job: JobState, objects: list[KernelObject]) -> bool:
     """The pipe of a queue from which ended processes took more than they put, by the ledgers of the living: they were
     its readers, and the missing items were not theirs to put.
     """
     names = {item.id for item in objects}
     return any(
-        queue.object in names and queue.by_ended is not None and queue.by_ended < 0 for queue in case.snapshot.queues
+        queue.object in names and queue.by_ended is not None and queue.by_ended < 0 for queue in job.snapshot.queues
     )
 
 
-def _keeps_other_end(case: Case, key: ThreadKey, pipe: KernelObject) -> bool:
+def _keeps_other_end(job: JobState, key: ThreadKey, pipe: KernelObject) -> bool:
     """It reads a pipe whose writing end it has itself, unused by its other threads. A queue's users all have both ends."""
-    row, stack = case.blocked.get(key), case.stacks.get(key)
+    row, stack = job.blocked.get(key), job.stacks.get(key)
     of_queue = stack is None or has(stack, QUEUES_FILE, ("get", "_recv_bytes"))
-    own = any(handle.pid == key[0] and handle.writes for handle in case.holders.get(pipe.id, ()))
-    return own and not of_queue and not case.others_at_work(key) and not (row and row.writes)
+    own = any(handle.pid == key[0] and handle.writes for handle in job.holders.get(pipe.id, ()))
+    return own and not of_queue and not job.others_at_work(key) and not (row and row.writes)
 
 
-def _strangers(case: Case, objects: Iterable[KernelObject], *, writes: bool) -> list[External]:
+def _strangers(job: JobState, objects: Iterable[KernelObject], *, writes: bool) -> list[External]:
     """Processes outside the job that have the other end."""
-    rows = [row for item in objects for row in case.outsiders.get(item.id, ()) if (row.reads if writes else row.writes)]
+    rows = [row for item in objects for row in job.outsiders.get(item.id, ()) if (row.reads if writes else row.writes)]
     return [External(f"pid {pid}, which is not part of this job") for pid in dict.fromkeys(row.pid for row in rows)]
 
 
-def _is_named(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[Target]) -> bool:
+def _is_named(job: JobState, key: ThreadKey, objects: list[KernelObject], ends: list[Target]) -> bool:
     """The kernel names the processes, and each has just one thread that could act."""
     named = _threads(ends)
-    alone = all(_acts_alone(case, key, end) for end in named) and not _others_have(case, key, objects, named)
+    alone = all(_acts_alone(job, key, end) for end in named) and not _others_have(job, key, objects, named)
     known = all(item.kind == "pipe" or (item.kind == "socket" and (item.peer or item.listener)) for item in objects)
     return bool(ends) and alone and known
 
 
-def _others_have(case: Case, key: ThreadKey, objects: list[KernelObject], ends: list[ThreadKey]) -> bool:
+def _others_have(job: JobState, key: ThreadKey, objects: list[KernelObject], ends: list[ThreadKey]) -> bool:
     """Other living processes that have the socket's other end too, say by a fork, and might use it."""
-    pids = {handle.pid for item in objects for handle in case.holders.get(item.peer or "", ())}
-    return any(case.is_alive(pid) for pid in pids - {key[0]} - {pid for pid, _ in ends})
+    pids = {handle.pid for item in objects for handle in job.holders.get(item.peer or "", ())}
+    return any(job.is_alive(pid) for pid in pids - {key[0]} - {pid for pid, _ in ends})
 
 
-def _acts_alone(case: Case, key: ThreadKey, end: ThreadKey) -> bool:
+def _acts_alone(job: JobState, key: ThreadKey, end: ThreadKey) -> bool:
     """No other thread of its process could do the same; if it is not Python, there is no other thread at all."""
     if end[0] == key[0]:
-        return not [other for other in case.others_at_work(end) if other != key]
-    if case.is_foreign(end[0]):
-        return case.processes[end[0]].threads == 1
-    return not case.others_at_work(end)
+        return not [other for other in job.others_at_work(end) if other != key]
+    if job.is_foreign(end[0]):
+        return job.processes[end[0]].threads == 1
+    return not job.others_at_work(end)
 
 
 def _threads(ends: Iterable[Target]) -> list[ThreadKey]:
     return [target for target in ends if isinstance(target, tuple)]
 
 
-def _is_left_alone(case: Case, key: ThreadKey, item: KernelObject) -> bool:
+def _is_left_alone(job: JobState, key: ThreadKey, item: KernelObject) -> bool:
     """The other end of a socket is open in this process only: the process it was made for is gone."""
-    pids = {handle.pid for handle in case.holders.get(item.peer or "", ())}
+    pids = {handle.pid for handle in job.holders.get(item.peer or "", ())}
     return item.kind == "socket" and pids == {key[0]}
 
 
-def other_ends(case: Case, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
+def other_ends(job: JobState, key: ThreadKey, item: KernelObject, *, writes: bool) -> Iterator[Target]:
     """The targets that could end a wait for one object."""
     if item.kind == "process":
         number = numeral(item.id.partition(":")[2])
-        yield from exits(case, [] if number is None else [number])
+        yield from exits(job, [] if number is None else [number])
         return
     if item.kind == "socket":
-        yield from servers(case, item, key)
+        yield from servers(job, item, key)
         return
-    if item.kind == "terminal" and (typists := case.typists.get(item.id)):
+    if item.kind == "terminal" and (typists := job.typists.get(item.id)):
         yield from typists
         return
     far = item.peer if item.kind == "pty" and item.peer else item.id
-    for handle in case.holders.get(far, ()):
+    for handle in job.holders.get(far, ()):
         helps = handle.reads if writes else handle.writes
-        if handle.pid != key[0] and helps and case.is_alive(handle.pid) and case.role(handle.pid).kind not in HELPERS:
-            yield from _hands(case, key, handle.pid)
-        elif helps and case.role(handle.pid).kind == "forkserver":
+        if handle.pid != key[0] and helps and job.is_alive(handle.pid) and job.role(handle.pid).kind not in HELPERS:
+            yield from _hands(job, key, handle.pid)
+        elif helps and job.role(handle.pid).kind == "forkserver":
             # It writes down how its children ended, and holds that pipe for nothing else (forkserver.py).
-            yield from exits(case, case.children.get(handle.pid, ()))
+            yield from exits(job, job.children.get(handle.pid, ()))
 
 
-def _hands(case: Case, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
+def _hands(job: JobState, key: ThreadKey, pid: int) -> Iterator[ThreadKey]:
     """The threads of a process that may act on a pipe: the working ones, except any that has run in vain."""
-    first = _hand(case, pid)
+    first = _hand(job, pid)
     yield first
-    waiter = case.past(key)
-    for other in case.others_at_work(first) if first[1] == pid else ():
-        past = case.past(other)
+    waiter = job.thread_history(key)
+    for other in job.others_at_work(first) if first[1] == pid else ():
+        past = job.thread_history(other)
         in_vain = (
-            past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and case.motion(other) is not Motion.PROGRESSING
+            past and waiter and past.ran_at > waiter.ran_at + IN_VAIN_S and job.motion(other) is not Motion.PROGRESSING
         )
-        if not in_vain and case.motion(other) is not Motion.POLLING and not _serves_library(case, other, key):
+        if not in_vain and job.motion(other) is not Motion.POLLING and not _serves_library(job, other, key):
             yield other
 
 
-def _serves_library(case: Case, key: ThreadKey, waiter: ThreadKey) -> bool:
+def _serves_library(job: JobState, key: ThreadKey, waiter: ThreadKey) -> bool:
     """A library's own thread transfers only the library's data, and the waiter uses another library or none."""
-    packages = case.shape(key).serves
-    of_waiter = case.shape(waiter)
+    packages = job.shape(key).serves
+    of_waiter = job.shape(waiter)
     return bool(packages) and not packages & (of_waiter.asks | of_waiter.runs | of_waiter.serves)
 
 
-def _hand(case: Case, pid: int) -> ThreadKey:
+def _hand(job: JobState, pid: int) -> ThreadKey:
     """The thread of a process that would act: a feeder thread blocked while sending, else the main thread."""
-    for other in case.threads(pid):
-        stack = case.stacks.get(other)
-        if stack and case.standing(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and has(stack, QUEUES_FILE, ("_feed",)):
+    for other in job.threads(pid):
+        stack = job.stacks.get(other)
+        if stack and job.wait_state(other).kind in (Wait.LOCK, Wait.PIPE_WRITE) and has(stack, QUEUES_FILE, ("_feed",)):
             return other
     return pid, pid
 
 
-def has_mail(case: Case, key: ThreadKey) -> bool:
+def has_mail(job: JobState, key: ThreadKey) -> bool:
     """There are already bytes to read, or a connection to accept, so it is about to continue."""
-    row = case.blocked.get(key)
+    row = job.blocked.get(key)
     if row is None or row.writes:
         return False
-    return any(item.kind in ("pipe", "socket") and item.fill for item in case.waits_on(key))
+    return any(item.kind in ("pipe", "socket") and item.fill for item in job.waits_on(key))
 
 
-def semaphore(case: Case, key: ThreadKey) -> WaitEdge | None:
+def semaphore(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A lock or semaphore between processes: its holder by the ledger, else every process that maps it."""
-    items = [item for item in case.waits_on(key) if item.kind == "semaphore"]
+    items = [item for item in job.waits_on(key) if item.kind == "semaphore"]
     if not items:
-        return other_threads(case, key)
-    if owner := _robust_owner(case, items):
+        return other_threads(job, key)
+    if owner := _robust_owner(job, items):
         return owner
     if any(item.value for item in items):
         return None
     item = items[0]
-    if not any(handle.pid == key[0] for handle in case.holders.get(item.id, ())):
+    if not any(handle.pid == key[0] for handle in job.holders.get(item.id, ())):
         # Not even the waiter is known to map it, so nothing is known of other processes.
-        return WaitEdge((External("another process with the semaphore"),), words=case.standing(key).words)
-    users = [handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)]
-    uses = [use for use in case.uses.get(item.id, ()) if case.is_alive(use.pid)]
-    complete = bool(uses) and not (set(users) & case.without_ledger)
-    if strangers := case.outsiders.get(item.id):
+        return WaitEdge((External("another process with the semaphore"),), words=job.wait_state(key).words)
+    users = [handle.pid for handle in job.holders.get(item.id, ()) if _may_release(job, handle.pid)]
+    uses = [use for use in job.uses.get(item.id, ()) if job.is_alive(use.pid)]
+    complete = bool(uses) and not (set(users) & job.without_ledger)
+    if strangers := job.outsiders.get(item.id):
         outside = tuple(
             External(f"pid {pid}, which is not part of this job") for pid in dict.fromkeys(row.pid for row in strangers)
         )
-        edge = _counted(case, key, item, [pid for pid in users if pid != key[0]], [])
-        known = [target for target in edge.targets if not isinstance(target, Nobody)]
+        edge = _counted(job, key, item, [pid for pid in users if pid != key[0]], [])
+        known = [target for target in edge.targets if not isinstance(target, NoReleaser)]
         return WaitEdge((*known, *outside), words=edge.words, evidence=edge.evidence)
-    if _is_lock(uses) and complete and case.standing(key).kind is not Wait.PROCESS_EVENT:
-        return _lock(case, key, item, uses, _busy(case, item, users))
-    return _counted(case, key, item, [pid for pid in users if pid != key[0]], uses if complete else [])
+    if _is_lock(uses) and complete and job.wait_state(key).kind is not Wait.PROCESS_EVENT:
+        return _lock(job, key, item, uses, _busy(job, item, users))
+    return _counted(job, key, item, [pid for pid in users if pid != key[0]], uses if complete else [])
 
 
 _ROBUST_WAITERS, _ROBUST_TID = 0x8000_0000, 0x3FFF_FFFF
@@ -233,16 +233,16 @@ owner.
 """
 
 
-def _robust_owner(case: Case, items: list[KernelObject]) -> WaitEdge | None:
+def _robust_owner(job: JobState, items: list[KernelObject]) -> WaitEdge | None:
     """For a mutex in shared memory that is no semaphore: the living thread of the job that its word names."""
     for item in items:
         word = item.value or 0
-        owners = [row for row in case.snapshot.threads if row.tid == word & _ROBUST_TID]
-        if word & _ROBUST_WAITERS and len(owners) == 1 and case.is_alive(owners[0].pid):
+        owners = [row for row in job.snapshot.threads if row.tid == word & _ROBUST_TID]
+        if word & _ROBUST_WAITERS and len(owners) == 1 and job.is_alive(owners[0].pid):
             owner = (owners[0].pid, owners[0].tid)
-            words = f"a mutex that {case.role(owner[0]).name} holds"
+            words = f"a mutex that {job.role(owner[0]).name} holds"
             evidence = f"the word of the mutex {item.id} names thread {owner[1]} of pid {owner[0]} as its owner"
-            return WaitEdge((owner,), every=True, basis=Basis.MEMORY, held=True, words=words, evidence=evidence)
+            return WaitEdge((owner,), every=True, basis=Basis.MEMORY, holder_known=True, words=words, evidence=evidence)
     return None
 
 
@@ -259,22 +259,22 @@ def _owners(uses: list[SemaphoreUse]) -> int:
     return sum(1 for use in uses if use.count > 0)
 
 
-def _busy(case: Case, item: KernelObject, users: list[int]) -> tuple[ThreadKey, ...]:
+def _busy(job: JobState, item: KernelObject, users: list[int]) -> tuple[ThreadKey, ...]:
     """Working threads of the processes that have a semaphore, which may release it later, even if they never acquired
     it: a semaphore may begin without permits, and a lock may be used as a signal. A thread of a library's own touches
     none of the user's.
     """
-    threads = (key for pid in users for key in dict.fromkeys(((pid, pid), *case.threads(pid))))
-    return tuple(key for key in threads if _works(case, item, key))
+    threads = (key for pid in users for key in dict.fromkeys(((pid, pid), *job.threads(pid))))
+    return tuple(key for key in threads if _works(job, item, key))
 
 
-def _works(case: Case, item: KernelObject, key: ThreadKey) -> bool:
-    row, kind = case.blocked.get(key), case.standing(key).kind
-    if case.standing(key).idle or case.serves_library(key) or (row is not None and item.id in row.waits_on):
+def _works(job: JobState, item: KernelObject, key: ThreadKey) -> bool:
+    row, kind = job.blocked.get(key), job.wait_state(key).kind
+    if job.wait_state(key).idle or job.serves_library(key) or (row is not None and item.id in row.waits_on):
         return False
     if kind in (Wait.SLEEP, Wait.RUNNING, Wait.FILE, Wait.GPU):
         return True
-    ended = {f"process:{handle.pid}" for handle in case.holders.get(item.id, ())}
+    ended = {f"process:{handle.pid}" for handle in job.holders.get(item.id, ())}
     if kind in (Wait.CHILD, Wait.JOIN_PROCESS):
         # A program it called does not have the semaphore.
         return (
@@ -284,29 +284,29 @@ def _works(case: Case, item: KernelObject, key: ThreadKey) -> bool:
                 name in ended or not name.startswith("process:") or name == "process:any" for name in row.waits_on
             )
         )
-    return case.motion(key) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
+    return job.motion(key) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
 
 
 def _lock(
-    case: Case, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse], busy: tuple[ThreadKey, ...]
+    job: JobState, key: ThreadKey, item: KernelObject, uses: list[SemaphoreUse], busy: tuple[ThreadKey, ...]
 ) -> WaitEdge:
     """One permit: the process with a positive count holds it."""
-    owners = [case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0]
-    lost = lost_relatives(case, key[0], certain=True)
+    owners = [job.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0]
+    lost = lost_relatives(job, key[0], certain=True)
     if busy and (key in owners or not (owners or any(gone.status for gone in lost))):
         return WaitEdge(tuple(dict.fromkeys((*owners, *busy))), words="a lock that other processes may release")
     if owners:
-        names = several([case.role(pid).name for pid, _ in owners])
+        names = several([job.role(pid).name for pid, _ in owners])
         evidence = f"{item.id} has value 0, and by its acquire counts pid {', '.join(str(pid) for pid, _ in owners)} acquired it"
         # Any process that has the lock may release it: a process that waits for itself may be waiting for a signal.
-        alone = not any(case.others_at_work(owner) for owner in owners)
-        users = {handle.pid for handle in case.holders.get(item.id, ()) if _may_release(case, handle.pid)}
+        alone = not any(job.others_at_work(owner) for owner in owners)
+        users = {handle.pid for handle in job.holders.get(item.id, ()) if _may_release(job, handle.pid)}
         exact = alone and not (key in owners and users - {key[0]})
         return WaitEdge(
             tuple(owners),
             every=True,
             basis=Basis.LEDGER.when(exact),
-            held=True,
+            holder_known=True,
             words=f"a lock held by {names}",
             evidence=evidence,
         )
@@ -315,18 +315,18 @@ def _lock(
     # Any process may release a lock that another took, unless it is recursive: only a crash leaves no doubt.
     exact = any(gone.status for gone in lost) or all(use.recursive for use in uses)
     return WaitEdge(
-        (Nobody(why, dead, Absent.HOLDER_ENDED),),
+        (NoReleaser(why, dead, Absent.HOLDER_ENDED),),
         basis=Basis.LEDGER.when(exact),
         words="a lock that no living process holds",
         evidence=why,
     )
 
 
-def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], uses: list[SemaphoreUse]) -> WaitEdge:
+def _counted(job: JobState, key: ThreadKey, item: KernelObject, users: list[int], uses: list[SemaphoreUse]) -> WaitEdge:
     """Many permits, or an event: processes that hold some, consumed some, or at least map it."""
-    kind, words = case.standing(key).kind, case.standing(key).words
+    kind, words = job.wait_state(key).kind, job.wait_state(key).words
     evidence = f"{item.id} has value 0"
-    dead = lost_relatives(case, key[0], certain=False)
+    dead = lost_relatives(job, key[0], certain=False)
     if kind is Wait.QUEUE_PUT:
         consumers = [use.pid for use in uses if use.count < 0]
         rest = [pid for pid in users if not any(use.pid == pid and use.count > 0 for use in uses)] if uses else users
@@ -336,43 +336,43 @@ def _counted(case: Case, key: ThreadKey, item: KernelObject, users: list[int], u
     elif kind is Wait.PROCESS_EVENT:
         # Those inside the barrier have arrived: the others have to.
         users = (
-            [pid for pid in users if not _is_in_barrier(case, pid, item)] if in_barrier(case.stacks.get(key)) else users
+            [pid for pid in users if not _is_in_barrier(job, pid, item)] if in_barrier(job.stacks.get(key)) else users
         )
     elif kind is Wait.LOCK and uses:
-        return _permits(case, item, uses, tuple(gone.pid for gone in dead), _busy(case, item, [key[0], *users]))
+        return _permits(job, item, uses, tuple(gone.pid for gone in dead), _busy(job, item, [key[0], *users]))
     # A thread that takes out of a queue does not put.
-    hands = {pid: (pid, pid) if kind is Wait.QUEUE_PUT else _hand(case, pid) for pid in users if pid != key[0]}
-    targets = tuple(dict.fromkeys(_taker(case, pid, item) or hand for pid, hand in hands.items()))
+    hands = {pid: (pid, pid) if kind is Wait.QUEUE_PUT else _hand(job, pid) for pid in users if pid != key[0]}
+    targets = tuple(dict.fromkeys(_taker(job, pid, item) or hand for pid, hand in hands.items()))
     if not targets and not dead:
         full = kind is Wait.QUEUE_PUT and any(use.max_value > 1 for use in uses)
         reason = Absent.NO_CONSUMER if full else Absent.HOLDER_ENDED
         if full and any(use.pid == key[0] and use.count < 0 for use in uses):
             reason = Absent.OWN_ROOM
-        return WaitEdge((Nobody("no living process could release it", (key[0],), reason),), words=words)
+        return WaitEdge((NoReleaser("no living process could release it", (key[0],), reason),), words=words)
     certain = [msgspec.structs.replace(gone, certain=True) for gone in dead] if not targets else dead
     return WaitEdge((*targets, *certain), words=words, evidence=evidence)
 
 
-def _is_in_barrier(case: Case, pid: int, item: KernelObject) -> bool:
-    row = case.blocked.get((pid, pid))
-    return row is not None and item.id in row.waits_on and in_barrier(case.stacks.get((pid, pid)))
+def _is_in_barrier(job: JobState, pid: int, item: KernelObject) -> bool:
+    row = job.blocked.get((pid, pid))
+    return row is not None and item.id in row.waits_on and in_barrier(job.stacks.get((pid, pid)))
 
 
-def _taker(case: Case, pid: int, item: KernelObject) -> ThreadKey | None:
+def _taker(job: JobState, pid: int, item: KernelObject) -> ThreadKey | None:
     """Another thread than the main one that waits for the semaphore itself: the queue's user in its process."""
     main = (pid, pid)
-    waiting = [key for key in case.threads(pid) if (row := case.blocked.get(key)) and item.id in row.waits_on]
+    waiting = [key for key in job.threads(pid) if (row := job.blocked.get(key)) and item.id in row.waits_on]
     return waiting[0] if waiting and main not in waiting else None
 
 
 def _permits(
-    case: Case, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...], busy: tuple[ThreadKey, ...]
+    job: JobState, item: KernelObject, uses: list[SemaphoreUse], dead: tuple[int, ...], busy: tuple[ThreadKey, ...]
 ) -> WaitEdge:
     """A semaphore of several permits, or one that any process may release: those that only release, else those that
     took a permit, and all that are at work.
     """
     givers = [use for use in uses if use.count < 0]
-    owners = tuple(case.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0)
+    owners = tuple(job.by_ident(use.pid, use.thread_ident) for use in uses if use.count > 0)
     if givers:
         return WaitEdge(tuple((use.pid, use.pid) for use in givers), words="a semaphore that other processes release")
     if not owners and busy:
@@ -380,85 +380,92 @@ def _permits(
     if not owners:
         why = f"no living process holds a permit of {item.id}, and none that uses it is making progress"
         return WaitEdge(
-            (Nobody(why, dead, Absent.HOLDER_ENDED),),
+            (NoReleaser(why, dead, Absent.HOLDER_ENDED),),
             words="a semaphore whose permits no living process holds",
             evidence=why,
         )
-    names = several([case.role(pid).name for pid, _ in owners])
+    names = several([job.role(pid).name for pid, _ in owners])
     evidence = (
         f"{item.id} has value 0, and by its acquire counts pid {', '.join(str(pid) for pid, _ in owners)} took permits"
     )
     targets = tuple(dict.fromkeys((*owners, *busy)))
-    return WaitEdge(targets, held=not busy, words=f"a semaphore whose permits were taken by {names}", evidence=evidence)
+    return WaitEdge(
+        targets, holder_known=not busy, words=f"a semaphore whose permits were taken by {names}", evidence=evidence
+    )
 
 
-def _may_release(case: Case, pid: int) -> bool:
-    return case.is_alive(pid) and case.role(pid).kind not in HELPERS
+def _may_release(job: JobState, pid: int) -> bool:
+    return job.is_alive(pid) and job.role(pid).kind not in HELPERS
 
 
-def queue_item(case: Case, key: ThreadKey) -> WaitEdge | None:
+def queue_item(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A multiprocessing queue blocks in its lock or semaphore, or in its pipe."""
-    locked = any(item.kind == "semaphore" for item in case.waits_on(key))
-    return semaphore(case, key) if locked else message(case, key)
+    locked = any(item.kind == "semaphore" for item in job.waits_on(key))
+    return semaphore(job, key) if locked else message(job, key)
 
 
-def file_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
+def file_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """flock(2) and fcntl(2): the processes whose open files hold the lock."""
-    asked = list(case.waits_on(key))
-    items = asked or case.polled_locks(key) or case.locks_of_others(key[0])
+    asked = list(job.waits_on(key))
+    items = asked or job.polled_locks(key) or job.locks_of_others(key[0])
     pids = list(dict.fromkeys(pid for item in items for pid in item.kept_by(key[0])))
-    inside = [(pid, pid) for pid in pids if case.is_alive(pid)]
+    inside = [(pid, pid) for pid in pids if job.is_alive(pid)]
     path = next((item.path for item in items if item.path), "a file")
     words = f"the lock on {path}"
-    if heirs := _heirs(case, items):
+    if heirs := _heirs(job, items):
         taker, keeper = (several([str(pid) for pid in pids]) for pids in (items[0].takers, heirs))
-        since = "closed it" if all(map(case.is_alive, items[0].takers)) else "ended"
+        since = "closed it" if all(map(job.is_alive, items[0].takers)) else "ended"
         why = (
             f"{path} was locked by pid {taker}, which has since {since}; the open file that pid "
             f"{keeper} inherited through a fork keeps the lock: /proc/locks, and `lock:` in /proc/PID/fdinfo"
         )
         return WaitEdge(
-            (Nobody(why, heirs, Absent.INHERITED),), basis=Basis.KERNEL.when(bool(asked)), words=words, evidence=why
+            (NoReleaser(why, heirs, Absent.INHERITED),), basis=Basis.KERNEL.when(bool(asked)), words=words, evidence=why
         )
     if inside:
         evidence = f"{path} is locked by pid {', '.join(map(str, pids))}: /proc/locks, and `lock:` in /proc/PID/fdinfo"
         # An open file shared since a fork is one lock, which each process that has it may release.
-        others = {handle.pid for item in items for handle in case.holders.get(item.id, ())} - {key[0], *pids}
-        exact = bool(asked) and not others and not any(case.others_at_work(owner) for owner in inside)
+        others = {handle.pid for item in items for handle in job.holders.get(item.id, ())} - {key[0], *pids}
+        exact = bool(asked) and not others and not any(job.others_at_work(owner) for owner in inside)
         return WaitEdge(
-            tuple(inside), every=bool(asked), basis=Basis.KERNEL.when(exact), held=True, words=words, evidence=evidence
+            tuple(inside),
+            every=bool(asked),
+            basis=Basis.KERNEL.when(exact),
+            holder_known=True,
+            words=words,
+            evidence=evidence,
         )
     if pids:
         return WaitEdge(
             (External(f"pid {pids[0]}, which is not part of this job, holds {words}"),), basis=Basis.KERNEL, words=words
         )
     if not asked:
-        return _unknown_file_lock(case, key)
+        return _unknown_file_lock(job, key)
     own = next((item for item in asked if key[0] in item.holders), None)
-    return _own_file_lock(case, key, own) if own and case.blocked[key].syscall == "flock" else None
+    return _own_file_lock(job, key, own) if own and job.blocked[key].syscall == "flock" else None
 
 
-def _heirs(case: Case, items: list[KernelObject]) -> tuple[int, ...]:
+def _heirs(job: JobState, items: list[KernelObject]) -> tuple[int, ...]:
     """Processes that keep a lock only because they were forked while a process held it that has closed the file or ended,
     and that never end by themselves: their current loop has no exit, or they wait for connections.
     """
-    if len(items) != 1 or not items[0].takers or not all(map(case.is_alive, items[0].holders)):
+    if len(items) != 1 or not items[0].takers or not all(map(job.is_alive, items[0].holders)):
         return ()
-    return items[0].holders if all(_stays(case, (pid, pid)) for pid in items[0].holders) else ()
+    return items[0].holders if all(_stays(job, (pid, pid)) for pid in items[0].holders) else ()
 
 
-def _stays(case: Case, key: ThreadKey) -> bool:
-    return case.tests(key) == () or any(item.listens for item in case.waits_on(key))
+def _stays(job: JobState, key: ThreadKey) -> bool:
+    return job.tests(key) == () or any(item.listens for item in job.waits_on(key))
 
 
-def _own_file_lock(case: Case, key: ThreadKey, item: KernelObject) -> WaitEdge:
+def _own_file_lock(job: JobState, key: ThreadKey, item: KernelObject) -> WaitEdge:
     """flock(2): two open files of one process exclude each other. Another thread may close the other one, or a process
     that inherited it by fork may unlock it; else the thread waits for itself.
     """
-    waiting = {pid for (pid, _), row in case.blocked.items() if item.id in row.waits_on}
-    heirs = {handle.pid for handle in case.holders.get(item.id, ())} - waiting
-    others = [(pid, pid) for pid in sorted(heirs) if _may_release(case, pid) and not case.standing((pid, pid)).idle]
-    targets = (*case.others_at_work(key), *others)
+    waiting = {pid for (pid, _), row in job.blocked.items() if item.id in row.waits_on}
+    heirs = {handle.pid for handle in job.holders.get(item.id, ())} - waiting
+    others = [(pid, pid) for pid in sorted(heirs) if _may_release(job, pid) and not job.wait_state((pid, pid)).idle]
+    targets = (*job.others_at_work(key), *others)
     path = item.path or "a file"
     evidence = (
         f"{path} is locked by pid {key[0]} itself, through a different open file than the one it waits on: /proc/locks, and "
@@ -467,24 +474,24 @@ def _own_file_lock(case: Case, key: ThreadKey, item: KernelObject) -> WaitEdge:
     return WaitEdge(
         targets or (key,),
         basis=Basis.KERNEL.when(not targets),
-        held=True,
+        holder_known=True,
         words=f"the lock on {path}",
         evidence=evidence,
     )
 
 
-def _unknown_file_lock(case: Case, key: ThreadKey) -> WaitEdge:
+def _unknown_file_lock(job: JobState, key: ThreadKey) -> WaitEdge:
     """Between two attempts no system call names the file, and some locks are just the existence of a file."""
-    others = [pid for pid in case.processes if pid != key[0] and _may_release(case, pid)]
-    working = tuple((pid, pid) for pid in others if not case.standing((pid, pid)).idle)
-    return WaitEdge((*case.others_at_work(key), *working, External("the holder of the lock")), words="a file lock")
+    others = [pid for pid in job.processes if pid != key[0] and _may_release(job, pid)]
+    working = tuple((pid, pid) for pid in others if not job.wait_state((pid, pid)).idle)
+    return WaitEdge((*job.others_at_work(key), *working, External("the holder of the lock")), words="a file lock")
 
 
-def _object_words(case: Case, items: list[KernelObject], *, writes: bool) -> str:
+def _object_words(job: JobState, items: list[KernelObject], *, writes: bool) -> str:
     for item in items:
         if item.kind == "pipe" and item.fill is not None:
             return f"{item.id} holds {item.fill} of {item.capacity} bytes"
-        if words := connection_words(case, item, writes=writes):
+        if words := connection_words(job, item, writes=writes):
             return words
     return ""
 

@@ -7,62 +7,62 @@ the background has it open too, unless its own output was redirected.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.ends import end_of_process
 from mpmon.diagnosis.edges.objects import has_mail
 from mpmon.diagnosis.graph import External, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.thresholds import RESTS_AFTER_S, SOON_S
 
 
-def end_or_output(case: Case, key: ThreadKey) -> WaitEdge | None:
+def end_or_output(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The end of a child; if it has ended, the end of background processes that keep its output open."""
     # A living child may be the one it waits for, with its own output redirected.
-    left = [] if case.helpmates(key[0]) else _left_with_output(case, key)
+    left = [] if job.helpmates(key[0]) else _left_with_output(job, key)
     if not left:
-        return end_of_process(case, key)
+        return end_of_process(job, key)
     # A process that has the pipe may only forward another's output, or wait for that one to end.
-    if has_mail(case, key) or not all(_rests(case, pid) for pid in case.processes if _is_left(case, pid)):
+    if has_mail(job, key) or not all(_rests(job, pid) for pid in job.processes if _is_left(job, pid)):
         return None
-    names = several([f"{case.processes[pid].name} (pid {pid})" for pid in left])
+    names = several([f"{job.processes[pid].name} (pid {pid})" for pid in left])
     evidence = f"the subprocess has ended, but {names} still runs in the background and keeps its output pipe open"
     return WaitEdge(
         (External(f"{names} to close a pipe"),), words="the end of a subprocess's output", evidence=evidence
     )
 
 
-def _left_with_output(case: Case, key: ThreadKey) -> list[int]:
+def _left_with_output(job: JobState, key: ThreadKey) -> list[int]:
     """Orphaned processes that could write to the pipes it reads; none if any other process could."""
-    blocked = case.blocked.get(key)
-    pipes = [item.id for item in case.waits_on(key) if item.kind == "pipe"]
-    if blocked is None or blocked.writes or any(case.outsiders.get(name) for name in pipes):
+    blocked = job.blocked.get(key)
+    pipes = [item.id for item in job.waits_on(key) if item.kind == "pipe"]
+    if blocked is None or blocked.writes or any(job.outsiders.get(name) for name in pipes):
         return []
-    rows = [row for name in pipes for row in case.holders.get(name, ()) if row.writes and row.pid != key[0]]
-    pids = list(dict.fromkeys(row.pid for row in rows if case.is_alive(row.pid)))
-    return pids if all(_is_left(case, pid) for pid in pids) else []
+    rows = [row for name in pipes for row in job.holders.get(name, ()) if row.writes and row.pid != key[0]]
+    pids = list(dict.fromkeys(row.pid for row in rows if job.is_alive(row.pid)))
+    return pids if all(_is_left(job, pid) for pid in pids) else []
 
 
-def _is_left(case: Case, pid: int) -> bool:
+def _is_left(job: JobState, pid: int) -> bool:
     """The process that started it has ended: it no longer descends from the job's root."""
-    while pid in case.processes and pid != case.snapshot.root_pid:
-        pid = case.processes[pid].ppid
-    return pid != case.snapshot.root_pid
+    while pid in job.processes and pid != job.snapshot.root_pid:
+        pid = job.processes[pid].ppid
+    return pid != job.snapshot.root_pid
 
 
-def _rests(case: Case, pid: int) -> bool:
+def _rests(job: JobState, pid: int) -> bool:
     """None of its threads has run for a while, nor will soon by itself."""
-    if not case.is_alive(pid):
+    if not job.is_alive(pid):
         return True
-    rows = (*case.threads(pid), *case.natives(pid))
-    pasts = [past for key in rows if (past := case.past(key))]
-    still = all(case.now - past.ran_at >= RESTS_AFTER_S for past in pasts)
-    return bool(pasts) and still and not any(_wakes_soon(case, key) for key in rows)
+    rows = (*job.threads(pid), *job.natives(pid))
+    pasts = [past for key in rows if (past := job.thread_history(key))]
+    still = all(job.now - past.ran_at >= RESTS_AFTER_S for past in pasts)
+    return bool(pasts) and still and not any(_wakes_soon(job, key) for key in rows)
 
 
-def _wakes_soon(case: Case, key: ThreadKey) -> bool:
-    blocked = case.blocked.get(key)
+def _wakes_soon(job: JobState, key: ThreadKey) -> bool:
+    blocked = job.blocked.get(key)
     if blocked is None:
         return True
-    waits_s = blocked.wakes_at - case.now if blocked.wakes_at is not None else blocked.timeout_s
+    waits_s = blocked.wakes_at - job.now if blocked.wakes_at is not None else blocked.timeout_s
     return waits_s is not None and waits_s < SOON_S

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.dead import dead_relatives, forgotten_child
 from mpmon.diagnosis.edges.threads import native_mutex
 from mpmon.diagnosis.frames import bare, own_frames
-from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, Target, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, Target, WaitEdge
 from mpmon.diagnosis.history import Sample, ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries.torch_distributed import POINT_TO_POINT
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.roles import HELPERS, target_of
@@ -19,53 +19,53 @@ from mpmon.numerals import numeral
 from mpmon.spans import has
 
 
-def collective(case: Case, key: ThreadKey) -> WaitEdge | None:
+def collective(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Every rank of its group that is in no collective of that group must enter one; if all are in one, these may
     differ.
     """
-    words = case.standing(key).words
-    ranks = _mates(case, key)
-    if case.is_of_earlier_start(key[0]):
+    words = job.wait_state(key).words
+    ranks = _mates(job, key)
+    if job.is_of_earlier_start(key[0]):
         return WaitEdge((External("ranks of an earlier start of the job", of_job=True),), every=True, words=words)
-    if key[0] not in case.ranks:
+    if key[0] not in job.ranks:
         # A backward pass without a process group is a native wait like any other.
-        return native_mutex(case, key)
-    size = len(case.group_of(key)) or case.role(key[0]).world_size
+        return native_mutex(job, key)
+    size = len(job.group_of(key)) or job.role(key[0]).world_size
     # Where all ranks live, what ended beside them was none.
-    dead = dead_relatives(case, key[0], certain=True) if size is None or len(ranks) < size else []
+    dead = dead_relatives(job, key[0], certain=True) if size is None or len(ranks) < size else []
     if dead:
         return WaitEdge(tuple(dead), every=True, words=f"{words} with a rank that ended")
-    if edge := _by_numbers(case, key[0], words):
+    if edge := _by_numbers(job, key[0], words):
         return edge
-    if edge := _with_peer(case, key, words) or _with_only_contact(case, key, words):
+    if edge := _with_peer(job, key, words) or _with_only_contact(job, key, words):
         return edge
     mates = [pid for pid in ranks if pid != key[0]]
-    there = {pid: thread for pid in mates if (thread := _thread_there(case, key, pid))}
+    there = {pid: thread for pid in mates if (thread := _thread_there(job, key, pid))}
     absent = [(pid, pid) for pid in mates if pid not in there]
     if absent:
-        if exiting := [pid for pid, _ in absent if _only_exits(case, pid)]:
-            return _with_exiting(case, exiting, words)
-        names = several([case.role(pid).name for pid, _ in absent])
+        if exiting := [pid for pid, _ in absent if _only_exits(job, pid)]:
+            return _with_exiting(job, exiting, words)
+        names = several([job.role(pid).name for pid, _ in absent])
         return WaitEdge(tuple(absent), every=True, words=f"{words} with {names}")
-    if edge := _with_rank_that_ended(case, key, words):
+    if edge := _with_rank_that_ended(job, key, words):
         return edge
-    if outside := case.world.awaited(case.group_of(key), words):
+    if outside := job.world.awaited(job.group_of(key), words):
         return WaitEdge(outside, every=True, words=f"{words} with {several([end.who for end in outside])}")
-    if size is not None and not case.snapshot.elsewhere and len(ranks) < size:
+    if size is not None and not job.snapshot.elsewhere and len(ranks) < size:
         who = f"{size - len(ranks)} of {size} ranks, which do not run here"
         return WaitEdge((External(who, of_job=True),), every=True, words=words)
     if there:
-        names = several([case.role(pid).name for pid in there])
+        names = several([job.role(pid).name for pid in there])
         return WaitEdge(tuple(there.values()), every=True, words=f"{words} with {names}")
     return WaitEdge((External("ranks on other machines", of_job=True),), words=words)
 
 
-def _by_numbers(case: Case, pid: int, words: str) -> WaitEdge | None:
+def _by_numbers(job: JobState, pid: int, words: str) -> WaitEdge | None:
     """The ranks that the Flight Recorders show to be behind, or to have called something else; `None` if they show
     none.
     """
-    if lag := case.numbers.lag(pid):
-        names = [case.role(target[0]).name if isinstance(target, tuple) else _outside(target) for target in lag.targets]
+    if lag := job.numbers.lag(pid):
+        names = [job.role(target[0]).name if isinstance(target, tuple) else _outside(target) for target in lag.targets]
         return WaitEdge(
             lag.targets,
             every=True,
@@ -73,9 +73,9 @@ def _by_numbers(case: Case, pid: int, words: str) -> WaitEdge | None:
             words=f"{words} with {several(names)}",
             evidence=lag.words,
         )
-    if clash := case.numbers.clash(pid):
+    if clash := job.numbers.clash(pid):
         others = clash.others(pid)
-        names = several([case.role(other).name for other in others])
+        names = several([job.role(other).name for other in others])
         return WaitEdge(
             tuple((other, other) for other in others), every=True, basis=Basis.LEDGER.when(clash.exact),
             words=f"{words} with {names}", evidence="; ".join(clash.words),
@@ -87,47 +87,45 @@ _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
 """The argument that names the peer rank, by function of torch/distributed/distributed_c10d.py."""
 
 
-def _with_peer(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
+def _with_peer(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
     """In an operation between two ranks: the peer, which its call names by its rank in the job."""
-    frame = case.standing(key).frame
+    frame = job.wait_state(key).frame
     name = _PEERS.get(bare(frame.function)) if frame else None
     number = (frame.known or {}).get(name) if frame and name else None
-    peers = [pid for pid in case.ranks if str(case.role(pid).rank) == number and pid != key[0]]
+    peers = [pid for pid in job.ranks if str(job.role(pid).rank) == number and pid != key[0]]
     rank = numeral(number or "")
-    if rank is not None and has(case.world.missing(), rank):
-        return WaitEdge(case.world.outside(((rank, rank),)), every=True, words=f"{words} with rank {rank}")
+    if rank is not None and has(job.world.missing(), rank):
+        return WaitEdge(job.world.outside(((rank, rank),)), every=True, words=f"{words} with rank {rank}")
     if len(peers) != 1:
         return None
-    return WaitEdge(((peers[0], peers[0]),), every=True, words=f"{words} with {case.role(peers[0]).name}")
+    return WaitEdge(((peers[0], peers[0]),), every=True, words=f"{words} with {job.role(peers[0]).name}")
 
 
-def _with_only_contact(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
+def _with_only_contact(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
     """In an operation with an unnamed peer: the only rank it has ever sent anything to over gloo's connections.
 
     A sender or receiver tells its peer at once that it is ready.
     """
     if words != ASYNCHRONOUS and words not in POINT_TO_POINT:
         return None
-    sent = _sent_to_ranks(case, key[0])
+    sent = _sent_to_ranks(job, key[0])
     asked = [pid for pid, count in sent.items() if count > GREETING_BYTES]
-    if len(asked) != 1 or set(sent) != set(case.ranks) - {key[0]}:
+    if len(asked) != 1 or set(sent) != set(job.ranks) - {key[0]}:
         return None
-    name = case.role(asked[0]).name
-    evidence = (
-        f"{case.role(key[0]).name} has never sent anything to any rank other than {name}" if len(sent) > 1 else ""
-    )
+    name = job.role(asked[0]).name
+    evidence = f"{job.role(key[0]).name} has never sent anything to any rank other than {name}" if len(sent) > 1 else ""
     return WaitEdge(((asked[0], asked[0]),), every=True, words=f"{words} with {name}", evidence=evidence)
 
 
-def _sent_to_ranks(case: Case, pid: int) -> dict[int, int]:
+def _sent_to_ranks(job: JobState, pid: int) -> dict[int, int]:
     """Bytes by the rank at the other end of connections that native threads of both wait on; empty unless all is known."""
     sent: dict[int, int] = {}
-    for key in case.natives(pid):
-        for item in case.waits_on(key):
-            if item.kind != "socket" or item.listens or (item.peer and item.peer not in case.objects):
+    for key in job.natives(pid):
+        for item in job.waits_on(key):
+            if item.kind != "socket" or item.listens or (item.peer and item.peer not in job.objects):
                 # No thread waits at the other end: it belongs to a client of torch's store.
                 continue
-            far = [row.pid for row in case.holders.get(item.peer or "", ()) if row.pid in case.ranks and row.pid != pid]
+            far = [row.pid for row in job.holders.get(item.peer or "", ()) if row.pid in job.ranks and row.pid != pid]
             if len(far) != 1 or item.sent_bytes is None:
                 return {}
             sent[far[0]] = max(sent.get(far[0], 0), item.sent_bytes)
@@ -138,193 +136,193 @@ def _outside(target: Target) -> str:
     return target.who if isinstance(target, External) else "a rank"
 
 
-def _mates(case: Case, key: ThreadKey) -> list[int]:
+def _mates(job: JobState, key: ThreadKey) -> list[int]:
     """The observed ranks of a collective's group; all ranks if the group is unknown."""
-    numbers = case.group_of(key)
-    known = bool(numbers) and all(case.role(pid).rank is not None for pid in case.ranks)
-    return [pid for pid in case.ranks if case.role(pid).rank in numbers] if known else case.ranks
+    numbers = job.group_of(key)
+    known = bool(numbers) and all(job.role(pid).rank is not None for pid in job.ranks)
+    return [pid for pid in job.ranks if job.role(pid).rank in numbers] if known else job.ranks
 
 
-def _thread_there(case: Case, key: ThreadKey, pid: int) -> ThreadKey | None:
+def _thread_there(job: JobState, key: ThreadKey, pid: int) -> ThreadKey | None:
     """The thread of a rank that is in a collective of the same group, as far as is known; preferably in the same
     operation, preferably the main one.
 
     A rank in the final rpc shutdown serves the others; it is not known to be of their group.
     """
-    threads = [(pid, pid), *(one for one in case.threads(pid) if one != (pid, pid))]
-    there = [one for one in threads if case.standing(one).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)]
-    there = [one for one in there if case.is_of_group(key, one) is not False]
+    threads = [(pid, pid), *(one for one in job.threads(pid) if one != (pid, pid))]
+    there = [one for one in threads if job.wait_state(one).kind in (Wait.COLLECTIVE, Wait.REMOTE_END)]
+    there = [one for one in there if job.is_of_group(key, one) is not False]
     # A thread that has run since it was found there has left it.
-    there = [one for one in there if case.motion(one) is not Motion.PROGRESSING]
-    words = case.standing(key).words
-    return next((one for one in there if case.standing(one).words == words), next(iter(there), None))
+    there = [one for one in there if job.motion(one) is not Motion.PROGRESSING]
+    words = job.wait_state(key).words
+    return next((one for one in there if job.wait_state(one).words == words), next(iter(there), None))
 
 
-def _only_exits(case: Case, pid: int) -> bool:
+def _only_exits(job: JobState, pid: int) -> bool:
     """The script of a rank has ended, and its process lives on for threads that poll, or wait for requests.
 
     A training rank may sleep as well, but not briefly in every sample.
     """
     main = (pid, pid)
-    if case.standing(main).kind is not Wait.EXIT:
+    if job.wait_state(main).kind is not Wait.EXIT:
         return False
-    others = [key for key in case.threads(pid) if key != main and key in case.stacks]
-    return bool(others) and all(case.standing(key).idle or _ticks(case, key) for key in others)
+    others = [key for key in job.threads(pid) if key != main and key in job.stacks]
+    return bool(others) and all(job.wait_state(key).idle or _ticks(job, key) for key in others)
 
 
-def _ticks(case: Case, key: ThreadKey) -> bool:
+def _ticks(job: JobState, key: ThreadKey) -> bool:
     """All samples found it in a sleep, or in a timed wait for an event, which it renews again and again."""
-    past = case.past(key)
+    past = job.thread_history(key)
     if past is None or past.changes < LEAST_TICKS:
         return False
-    return all(_naps(look) for look in past.looks if look.stack)
+    return all(_naps(sample) for sample in past.samples if sample.stack)
 
 
-def _naps(look: Sample) -> bool:
-    row, kind = look.blocked, look.standing.kind
+def _naps(sample: Sample) -> bool:
+    row, kind = sample.blocked, sample.wait_state.kind
     limited = row is not None and (row.wakes_at is not None or row.timeout_s is not None)
     return kind is Wait.SLEEP or (kind is Wait.CONDITION and limited)
 
 
-def _with_exiting(case: Case, pids: list[int], words: str) -> WaitEdge:
-    names = several([case.role(pid).name for pid in pids])
+def _with_exiting(job: JobState, pids: list[int], words: str) -> WaitEdge:
+    names = several([job.role(pid).name for pid in pids])
     threads = several([
-        case.thread_words(key) for pid in pids for key in case.threads(pid) if key != (pid, pid) and key in case.stacks
+        job.thread_words(key) for pid in pids for key in job.threads(pid) if key != (pid, pid) and key in job.stacks
     ])  # fmt: skip
     why = f"the script of {names} has ended: MainThread is in threading._shutdown, and only {threads} keeps the process alive"
-    nobody = Nobody(why, tuple(pids), Absent.RANK_EXITS)
+    nobody = NoReleaser(why, tuple(pids), Absent.RANK_EXITS)
     return WaitEdge((nobody,), every=True, words=f"{words} with {names}", evidence=why)
 
 
-def rendezvous(case: Case, key: ThreadKey) -> WaitEdge | None:
+def rendezvous(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Observed ranks that are not in the rendezvous; else those that were never started.
 
     A launcher that waits for other machines' launchers gives up by itself (`join_timeout`, ten minutes by default).
     """
-    if case.role(key[0]).kind == "launcher":
+    if job.role(key[0]).kind == "launcher":
         return WaitEdge((External("the launchers of other machines", moves=True),), words="the other nodes to join")
-    ranks = case.ranks
-    dead = dead_relatives(case, key[0], certain=True)
+    ranks = job.ranks
+    dead = dead_relatives(job, key[0], certain=True)
     if dead:
         return WaitEdge(tuple(dead), every=True, words="init_process_group with a rank that ended")
     absent = [
         (pid, pid) for pid in ranks
-        if pid != key[0] and case.standing((pid, pid)).kind not in (Wait.RENDEZVOUS, Wait.COLLECTIVE)
+        if pid != key[0] and job.wait_state((pid, pid)).kind not in (Wait.RENDEZVOUS, Wait.COLLECTIVE)
     ]  # fmt: skip
     if absent:
-        names = several([case.role(pid).name for pid, _ in absent])
+        names = several([job.role(pid).name for pid, _ in absent])
         return WaitEdge(tuple(absent), every=True, words=f"init_process_group with {names}")
-    if edge := _numbered_twice(case, key):
+    if edge := _numbered_twice(job, key):
         return edge
-    if away := case.world.elsewhere:
-        outside = case.world.outside(away)
+    if away := job.world.elsewhere:
+        outside = job.world.outside(away)
         return WaitEdge(
-            (*outside, *_on_their_way(case, key)), words=f"{several([end.who for end in outside])} to arrive"
+            (*outside, *_on_their_way(job, key)), words=f"{several([end.who for end in outside])} to arrive"
         )
-    size = case.world.size
+    size = job.world.size
     if len(ranks) < size:
-        here = {case.role(pid).rank for pid in ranks}
+        here = {job.role(pid).rank for pid in ranks}
         missing = several([f"rank {number}" for number in range(size) if number not in here])
-        parent = case.role(key[0]).parent
+        parent = job.role(key[0]).parent
         why = f"world size is {size}, but only {len(ranks)} ranks run here: {missing} never arrived"
-        nobody = Nobody(why, (parent,) if parent else (), Absent.RANK_NEVER_CAME)
-        return WaitEdge((nobody, *_on_their_way(case, key)), words=f"{missing} to arrive", evidence=why)
+        nobody = NoReleaser(why, (parent,) if parent else (), Absent.RANK_NEVER_CAME)
+        return WaitEdge((nobody, *_on_their_way(job, key)), words=f"{missing} to arrive", evidence=why)
     return WaitEdge((External("the store, or ranks on other machines"),), words="the other ranks to arrive")
 
 
-def _numbered_twice(case: Case, key: ThreadKey) -> WaitEdge | None:
+def _numbered_twice(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Two ranks at one rendezvous have the same number, so another number is missing."""
-    place = _meets_at(case, key[0])
-    met = [pid for pid in case.ranks if _meets_at(case, pid) == place] if place else []
-    numbers = {pid: _number_in_group(case, pid) for pid in met}
+    place = _meets_at(job, key[0])
+    met = [pid for pid in job.ranks if _meets_at(job, pid) == place] if place else []
+    numbers = {pid: _number_in_group(job, pid) for pid in met}
     twice = [pid for pid in met if numbers[pid] is not None and list(numbers.values()).count(numbers[pid]) > 1]
     if not twice:
         return None
-    size = case.role(key[0]).world_size or 0
+    size = job.role(key[0]).world_size or 0
     missing = several([f"rank {number}" for number in range(size) if number not in numbers.values()])
     same = several([f"pid {pid}" for pid in twice if numbers[pid] == numbers[twice[0]]])
     why = f"{same} have the same number, rank {numbers[twice[0]]}" + (
         f", and no process is {missing}" if missing else ""
     )
-    nobody = Nobody(why, tuple(twice), Absent.RANK_NEVER_CAME)
-    return WaitEdge((nobody, *_on_their_way(case, key)), words=f"{missing or 'the others'} to arrive", evidence=why)
+    nobody = NoReleaser(why, tuple(twice), Absent.RANK_NEVER_CAME)
+    return WaitEdge((nobody, *_on_their_way(job, key)), words=f"{missing or 'the others'} to arrive", evidence=why)
 
 
-def _meets_at(case: Case, pid: int) -> tuple[str, ...]:
+def _meets_at(job: JobState, pid: int) -> tuple[str, ...]:
     """The rendezvous address of a rank, by its environment; empty if that does not tell."""
-    kept = case.processes[pid].environment or {}
-    complete = all(name in kept for name in _MEETING) and case.standing((pid, pid)).kind is Wait.RENDEZVOUS
-    method = _known_in_init(case, pid).get("init_method", "env://")
+    kept = job.processes[pid].environment or {}
+    complete = all(name in kept for name in _MEETING) and job.wait_state((pid, pid)).kind is Wait.RENDEZVOUS
+    method = _known_in_init(job, pid).get("init_method", "env://")
     return tuple(kept[name] for name in _MEETING) if complete and method in ("env://", "None") else ()
 
 
 _MEETING = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
 
 
-def _number_in_group(case: Case, pid: int) -> int | None:
+def _number_in_group(job: JobState, pid: int) -> int | None:
     """Its number as known inside `init_process_group`, which the environment may not have given."""
-    number = numeral(_known_in_init(case, pid).get("rank", ""))
-    return case.role(pid).rank if number is None else number
+    number = numeral(_known_in_init(job, pid).get("rank", ""))
+    return job.role(pid).rank if number is None else number
 
 
-def _known_in_init(case: Case, pid: int) -> dict[str, str]:
-    stack = case.stacks.get((pid, pid))
+def _known_in_init(job: JobState, pid: int) -> dict[str, str]:
+    stack = job.stacks.get((pid, pid))
     frames = stack.frames if stack else ()
     return next((row.known for row in frames if row.known and bare(row.function) == "init_process_group"), {})
 
 
-def _on_their_way(case: Case, key: ThreadKey) -> list[ThreadKey]:
+def _on_their_way(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     """Processes that may yet become a rank: those started like this one, and their starter, while it still runs."""
-    parent = case.processes[key[0]].ppid
-    stack = case.stacks.get(key)
+    parent = job.processes[key[0]].ppid
+    stack = job.stacks.get(key)
     alike = target_of(own_frames(stack)) if stack else None
     # A rank may itself have started the others.
-    started = (*case.children.get(parent, ()), *case.children.get(key[0], ()))
-    children = [pid for pid in started if case.is_alive(pid)]
-    found = [(pid, pid) for pid in children if _may_become_rank(case, pid, alike) or _is_given_rank(case, pid, key[0])]
-    starts = parent in case.processes and case.standing((parent, parent)).kind is Wait.RUNNING
+    started = (*job.children.get(parent, ()), *job.children.get(key[0], ()))
+    children = [pid for pid in started if job.is_alive(pid)]
+    found = [(pid, pid) for pid in children if _may_become_rank(job, pid, alike) or _is_given_rank(job, pid, key[0])]
+    starts = parent in job.processes and job.wait_state((parent, parent)).kind is Wait.RUNNING
     return [*found, *([(parent, parent)] if starts else [])]
 
 
-def _may_become_rank(case: Case, pid: int, target: str | None) -> bool:
-    role = case.role(pid)
+def _may_become_rank(job: JobState, pid: int, target: str | None) -> bool:
+    role = job.role(pid)
     return not role.target_known or (target is not None and role.target == target)
 
 
-def _is_given_rank(case: Case, pid: int, other: int) -> bool:
+def _is_given_rank(job: JobState, pid: int, other: int) -> bool:
     """A program that got a number of its own in its environment, as Lightning starts all ranks but the first; the children of a
     rank inherit that rank's.
     """
-    given, others = ((case.processes[process].environment or {}) for process in (pid, other))
+    given, others = ((job.processes[process].environment or {}) for process in (pid, other))
     return any(name in given and given[name] != others.get(name) for name in ("RANK", "LOCAL_RANK"))
 
 
-def _with_rank_that_ended(case: Case, key: ThreadKey, words: str) -> WaitEdge | None:
+def _with_rank_that_ended(job: JobState, key: ThreadKey, words: str) -> WaitEdge | None:
     """Past the rendezvous every rank existed; one of this machine that no longer runs has ended, and was reaped."""
-    here = {case.role(pid).rank for pid in case.ranks}
-    size = case.role(key[0]).world_size or 0
-    address = (case.processes[key[0]].environment or {}).get("MASTER_ADDR", "")
+    here = {job.role(pid).rank for pid in job.ranks}
+    size = job.role(key[0]).world_size or 0
+    address = (job.processes[key[0]].environment or {}).get("MASTER_ADDR", "")
     gone = [number for number in range(size) if number not in here]
     if not gone or not address.startswith(LOOPBACK) or None in here:
         return None
     names = several([f"rank {number}" for number in gone])
     why = f"{names} of {size} ended and left no trace: MASTER_ADDR is this machine, and it is not running here"
-    forgotten = forgotten_child(case, key[0]) if len(gone) == 1 else None
+    forgotten = forgotten_child(job, key[0]) if len(gone) == 1 else None
     return WaitEdge(
-        (Nobody(why, (forgotten,) if forgotten else (), Absent.RANK_ENDED),),
+        (NoReleaser(why, (forgotten,) if forgotten else (), Absent.RANK_ENDED),),
         words=f"{words} with {names}, which ended",
         evidence=why,
     )
 
 
-def store_key(case: Case, key: ThreadKey) -> WaitEdge | None:
+def store_key(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Any other client of the store may set the key: the ranks, the process that serves it, the one that started them."""
-    if edge := _with_rank_that_ended(case, key, "a key of the store"):
+    if edge := _with_rank_that_ended(job, key, "a key of the store"):
         return edge
-    dead = dead_relatives(case, key[0], certain=False)
-    clients = {*case.ranks, *case.store_servers, case.processes[key[0]].ppid} - {key[0]}
-    alive = tuple((pid, pid) for pid in sorted(clients) if case.is_alive(pid) and case.role(pid).kind not in HELPERS)
-    outside = case.world.outside(case.world.elsewhere)
+    dead = dead_relatives(job, key[0], certain=False)
+    clients = {*job.ranks, *job.store_servers, job.processes[key[0]].ppid} - {key[0]}
+    alive = tuple((pid, pid) for pid in sorted(clients) if job.is_alive(pid) and job.role(pid).kind not in HELPERS)
+    outside = job.world.outside(job.world.elsewhere)
     if not alive and not dead and not outside:
         return WaitEdge(
             (External("a client of the store on another machine", of_job=True),), words="a key of the store"

@@ -7,24 +7,24 @@ process in `rpc.shutdown` serves all the while.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.dead import dead_relatives
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.graph import WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.waits import Wait
 
 _SERVES = ("torch/distributed/rpc/internal.py", ("_run_function",))
 
 
-def remote_call(case: Case, key: ThreadKey) -> WaitEdge | None:
+def remote_call(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Threads of other processes that run a remote call. If there are none, the crashed processes; else it is on its
     way.
     """
-    words = case.standing(key).words
-    serving = [thread for pid in _others(case, key) for thread in case.threads(pid) if _serves(case, thread)]
-    dead = [gone for gone in dead_relatives(case, key[0], certain=False) if case.processes[gone.pid].exit_code]
+    words = job.wait_state(key).words
+    serving = [thread for pid in _others(job, key) for thread in job.threads(pid) if _serves(job, thread)]
+    dead = [gone for gone in dead_relatives(job, key[0], certain=False) if job.processes[gone.pid].exit_code]
     if not serving and not dead:
         return None
     names = several([f"pid {pid}" for pid in dict.fromkeys(pid for pid, _ in serving)])
@@ -32,23 +32,23 @@ def remote_call(case: Case, key: ThreadKey) -> WaitEdge | None:
     return WaitEdge((*serving, *dead), words=words, evidence=evidence)
 
 
-def remote_end(case: Case, key: ThreadKey) -> WaitEdge | None:
+def remote_end(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """All other processes have to reach it too."""
-    absent = [pid for pid in _others(case, key) if case.standing((pid, pid)).kind is not Wait.REMOTE_END]
-    if dead := dead_relatives(case, key[0], certain=True):
+    absent = [pid for pid in _others(job, key) if job.wait_state((pid, pid)).kind is not Wait.REMOTE_END]
+    if dead := dead_relatives(job, key[0], certain=True):
         return WaitEdge(tuple(dead), every=True, words="the shutdown of rpc with a process that ended")
-    if not absent and (outside := case.world.outside(case.world.elsewhere)):
+    if not absent and (outside := job.world.outside(job.world.elsewhere)):
         return WaitEdge(outside, every=True, words=f"the shutdown of rpc with {several([end.who for end in outside])}")
     if not absent:
         return None
-    names = several([case.role(pid).name for pid in absent])
+    names = several([job.role(pid).name for pid in absent])
     return WaitEdge(tuple((pid, pid) for pid in absent), every=True, words=f"the shutdown of rpc with {names}")
 
 
-def _others(case: Case, key: ThreadKey) -> list[int]:
-    return [pid for pid in sorted(case.in_rpc) if pid != key[0] and case.is_alive(pid)]
+def _others(job: JobState, key: ThreadKey) -> list[int]:
+    return [pid for pid in sorted(job.in_rpc) if pid != key[0] and job.is_alive(pid)]
 
 
-def _serves(case: Case, key: ThreadKey) -> bool:
-    stack = case.stacks.get(key)
+def _serves(job: JobState, key: ThreadKey) -> bool:
+    stack = job.stacks.get(key)
     return stack is not None and has(stack, *_SERVES)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.dead import gone_children, replaced
 from mpmon.diagnosis.edges.missing import is_deliverer, why_no_result
 from mpmon.diagnosis.edges.objects import has_mail, other_ends
 from mpmon.diagnosis.edges.output import end_or_output
 from mpmon.diagnosis.edges.threads import other_threads
 from mpmon.diagnosis.frames import bare, calls, has, in_call
-from mpmon.diagnosis.graph import Absent, Basis, External, Nobody, WaitEdge
+from mpmon.diagnosis.graph import Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.progress.ticking import only_beats
@@ -23,207 +23,203 @@ from mpmon.diagnosis.waits import Context, Wait, context
 _LOADER = "dataloader worker"
 
 
-def loader_batch(case: Case, key: ThreadKey) -> WaitEdge | None:
+def loader_batch(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The worker with the next batch in order; else all that have work: the others are legitimately idle."""
-    if has_mail(case, key):
+    if has_mail(job, key):
         return None
-    workers = _loader_workers(case, key)
-    awaited = _awaited_worker(case, key, workers)
-    busy = list(busy_threads(case, workers))
+    workers = _loader_workers(job, key)
+    awaited = _awaited_worker(job, key, workers)
+    busy = list(busy_threads(job, workers))
     next_busy = [other for other in busy if other[0] == awaited]
     if next_busy:
-        words = f"batch from {case.role(next_busy[0][0]).name}"
-        return WaitEdge(tuple(next_busy), basis=Basis.MEMORY, words=words, evidence=_idle_words(case, workers))
+        words = f"batch from {job.role(next_busy[0][0]).name}"
+        return WaitEdge(tuple(next_busy), basis=Basis.MEMORY, words=words, evidence=_idle_words(job, workers))
     if busy:
-        names = several([case.role(pid).name for pid in dict.fromkeys(pid for pid, _ in busy)])
-        return WaitEdge(tuple(busy), words=f"batch from {names}", evidence=_idle_words(case, workers))
-    gone = gone_children(case, key[0], {_LOADER})
+        names = several([job.role(pid).name for pid in dict.fromkeys(pid for pid, _ in busy)])
+        return WaitEdge(tuple(busy), words=f"batch from {names}", evidence=_idle_words(job, workers))
+    gone = gone_children(job, key[0], {_LOADER})
     if gone:
         return WaitEdge(tuple(gone), words="batch from a DataLoader worker that ended")
-    if not workers and (started := [(pid, pid) for pid in case.helpmates(key[0])]):
+    if not workers and (started := [(pid, pid) for pid in job.helpmates(key[0])]):
         # A worker that is still importing does not look like one yet.
         return WaitEdge(tuple(started), words="next batch")
     if not workers:
-        return WaitEdge((Nobody("it has no DataLoader workers", reason=Absent.NO_WORKERS),), words="next batch")
-    return _lost_batch(case, workers, awaited)
+        return WaitEdge((NoReleaser("it has no DataLoader workers", reason=Absent.NO_WORKERS),), words="next batch")
+    return _lost_batch(job, workers, awaited)
 
 
-def _lost_batch(case: Case, workers: list[int], awaited: int | None) -> WaitEdge:
+def _lost_batch(job: JobState, workers: list[int], awaited: int | None) -> WaitEdge:
     why = "all its DataLoader workers wait for work and the queue is empty: a batch was lost"
     if awaited is None:
-        return WaitEdge((Nobody(why, tuple(workers), Absent.ITEM_LOST),), words="a batch that never arrives")
-    why = f"{case.role(awaited).name}, whose batch is next, waits for work and the queue is empty: the batch was lost"
+        return WaitEdge((NoReleaser(why, tuple(workers), Absent.ITEM_LOST),), words="a batch that never arrives")
+    why = f"{job.role(awaited).name}, whose batch is next, waits for work and the queue is empty: the batch was lost"
     return WaitEdge(
-        (Nobody(why, (awaited,), Absent.ITEM_LOST),), basis=Basis.MEMORY, words="a batch that never arrives"
+        (NoReleaser(why, (awaited,), Absent.ITEM_LOST),), basis=Basis.MEMORY, words="a batch that never arrives"
     )
 
 
-def _loader_workers(case: Case, key: ThreadKey) -> list[int]:
+def _loader_workers(job: JobState, key: ThreadKey) -> list[int]:
     """The workers of the loader this thread reads from: with several loaders, those that hold its queue."""
-    workers = [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind == _LOADER]
-    pipes = {item.id for item in case.waits_on(key) if item.kind == "pipe"}
-    return [pid for pid in workers if pipes & case.held_by.get(pid, frozenset())] or workers
+    workers = [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind == _LOADER]
+    pipes = {item.id for item in job.waits_on(key) if item.kind == "pipe"}
+    return [pid for pid in workers if pipes & job.held_by.get(pid, frozenset())] or workers
 
 
-def _awaited_worker(case: Case, key: ThreadKey, workers: list[int]) -> int | None:
+def _awaited_worker(job: JobState, key: ThreadKey, workers: list[int]) -> int | None:
     """The worker with the next batch in order: `worker_id` in torch's `_next_data` (torch/utils/data/dataloader.py)."""
-    stack = case.stacks.get(key)
+    stack = job.stacks.get(key)
     frame = next((row for row in stack.frames if bare(row.function) == "_next_data"), None) if stack else None
     number = (frame.known or {}).get("worker_id") if frame else None
-    named = [pid for pid in workers if case.role(pid).name == f"dataloader worker {number}"]
+    named = [pid for pid in workers if job.role(pid).name == f"dataloader worker {number}"]
     return named[-1] if named else None
 
 
-def end_or_callback(case: Case, key: ThreadKey) -> WaitEdge | None:
+def end_or_callback(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The end of a process; for a pool, first the callback that holds up its results."""
-    frame = case.standing(key).frame
+    frame = job.wait_state(key).frame
     of_pool = frame is not None and calls(frame, "multiprocessing/pool.py", ("join",))
-    busy = [other for other in case.threads(key[0]) if is_deliverer(case, other) and not case.standing(other).idle]
-    return _delivered(case, key) if of_pool and busy else end_or_output(case, key)
+    busy = [other for other in job.threads(key[0]) if is_deliverer(job, other) and not job.wait_state(other).idle]
+    return _delivered(job, key) if of_pool and busy else end_or_output(job, key)
 
 
-def future_result(case: Case, key: ThreadKey) -> WaitEdge | None:
+def future_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The thread that runs the future's task; else busy workers of an executor; else another thread or its event loop."""
-    if runner := case.awaited(key):
+    if runner := job.awaited(key):
         return WaitEdge(
-            (runner,), basis=Basis.MEMORY, words=f"the result of a task that thread {case.thread_name(runner)} runs"
+            (runner,), basis=Basis.MEMORY, words=f"the result of a task that thread {job.thread_name(runner)} runs"
         )
-    if edge := _queued_task(case, key):
+    if edge := _queued_task(job, key):
         return edge
-    stack = case.stacks.get(key)
+    stack = job.stacks.get(key)
     task = context(stack)
     in_pool = task is not None and task[0] in (Context.POOL_WORKER, Context.EXECUTOR_THREAD)
-    if pool_workers(case, key[0]) or executor_threads(case, key) or in_pool:
-        return pool_result(case, key)
+    if pool_workers(job, key[0]) or executor_threads(job, key) or in_pool:
+        return pool_result(job, key)
     if in_call(stack, TURNS):
         return WaitEdge((key,), every=True, words="a result that only its own event loop could deliver")
-    return other_threads(case, key)
+    return other_threads(job, key)
 
 
-def _queued_task(case: Case, key: ThreadKey) -> WaitEdge | None:
+def _queued_task(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A task in the queue of an executor waits for its threads, any of them; where each waits for such a task, each needs all
     the others, of which the next one stands for all.
     """
-    threads = case.queued_for(key)
+    threads = job.queued_for(key)
     if not threads:
         return None
-    names = several([case.thread_name(thread) for thread in threads])
+    names = several([job.thread_name(thread) for thread in threads])
     evidence = f"the awaited task is in the queue of its executor, whose only threads are {names}"
     words = f"a queued task that only {names} could run"
-    if key in threads and all(case.queued_for(thread) == threads for thread in threads):
+    if key in threads and all(job.queued_for(thread) == threads for thread in threads):
         following = threads[(threads.index(key) + 1) % len(threads)]
         return WaitEdge((following,), every=True, basis=Basis.MEMORY, words=words, evidence=evidence)
     return WaitEdge(threads, basis=Basis.MEMORY, words=words, evidence=evidence)
 
 
-def pool_workers(case: Case, pid: int) -> list[int]:
+def pool_workers(job: JobState, pid: int) -> list[int]:
     """Workers of its pools by their frames; if none is known, any child may be one."""
-    children = case.clients.get(pid, ())
-    workers = [child for child in children if case.role(child).kind in POOL_WORKERS]
-    return workers or [child for child in children if case.role(child).kind == "process"]
+    children = job.clients.get(pid, ())
+    workers = [child for child in children if job.role(child).kind in POOL_WORKERS]
+    return workers or [child for child in children if job.role(child).kind == "process"]
 
 
-def executor_threads(case: Case, key: ThreadKey) -> list[ThreadKey]:
+def executor_threads(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     """Other threads of its process that run tasks of an executor, or of a `multiprocessing.pool.ThreadPool`."""
-    others = [other for other in case.threads(key[0]) if other not in (key, (key[0], key[0]))]
-    found = [(other, context(case.stacks.get(other))) for other in others]
+    others = [other for other in job.threads(key[0]) if other not in (key, (key[0], key[0]))]
+    found = [(other, context(job.stacks.get(other))) for other in others]
     return [other for other, row in found if row and row[0] in (Context.EXECUTOR_THREAD, Context.POOL_WORKER)]
 
 
-def _loops(case: Case, key: ThreadKey) -> list[ThreadKey]:
+def _loops(job: JobState, key: ThreadKey) -> list[ThreadKey]:
     """For a future, which need not belong to a pool: other threads with an event loop, whose coroutines provide results
     too.
     """
-    if case.standing(key).kind is not Wait.FUTURE_RESULT:
+    if job.wait_state(key).kind is not Wait.FUTURE_RESULT:
         return []
-    return [other for other in case.threads(key[0]) if other != key and case.standing(other).kind is Wait.EVENT_LOOP]
+    return [other for other in job.threads(key[0]) if other != key and job.wait_state(other).kind is Wait.EVENT_LOOP]
 
 
 _PART_OF_POOL = ("multiprocessing/pool.py", ("_handle_workers", "_handle_tasks"))
 
 
-def _delivered(case: Case, key: ThreadKey) -> WaitEdge | None:
+def _delivered(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The thread that delivers results, if it is busy with a callback or gone; `None` if it waits for results."""
-    if is_deliverer(case, key):
+    if is_deliverer(job, key):
         return WaitEdge((key,), every=True, words="a result that only this thread could deliver")
-    threads = case.threads(key[0])
-    deliverers = [other for other in threads if is_deliverer(case, other)]
-    if busy := [other for other in deliverers if not case.standing(other).idle]:
-        names = several([case.thread_name(other) for other in busy])
+    threads = job.threads(key[0])
+    deliverers = [other for other in threads if is_deliverer(job, other)]
+    if busy := [other for other in deliverers if not job.wait_state(other).idle]:
+        names = several([job.thread_name(other) for other in busy])
         return WaitEdge(tuple(busy), every=True, words=f"results that thread {names} delivers")
-    others = [other for other in threads if (stack := case.stacks.get(other)) and has(stack, *_PART_OF_POOL)]
+    others = [other for other in threads if (stack := job.stacks.get(other)) and has(stack, *_PART_OF_POOL)]
     if others and not deliverers:
         why = "the pool's thread that delivers results (Pool._handle_results) has died"
-        return WaitEdge((Nobody(why, reason=Absent.THREAD_ENDED),), words="the pool's results", evidence=why)
+        return WaitEdge((NoReleaser(why, reason=Absent.THREAD_ENDED),), words="the pool's results", evidence=why)
     return None
 
 
-def _feeding(case: Case, key: ThreadKey) -> tuple[ThreadKey, ...]:
+def _feeding(job: JobState, key: ThreadKey) -> tuple[ThreadKey, ...]:
     """The pool's thread that hands tasks out, blocked in the iterable that the program gave it."""
-    threads = (other for other in case.threads(key[0]) if other != key and not case.standing(other).idle)
-    return tuple(other for other in threads if (stack := case.stacks.get(other)) and has(stack, *_HANDS_OUT))
+    threads = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
+    return tuple(other for other in threads if (stack := job.stacks.get(other)) and has(stack, *_HANDS_OUT))
 
 
 _HANDS_OUT = ("multiprocessing/pool.py", ("_handle_tasks",))
 
 
-def pool_result(case: Case, key: ThreadKey) -> WaitEdge | None:
+def pool_result(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Busy workers of the pool, or busy threads of an executor in this process."""
-    if edge := _delivered(case, key):
+    if edge := _delivered(job, key):
         return edge
-    workers = pool_workers(case, key[0])
-    busy = [*busy_threads(case, workers), *executor_threads(case, key), *_loops(case, key)]
-    if not busy and (feeding := _feeding(case, key)):
-        return WaitEdge(
-            feeding, words="tasks that the pool takes from the program", evidence=_idle_words(case, workers)
-        )
+    workers = pool_workers(job, key[0])
+    busy = [*busy_threads(job, workers), *executor_threads(job, key), *_loops(job, key)]
+    if not busy and (feeding := _feeding(job, key)):
+        return WaitEdge(feeding, words="tasks that the pool takes from the program", evidence=_idle_words(job, workers))
     if busy:
-        return WaitEdge(tuple(busy), words="result of a pool task", evidence=_idle_words(case, workers))
-    if gone := gone_children(case, key[0], POOL_WORKERS):
+        return WaitEdge(tuple(busy), words="result of a pool task", evidence=_idle_words(job, workers))
+    if gone := gone_children(job, key[0], POOL_WORKERS):
         return WaitEdge(tuple(gone), words="result from a pool worker that ended")
-    if _service_busy(case, key[0]):
+    if _service_busy(job, key[0]):
         return None
-    why, reason = "all pool workers wait for work: the task's result was lost", why_no_result(case, key, workers)
-    died = replaced(case, workers) if reason is Absent.WORKER_REPLACED else None
-    return WaitEdge((Nobody(why, died.dead if died else tuple(workers), reason),), words="pool result")
+    why, reason = "all pool workers wait for work: the task's result was lost", why_no_result(job, key, workers)
+    died = replaced(job, workers) if reason is Absent.WORKER_REPLACED else None
+    return WaitEdge((NoReleaser(why, died.dead if died else tuple(workers), reason),), words="pool result")
 
 
-def event_loop(case: Case, key: ThreadKey) -> WaitEdge | None:
+def event_loop(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """Targets that may complete one of its futures: another thread, a busy worker, a child, else an external party."""
-    others = (other for other in case.threads(key[0]) if other != key and not case.standing(other).idle)
-    threads = [other for other in others if not only_beats(case, other)]
-    workers = list(
-        busy_threads(case, [pid for pid in case.clients.get(key[0], ()) if case.role(pid).kind not in HELPERS])
-    )
-    words = case.standing(key).words
+    others = (other for other in job.threads(key[0]) if other != key and not job.wait_state(other).idle)
+    threads = [other for other in others if not only_beats(job, other)]
+    workers = list(busy_threads(job, [pid for pid in job.clients.get(key[0], ()) if job.role(pid).kind not in HELPERS]))
+    words = job.wait_state(key).words
     # One of its own sockets only wakes it up.
-    items = [item for item in case.waits_on(key) if item.peer not in case.held_by.get(key[0], frozenset())]
-    ends = [target for item in items for target in other_ends(case, key, item, writes=False)]
+    items = [item for item in job.waits_on(key) if item.peer not in job.held_by.get(key[0], frozenset())]
+    ends = [target for item in items for target in other_ends(job, key, item, writes=False)]
     if targets := tuple(dict.fromkeys((*threads, *workers, *ends))):
         return WaitEdge(targets, words=words)
     return WaitEdge((External("something outside the job, or a future that nothing completes"),), words=words)
 
 
-def busy_threads(case: Case, pids: Iterable[int]) -> Iterator[ThreadKey]:
+def busy_threads(job: JobState, pids: Iterable[int]) -> Iterator[ThreadKey]:
     """Threads of these processes that are not idle: the main thread, else a blocked helper."""
     for pid in pids:
-        if not case.is_alive(pid):
+        if not job.is_alive(pid):
             continue
-        if not case.standing((pid, pid)).idle:
+        if not job.wait_state((pid, pid)).idle:
             yield pid, pid
             continue
-        for other in case.threads(pid):
-            if other[1] != pid and case.standing(other).kind in (Wait.PIPE_WRITE, Wait.LOCK):
+        for other in job.threads(pid):
+            if other[1] != pid and job.wait_state(other).kind in (Wait.PIPE_WRITE, Wait.LOCK):
                 yield other
 
 
-def _idle_words(case: Case, pids: Iterable[int]) -> str:
-    idle = [case.role(pid).name for pid in pids if case.standing((pid, pid)).idle]
+def _idle_words(job: JobState, pids: Iterable[int]) -> str:
+    idle = [job.role(pid).name for pid in pids if job.wait_state((pid, pid)).idle]
     if not idle:
         return ""
     return f"{', '.join(idle[:4])}{' …' if len(idle) > 4 else ''} idle, waiting for work"
 
 
-def _service_busy(case: Case, pid: int) -> bool:
+def _service_busy(job: JobState, pid: int) -> bool:
     """The thread that delivers results runs, so it may be about to deliver this one."""
-    return any(case.motion(key) is Motion.PROGRESSING for key in case.threads(pid) if is_deliverer(case, key))
+    return any(job.motion(key) is Motion.PROGRESSING for key in job.threads(pid) if is_deliverer(job, key))

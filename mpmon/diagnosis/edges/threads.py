@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.missing import why_no_thread
 from mpmon.diagnosis.edges.natives import mutex_owner, native_threads, waits_for
 from mpmon.diagnosis.frames import calls, in_call
-from mpmon.diagnosis.graph import FEW, Absent, Basis, External, Nobody, WaitEdge
+from mpmon.diagnosis.graph import FEW, Absent, Basis, External, NoReleaser, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.libraries import SERVES_ITSELF
 from mpmon.diagnosis.native_waits import Sort
 from mpmon.diagnosis.progress.activity import signs_of_life
@@ -20,66 +20,68 @@ from mpmon.diagnosis.waits import Wait
 from mpmon.model import Frame, LockUse
 
 
-def gil_owner(case: Case, key: ThreadKey) -> ThreadKey | None:
+def gil_owner(job: JobState, key: ThreadKey) -> ThreadKey | None:
     """The thread that keeps the GIL from a thread that wants it."""
-    return case.gil_owner(key) if _asks_for_gil(case, key) else None
+    return job.gil_owner(key) if _asks_for_gil(job, key) else None
 
 
-def starves_others(case: Case, key: ThreadKey) -> bool:
+def starves_others(job: JobState, key: ThreadKey) -> bool:
     """A thread that owns the GIL in every sample, while others of its process wait for it in vain."""
-    stack = case.stacks.get(key)
+    stack = job.stacks.get(key)
     if stack is None or not stack.owns_gil:
         return False
-    return any(_asks_for_gil(case, other) for other in case.threads(key[0]) if other != key)
+    return any(_asks_for_gil(job, other) for other in job.threads(key[0]) if other != key)
 
 
-def _asks_for_gil(case: Case, key: ThreadKey) -> bool:
+def _asks_for_gil(job: JobState, key: ThreadKey) -> bool:
     """It waits in a lock of its own with a deadline of milliseconds, `take_gil` of CPython's ceval_gil.c; or its C
     frames say so, since the kernel may have found it between two such waits.
     """
-    blocked, fact = case.blocked.get(key), case.native_facts.get(key)
+    blocked, fact = job.blocked.get(key), job.native_facts.get(key)
     wakes_at = blocked.wakes_at if blocked is not None and blocked.syscall == "futex" else None
-    asks = wakes_at is not None and wakes_at - case.now < GIL_INTERVAL_S
-    return (asks or (fact is not None and fact.is_surely(Sort.GIL))) and case.motion(key) is not Motion.PROGRESSING
+    asks = wakes_at is not None and wakes_at - job.now < GIL_INTERVAL_S
+    return (asks or (fact is not None and fact.is_surely(Sort.GIL))) and job.motion(key) is not Motion.PROGRESSING
 
 
-def gil_edge(case: Case, owner: ThreadKey) -> WaitEdge:
+def gil_edge(job: JobState, owner: ThreadKey) -> WaitEdge:
     """The owner of the GIL must release it."""
-    name = case.thread_name(owner)
+    name = job.thread_name(owner)
     evidence = f"py-spy: thread {name} of pid {owner[0]} owns the GIL"
     words = f"the GIL, which thread {name} holds"
-    return WaitEdge((owner,), every=True, basis=Basis.MEMORY, held=True, words=words, evidence=evidence)
+    return WaitEdge((owner,), every=True, basis=Basis.MEMORY, holder_known=True, words=words, evidence=evidence)
 
 
-def kept_by_gil(case: Case, key: ThreadKey) -> WaitEdge | None:
+def kept_by_gil(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A thread holds the GIL while it waits for a file lock that its own process holds through another open file: the
     thread that took the lock needs the GIL to release it.
     """
-    if case.motion(key) is not Motion.NOT_SCHEDULED:
+    if job.motion(key) is not Motion.NOT_SCHEDULED:
         return None
-    if not starves_others(case, key) or {pid for item in case.waits_on(key) for pid in item.holders} != {key[0]}:
+    if not starves_others(job, key) or {pid for item in job.waits_on(key) for pid in item.holders} != {key[0]}:
         return None
-    starved = tuple(other for other in case.threads(key[0]) if other != key and _asks_for_gil(case, other))
-    evidence = f"pid {key[0]} itself holds the lock that its thread {case.thread_name(key)} waits for: /proc/locks"
+    starved = tuple(other for other in job.threads(key[0]) if other != key and _asks_for_gil(job, other))
+    evidence = f"pid {key[0]} itself holds the lock that its thread {job.thread_name(key)} waits for: /proc/locks"
     return WaitEdge(starved, words="a file lock of its own process", evidence=evidence)
 
 
 _IMPORTS, _ACQUIRES = "importlib._bootstrap>", frozenset({"_find_and_load", "_lock_unlock_module"})
 
 
-def import_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
+def import_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """The lock of a module, which the importing thread holds until the module's code has run:
     Lib/importlib/_bootstrap.py.
     """
-    stack = case.stacks.get(key)
+    stack = job.stacks.get(key)
     if stack is None or not stack.frames or not calls(stack.frames[0], _IMPORTS, ("acquire",)):
         return None
     name = next((found for frame in stack.frames if (found := _imports(frame, _ACQUIRES))), None)
-    holders = [other for other in case.threads(key[0]) if other != key and name and _runs_module(case, other, name)]
+    holders = [other for other in job.threads(key[0]) if other != key and name and _runs_module(job, other, name)]
     if len(holders) != 1:
         return None
-    evidence = f"thread {case.thread_name(holders[0])} of pid {key[0]} imports {name}: a frame of _find_and_load()"
-    return WaitEdge(tuple(holders), basis=Basis.FRAMES, held=True, words=f"the import of {name}", evidence=evidence)
+    evidence = f"thread {job.thread_name(holders[0])} of pid {key[0]} imports {name}: a frame of _find_and_load()"
+    return WaitEdge(
+        tuple(holders), basis=Basis.FRAMES, holder_known=True, words=f"the import of {name}", evidence=evidence
+    )
 
 
 def _imports(frame: Frame, functions: frozenset[str]) -> str | None:
@@ -87,9 +89,9 @@ def _imports(frame: Frame, functions: frozenset[str]) -> str | None:
     return (frame.known or {}).get("name") if calls(frame, _IMPORTS, functions) else None
 
 
-def _runs_module(case: Case, key: ThreadKey, name: str) -> bool:
+def _runs_module(job: JobState, key: ThreadKey, name: str) -> bool:
     """It has the lock of a module, and has reached its code."""
-    stack = case.stacks.get(key)
+    stack = job.stacks.get(key)
     if stack is None:
         return False
     begun = [frame for at, frame in enumerate(stack.frames) if at and calls(stack.frames[at - 1], _IMPORTS, _LOADS)]
@@ -99,50 +101,49 @@ def _runs_module(case: Case, key: ThreadKey, name: str) -> bool:
 _LOADS = frozenset({"_find_and_load_unlocked"})
 
 
-def thread_lock(case: Case, key: ThreadKey) -> WaitEdge | None:
+def thread_lock(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A `threading` lock by its holder: the thread inside its `with` block, or the owner of an RLock."""
-    if edge := import_lock(case, key):
+    if edge := import_lock(job, key):
         return edge
-    lock = case.wanted_lock(key)
-    holders = case.lock_holders(lock)
+    lock = job.wanted_lock(key)
+    holders = job.lock_holders(lock)
     targets = tuple(dict.fromkeys((use.pid, use.tid) for use in holders))
     if not targets:
-        return _taken_before_fork(case, key, lock) if lock else None
-    names = several([f"thread {case.thread_name(target)}" for target in targets])
+        return _taken_before_fork(job, key, lock) if lock else None
+    names = several([f"thread {job.thread_name(target)}" for target in targets])
     # Of several holders only one can be the true one: the others released it inside their blocks.
-    exact = len(targets) == 1 and all(use.exact for use in (*holders, *case.lock_waiters(lock)))
+    exact = len(targets) == 1 and all(use.exact for use in (*holders, *job.lock_waiters(lock)))
     # After a fork a new thread may get the ident of one that was not copied.
-    exact = exact and not (case.is_forked(key[0]) and holders[0].function is None)
-    exact = exact and not _may_be_released(case, key, holders[0])
-    return WaitEdge(
-        targets, basis=Basis.MEMORY.when(exact), held=True, words=f"a lock held by {names}", evidence=_holding(case, holders[0]),
-    )  # fmt: skip
+    exact = exact and not (job.is_forked(key[0]) and holders[0].function is None)
+    exact = exact and not _may_be_released(job, key, holders[0])
+    words, evidence = f"a lock held by {names}", _holding(job, holders[0])
+    return WaitEdge(targets, basis=Basis.MEMORY.when(exact), holder_known=True, words=words, evidence=evidence)
 
 
-def _may_be_released(case: Case, key: ThreadKey, use: LockUse) -> bool:
+def _may_be_released(job: JobState, key: ThreadKey, use: LockUse) -> bool:
     """Any thread may release a `Lock` that another took; only its owner an `RLock`. A thread that is at work, or that
     sleeps until a time of its own, may still do it.
     """
-    others = [other for other in case.others_at_work(key) if other != (use.pid, use.tid)]
+    others = [other for other in job.others_at_work(key) if other != (use.pid, use.tid)]
     return use.kind != "RLock" and any(
-        case.motion(other) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
-        or case.standing(other).kind in (Wait.SLEEP, Wait.RUNNING, Wait.GPU)
+        job.motion(other) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
+        or job.wait_state(other).kind in (Wait.SLEEP, Wait.RUNNING, Wait.GPU)
         for other in others
     )
 
 
-def _holding(case: Case, use: LockUse) -> str:
+def _holding(job: JobState, use: LockUse) -> str:
     """The source of the fact, in words a person can check."""
-    name = case.thread_name((use.pid, use.tid))
+    name = job.thread_name((use.pid, use.tid))
     lock = f"{use.kind} {use.object.rpartition(':')[2]} of pid {use.pid}"
     return f"{lock} is held by thread {name}" + (
         f", in a with block of {use.function}()" if use.function else ", its owner"
     )
 
 
-def _taken_before_fork(case: Case, key: ThreadKey, lock: str) -> WaitEdge | None:
+def _taken_before_fork(job: JobState, key: ThreadKey, lock: str) -> WaitEdge | None:
     """A lock that was copied locked: the thread that locked it is not in this process."""
-    holders = case.holders_before_fork(key[0], lock)
+    holders = job.holders_before_fork(key[0], lock)
     if not holders:
         return None
     missing = holders[0].owner_missing
@@ -150,46 +151,46 @@ def _taken_before_fork(case: Case, key: ThreadKey, lock: str) -> WaitEdge | None
     why = (
         f"the {holders[0].kind} {address} names an owner that is not a thread of pid {key[0]}"
         if missing
-        else f"{_holding(case, holders[0])}; pid {key[0]} has a copy of it that has been locked since the fork"
+        else f"{_holding(job, holders[0])}; pid {key[0]} has a copy of it that has been locked since the fork"
     )
-    reason = Absent.LOCKED_AT_FORK if case.is_forked(key[0]) else Absent.HOLDER_ENDED
-    exact = _held_at_fork(case, key[0], lock) and (missing or len(case.threads(key[0])) == 1)
+    reason = Absent.LOCKED_AT_FORK if job.is_forked(key[0]) else Absent.HOLDER_ENDED
+    exact = _held_at_fork(job, key[0], lock) and (missing or len(job.threads(key[0])) == 1)
     return WaitEdge(
-        (Nobody(why, (key[0],), reason),),
+        (NoReleaser(why, (key[0],), reason),),
         basis=Basis.MEMORY.when(exact),
         words="a lock taken before the fork",
         evidence=why,
     )
 
 
-def _held_at_fork(case: Case, pid: int, lock: str) -> bool:
+def _held_at_fork(job: JobState, pid: int, lock: str) -> bool:
     """The parent's thread that holds the parent's lock has not run since before the child was made.
 
     Otherwise it may have taken it later, and in the child a thread of the child may have taken the copy.
     """
-    process = case.processes[pid]
-    holders = case.lock_holders(lock.replace(f":{pid}:", f":{process.ppid}:"))
-    pasts = [case.past((use.pid, use.tid)) for use in holders if use.exact]
+    process = job.processes[pid]
+    holders = job.lock_holders(lock.replace(f":{pid}:", f":{process.ppid}:"))
+    pasts = [job.thread_history((use.pid, use.tid)) for use in holders if use.exact]
     return len(holders) == 1 and any(past and past.ran_at < process.start_time + CLOCKS_S for past in pasts)
 
 
-def native_mutex(case: Case, key: ThreadKey) -> WaitEdge | None:
+def native_mutex(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A pthread mutex by its owner word; any other private futex by the threads of the process."""
-    if edge := import_lock(case, key):
+    if edge := import_lock(job, key):
         return edge
-    if edge := native_threads(case, key):
+    if edge := native_threads(job, key):
         return edge
-    if edge := mutex_owner(case, key):
+    if edge := mutex_owner(job, key):
         return edge
-    edge = other_threads(case, key)
-    if edge is None or not (case.is_native(key) or case.may_be_native(key)):
+    edge = other_threads(job, key)
+    if edge is None or not (job.is_native(key) or job.may_be_native(key)):
         return edge
     # A library's own threads work on its behalf, and no Python frame shows it.
-    if case.natives_at_work(key[0]):
+    if job.natives_at_work(key[0]):
         return None
-    if loops := case.native_loops(key[0]):
-        others = (target for target in edge.targets if not isinstance(target, Nobody))
-        clients = (_CLIENT,) if case.serves_in_c(key) else ()
+    if loops := job.native_loops(key[0]):
+        others = (target for target in edge.targets if not isinstance(target, NoReleaser))
+        clients = (_CLIENT,) if job.serves_in_c(key) else ()
         return WaitEdge((*others, *loops, *clients), words=edge.words)
     return edge
 
@@ -197,46 +198,46 @@ def native_mutex(case: Case, key: ThreadKey) -> WaitEdge | None:
 _CLIENT = External("a client of the server that this process is", moves=True)
 
 
-def other_threads(case: Case, key: ThreadKey) -> WaitEdge | None:
+def other_threads(job: JobState, key: ThreadKey) -> WaitEdge | None:
     """A lock, condition or queue between threads: any other Python thread of the process that is not itself idle."""
-    words = case.standing(key).words
-    working = _but_heartbeats(case, key, case.working_threads(key[0]))
+    words = job.wait_state(key).words
+    working = _but_heartbeats(job, key, job.working_threads(key[0]))
     # The waiter itself among many targets makes no difference, and lets all waiters share one tuple.
     others = working if len(working) > FEW else tuple(other for other in working if other != key)
-    if case.standing(key).kind in _MAY_BE_ASKED and _listens(case, key[0]):
+    if job.wait_state(key).kind in _MAY_BE_ASKED and _listens(job, key[0]):
         return WaitEdge((*others, _CLIENT), words=words)
-    if others and not (case.is_native(key) and all(waits_for(case, other, key) for other in others)):
+    if others and not (job.is_native(key) and all(waits_for(job, other, key) for other in others)):
         return WaitEdge(others, words=words)
-    if _gives_up(case, key) and (children := case.helpmates(key[0])):
+    if _gives_up(job, key) and (children := job.helpmates(key[0])):
         # Between two such waits it may check the processes it started.
-        busy = tuple((pid, pid) for pid in children if not case.standing((pid, pid)).idle)
+        busy = tuple((pid, pid) for pid in children if not job.wait_state((pid, pid)).idle)
         return WaitEdge(busy, words=words) if busy else None
-    if _limit_ends_it(case, key):
+    if _limit_ends_it(job, key):
         return None
     why = "no other Python thread of this process is left that could end the wait"
-    basis = Basis.KERNEL.when(_is_left_alone(case, key))
-    return WaitEdge((Nobody(why, (key[0],), why_no_thread(case, key)),), basis=basis, words=words)
+    basis = Basis.KERNEL.when(_is_left_alone(job, key))
+    return WaitEdge((NoReleaser(why, (key[0],), why_no_thread(job, key)),), basis=basis, words=words)
 
 
-def _limit_ends_it(case: Case, key: ThreadKey) -> bool:
+def _limit_ends_it(job: JobState, key: ThreadKey) -> bool:
     """No thread has to end it: its wait has a time limit, after which it did something else, or it is not yet known
     what it does then.
     """
-    of_python = case.standing(key).kind in _MAY_BE_ASKED and pause_s(case.blocked.get(key)) is not None
-    return of_python and (not takes_up_again(case, key) or signs_of_life(case, key) is not None)
+    of_python = job.wait_state(key).kind in _MAY_BE_ASKED and pause_s(job.blocked.get(key)) is not None
+    return of_python and (not takes_up_again(job, key) or signs_of_life(job, key) is not None)
 
 
-def takes_up_again(case: Case, key: ThreadKey) -> bool:
+def takes_up_again(job: JobState, key: ThreadKey) -> bool:
     """It was found in the same wait before it last ran."""
-    past, blocked, standing = case.past(key), case.blocked.get(key), case.standing(key)
+    past, blocked, wait_state = job.thread_history(key), job.blocked.get(key), job.wait_state(key)
     ran_at = blocked.ran_at if blocked else None
-    before = [look.standing for look in past.looks if ran_at is not None and look.at < ran_at] if past else []
-    return any(row.kind is standing.kind and row.words == standing.words for row in before)
+    before = [sample.wait_state for sample in past.samples if ran_at is not None and sample.at < ran_at] if past else []
+    return any(row.kind is wait_state.kind and row.words == wait_state.words for row in before)
 
 
-def _gives_up(case: Case, key: ThreadKey) -> bool:
+def _gives_up(job: JobState, key: ThreadKey) -> bool:
     """Its wait has a short time limit, so its loop continues by itself."""
-    seconds = pause_s(case.blocked.get(key))
+    seconds = pause_s(job.blocked.get(key))
     return seconds is not None and seconds <= RETRY_S
 
 
@@ -244,31 +245,31 @@ _MAY_BE_ASKED = frozenset({Wait.THREAD_QUEUE, Wait.CONDITION})
 """Waits that the thread which serves the next request may end: for an item, or for an event."""
 
 
-def _listens(case: Case, pid: int) -> bool:
+def _listens(job: JobState, pid: int) -> bool:
     """One of its threads is legitimately idle, and accepts connections that may make it call the user's code."""
-    threads = (other for other in case.threads(pid) if not in_call(case.stacks.get(other), SERVES_ITSELF))
-    idle = (other for other in threads if case.standing(other).idle)
-    return any(item.listens for other in idle for item in case.waits_on(other))
+    threads = (other for other in job.threads(pid) if not in_call(job.stacks.get(other), SERVES_ITSELF))
+    idle = (other for other in threads if job.wait_state(other).idle)
+    return any(item.listens for other in idle for item in job.waits_on(other))
 
 
-def _but_heartbeats(case: Case, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
+def _but_heartbeats(job: JobState, key: ThreadKey, threads: tuple[ThreadKey, ...]) -> tuple[ThreadKey, ...]:
     """Without threads that only report from time to time that they live; the same tuple for many waiters. An event may
     never be set, only to keep the main thread waiting while such threads do all the work.
     """
-    if case.in_event(key) or not any(only_beats(case, other) for other in threads):
+    if job.in_event(key) or not any(only_beats(job, other) for other in threads):
         return threads
-    return tuple(other for other in threads if not only_beats(case, other))
+    return tuple(other for other in threads if not only_beats(job, other))
 
 
 _PRIVATE = 0x80
 """FUTEX_PRIVATE_FLAG, linux/futex.h: only threads of the process can wake it."""
 
 
-def _is_left_alone(case: Case, key: ThreadKey) -> bool:
+def _is_left_alone(job: JobState, key: ThreadKey) -> bool:
     """The only thread of its process waits, without a time limit, in a lock or a barrier of native threads."""
-    fact, blocked = case.native_facts.get(key), case.blocked.get(key)
+    fact, blocked = job.native_facts.get(key), job.blocked.get(key)
     if fact is None or blocked is None or blocked.syscall != "futex" or len(blocked.args) < 2:
         return False
     timed = blocked.wakes_at is not None or blocked.timeout_s is not None
-    alone = case.processes[key[0]].threads == 1 and bool(blocked.args[1] & _PRIVATE)
+    alone = job.processes[key[0]].threads == 1 and bool(blocked.args[1] & _PRIVATE)
     return alone and not timed and fact.is_surely(Sort.LOCK, Sort.TEAM)

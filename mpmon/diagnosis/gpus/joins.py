@@ -10,7 +10,7 @@ from itertools import islice, takewhile
 from mpmon.diagnosis.gpus.shares import Device, Share, by_device, device_of, is_named
 from mpmon.diagnosis.gpus.visible import Ordinal, ordinals
 from mpmon.diagnosis.humanize import runs, several
-from mpmon.diagnosis.tables import Tables
+from mpmon.diagnosis.snapshot_index import SnapshotIndex
 from mpmon.diagnosis.thresholds import GPU_FRESH_S
 from mpmon.model import Gpu, GpuProcess
 
@@ -21,7 +21,7 @@ _ENVIRONMENT = ("LOCAL_RANK", "CUDA_VISIBLE_DEVICES")
 class Gpus:
     """The joins over the tables of one moment. Everything is computed when first asked for."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: SnapshotIndex) -> None:
         self._tables = tables
         self._snapshot = tables.snapshot
 

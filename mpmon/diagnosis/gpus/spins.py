@@ -31,7 +31,7 @@ from mpmon.diagnosis.thresholds import (
 from mpmon.model import Gpu
 
 if TYPE_CHECKING:
-    from mpmon.diagnosis.case import Case
+    from mpmon.diagnosis.job_state import JobState
 
 _STILL = frozenset({Motion.NOT_SCHEDULED, Motion.POLLING, Motion.BUSY_LOOP})
 
@@ -48,51 +48,51 @@ class Spin(msgspec.Struct, frozen=True, gc=False):
     """Power while it did work, watts; `None` if that was never observed."""
 
 
-def spins(case: Case) -> tuple[Spin, ...]:
+def spins(job: JobState) -> tuple[Spin, ...]:
     """Of all devices whose values are known."""
-    return tuple(spin for gpu in case.gpus.fresh if (spin := _spin(case, gpu)))
+    return tuple(spin for gpu in job.gpus.fresh if (spin := _spin(job, gpu)))
 
 
-def all_spin(case: Case) -> bool:
+def all_spin(job: JobState) -> bool:
     """The devices of all ranks have been spinning for long: there is no visible rank that the others could wait for."""
-    heads = {head for spin in case.spins if case.now - spin.since >= GPU_STANDS_LONG_S for head in spin.heads}
-    return len(case.gpus.ranks) > 1 and case.gpus.ranks <= heads
+    heads = {head for spin in job.spins if job.now - spin.since >= GPU_STANDS_LONG_S for head in spin.heads}
+    return len(job.gpus.ranks) > 1 and job.gpus.ranks <= heads
 
 
-def _spin(case: Case, gpu: Gpu) -> Spin | None:
+def _spin(job: JobState, gpu: Gpu) -> Spin | None:
     """The device is busy at low power, and no process that could keep it busy makes progress."""
     if (gpu.utilization_percent or 0.0) < GPU_BUSY_PERCENT:
         return None
-    last = case.gpus.latest(gpu.uuid, GPU_READINGS, case.now - GPU_RECENT_S)
+    last = job.gpus.latest(gpu.uuid, GPU_READINGS, job.now - GPU_RECENT_S)
     busy = all((row.utilization_percent or 0.0) >= GPU_BUSY_PERCENT for row in last)
-    heads = _heads(case, gpu) if busy and len(last) == GPU_READINGS else ()
-    if not heads or not all(_is_still(case, head) for head in heads):
+    heads = _heads(job, gpu) if busy and len(last) == GPU_READINGS else ()
+    if not heads or not all(_is_still(job, head) for head in heads):
         return None
-    since = max(case.stands_since((head, head)) for head in heads)
-    if case.now - since < RUNNING_PATIENCE_S:
+    since = max(job.stands_since((head, head)) for head in heads)
+    if job.now - since < RUNNING_PATIENCE_S:
         return None
-    level = _level(case, gpu, since)
+    level = _level(job, gpu, since)
     low = all(_is_low(row, level) for row in (*last, gpu))
     return Spin(gpu, heads, since, level) if low else None
 
 
-def _heads(case: Case, gpu: Gpu) -> tuple[int, ...]:
+def _heads(job: JobState, gpu: Gpu) -> tuple[int, ...]:
     """The processes that keep it busy; empty if it may be another one."""
-    rows = [row for device, found in case.gpus.on.items() if device[0] == gpu.uuid for row in found]
+    rows = [row for device, found in job.gpus.on.items() if device[0] == gpu.uuid for row in found]
     busy = [row for row in rows if row.sm_percent is None or row.sm_percent > GPU_IDLE_SM_PERCENT]
     pids = tuple(dict.fromkeys(row.pid for row in busy))
-    known = all(is_named(row) and row.pid in case.gpus.heads and case.is_alive(row.pid) for row in busy)
+    known = all(is_named(row) and row.pid in job.gpus.heads and job.is_alive(row.pid) for row in busy)
     return pids if known else ()
 
 
-def _is_still(case: Case, head: int) -> bool:
+def _is_still(job: JobState, head: int) -> bool:
     """Neither its main thread nor any other Python thread that is not idle makes progress."""
-    return all(case.motion(key) in _STILL for key in {(head, head), *case.working_threads(head)})
+    return all(job.motion(key) in _STILL for key in {(head, head), *job.working_threads(head)})
 
 
-def _level(case: Case, gpu: Gpu, since: float) -> float | None:
+def _level(job: JobState, gpu: Gpu, since: float) -> float | None:
     """Its power while its ranks moved and it was busy, watts."""
-    before = case.gpus.readings(gpu.uuid, 0.0, since)
+    before = job.gpus.readings(gpu.uuid, 0.0, since)
     watts = [
         row.power_watts for row in before
         if row.power_watts is not None and (row.utilization_percent or 0.0) >= GPU_WORKS_PERCENT

@@ -9,7 +9,7 @@
 - `views`: the rows of the above.
 
 `Ipc` computes each of them when it is first asked for.  A view of the screen asks `of(observation)`, a topic of remarks
-`case.ipc`.
+`job.ipc`.
 """
 
 from __future__ import annotations

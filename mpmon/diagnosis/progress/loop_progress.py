@@ -25,12 +25,12 @@ NOT_KNOWN = -1
 """The position of an iterator that is unknown, and the digest of what cannot be seen."""
 
 
-def round_since(looks: Sequence[Sample]) -> float | None:
+def round_since(samples: Sequence[Sample]) -> float | None:
     """Since when a thread has looped without progress, seconds since the epoch; `None` if it has not, or too little was
     seen.
     """
-    computing = list(takewhile(_computes, reversed(looks)))[::-1]
-    stacks = list({id(look.stack): look.stack for look in computing if look.stack}.values())
+    computing = list(takewhile(_computes, reversed(samples)))[::-1]
+    stacks = list({id(sample.stack): sample.stack for sample in computing if sample.stack}.values())
     if sum(map(_is_read, stacks)) < ROUND_READINGS or context(stacks[-1]):
         return None
     stacks = _whole(stacks)
@@ -84,9 +84,9 @@ def _whole(stacks: list[Stack]) -> list[Stack]:
     return whole if TORN_SHARE * len(stacks) >= len(stacks) - count else []
 
 
-def _computes(look: Sample) -> bool:
+def _computes(sample: Sample) -> bool:
     """It was on a CPU."""
-    return look.on_cpu and look.stack is not None
+    return sample.on_cpu and sample.stack is not None
 
 
 def _loop(stacks: list[Stack]) -> int | None:

@@ -55,7 +55,7 @@ def motion(past: ThreadHistory | None, now: float) -> Motion:
     """What a thread did lately."""
     if past is None:
         return Motion.UNKNOWN
-    return Motion.NOT_SCHEDULED if is_frozen(past, now) else till_now(gets_on(past.looks), past, now)
+    return Motion.NOT_SCHEDULED if is_frozen(past, now) else till_now(gets_on(past.samples), past, now)
 
 
 def is_frozen(past: ThreadHistory, now: float) -> bool:
@@ -65,34 +65,36 @@ def is_frozen(past: ThreadHistory, now: float) -> bool:
 
 def gets_on(found: tuple[Sample, ...]) -> Motion:
     """What the samples of a running thread tell."""
-    looks = _without_outliers([look for look in found if look.stack])
-    if round_since(looks) is not None:
+    samples = _without_outliers([sample for sample in found if sample.stack])
+    if round_since(samples) is not None:
         return Motion.BUSY_LOOP
-    if len(looks) < 3 or looks[-1].at - looks[0].at < LOOKS_SPAN_S:
+    if len(samples) < 3 or samples[-1].at - samples[0].at < LOOKS_SPAN_S:
         return Motion.UNKNOWN
-    still = _since_it_advanced(looks)
-    if len(still) < len(looks) and not _is_seen_well(still):
+    still = _since_it_advanced(samples)
+    if len(still) < len(samples) and not _is_seen_well(still):
         return Motion.PROGRESSING
-    looks = still
-    if 2 * sum(1 for look in looks if look.on_cpu) <= len(looks):
-        return Motion.PROGRESSING if _steps(looks) else Motion.POLLING
-    return Motion.PROGRESSING if _computes(looks) else Motion.BUSY_LOOP
+    samples = still
+    if 2 * sum(1 for sample in samples if sample.on_cpu) <= len(samples):
+        return Motion.PROGRESSING if _steps(samples) else Motion.POLLING
+    return Motion.PROGRESSING if _computes(samples) else Motion.BUSY_LOOP
 
 
-def _steps(looks: list[Sample]) -> bool:
+def _steps(samples: list[Sample]) -> bool:
     """In a loop over a list or a range that has advanced after each sleep: it will end.
 
     The stack of a sleeping thread is never torn, so one step is enough.
     """
-    stacks = list({id(look.stack): look.stack for look in looks if look.stack and look.stack.turns}.values())
+    stacks = list(
+        {id(sample.stack): sample.stack for sample in samples if sample.stack and sample.stack.turns}.values()
+    )
     return len(stacks) > 1 and _grows(_turns(stacks), least=1)
 
 
-def _computes(looks: list[Sample]) -> bool:
+def _computes(samples: list[Sample]) -> bool:
     """A library's task, computing something that will end: native code, or a loop over a list or a range that advances.
     A loop that never ends is a Python loop, and has no iterator.
     """
-    stacks = list({id(look.stack): look.stack for look in looks if look.stack}.values())
+    stacks = list({id(sample.stack): sample.stack for sample in samples if sample.stack}.values())
     if context(stacks[-1]) is None:
         return False
     return not any(stack.owns_gil for stack in stacks) or _advances(stacks) or stays_in_native(stacks)
@@ -121,9 +123,9 @@ def _grows(turns: list[dict[int, int]], *, least: int) -> bool:
 
 def till_now(found: Motion, past: ThreadHistory, now: float) -> Motion:
     """What the samples tell, corrected by how much the thread has run since the last of them."""
-    since_s = now - past.looks[-1].at if past.looks else 0.0
+    since_s = now - past.samples[-1].at if past.samples else 0.0
     if since_s >= STALE_AFTER_S:
-        before = 0.0 if found is Motion.UNKNOWN else share(past.looks)
+        before = 0.0 if found is Motion.UNKNOWN else share(past.samples)
         if found in (Motion.UNKNOWN, Motion.POLLING) and _share_since(past, since_s) >= before + COMPUTES_SHARE:
             return Motion.PROGRESSING
         if found is Motion.POLLING and _was_woken(past, since_s):
@@ -133,21 +135,21 @@ def till_now(found: Motion, past: ThreadHistory, now: float) -> Motion:
     return found
 
 
-def share(looks: tuple[Sample, ...]) -> float:
+def share(samples: tuple[Sample, ...]) -> float:
     """Share of a CPU, over the samples."""
-    if not looks:
+    if not samples:
         return 0.0
-    return (looks[-1].run_ns - looks[0].run_ns) / 1e9 / max(looks[-1].at - looks[0].at, 1.0)
+    return (samples[-1].run_ns - samples[0].run_ns) / 1e9 / max(samples[-1].at - samples[0].at, 1.0)
 
 
 def _share_since(past: ThreadHistory, since_s: float) -> float:
     """Share of a CPU since the last sample: a thread that computes now is no longer where it was found."""
-    return (past.thread.run_ns - past.looks[-1].run_ns) / 1e9 / since_s
+    return (past.thread.run_ns - past.samples[-1].run_ns) / 1e9 / since_s
 
 
 def _polled_again(past: ThreadHistory, since_s: float) -> bool:
     """It was found in a wait with a time limit, and has run no more often than that wait's renewals take."""
-    last = past.looks[-1]
+    last = past.samples[-1]
     limit = last.blocked.timeout_s if last.blocked and not last.on_cpu else None
     return bool(last.stack and limit) and 0 < past.thread.slices - last.slices <= since_s / (limit or 1) + 1
 
@@ -156,7 +158,7 @@ def _was_woken(past: ThreadHistory, since_s: float) -> bool:
     """It was found in a wait with a time limit, and has run far more often than that wait's renewals take: that wait is
     over.
     """
-    last = past.looks[-1]
+    last = past.samples[-1]
     limit = last.blocked.timeout_s if last.blocked and not last.on_cpu else None
     return limit is not None and past.thread.slices - last.slices > _most_runs(since_s, limit)
 
@@ -168,22 +170,22 @@ def _most_runs(seconds: float, limit: float) -> float:
 
 def same_since(past: ThreadHistory) -> float:
     """Since when all samples have found the thread in the same calls, seconds since the epoch."""
-    looks = _without_outliers([look for look in past.looks if look.stack])
+    samples = _without_outliers([sample for sample in past.samples if sample.stack])
     since = past.ran_at
-    if (circles_since := round_since(looks)) is not None:
+    if (circles_since := round_since(samples)) is not None:
         return min(since, circles_since)
-    still = _since_it_advanced(looks)
-    if len(still) < len(looks):
+    still = _since_it_advanced(samples)
+    if len(still) < len(samples):
         return min(since, still[0].at)
     since = min(since, still[0].at) if len(still) > 1 else since
-    return min(since, past.alike_since) if looks and all(look.on_cpu for look in looks) else since
+    return min(since, past.alike_since) if samples and all(sample.on_cpu for sample in samples) else since
 
 
-def _since_it_advanced(looks: list[Sample]) -> list[Sample]:
+def _since_it_advanced(samples: list[Sample]) -> list[Sample]:
     """The samples since its last progress: what it did before says nothing about the present."""
-    last = [at for at, (before, after) in enumerate(pairwise(looks), 1) if _advanced(before, after)]
-    new = next((at for at in reversed(last) if not _comes_again(looks[: at - 1], looks[at - 1], looks[at])), None)
-    return looks[new:] if new is not None else looks
+    last = [at for at, (before, after) in enumerate(pairwise(samples), 1) if _advanced(before, after)]
+    new = next((at for at in reversed(last) if not _comes_again(samples[: at - 1], samples[at - 1], samples[at])), None)
+    return samples[new:] if new is not None else samples
 
 
 def _comes_again(earlier: list[Sample], before: Sample, after: Sample) -> bool:
@@ -194,22 +196,22 @@ def _comes_again(earlier: list[Sample], before: Sample, after: Sample) -> bool:
         return False
     if before.stack is None or after.stack is None or _lines(before.stack) != _lines(after.stack):
         return False
-    return any(look.stack is not None and not _moved(look, after) for look in earlier)
+    return any(sample.stack is not None and not _moved(sample, after) for sample in earlier)
 
 
 def _lines(stack: Stack) -> list[tuple[str, int]]:
     return [(frame.function, frame.line) for frame in stack.frames]
 
 
-def _is_seen_well(looks: list[Sample]) -> bool:
+def _is_seen_well(samples: list[Sample]) -> bool:
     """Enough was seen since its last progress: hardly any runs, as for a timed re-poll, or frames read often enough.
 
     A sample may reuse the frames of the previous one.
     """
-    span = looks[-1].at - looks[0].at
-    if looks[-1].slices - looks[0].slices <= TIMED_SLICES:
+    span = samples[-1].at - samples[0].at
+    if samples[-1].slices - samples[0].slices <= TIMED_SLICES:
         return span >= FEW_RUNS_SPAN_S
-    return span >= SPAN_AGAIN_S and len({id(look.stack) for look in looks}) >= 3
+    return span >= SPAN_AGAIN_S and len({id(sample.stack) for sample in samples}) >= 3
 
 
 def _advanced(before: Sample, after: Sample) -> bool:
@@ -245,13 +247,13 @@ def _moved(before: Sample, after: Sample) -> bool:
     return _pictures(before.stack) != _pictures(after.stack)
 
 
-def _asks_again(look: Sample) -> bool:
+def _asks_again(sample: Sample) -> bool:
     """Its wait or sleep is so short that it can only be polling; or it is just about to poll."""
-    row = look.blocked
+    row = sample.blocked
     limit = row.timeout_s if row else None
     if limit is None and row and row.wakes_at is not None:
-        limit = row.wakes_at - look.at
-    return look.on_cpu or (limit is not None and limit <= ASKS_AGAIN_S)
+        limit = row.wakes_at - sample.at
+    return sample.on_cpu or (limit is not None and limit <= ASKS_AGAIN_S)
 
 
 def _outline(stack: Stack) -> tuple[tuple[str, int, int | None, int | None], ...]:
@@ -306,13 +308,13 @@ def _picture(frame: Frame) -> tuple[str, int, int | None, int | None]:
     return frame.function, frame.line, frame.arguments_digest, frame.locals_digest
 
 
-def _without_outliers(looks: list[Sample]) -> list[Sample]:
+def _without_outliers(samples: list[Sample]) -> list[Sample]:
     """A stack read while the thread ran may mix two moments: drop one that differs from two neighbours that agree."""
     kept = [
-        look
-        for before, look, after in zip(looks, looks[1:], looks[2:], strict=False)
-        if look.stack is None
-        or look.stack.exact
-        or not (_moved(before, look) and _moved(look, after) and not _moved(before, after))
+        sample
+        for before, sample, after in zip(samples, samples[1:], samples[2:], strict=False)
+        if sample.stack is None
+        or sample.stack.exact
+        or not (_moved(before, sample) and _moved(sample, after) and not _moved(before, after))
     ]
-    return [*looks[:1], *kept, *looks[1:][-1:]] if len(looks) > 1 else looks
+    return [*samples[:1], *kept, *samples[1:][-1:]] if len(samples) > 1 else samples

@@ -26,14 +26,16 @@ NOT_KNOWN = -1
 """The digest of what cannot be seen."""
 
 
-def keep_changing(looks: Sequence[Sample]) -> bool:
+def keep_changing(samples: Sequence[Sample]) -> bool:
     """In top-level code; what happens inside a task that does not end is no progress. Nor is what a library counts while
     its own task asks it for something, such as the attempts to get a result.
 
     The object of a timed wait is left out: it counts its waiters.
     """
-    rows = (look for look in looks if look.standing.kind is Wait.SLEEP or not _pauses(look))
-    stacks = list({id(look.stack): look.stack for look in rows if look.stack and look.stack.contents}.values())
+    rows = (sample for sample in samples if sample.wait_state.kind is Wait.SLEEP or not _pauses(sample))
+    stacks = list(
+        {id(sample.stack): sample.stack for sample in rows if sample.stack and sample.stack.contents}.values()
+    )
     last = stacks[-LAST_READINGS:]
     if len(last) < 2 or context(last[-1]) is not None or _asks_own_library(last[-1]):
         return False
@@ -45,12 +47,12 @@ def _asks_own_library(stack: Stack) -> bool:
     return bool(found.asks & found.runs)
 
 
-def same_answer_since(looks: Sequence[Sample]) -> float | None:
+def same_answer_since(samples: Sequence[Sample]) -> float | None:
     """Since when a thread, mostly found asleep or in a short timed wait at the same line, has found the same each time,
     seconds since the epoch; `None` if that is not long.
     """
-    naps = [look.stack for look in looks if look.stack and _pauses(look)]
-    if 2 * len(naps) <= len(looks):
+    naps = [sample.stack for sample in samples if sample.stack and _pauses(sample)]
+    if 2 * len(naps) <= len(samples):
         return None
     stacks = list({id(stack): stack for stack in naps}.values())
     since = stacks[-1].taken_at if stacks else 0.0
@@ -61,9 +63,9 @@ def same_answer_since(looks: Sequence[Sample]) -> float | None:
     return since if stacks and stacks[-1].taken_at - since >= PATIENCE_S else None
 
 
-def _pauses(look: Sample) -> bool:
-    seconds = pause_s(look.blocked)
-    return look.standing.kind is Wait.SLEEP or (seconds is not None and seconds <= RETRY_S)
+def _pauses(sample: Sample) -> bool:
+    seconds = pause_s(sample.blocked)
+    return sample.wait_state.kind is Wait.SLEEP or (seconds is not None and seconds <= RETRY_S)
 
 
 def _same_answer(before: Stack, after: Stack) -> bool:

@@ -7,8 +7,8 @@ process or makes its process grow does more than that.
 
 from __future__ import annotations
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.motion import Motion, share
 from mpmon.diagnosis.progress.pauses import pause_s
@@ -19,23 +19,23 @@ _PAUSES = frozenset({Wait.SLEEP, Wait.CONDITION, Wait.PROCESS_EVENT, Wait.POLL, 
 """Waits with a time limit that a loop renews again and again."""
 
 
-def only_ticks(case: Case, key: ThreadKey) -> bool:
+def only_ticks(job: JobState, key: ThreadKey) -> bool:
     """Each sample finds it in the same short pause, and its process does nothing meanwhile but write."""
-    if case.standing(key).kind not in _PAUSES or not (case.motion(key) is Motion.POLLING or _beats(case, key)):
+    if job.wait_state(key).kind not in _PAUSES or not (job.motion(key) is Motion.POLLING or _beats(job, key)):
         return False
-    pause = pause_s(case.blocked.get(key))
-    return pause is not None and pause <= RETRY_S and signs_of_life(case, key, but_messages=True) is None
+    pause = pause_s(job.blocked.get(key))
+    return pause is not None and pause <= RETRY_S and signs_of_life(job, key, but_messages=True) is None
 
 
-def _beats(case: Case, key: ThreadKey) -> bool:
+def _beats(job: JobState, key: ThreadKey) -> bool:
     """A library's own thread without user code that hardly runs: what changes in it is the time."""
-    past = case.past(key)
-    serves = key[0] != key[1] and bool(case.shape(key).serves)
-    return serves and past is not None and case.motion(key) is Motion.PROGRESSING and share(past.looks) < BEAT_SHARE
+    past = job.thread_history(key)
+    serves = key[0] != key[1] and bool(job.shape(key).serves)
+    return serves and past is not None and job.motion(key) is Motion.PROGRESSING and share(past.samples) < BEAT_SHARE
 
 
-def only_beats(case: Case, key: ThreadKey) -> bool:
+def only_beats(job: JobState, key: ThreadKey) -> bool:
     """It only ticks, and its process writes meanwhile: it reports that it is alive, or how far others are."""
-    life = case.history.life(case.processes[key[0]])
+    life = job.history.life(job.processes[key[0]])
     wrote_at = life.wrote_at if life else None
-    return wrote_at is not None and case.now - wrote_at <= 2 * RETRY_S and only_ticks(case, key)
+    return wrote_at is not None and job.now - wrote_at <= 2 * RETRY_S and only_ticks(job, key)

@@ -2,7 +2,7 @@
 
 To add one: a file here with `TOPIC`, `remarks` and a docstring, which is its manual page (`mpmon explain TOPIC`: what it
 looks like, why, what to do); a line in `TOPICS`; and a test.
-A topic reads the case, never another topic.  It reports only what it can know: a wrong remark is worse than none, and one
+A topic reads the job, never another topic.  It reports only what it can know: a wrong remark is worse than none, and one
 that is always present is not read.  So each topic reports a group of ranks or devices in one remark.
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.remarks import (
     address_space_near_limit,
     clock_skew,
@@ -69,7 +69,7 @@ class Topic(Protocol):
         ...
 
     @staticmethod
-    def remarks(case: Case) -> Iterator[Remark]:
+    def remarks(job: JobState) -> Iterator[Remark]:
         """What there is to say now."""
         ...
 
@@ -120,6 +120,6 @@ TOPICS: tuple[Topic, ...] = (
 """In the order in which they are told: the worst first."""
 
 
-def remarks(case: Case) -> tuple[Remark, ...]:
+def remarks(job: JobState) -> tuple[Remark, ...]:
     """All that there is to say of this moment."""
-    return tuple(remark for topic in TOPICS for remark in topic.remarks(case))
+    return tuple(remark for topic in TOPICS for remark in topic.remarks(job))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import size
 from mpmon.diagnosis.ipc.near import is_near
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Limits
 
 TOPIC = "address-space-near-limit"
@@ -21,22 +21,22 @@ TOPIC = "address-space-near-limit"
 SHARE = 0.8
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each process."""
-    for row in case.memory.same(TOPIC, _near, case.snapshot.limits):
-        yield _remark(case, row)
+    for row in job.memory.same(TOPIC, _near, job.snapshot.limits):
+        yield _remark(job, row)
 
 
 def _near(rows: Iterable[Limits]) -> list[Limits]:
     return [row for row in rows if is_near(row.address_bytes, row.address_limit, SHARE)]
 
 
-def _remark(case: Case, row: Limits) -> Remark:
-    shim = case.ipc.ground.shims.get(row.pid)
+def _remark(job: JobState, row: Limits) -> Remark:
+    shim = job.ipc.ground.shims.get(row.pid)
     received = shim.received if shim else 0
     return Remark(
         topic=TOPIC, pids=(row.pid,),
-        summary=f"{case.ipc.ground.who(row.pid)} has used up {size(row.address_bytes or 0)} of {size(row.address_limit or 0)} of "
+        summary=f"{job.ipc.ground.who(row.pid)} has used up {size(row.address_bytes or 0)} of {size(row.address_limit or 0)} of "
         "address space" + (f", and has received {received} transfers of CUDA memory" if received else ""),
         evidence=(f"/proc/{row.pid}/statm, and 'Max address space' of /proc/{row.pid}/limits or the processor's limit",),
         advice=(

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age, several
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "clock-skew"
 
@@ -20,9 +20,9 @@ SKEW_S = 1.0
 """Clocks that differ by less mislead nobody."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One of all machines."""
-    wrong = [row for row in case.snapshot.nodes if abs(row.offset_s) > SKEW_S]
+    wrong = [row for row in job.snapshot.nodes if abs(row.offset_s) > SKEW_S]
     if wrong:
         said = [f"{row.host} by {age(abs(row.offset_s))} {'ahead' if row.offset_s > 0 else 'behind'}" for row in wrong]
         yield Remark(

@@ -11,29 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc.near import is_near
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Limits
 
 TOPIC = "descriptors-near-limit"
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each process."""
-    for row in case.memory.same(TOPIC, _near, case.snapshot.limits):
-        yield _remark(case, row)
+    for row in job.memory.same(TOPIC, _near, job.snapshot.limits):
+        yield _remark(job, row)
 
 
 def _near(rows: Iterable[Limits]) -> list[Limits]:
     return [row for row in rows if is_near(row.descriptors, row.descriptors_limit)]
 
 
-def _remark(case: Case, row: Limits) -> Remark:
+def _remark(job: JobState, row: Limits) -> Remark:
     torch = row.storage_descriptors
     return Remark(
         topic=TOPIC, pids=(row.pid,),
-        summary=f"{case.ipc.ground.who(row.pid)} has {row.descriptors} of {row.descriptors_limit} files open"
+        summary=f"{job.ipc.ground.who(row.pid)} has {row.descriptors} of {row.descriptors_limit} files open"
         + (f", {torch} of them tensors in shared memory" if torch else ""),
         evidence=(f"/proc/{row.pid}/fd, and 'Max open files' of /proc/{row.pid}/limits",),
         advice=(

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus.shares import device_of, is_named
 from mpmon.diagnosis.humanize import several, size
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.model import Gpu, GpuProcess, Process
 
@@ -52,112 +52,112 @@ class _Orphan(msgspec.Struct, frozen=True, gc=False):
     """Device files it inherited, if it is not listed itself: `/dev/nvidia0`."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for what the job has left behind, one for strangers."""
-    if not case.gpus.seen:
+    if not job.gpus.seen:
         return
-    alone = [row for row in case.snapshot.processes if row.ppid not in case.processes]
-    orphans = [orphan for row in alone if (orphan := _orphan(case, row))]
-    unlisted = [gpu for gpu in case.gpus.fresh if _unlisted(case, gpu) and any(_has(case, row, gpu) for row in orphans)]
-    if keeping := [row for row in orphans if row.rows or any(_has(case, row, gpu) for gpu in unlisted)]:
-        yield _left(case, keeping, unlisted)
-    if ghosts := _ghosts(case):
-        yield _listed_still(case, ghosts)
-    if strangers := list(_strangers(case)):
-        yield _foreign(case, strangers)
+    alone = [row for row in job.snapshot.processes if row.ppid not in job.processes]
+    orphans = [orphan for row in alone if (orphan := _orphan(job, row))]
+    unlisted = [gpu for gpu in job.gpus.fresh if _unlisted(job, gpu) and any(_has(job, row, gpu) for row in orphans)]
+    if keeping := [row for row in orphans if row.rows or any(_has(job, row, gpu) for gpu in unlisted)]:
+        yield _left(job, keeping, unlisted)
+    if ghosts := _ghosts(job):
+        yield _listed_still(job, ghosts)
+    if strangers := list(_strangers(job)):
+        yield _foreign(job, strangers)
 
 
 # What the job left behind
 
 
-def _orphan(case: Case, process: Process) -> _Orphan | None:
+def _orphan(job: JobState, process: Process) -> _Orphan | None:
     """Alive, though what it worked for has ended: nobody of the job is its parent."""
-    if process.ended or process.pid == case.snapshot.root_pid:
+    if process.ended or process.pid == job.snapshot.root_pid:
         return None
-    if case.role(process.pid).kind not in _WORK_FOR_OTHERS:
+    if job.role(process.pid).kind not in _WORK_FOR_OTHERS:
         return None
-    life = case.history.life(process)
+    life = job.history.life(process)
     parent = life.first.ppid if life and life.first.ppid != process.ppid else None
-    if case.now - _alone_since(case, parent) < GONE_S:
+    if job.now - _alone_since(job, parent) < GONE_S:
         return None
-    rows = tuple(row for row in case.gpus.contexts if row.pid == process.pid)
+    rows = tuple(row for row in job.gpus.contexts if row.pid == process.pid)
     forked = process.forked or (process.forked is None and process.name == "pt_data_worker")
-    devices = case.gpus.opened.get(process.pid, ()) if forked and not rows else ()
+    devices = job.gpus.opened.get(process.pid, ()) if forked and not rows else ()
     return _Orphan(process, parent, rows, devices)
 
 
-def _alone_since(case: Case, parent: int | None) -> float:
+def _alone_since(job: JobState, parent: int | None) -> float:
     """Since when that parent is gone, as far as mpmon saw."""
-    return next((row.seen_at for row in reversed(case.snapshot.exits) if row.pid == parent), case.history.first_at)
+    return next((row.seen_at for row in reversed(job.snapshot.exits) if row.pid == parent), job.history.first_at)
 
 
-def _has(case: Case, orphan: _Orphan, gpu: Gpu) -> bool:
+def _has(job: JobState, orphan: _Orphan, gpu: Gpu) -> bool:
     """It is not listed and has that device open."""
-    return bool(orphan.devices) and case.gpus.has_open(orphan.process.pid, gpu)
+    return bool(orphan.devices) and job.gpus.has_open(orphan.process.pid, gpu)
 
 
-def _unlisted(case: Case, gpu: Gpu) -> int:
+def _unlisted(job: JobState, gpu: Gpu) -> int:
     """Bytes in use that no listed process accounts for; 0 where that cannot be told, or is little."""
-    rows = [row for device, found in case.gpus.on.items() if device[0] == gpu.uuid for row in found]
+    rows = [row for device, found in job.gpus.on.items() if device[0] == gpu.uuid for row in found]
     listed = [row.memory_bytes for row in rows if row.memory_bytes is not None]
-    known = case.gpus.is_listed(gpu) and len(listed) == len(rows) and not case.gpus.is_divided(gpu.uuid)
+    known = job.gpus.is_listed(gpu) and len(listed) == len(rows) and not job.gpus.is_divided(gpu.uuid)
     if gpu.memory_used_bytes is None or not known:
         return 0
     rest = gpu.memory_used_bytes - sum(listed)
     return rest if rest >= UNLISTED_BYTES else 0
 
 
-def _left(case: Case, orphans: list[_Orphan], unlisted: list[Gpu]) -> Remark:
+def _left(job: JobState, orphans: list[_Orphan], unlisted: list[Gpu]) -> Remark:
     pids = tuple(orphan.process.pid for orphan in orphans)
     uuids = [row.gpu_uuid for orphan in orphans for row in orphan.rows] + [gpu.uuid for gpu in unlisted]
     have, keep, them = ("has", "keeps", "it") if len(orphans) == 1 else ("have", "keep", "them")
-    names = several([f"{case.role(pid).name} (pid {pid})" for pid in pids])
+    names = several([f"{job.role(pid).name} (pid {pid})" for pid in pids])
     return Remark(
         topic=TOPIC, pids=pids, gpu_uuids=tuple(dict.fromkeys(uuids)),
-        summary=f"{names} {have} outlived the process that started {them} and {keep} memory of {_where(case, uuids)}",
+        summary=f"{names} {have} outlived the process that started {them} and {keep} memory of {_where(job, uuids)}",
         evidence=(
-            *(_line(case, orphan) for orphan in orphans[:MOST_LINES]),
-            *(f"{size(_unlisted(case, gpu))} of GPU {gpu.index} belong to no process listed by the driver" for gpu in unlisted),
+            *(_line(job, orphan) for orphan in orphans[:MOST_LINES]),
+            *(f"{size(_unlisted(job, gpu))} of GPU {gpu.index} belong to no process listed by the driver" for gpu in unlisted),
         ),
         advice=(f"Nobody waits for {them} any more: kill {' '.join(map(str, pids))}, and kill -9 if that fails.",),
     )  # fmt: skip
 
 
-def _line(case: Case, orphan: _Orphan) -> str:
+def _line(job: JobState, orphan: _Orphan) -> str:
     """Whose child it was, and what it has."""
     pid, parent = orphan.process.pid, orphan.parent
     rank = (orphan.process.environment or {}).get("RANK")
     whose = f"of rank {rank}" if rank else "of its parent"
     gone = f"pid {pid}: {f'pid {parent}, ' if parent else ''}the process {whose}, has ended"
     if orphan.rows:
-        return f"{gone}; it has {_amounts(case, orphan.rows)}"
-    before = case.gpus.last_use(parent) if parent else ()
-    had = f" with {_amounts(case, before)}" if before else ""
+        return f"{gone}; it has {_amounts(job, orphan.rows)}"
+    before = job.gpus.last_use(parent) if parent else ()
+    had = f" with {_amounts(job, before)}" if before else ""
     return f"{gone}{had}; it was forked, and has {several(list(orphan.devices))} open"
 
 
-def _ghosts(case: Case) -> list[GpuProcess]:
+def _ghosts(job: JobState) -> list[GpuProcess]:
     """Contexts of processes of the job that ended a while before the driver was asked.
 
     A pid that is not to be seen here may be one of another namespace, unless it had that context while it lived.
     """
-    ended = {row.pid: row.seen_at for row in case.snapshot.exits if row.pid not in case.processes}
-    late = {gpu.uuid: gpu.read_at - GONE_S for gpu in case.gpus.fresh}
+    ended = {row.pid: row.seen_at for row in job.snapshot.exits if row.pid not in job.processes}
+    late = {gpu.uuid: gpu.read_at - GONE_S for gpu in job.gpus.fresh}
     return [
-        row for row in case.snapshot.gpu_processes
+        row for row in job.snapshot.gpu_processes
         if row.pid in ended and row.name is None and late.get(row.gpu_uuid, 0.0) >= ended[row.pid]
-        and any(device_of(before) == device_of(row) for before in case.gpus.last_use(row.pid))
+        and any(device_of(before) == device_of(row) for before in job.gpus.last_use(row.pid))
     ]  # fmt: skip
 
 
-def _listed_still(case: Case, ghosts: list[GpuProcess]) -> Remark:
+def _listed_still(job: JobState, ghosts: list[GpuProcess]) -> Remark:
     pids = tuple(dict.fromkeys(row.pid for row in ghosts))
     uuids = [row.gpu_uuid for row in ghosts]
     return Remark(
         topic=TOPIC, pids=pids, gpu_uuids=tuple(dict.fromkeys(uuids)),
-        summary=f"the driver still counts memory of {_where(case, uuids)} for pid {several([str(pid) for pid in pids])} of "
+        summary=f"the driver still counts memory of {_where(job, uuids)} for pid {several([str(pid) for pid in pids])} of "
         f"this job, which {'has' if len(pids) == 1 else 'have'} ended",
-        evidence=tuple(f"pid {row.pid}: {_amounts(case, [row])}" for row in ghosts[:MOST_LINES]),
+        evidence=tuple(f"pid {row.pid}: {_amounts(job, [row])}" for row in ghosts[:MOST_LINES]),
         advice=("Check which processes still have the device open: fuser -v /dev/nvidia*.",),
     )  # fmt: skip
 
@@ -165,18 +165,18 @@ def _listed_still(case: Case, ghosts: list[GpuProcess]) -> Remark:
 # Strangers
 
 
-def _strangers(case: Case) -> Iterator[tuple[GpuProcess, tuple[int, ...]]]:
+def _strangers(job: JobState) -> Iterator[tuple[GpuProcess, tuple[int, ...]]]:
     """Processes outside of the job with memory where a head of the job is at home, and these heads."""
-    ended = {row.pid for row in case.snapshot.exits}
-    for row in case.gpus.strangers:
-        heads = case.gpus.owners.get(device_of(row), ())
+    ended = {row.pid for row in job.snapshot.exits}
+    for row in job.gpus.strangers:
+        heads = job.gpus.owners.get(device_of(row), ())
         notable = row.memory_bytes is not None and row.memory_bytes >= NOTABLE_BYTES
         computes = is_named(row) and row.kinds != ("graphics",) and row.pid not in ended
         if heads and notable and computes:
             yield row, heads
 
 
-def _foreign(case: Case, found: list[tuple[GpuProcess, tuple[int, ...]]]) -> Remark:
+def _foreign(job: JobState, found: list[tuple[GpuProcess, tuple[int, ...]]]) -> Remark:
     rows = [row for row, _ in found]
     pids = tuple(dict.fromkeys(row.pid for row in rows))
     heads = list(dict.fromkeys(head for _, owners in found for head in owners))
@@ -184,9 +184,9 @@ def _foreign(case: Case, found: list[tuple[GpuProcess, tuple[int, ...]]]) -> Rem
     have, use = "holds" if len(pids) == 1 else "hold", "uses" if len(heads) == 1 else "use"
     return Remark(
         topic=TOPIC, pids=pids, gpu_uuids=tuple(dict.fromkeys(row.gpu_uuid for row in rows)),
-        summary=f"{several(list(names.values()))}, not under pid {case.snapshot.root_pid}, {have} memory of "
-        f"{_where(case, [row.gpu_uuid for row in rows])}, which {case.gpus.who(heads)} {use}",
-        evidence=tuple(f"{names[row.pid]}: {_amounts(case, [row])}" for row in rows[:MOST_LINES]),
+        summary=f"{several(list(names.values()))}, not under pid {job.snapshot.root_pid}, {have} memory of "
+        f"{_where(job, [row.gpu_uuid for row in rows])}, which {job.gpus.who(heads)} {use}",
+        evidence=tuple(f"{names[row.pid]}: {_amounts(job, [row])}" for row in rows[:MOST_LINES]),
         advice=(
             f"Check whose they are before you signal them: ps -o pid,ppid,user,lstart,args -p {','.join(map(str, pids))}.",
             "Leftovers of your own earlier runs may be killed.",
@@ -194,13 +194,13 @@ def _foreign(case: Case, found: list[tuple[GpuProcess, tuple[int, ...]]]) -> Rem
     )  # fmt: skip
 
 
-def _where(case: Case, uuids: list[str]) -> str:
-    gpus = [gpu for uuid in dict.fromkeys(uuids) if (gpu := case.gpus.by_uuid.get(uuid))]
+def _where(job: JobState, uuids: list[str]) -> str:
+    gpus = [gpu for uuid in dict.fromkeys(uuids) if (gpu := job.gpus.by_uuid.get(uuid))]
     return several([f"GPU {gpu.index}" for gpu in gpus]) or "a GPU"
 
 
-def _amounts(case: Case, rows: Iterable[GpuProcess]) -> str:
+def _amounts(job: JobState, rows: Iterable[GpuProcess]) -> str:
     return several([
-        f"{size(row.memory_bytes) if row.memory_bytes is not None else 'memory'} on {case.gpus.name(device_of(row))}"
+        f"{size(row.memory_bytes) if row.memory_bytes is not None else 'memory'} on {job.gpus.name(device_of(row))}"
         for row in rows
     ])  # fmt: skip

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Gpu, Xid
 
 TOPIC = "gpu-lost"
@@ -57,22 +57,22 @@ _PROGRAM = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each device that is in trouble."""
-    for gpu in case.snapshot.gpus:
-        facts = [*_blocked(case, gpu), *_unreadable(gpu), *_errors(case, gpu)]
-        if facts and _matters(case, gpu):
-            users = case.gpus.users(gpu.uuid)
-            whose = [f"{case.gpus.who(users)} {'has' if len(users) == 1 else 'have'} a context on it"] if users else []
+    for gpu in job.snapshot.gpus:
+        facts = [*_blocked(job, gpu), *_unreadable(gpu), *_errors(job, gpu)]
+        if facts and _matters(job, gpu):
+            users = job.gpus.users(gpu.uuid)
+            whose = [f"{job.gpus.who(users)} {'has' if len(users) == 1 else 'have'} a context on it"] if users else []
             yield Remark(
                 topic=TOPIC, summary=f"GPU {gpu.index} ({gpu.name}): {facts[0]}", pids=users, gpu_uuids=(gpu.uuid,),
                 since=_since(gpu), evidence=(*facts[1:], *whose), advice=tuple(_advice(gpu)),
             )  # fmt: skip
 
 
-def _blocked(case: Case, gpu: Gpu) -> Iterator[str]:
-    if gpu.blocked_since is not None and case.now - gpu.blocked_since >= BLOCKED_AFTER_S:
-        yield f"a driver call has not returned for {age(case.now - gpu.blocked_since)}"
+def _blocked(job: JobState, gpu: Gpu) -> Iterator[str]:
+    if gpu.blocked_since is not None and job.now - gpu.blocked_since >= BLOCKED_AFTER_S:
+        yield f"a driver call has not returned for {age(job.now - gpu.blocked_since)}"
         if gpu.problem:
             yield gpu.problem
 
@@ -82,25 +82,25 @@ def _unreadable(gpu: Gpu) -> Iterator[str]:
         yield gpu.problem
 
 
-def _errors(case: Case, gpu: Gpu) -> Iterator[str]:
+def _errors(job: JobState, gpu: Gpu) -> Iterator[str]:
     """What the driver reports of a device that it can read."""
     if gpu.recovery_action not in (None, "none"):
         yield f"the driver requests: {gpu.recovery_action}"
     for number in sorted({xid.number for xid in gpu.xids}):
         words = f" ({XIDS[number]})" if number in XIDS else ""
-        yield f"XID {number}{words}, {age(case.now - _last(gpu, number).seen_at)} ago"
+        yield f"XID {number}{words}, {age(job.now - _last(gpu, number).seen_at)} ago"
     if gpu.ecc_uncorrected:
-        known = [row.ecc_uncorrected for row in case.gpus.readings(gpu.uuid, 0.0, case.now)]
+        known = [row.ecc_uncorrected for row in job.gpus.readings(gpu.uuid, 0.0, job.now)]
         before = next((count for count in known if count is not None), gpu.ecc_uncorrected)
         new = gpu.ecc_uncorrected - before
         when = f"{new} of them while mpmon watched" if new > 0 else "none of them since mpmon started"
         yield f"{gpu.ecc_uncorrected} uncorrected memory errors since the driver was loaded, {when}"
 
 
-def _matters(case: Case, gpu: Gpu) -> bool:
+def _matters(job: JobState, gpu: Gpu) -> bool:
     """The job is or was on it, or has it open; or, for one that cannot be read, the job uses any."""
-    opened = any(case.gpus.has_open(pid, gpu) for pid in case.gpus.opened)
-    return gpu.uuid in case.gpus.used or opened or bool(gpu.problem and (case.gpus.used or case.gpus.opened))
+    opened = any(job.gpus.has_open(pid, gpu) for pid in job.gpus.opened)
+    return gpu.uuid in job.gpus.used or opened or bool(gpu.problem and (job.gpus.used or job.gpus.opened))
 
 
 def _last(gpu: Gpu, number: int) -> Xid:

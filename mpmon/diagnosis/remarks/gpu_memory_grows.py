@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.findings import Moment, Remark
+from mpmon.diagnosis.findings import Remark, TrendPoint
 from mpmon.diagnosis.gpus import Device, device_of
 from mpmon.diagnosis.humanize import age, amount, between, size
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "gpu-memory-grows"
 
@@ -40,26 +40,26 @@ EACH_THIRD = 0.15
 """Of the growth happened in each third of the time at least: it is steady and goes on."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each head that grows."""
-    if len(case.gpus.own) < 2:
+    if len(job.gpus.own) < 2:
         return
-    moments = _sampled(case.history.trend)
-    if not moments or not _grew(case, moments[0], moments[-1]):
+    moments = _sampled(job.history.trend)
+    if not moments or not _grew(job, moments[0], moments[-1]):
         return
     held = [_held(moment) for moment in moments]
     sizes = {
         head: [each[head, device] for each in held]
-        for head, device in case.gpus.own.items()
+        for head, device in job.gpus.own.items()
         if all((head, device) in each for each in held)
     }
     for head, values in sizes.items():
         peers = sorted(other[-1] - other[0] for pid, other in sizes.items() if pid != head)
         if peers and _is_steady(values) and _is_beyond(values[-1] - values[0], peers):
-            yield _remark(case, head, values, peers, moments[-1].taken_at - moments[0].taken_at)
+            yield _remark(job, head, values, peers, moments[-1].taken_at - moments[0].taken_at)
 
 
-def _sampled(trend: Sequence[Moment]) -> list[Moment]:
+def _sampled(trend: Sequence[TrendPoint]) -> list[TrendPoint]:
     """Moments evenly over the time that is remembered, the last one included; empty when that is too short."""
     with_rows = [moment for moment in trend if moment.gpu_processes]
     if len(with_rows) < FEWEST_SAMPLES or with_rows[-1].taken_at - with_rows[0].taken_at < SPAN_S:
@@ -68,13 +68,13 @@ def _sampled(trend: Sequence[Moment]) -> list[Moment]:
     return [with_rows[round(at * step)] for at in range(min(SAMPLES, len(with_rows)))]
 
 
-def _grew(case: Case, first: Moment, last: Moment) -> bool:
+def _grew(job: JobState, first: TrendPoint, last: TrendPoint) -> bool:
     """One of the heads holds much more than it did: else nobody need look at the time between."""
     before, now = _held(first), _held(last)
-    return any(now.get(own, 0) - before.get(own, 0) >= GROWTH_BYTES for own in case.gpus.own.items())
+    return any(now.get(own, 0) - before.get(own, 0) >= GROWTH_BYTES for own in job.gpus.own.items())
 
 
-def _held(moment: Moment) -> dict[tuple[int, Device], int]:
+def _held(moment: TrendPoint) -> dict[tuple[int, Device], int]:
     """Bytes by pid and device, where they are known."""
     found: dict[tuple[int, Device], int] = defaultdict(int)
     for row in moment.gpu_processes:
@@ -96,16 +96,16 @@ def _is_beyond(growth: int, peers: Sequence[int]) -> bool:
     return growth - usual >= GROWTH_BYTES and growth >= TIMES_PEERS * usual
 
 
-def _remark(case: Case, head: int, values: Sequence[int], peers: Sequence[int], seconds: float) -> Remark:
-    device = case.gpus.own[head]
-    name = case.gpus.name(device)
+def _remark(job: JobState, head: int, values: Sequence[int], peers: Sequence[int], seconds: float) -> Remark:
+    device = job.gpus.own[head]
+    name = job.gpus.name(device)
     return Remark(
         topic=TOPIC, pids=(head,), gpu_uuids=(device[0],),
-        summary=f"the memory of {case.gpus.who([head])} on {name} has grown by {size(values[-1] - values[0])} in "
+        summary=f"the memory of {job.gpus.who([head])} on {name} has grown by {size(values[-1] - values[0])} in "
         f"{age(seconds)}, steadily, and its peers' by {between(_grown(peers[0]), _grown(peers[-1]))}",
         evidence=(
             f"pid {head}: from {size(values[0])} to {size(values[-1])} by the driver's count, torch's cache included",
-            *_full_in(case, device, (values[-1] - values[0]) / seconds),
+            *_full_in(job, device, (values[-1] - values[0]) / seconds),
         ),
         advice=(
             "Look for tensors that only this rank keeps: losses or outputs in lists (use .item()), caches, logging.",
@@ -118,9 +118,9 @@ def _grown(count: int) -> str:
     return size(count) if count > 0 else "nothing"
 
 
-def _full_in(case: Case, device: Device, rate: float) -> Iterator[str]:
+def _full_in(job: JobState, device: Device, rate: float) -> Iterator[str]:
     """When the device is full if it goes on like this."""
-    gpu = case.gpus.by_uuid.get(device[0])
+    gpu = job.gpus.by_uuid.get(device[0])
     if device[1] is None and gpu and gpu.memory_total_bytes is not None and gpu.memory_used_bytes is not None:
         free = gpu.memory_total_bytes - gpu.memory_used_bytes - (gpu.memory_reserved_bytes or 0)
         yield f"GPU {gpu.index} has {size(max(0, free))} left, enough for {amount(max(0, free) / rate)} at this rate"

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus import Device, Share
 from mpmon.diagnosis.humanize import between, size
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "gpu-not-own"
 
@@ -32,55 +32,55 @@ _ADVICE = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each device on which ranks are that have another of their own."""
     strays: dict[Device, list[tuple[int, Share]]] = defaultdict(list)
-    for head, own in case.gpus.own.items():
-        for share in case.gpus.use[head] if len(case.gpus.devices[head]) > 1 else ():
-            if share.device != own and case.role(head).kind == "rank" and _is_small(case, head, share):
+    for head, own in job.gpus.own.items():
+        for share in job.gpus.use[head] if len(job.gpus.devices[head]) > 1 else ():
+            if share.device != own and job.role(head).kind == "rank" and _is_small(job, head, share):
                 strays[share.device].append((head, share))
     for device, found in strays.items():
-        owners = [head for head in case.gpus.owners.get(device, ()) if case.role(head).kind == "rank"]
+        owners = [head for head in job.gpus.owners.get(device, ()) if job.role(head).kind == "rank"]
         if owners or len(found) > 1:
-            yield _remark(case, device, found, owners)
+            yield _remark(job, device, found, owners)
 
 
-def _is_small(case: Case, head: int, share: Share) -> bool:
+def _is_small(job: JobState, head: int, share: Share) -> bool:
     """It is little beside what the rank holds on its own device; who uses two devices alike means to."""
-    own = next(other for other in case.gpus.use[head] if other.device == case.gpus.own[head])
+    own = next(other for other in job.gpus.use[head] if other.device == job.gpus.own[head])
     if share.memory_bytes is None or own.memory_bytes is None:
         return share.memory_bytes is None
     return share.memory_bytes <= max(own.memory_bytes / 2, SMALL_BYTES)
 
 
-def _remark(case: Case, device: Device, strays: list[tuple[int, Share]], owners: list[int]) -> Remark:
-    heads = sorted((head for head, _ in strays), key=lambda head: (case.role(head).rank or 0, head))
+def _remark(job: JobState, device: Device, strays: list[tuple[int, Share]], owners: list[int]) -> Remark:
+    heads = sorted((head for head, _ in strays), key=lambda head: (job.role(head).rank or 0, head))
     name, whose = (
-        case.gpus.name(device),
-        f"which is {case.gpus.who(owners)}'s" if owners else "which belongs to none of them",
+        job.gpus.name(device),
+        f"which is {job.gpus.who(owners)}'s" if owners else "which belongs to none of them",
     )
     sizes = sorted(share.memory_bytes for _, share in strays if share.memory_bytes is not None)
     known = len(sizes) == len(strays)
     what = between(size(sizes[0]), size(sizes[-1])) if known else "a context"
     verb = ("holds" if len(heads) == 1 else "each hold") if known else ("has" if len(heads) == 1 else "each have")
     return Remark(
-        topic=TOPIC, summary=f"{case.gpus.who(heads)} {verb} {what} on {name}, {whose}",
+        topic=TOPIC, summary=f"{job.gpus.who(heads)} {verb} {what} on {name}, {whose}",
         pids=tuple(heads), gpu_uuids=(device[0],),
-        evidence=(*_together(case, device, sizes if known else []), *(_lines(case, head) for head in heads[:MOST_LINES])),
+        evidence=(*_together(job, device, sizes if known else []), *(_lines(job, head) for head in heads[:MOST_LINES])),
         advice=_ADVICE,
     )  # fmt: skip
 
 
-def _together(case: Case, device: Device, sizes: list[int]) -> Iterator[str]:
-    gpu = case.gpus.by_uuid.get(device[0])
+def _together(job: JobState, device: Device, sizes: list[int]) -> Iterator[str]:
+    gpu = job.gpus.by_uuid.get(device[0])
     if len(sizes) > 1 and gpu and gpu.memory_total_bytes and device[1] is None:
-        yield f"together {size(sum(sizes))} of the {size(gpu.memory_total_bytes)} of {case.gpus.name(device)}"
+        yield f"together {size(sum(sizes))} of the {size(gpu.memory_total_bytes)} of {job.gpus.name(device)}"
 
 
-def _lines(case: Case, head: int) -> str:
+def _lines(job: JobState, head: int) -> str:
     """Where a rank is, and what its environment says of it."""
     shares = [
-        f"{size(share.memory_bytes) if share.memory_bytes is not None else 'a context'} on {case.gpus.name(share.device)}"
-        for share in case.gpus.use[head]
+        f"{size(share.memory_bytes) if share.memory_bytes is not None else 'a context'} on {job.gpus.name(share.device)}"
+        for share in job.gpus.use[head]
     ]
-    return f"{case.role(head).name} (pid {head}): {', '.join(shares)}{case.gpus.environment(head)}"
+    return f"{job.role(head).name} (pid {head}): {', '.join(shares)}{job.gpus.environment(head)}"

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus import Device
 from mpmon.diagnosis.humanize import size
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "gpu-shared"
 
@@ -26,35 +26,35 @@ _ADVICE = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each device, or MIG instance, that is the own one of several ranks."""
-    for device, heads in case.gpus.owners.items():
+    for device, heads in job.gpus.owners.items():
         ranks = sorted(
-            (head for head in heads if case.role(head).kind == "rank"), key=lambda head: case.role(head).rank or 0
+            (head for head in heads if job.role(head).kind == "rank"), key=lambda head: job.role(head).rank or 0
         )
-        undivided = device[1] is None and case.gpus.is_divided(device[0])
+        undivided = device[1] is None and job.gpus.is_divided(device[0])
         if len(ranks) > 1 and not undivided:
-            yield _remark(case, device, ranks)
+            yield _remark(job, device, ranks)
 
 
-def _remark(case: Case, device: Device, ranks: list[int]) -> Remark:
-    served = all("mps" in row.kinds for row in case.gpus.on[device] if row.pid in ranks)
+def _remark(job: JobState, device: Device, ranks: list[int]) -> Remark:
+    served = all("mps" in row.kinds for row in job.gpus.on[device] if row.pid in ranks)
     return Remark(
         topic=TOPIC, pids=tuple(ranks), gpu_uuids=(device[0],),
-        summary=f"{case.gpus.who(ranks)} share {case.gpus.name(device)}" + (", as clients of MPS" if served else ""),
-        evidence=(*_count(case), *(_line(case, rank, device) for rank in ranks[:MOST_LINES])),
+        summary=f"{job.gpus.who(ranks)} share {job.gpus.name(device)}" + (", as clients of MPS" if served else ""),
+        evidence=(*_count(job), *(_line(job, rank, device) for rank in ranks[:MOST_LINES])),
         advice=("MPS is made for that: change it only if it is not intended.",) if served else _ADVICE,
     )  # fmt: skip
 
 
-def _count(case: Case) -> Iterator[str]:
+def _count(job: JobState) -> Iterator[str]:
     """There are fewer devices than ranks."""
-    ranks, devices = len(case.gpus.ranks), len(case.snapshot.gpus)
-    if 0 < devices < ranks and not any(case.gpus.is_divided(gpu.uuid) for gpu in case.snapshot.gpus):
+    ranks, devices = len(job.gpus.ranks), len(job.snapshot.gpus)
+    if 0 < devices < ranks and not any(job.gpus.is_divided(gpu.uuid) for gpu in job.snapshot.gpus):
         yield f"{ranks} ranks run on a machine with {devices} GPU{'s' if devices > 1 else ''}"
 
 
-def _line(case: Case, rank: int, device: Device) -> str:
-    share = next(share for share in case.gpus.use[rank] if share.device == device)
+def _line(job: JobState, rank: int, device: Device) -> str:
+    share = next(share for share in job.gpus.use[rank] if share.device == device)
     held = f": {size(share.memory_bytes)}" if share.memory_bytes is not None else ""
-    return f"{case.role(rank).name} (pid {rank}){held}{case.gpus.environment(rank)}"
+    return f"{job.role(rank).name} (pid {rank}){held}{job.gpus.environment(rank)}"

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus.spins import Spin, all_spin
 from mpmon.diagnosis.humanize import age, between
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.stuck_set import doing
 from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S, GPU_WORKS_PERCENT
 
@@ -44,31 +44,31 @@ def of_all(ranks: Collection[int], remarks: Iterable[Remark], now: float) -> boo
     return len(ranks) > 1 and any(set(ranks) <= set(row.pids) for row in found)
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for all devices that spin."""
-    spins = case.spins
+    spins = job.spins
     if not spins:
         return
     heads = list(dict.fromkeys(head for spin in spins for head in spin.heads))
-    everybody, since = all_spin(case), max(spin.since for spin in spins)
+    everybody, since = all_spin(job), max(spin.since for spin in spins)
     yield Remark(
         topic=TOPIC, pids=tuple(heads), gpu_uuids=tuple(spin.gpu.uuid for spin in spins), since=since,
-        summary=_everybody(case, spins, since) if everybody else _some(case, spins, heads),
-        evidence=(*(_words(case, spin) for spin in spins), *_others(case, heads)),
+        summary=_everybody(job, spins, since) if everybody else _some(job, spins, heads),
+        evidence=(*(_words(job, spin) for spin in spins), *_others(job, heads)),
         advice=(_KERNEL, _CONFIRM if everybody else _ELSEWHERE),
     )  # fmt: skip
 
 
-def _some(case: Case, spins: Sequence[Spin], heads: list[int]) -> str:
+def _some(job: JobState, spins: Sequence[Spin], heads: list[int]) -> str:
     stand, seem = (
         ("makes no progress", "its GPU only spins") if len(heads) == 1 else ("make no progress", "their GPUs only spin")
     )
-    return f"{case.gpus.who(heads)} {stand}, and {seem}: {_load(spins)}{_reserve(spins)}"
+    return f"{job.gpus.who(heads)} {stand}, and {seem}: {_load(spins)}{_reserve(spins)}"
 
 
-def _everybody(case: Case, spins: Sequence[Spin], since: float) -> str:
+def _everybody(job: JobState, spins: Sequence[Spin], since: float) -> str:
     return (
-        f"all {len(case.gpus.ranks)} ranks have waited for their GPUs for {age(case.now - since)} while the GPUs do "
+        f"all {len(job.gpus.ranks)} ranks have waited for their GPUs for {age(job.now - since)} while the GPUs do "
         f"little work ({_load(spins)}): perhaps in collectives that some rank never joined"
     )
 
@@ -85,27 +85,27 @@ def _reserve(spins: Sequence[Spin]) -> str:
     return "" if seen else ", as far as known: the device was never seen working"
 
 
-def _words(case: Case, spin: Spin) -> str:
+def _words(job: JobState, spin: Spin) -> str:
     gpu = spin.gpu
     limit = f" of {gpu.power_limit_watts:.0f} W" if gpu.power_limit_watts else ""
     before = (
         f"{spin.level:.0f} W while working" if spin.level is not None
         else f"its memory busy {gpu.memory_utilization_percent or 0:.0f} %"
     )  # fmt: skip
-    what = doing(case, (spin.heads[0], spin.heads[0]))
+    what = doing(job, (spin.heads[0], spin.heads[0]))
     return (
         f"GPU {gpu.index}: {gpu.utilization_percent or 0:.0f} % at {gpu.power_watts or 0:.0f} W{limit}, {before}; "
-        f"{case.gpus.who(spin.heads)}: {what}, for {age(case.now - spin.since)}"
+        f"{job.gpus.who(spin.heads)}: {what}, for {age(job.now - spin.since)}"
     )
 
 
-def _others(case: Case, heads: list[int]) -> Iterator[str]:
+def _others(job: JobState, heads: list[int]) -> Iterator[str]:
     """Ranks whose device does not spin, and shows it."""
-    for head in sorted(case.gpus.ranks - set(heads)):
-        device = case.gpus.own.get(head)
-        gpu = next((gpu for gpu in case.gpus.fresh if device and gpu.uuid == device[0]), None)
+    for head in sorted(job.gpus.ranks - set(heads)):
+        device = job.gpus.own.get(head)
+        gpu = next((gpu for gpu in job.gpus.fresh if device and gpu.uuid == device[0]), None)
         if gpu and gpu.utilization_percent is not None and gpu.utilization_percent < GPU_WORKS_PERCENT:
             yield (
-                f"{case.gpus.who([head])} is not among them: GPU {gpu.index} is {gpu.utilization_percent:.0f} % busy, "
-                f"and the rank is {doing(case, (head, head))}"
+                f"{job.gpus.who([head])} is not among them: GPU {gpu.index} is {gpu.utilization_percent:.0f} % busy, "
+                f"and the rank is {doing(job, (head, head))}"
             )

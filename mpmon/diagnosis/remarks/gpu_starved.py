@@ -16,11 +16,11 @@ from statistics import mean
 import msgspec
 
 from mpmon.diagnosis.advice import available_cpus
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.history import Sample
 from mpmon.diagnosis.humanize import age, between, several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.stuck_set import doing
 from mpmon.diagnosis.waits import Wait
@@ -47,79 +47,79 @@ class _Starved(msgspec.Struct, frozen=True, gc=False):
     percent: float
     """Mean utilization of its device meanwhile."""
     waits: int
-    looks: int
+    samples: int
     seconds: float
     alone: bool
     """It loads by itself."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for all heads that starve."""
-    found = [starved for head in case.gpus.own if (starved := _starved(case, head))]
+    found = [starved for head in job.gpus.own if (starved := _starved(job, head))]
     if not found:
         return
     heads = [starved.head for starved in found]
     percents = sorted(starved.percent for starved in found)
     yield Remark(
-        topic=TOPIC, pids=tuple(heads), gpu_uuids=tuple(dict.fromkeys(case.gpus.own[head][0] for head in heads)),
-        summary=f"{case.gpus.who(heads)} {'waits' if len(heads) == 1 else 'wait'} for batches most of the time, and "
+        topic=TOPIC, pids=tuple(heads), gpu_uuids=tuple(dict.fromkeys(job.gpus.own[head][0] for head in heads)),
+        summary=f"{job.gpus.who(heads)} {'waits' if len(heads) == 1 else 'wait'} for batches most of the time, and "
         f"{'its GPU is' if len(heads) == 1 else 'their GPUs are'} only "
         f"{between(f'{percents[0]:.0f} %', f'{percents[-1]:.0f} %')} busy: the loader is the bottleneck",
-        evidence=tuple(line for starved in found[:4] for line in _evidence(case, starved)),
-        advice=tuple(_advice(case, found)),
+        evidence=tuple(line for starved in found[:4] for line in _evidence(job, starved)),
+        advice=tuple(_advice(job, found)),
     )  # fmt: skip
 
 
-def _starved(case: Case, head: int) -> _Starved | None:
+def _starved(job: JobState, head: int) -> _Starved | None:
     """Its main thread gets on, but is found waiting for the loader at most looks, while its device has little to do."""
-    past = case.past((head, head))
-    if past is None or len(past.looks) < LOOKS or case.motion((head, head)) is not Motion.PROGRESSING:
+    past = job.thread_history((head, head))
+    if past is None or len(past.samples) < LOOKS or job.motion((head, head)) is not Motion.PROGRESSING:
         return None
-    looks = [look for look in past.looks if look.stack and look.at >= case.now - BACK_S]
-    if len(looks) < LOOKS or looks[-1].at - looks[0].at < SPAN_S:
+    samples = [sample for sample in past.samples if sample.stack and sample.at >= job.now - BACK_S]
+    if len(samples) < LOOKS or samples[-1].at - samples[0].at < SPAN_S:
         return None
-    loading = case.memory.same(("loading", head), _loading, past.looks)
-    alone = sum(look.at in loading for look in looks)
-    waits = alone or sum(map(_waits, looks))
-    if waits < MOST * len(looks):
+    loading = job.memory.same(("loading", head), _loading, past.samples)
+    alone = sum(sample.at in loading for sample in samples)
+    waits = alone or sum(map(_waits, samples))
+    if waits < MOST * len(samples):
         return None
-    read = case.gpus.readings(case.gpus.own[head][0], looks[0].at, case.now)
+    read = job.gpus.readings(job.gpus.own[head][0], samples[0].at, job.now)
     percents = [gpu.utilization_percent for gpu in read if gpu.utilization_percent is not None]
     if len(percents) < LOOKS or mean(percents) >= LOW_PERCENT:
         return None
-    return _Starved(head, mean(percents), waits, len(looks), looks[-1].at - looks[0].at, alone=bool(alone))
+    return _Starved(head, mean(percents), waits, len(samples), samples[-1].at - samples[0].at, alone=bool(alone))
 
 
-def _waits(look: Sample) -> bool:
-    return look.standing.kind is Wait.LOADER_BATCH
+def _waits(sample: Sample) -> bool:
+    return sample.wait_state.kind is Wait.LOADER_BATCH
 
 
-def _loading(looks: tuple[Sample, ...]) -> frozenset[float]:
+def _loading(samples: tuple[Sample, ...]) -> frozenset[float]:
     """The moments of those that found it making a batch by itself."""
-    return frozenset(look.at for look in looks if look.stack is not None and has(look.stack, *_FETCHES))
+    return frozenset(sample.at for sample in samples if sample.stack is not None and has(sample.stack, *_FETCHES))
 
 
-def _workers(case: Case, head: int) -> list[int]:
-    pids = case.clients.get(head, ())
-    return [pid for pid in pids if case.role(pid).kind == "dataloader worker" and case.is_alive(pid)]
+def _workers(job: JobState, head: int) -> list[int]:
+    pids = job.clients.get(head, ())
+    return [pid for pid in pids if job.role(pid).kind == "dataloader worker" and job.is_alive(pid)]
 
 
-def _evidence(case: Case, starved: _Starved) -> Iterator[str]:
-    gpu = case.gpus.name(case.gpus.own[starved.head])
+def _evidence(job: JobState, starved: _Starved) -> Iterator[str]:
+    gpu = job.gpus.name(job.gpus.own[starved.head])
     does = "was making a batch itself" if starved.alone else "was waiting for the next batch"
     yield (
-        f"{case.gpus.who([starved.head])} {does} in {starved.waits} of {starved.looks} samples over {age(starved.seconds)}; "
+        f"{job.gpus.who([starved.head])} {does} in {starved.waits} of {starved.samples} samples over {age(starved.seconds)}; "
         f"{gpu} was {starved.percent:.0f} % busy"
     )
-    workers = _workers(case, starved.head)
-    busy = [pid for pid in workers if not case.standing((pid, pid)).idle]
+    workers = _workers(job, starved.head)
+    busy = [pid for pid in workers if not job.wait_state((pid, pid)).idle]
     if workers:
-        what = several(list(dict.fromkeys(doing(case, (pid, pid)) for pid in busy)), most=3)
+        what = several(list(dict.fromkeys(doing(job, (pid, pid)) for pid in busy)), most=3)
         yield f"it has {len(workers)} DataLoader workers, {len(busy)} of them busy{f': {what}' if what else ''}"
 
 
-def _advice(case: Case, found: list[_Starved]) -> Iterator[str]:
-    cpus, workers = available_cpus(case), sum(len(_workers(case, starved.head)) for starved in found)
+def _advice(job: JobState, found: list[_Starved]) -> Iterator[str]:
+    cpus, workers = available_cpus(job), sum(len(_workers(job, starved.head)) for starved in found)
     if any(starved.alone for starved in found):
         yield "Give the DataLoader workers: num_workers=4 or so, persistent_workers=True."
     elif workers < cpus:

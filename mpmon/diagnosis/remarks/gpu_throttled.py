@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import takewhile
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import between, several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import SLOWDOWNS, Gpu
 
 TOPIC = "gpu-throttled"
@@ -37,20 +37,20 @@ _ADVICE = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for all devices with the same reasons."""
     alike: dict[tuple[str, ...], list[Gpu]] = defaultdict(list)
-    for gpu in case.gpus.fresh:
-        if (reasons := _slowdowns(gpu)) and _lasts(case, gpu) and case.gpus.users(gpu.uuid):
+    for gpu in job.gpus.fresh:
+        if (reasons := _slowdowns(gpu)) and _lasts(job, gpu) and job.gpus.users(gpu.uuid):
             alike[reasons].append(gpu)
     for reasons, gpus in alike.items():
-        heads = list(dict.fromkeys(head for gpu in gpus for head in case.gpus.users(gpu.uuid)))
+        heads = list(dict.fromkeys(head for gpu in gpus for head in job.gpus.users(gpu.uuid)))
         yield Remark(
             topic=TOPIC, pids=tuple(heads), gpu_uuids=tuple(gpu.uuid for gpu in gpus),
-            since=min(_since(case, gpu) for gpu in gpus),
-            summary=f"{several([f'GPU {gpu.index}' for gpu in gpus])}, which {case.gpus.who(heads)} "
+            since=min(_since(job, gpu) for gpu in gpus),
+            summary=f"{several([f'GPU {gpu.index}' for gpu in gpus])}, which {job.gpus.who(heads)} "
             f"{'uses' if len(heads) == 1 else 'use'}, {'is' if len(gpus) == 1 else 'are'} slowed down: {', '.join(reasons)}",
-            evidence=(*map(_words, gpus), *_peers(case, gpus)),
+            evidence=(*map(_words, gpus), *_peers(job, gpus)),
             advice=_ADVICE,
         )  # fmt: skip
 
@@ -68,14 +68,14 @@ def _is_slow(gpu: Gpu) -> bool:
     return not known or (gpu.sm_clock_mhz or 0) < FULL_CLOCK * (gpu.sm_clock_max_mhz or 0)
 
 
-def _lasts(case: Case, gpu: Gpu) -> bool:
-    last = case.gpus.latest(gpu.uuid, READINGS, case.now - BACK_S)
+def _lasts(job: JobState, gpu: Gpu) -> bool:
+    last = job.gpus.latest(gpu.uuid, READINGS, job.now - BACK_S)
     return len(last) == READINGS and all(_slowdowns(row) and _is_slow(row) for row in last)
 
 
-def _since(case: Case, gpu: Gpu) -> float:
-    streak = takewhile(_slowdowns, reversed(case.gpus.readings(gpu.uuid, 0.0, case.now)))
-    return min((row.read_at for row in streak), default=case.now)
+def _since(job: JobState, gpu: Gpu) -> float:
+    streak = takewhile(_slowdowns, reversed(job.gpus.readings(gpu.uuid, 0.0, job.now)))
+    return min((row.read_at for row in streak), default=job.now)
 
 
 def _words(gpu: Gpu) -> str:
@@ -85,9 +85,9 @@ def _words(gpu: Gpu) -> str:
     return f"GPU {gpu.index}: {clock}{most}{heat}"
 
 
-def _peers(case: Case, slow: list[Gpu]) -> Iterator[str]:
+def _peers(job: JobState, slow: list[Gpu]) -> Iterator[str]:
     """The clocks of the job's other devices that work."""
-    others = [gpu for gpu in case.gpus.fresh if gpu not in slow and case.gpus.users(gpu.uuid) and gpu.sm_clock_mhz]
+    others = [gpu for gpu in job.gpus.fresh if gpu not in slow and job.gpus.users(gpu.uuid) and gpu.sm_clock_mhz]
     clocks = sorted(gpu.sm_clock_mhz or 0 for gpu in others if (gpu.utilization_percent or 0.0) >= WORKS_PERCENT)
     if clocks:
         yield f"the other GPUs of the job run at {between(f'{clocks[0]} MHz', f'{clocks[-1]} MHz')}"

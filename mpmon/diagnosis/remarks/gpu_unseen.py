@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Gpu
 
 TOPIC = "gpu-unseen"
@@ -21,43 +21,43 @@ USED_BYTES = 1 << 30
 """A device with so much in use is in use by somebody."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for the whole job, about the devices that it has open: others are somebody else's."""
-    if case.gpus.contexts or _is_told(case):
+    if job.gpus.contexts or _is_told(job):
         return
-    used = [gpu for gpu in case.gpus.fresh if _is_used(case, gpu)]
-    workers = [pid for pid in sorted(case.gpus.opened) if _works(case, pid)] if used else []
-    empty = [gpu for gpu in used if any(case.gpus.has_open(pid, gpu) for pid in workers)]
-    pids = [pid for pid in workers if any(case.gpus.has_open(pid, gpu) for gpu in empty)]
+    used = [gpu for gpu in job.gpus.fresh if _is_used(job, gpu)]
+    workers = [pid for pid in sorted(job.gpus.opened) if _works(job, pid)] if used else []
+    empty = [gpu for gpu in used if any(job.gpus.has_open(pid, gpu) for pid in workers)]
+    pids = [pid for pid in workers if any(job.gpus.has_open(pid, gpu) for gpu in empty)]
     if not pids:
         return
-    file = next(f"/dev/nvidia{gpu.index}" for gpu in empty if case.gpus.has_open(pids[0], gpu))
+    file = next(f"/dev/nvidia{gpu.index}" for gpu in empty if job.gpus.has_open(pids[0], gpu))
     yield Remark(
         topic=TOPIC, pids=tuple(pids), gpu_uuids=tuple(gpu.uuid for gpu in empty),
         summary=f"{several([f'GPU {gpu.index}' for gpu in empty])} {'is' if len(empty) == 1 else 'are'} in use, but the driver "
         "lists no process there: which process of the job is on which GPU is not known",
-        evidence=(f"{case.role(pids[0]).name} (pid {pids[0]}) has {file} open (/proc/{pids[0]}/fd)",),
+        evidence=(f"{job.role(pids[0]).name} (pid {pids[0]}) has {file} open (/proc/{pids[0]}/fd)",),
         advice=("Run mpmon on the host, or give the container the host's pids: docker run --pid=host, hostPID: true.",),
     )  # fmt: skip
 
 
-def _works(case: Case, pid: int) -> bool:
+def _works(job: JobState, pid: int) -> bool:
     """It may use what it has open: a child of a dead rank only inherited it."""
-    at_home = case.is_alive(pid) and (pid == case.snapshot.root_pid or case.processes[pid].ppid in case.processes)
-    return at_home and not case.role(pid).serves
+    at_home = job.is_alive(pid) and (pid == job.snapshot.root_pid or job.processes[pid].ppid in job.processes)
+    return at_home and not job.role(pid).serves
 
 
-def _is_used(case: Case, gpu: Gpu) -> bool:
+def _is_used(job: JobState, gpu: Gpu) -> bool:
     """Much of its memory is in use, by nobody who is listed."""
-    listed = any(device[0] == gpu.uuid for device in case.gpus.on)
+    listed = any(device[0] == gpu.uuid for device in job.gpus.on)
     return (
-        case.gpus.is_listed(gpu)
+        job.gpus.is_listed(gpu)
         and not listed
         and gpu.memory_used_bytes is not None
         and gpu.memory_used_bytes >= USED_BYTES
     )
 
 
-def _is_told(case: Case) -> bool:
+def _is_told(job: JobState) -> bool:
     """The probe has said so already: it sees where the driver tells pids of another namespace."""
-    return any(row.name == "gpus" and "namespace" in (row.problem or "") for row in case.snapshot.probes)
+    return any(row.name == "gpus" and "namespace" in (row.problem or "") for row in job.snapshot.probes)

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.gpus import Device, device_of
 from mpmon.diagnosis.humanize import between, size
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-contexts"
 
@@ -29,24 +29,24 @@ LEAST_BYTES = 1 << 30
 """All of them together."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each device."""
-    receivers = {pid for pid, row in case.ipc.ground.shims.items() if row.alive and row.received}
+    receivers = {pid for pid, row in job.ipc.ground.shims.items() if row.alive and row.received}
     held: dict[Device, dict[int, int]] = defaultdict(dict)
-    for row in case.gpus.contexts if len(receivers) >= FEWEST else ():
+    for row in job.gpus.contexts if len(receivers) >= FEWEST else ():
         if row.pid in receivers and row.memory_bytes is not None:
             held[device_of(row)][row.pid] = held[device_of(row)].get(row.pid, 0) + row.memory_bytes
     for device, sizes in held.items():
         small = {pid: held for pid, held in sizes.items() if held <= SMALL_BYTES}
         if len(small) >= FEWEST and sum(small.values()) >= LEAST_BYTES:
-            yield _remark(case, device, small)
+            yield _remark(job, device, small)
 
 
-def _remark(case: Case, device: Device, sizes: dict[int, int]) -> Remark:
+def _remark(job: JobState, device: Device, sizes: dict[int, int]) -> Remark:
     least, most = size(min(sizes.values())), size(max(sizes.values()))
     return Remark(
         topic=TOPIC, pids=tuple(sorted(sizes)), gpu_uuids=(device[0],),
-        summary=f"{len(sizes)} processes that receive CUDA memory take {between(least, most)} each of {case.gpus.name(device)}, "
+        summary=f"{len(sizes)} processes that receive CUDA memory take {between(least, most)} each of {job.gpus.name(device)}, "
         f"{size(sum(sizes.values()))} together: a CUDA context per process, not shared tensors",
         evidence=("by the driver's count of each process; a context alone takes some hundred MiB",),
         advice=("Use fewer such processes, or CPU tensors in them: each process that touches CUDA has its own context.",),

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc import QueueView
 from mpmon.diagnosis.ipc.names import in_words
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import QueueRecord
 
 TOPIC = "ipc-dead-producer"
@@ -26,38 +26,38 @@ _ADVICE = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each queue of which the shim tells that all that is left in it was put by one that has died."""
-    dead = {pid for pid, row in case.ipc.ground.shims.items() if not (row.alive and case.ipc.ground.is_alive(pid))}
-    for view in case.ipc.queues if dead else ():
-        rows = [row for row in case.ipc.ground.records.get(view.id, ()) if row.pid in dead and row.puts]
-        if len(rows) == 1 and view.depth and _sent_tensors(case, rows[0]) and _is_all_of_the_dead(case, view):
-            yield _remark(case, view, rows[0])
+    dead = {pid for pid, row in job.ipc.ground.shims.items() if not (row.alive and job.ipc.ground.is_alive(pid))}
+    for view in job.ipc.queues if dead else ():
+        rows = [row for row in job.ipc.ground.records.get(view.id, ()) if row.pid in dead and row.puts]
+        if len(rows) == 1 and view.depth and _sent_tensors(job, rows[0]) and _is_all_of_the_dead(job, view):
+            yield _remark(job, view, rows[0])
 
 
-def _sent_tensors(case: Case, row: QueueRecord) -> str:
+def _sent_tensors(job: JobState, row: QueueRecord) -> str:
     """How many, in words; empty for none."""
-    sent = sum(1 for record in case.snapshot.exports if (record.pid, record.object) == (row.pid, row.object))
+    sent = sum(1 for record in job.snapshot.exports if (record.pid, record.object) == (row.pid, row.object))
     parts = [f"{row.descriptors} descriptors"] if row.descriptors else []
     return " and ".join([*parts, f"{sent} blocks of CUDA memory"] if sent else parts)
 
 
-def _is_all_of_the_dead(case: Case, view: QueueView) -> bool:
+def _is_all_of_the_dead(job: JobState, view: QueueView) -> bool:
     """None of the living was seen to put, by its shim or its ledger."""
-    state = next((row for row in case.snapshot.queues if row.object == view.id), None)
-    putters = {row.pid for row in case.ipc.ground.records.get(view.id, ()) if row.puts}
+    state = next((row for row in job.snapshot.queues if row.object == view.id), None)
+    putters = {row.pid for row in job.ipc.ground.records.get(view.id, ()) if row.puts}
     putters |= set(state.putters) if state else set[int]()
-    return not any(map(case.ipc.ground.is_alive, putters))
+    return not any(map(job.ipc.ground.is_alive, putters))
 
 
-def _remark(case: Case, view: QueueView, row: QueueRecord) -> Remark:
+def _remark(job: JobState, view: QueueView, row: QueueRecord) -> Remark:
     items = f"{view.depth} item{'s' if view.depth != 1 else ''}"
     site = f", put at {row.put_site}" if row.put_site else ""
     return Remark(
         topic=TOPIC, pids=(row.pid, *view.consumers),
         summary=f"{items} of dead producer {row.pid} in {in_words(view)} can never be received if they hold tensors",
         evidence=(
-            f"it sent {_sent_tensors(case, row)} with {row.sent} items{site}, and only pid {row.pid} could have delivered them",
+            f"it sent {_sent_tensors(job, row)} with {row.sent} items{site}, and only pid {row.pid} could have delivered them",
         ),
         advice=_ADVICE,
     )  # fmt: skip

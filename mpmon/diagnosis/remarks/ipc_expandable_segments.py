@@ -11,38 +11,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc import ExportView
 from mpmon.diagnosis.ipc.segments import are_expandable
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-expandable-segments"
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each producer that has it on and whose sendings do not arrive, or go to another user."""
     stuck: dict[int, list[ExportView]] = {}
-    for view, _ in case.ipc.never_received:
+    for view, _ in job.ipc.never_received:
         stuck.setdefault(view.producer, []).append(view)
-    for producer in sorted({view.producer for view in case.ipc.exports}):
-        strangers = _strangers(case, producer)
-        if are_expandable(case.processes.get(producer)) and (stuck.get(producer) or strangers):
-            yield _remark(case, producer, len(stuck.get(producer, ())), strangers)
+    for producer in sorted({view.producer for view in job.ipc.exports}):
+        strangers = _strangers(job, producer)
+        if are_expandable(job.processes.get(producer)) and (stuck.get(producer) or strangers):
+            yield _remark(job, producer, len(stuck.get(producer, ())), strangers)
 
 
-def _strangers(case: Case, producer: int) -> list[int]:
+def _strangers(job: JobState, producer: int) -> list[int]:
     """Receivers of another user, but root."""
-    getters = {view.id: view.consumers for view in case.ipc.queues}
+    getters = {view.id: view.consumers for view in job.ipc.queues}
     receivers = {
-        pid for view in case.ipc.exports if view.producer == producer for pid in getters.get(view.queue or "", ())
+        pid for view in job.ipc.exports if view.producer == producer for pid in getters.get(view.queue or "", ())
     }
-    own = case.processes[producer].uid if producer in case.processes else None
-    uids = {pid: case.processes[pid].uid for pid in receivers if pid in case.processes}
+    own = job.processes[producer].uid if producer in job.processes else None
+    uids = {pid: job.processes[pid].uid for pid in receivers if pid in job.processes}
     return sorted(pid for pid, uid in uids.items() if own is not None and uid not in (None, 0, own))
 
 
-def _remark(case: Case, producer: int, count: int, strangers: list[int]) -> Remark:
-    ground = case.ipc.ground
+def _remark(job: JobState, producer: int, count: int, strangers: list[int]) -> Remark:
+    ground = job.ipc.ground
     why = f"{count} of its transfers never arrived" if count else f"pid {strangers[0]} is another user's"
     return Remark(
         topic=TOPIC, pids=(producer, *strangers),

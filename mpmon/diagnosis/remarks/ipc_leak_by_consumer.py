@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age, size
 from mpmon.diagnosis.ipc import ExportView
 from mpmon.diagnosis.ipc.exports import most_common
 from mpmon.diagnosis.ipc.names import in_words
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-leak-by-consumer"
 
@@ -34,15 +34,15 @@ _ADVICE = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each producer, consumer and line that sends."""
     kept: dict[tuple[int, int, str | None], list[ExportView]] = {}
-    for view in case.ipc.exports:
+    for view in job.ipc.exports:
         for consumer in view.consumers if view.state == "held" else ():
             kept.setdefault((view.producer, consumer, view.site), []).append(view)
     for (producer, consumer, _), views in sorted(kept.items(), key=lambda item: -len(item[1])):
         if _grows([view.age_s for view in views if view.age_s is not None]):
-            yield _remark(case, producer, consumer, views)
+            yield _remark(job, producer, consumer, views)
 
 
 def _grows(ages: list[float]) -> bool:
@@ -53,19 +53,19 @@ def _grows(ages: list[float]) -> bool:
     return min(parts.count(part) for part in range(QUARTERS)) >= FEWEST // QUARTERS // 2
 
 
-def _remark(case: Case, producer: int, consumer: int, views: list[ExportView]) -> Remark:
-    ground = case.ipc.ground
+def _remark(job: JobState, producer: int, consumer: int, views: list[ExportView]) -> Remark:
+    ground = job.ipc.ground
     oldest = max(view.age_s or 0.0 for view in views)
     queue = most_common(view.queue for view in views)
     site = f", sent at {views[0].site}" if views[0].site else ""
     return Remark(
-        topic=TOPIC, pids=(consumer, producer), since=case.now - oldest,
+        topic=TOPIC, pids=(consumer, producer), since=job.now - oldest,
         summary=f"{ground.who(consumer)} holds {len(views)} blocks {size(sum(view.size_bytes or 0 for view in views))} of CUDA "
         f"memory of {ground.who(producer)}, a number that has grown for {age(oldest)}",
-        evidence=(f"through {_name(case, queue)}{site}" if queue else f"each block{site} still has count 1",),
+        evidence=(f"through {_name(job, queue)}{site}" if queue else f"each block{site} still has count 1",),
         advice=_ADVICE,
     )  # fmt: skip
 
 
-def _name(case: Case, queue: str) -> str:
-    return next((in_words(view) for view in case.ipc.queues if view.id == queue), f"queue {queue}")
+def _name(job: JobState, queue: str) -> str:
+    return next((in_words(view) for view in job.ipc.queues if view.id == queue), f"queue {queue}")

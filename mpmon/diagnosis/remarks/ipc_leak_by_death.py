@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import size
 from mpmon.diagnosis.ipc import PairView
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-leak-by-death"
 
@@ -24,25 +24,25 @@ _ADVICE = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each producer and dead consumer."""
-    for pair in case.ipc.pairs:
-        if not _lives(case, pair.consumer) and case.ipc.ground.is_alive(pair.producer):
-            yield _remark(case, pair)
+    for pair in job.ipc.pairs:
+        if not _lives(job, pair.consumer) and job.ipc.ground.is_alive(pair.producer):
+            yield _remark(job, pair)
 
 
-def _lives(case: Case, pid: int) -> bool:
-    shim = case.ipc.ground.shims.get(pid)
-    return case.ipc.ground.is_alive(pid) and (shim is None or shim.alive)
+def _lives(job: JobState, pid: int) -> bool:
+    shim = job.ipc.ground.shims.get(pid)
+    return job.ipc.ground.is_alive(pid) and (shim is None or shim.alive)
 
 
-def _remark(case: Case, pair: PairView) -> Remark:
+def _remark(job: JobState, pair: PairView) -> Remark:
     blocks = f"{pair.blocks} block{'s' if pair.blocks > 1 else ''} {size(pair.bytes)}"
     sites = (f"sent at {pair.site}",) if pair.site else ()
     return Remark(
         topic=TOPIC, pids=(pair.producer, pair.consumer),
-        summary=f"{blocks} of CUDA memory of {case.ipc.ground.who(pair.producer)} stay allocated forever: "
+        summary=f"{blocks} of CUDA memory of {job.ipc.ground.who(pair.producer)} stay allocated forever: "
         f"pid {pair.consumer} had received them and died",
-        since=None if pair.oldest_age_s is None else case.now - pair.oldest_age_s,
+        since=None if pair.oldest_age_s is None else job.now - pair.oldest_age_s,
         evidence=(*sites, f"their counts are still 1, and pid {pair.consumer} has ended"), advice=_ADVICE,
     )  # fmt: skip

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import several, size
 from mpmon.diagnosis.ipc import ExportView
 from mpmon.diagnosis.ipc.exports import NOT_COLLECTED, most_common
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-limbo"
 
@@ -29,19 +29,19 @@ _ADVICE = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each producer."""
     limbo: dict[int, list[ExportView]] = {}
-    for view in case.ipc.exports:
+    for view in job.ipc.exports:
         if view.limbo and view.state != NOT_COLLECTED:
             limbo.setdefault(view.producer, []).append(view)
     for producer, views in sorted(limbo.items()):
         if len(views) > MOST:
-            yield _remark(case, producer, views)
+            yield _remark(job, producer, views)
 
 
-def _remark(case: Case, producer: int, views: list[ExportView]) -> Remark:
-    ground = case.ipc.ground
+def _remark(job: JobState, producer: int, views: list[ExportView]) -> Remark:
+    ground = job.ipc.ground
     consumers = list(dict.fromkeys(pid for view in views for pid in view.consumers))
     held = f"held by {several([ground.who(pid) for pid in consumers])}" if consumers else "not received yet"
     all_of_them = "all " if len(consumers) == 1 and all(view.consumers for view in views) else ""

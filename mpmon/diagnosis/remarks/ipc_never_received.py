@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age, size
 from mpmon.diagnosis.ipc import ExportView
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-never-received"
 
@@ -25,22 +25,22 @@ _ADVICE = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each producer."""
     found: dict[int, list[tuple[ExportView, str]]] = {}
-    for view, why in case.ipc.never_received:
+    for view, why in job.ipc.never_received:
         found.setdefault(view.producer, []).append((view, why))
     for producer, views in sorted(found.items()):
-        yield _remark(case, producer, views)
+        yield _remark(job, producer, views)
 
 
-def _remark(case: Case, producer: int, found: list[tuple[ExportView, str]]) -> Remark:
+def _remark(job: JobState, producer: int, found: list[tuple[ExportView, str]]) -> Remark:
     oldest = max(view.age_s or 0.0 for view, _ in found)
     lines = dict.fromkeys(f"{why}{f', sent at {view.site}' if view.site else ''}" for view, why in found)
     count, held = len(found), size(sum(view.size_bytes or 0 for view, _ in found))
     return Remark(
-        topic=TOPIC, pids=(producer,), since=case.now - oldest,
-        summary=f"{count} transfer{'s' if count > 1 else ''} of CUDA memory ({held}) of {case.ipc.ground.who(producer)} "
+        topic=TOPIC, pids=(producer,), since=job.now - oldest,
+        summary=f"{count} transfer{'s' if count > 1 else ''} of CUDA memory ({held}) of {job.ipc.ground.who(producer)} "
         f"{'were' if count > 1 else 'was'} never received, the oldest was sent {age(oldest)} ago",
         evidence=tuple(lines)[:4], advice=_ADVICE,
     )  # fmt: skip

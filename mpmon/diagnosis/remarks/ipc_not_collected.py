@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age, between, size
 from mpmon.diagnosis.ipc import ExportView
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-not-collected"
 
@@ -27,37 +27,37 @@ PAUSE_S = 1.0
 """Between two sendings that belong to different rounds, as those of weights are."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each producer."""
     left: dict[int, list[ExportView]] = {}
-    for view in case.ipc.exports:
-        late = view.state == "released-not-collected" and _released_s(case, view) >= PATIENCE_S
-        if late and not _is_collected(case, view):
+    for view in job.ipc.exports:
+        late = view.state == "released-not-collected" and _released_s(job, view) >= PATIENCE_S
+        if late and not _is_collected(job, view):
             left.setdefault(view.producer, []).append(view)
     for producer, views in sorted(left.items()):
         if sum(view.size_bytes or 0 for view in views) >= LEAST_BYTES:
-            yield _remark(case, producer, views)
+            yield _remark(job, producer, views)
 
 
-def _released_s(case: Case, view: ExportView) -> float:
+def _released_s(job: JobState, view: ExportView) -> float:
     """At least: what had happened before mpmon came is as old as the watch."""
-    return case.history.watched_s if view.released_s is None else view.released_s
+    return job.history.watched_s if view.released_s is None else view.released_s
 
 
-def _is_collected(case: Case, view: ExportView) -> bool:
-    shim = case.ipc.ground.shims.get(view.producer)
-    released_at = case.now - _released_s(case, view)
+def _is_collected(job: JobState, view: ExportView) -> bool:
+    shim = job.ipc.ground.shims.get(view.producer)
+    released_at = job.now - _released_s(job, view)
     return shim is not None and shim.collected_at is not None and shim.collected_at >= released_at
 
 
-def _remark(case: Case, producer: int, views: list[ExportView]) -> Remark:
-    longest = max(_released_s(case, view) for view in views)
+def _remark(job: JobState, producer: int, views: list[ExportView]) -> Remark:
+    longest = max(_released_s(job, view) for view in views)
     rounds = _rounds(views)
     blocks = f"{len(views)} block{'s' if len(views) > 1 else ''} {size(sum(view.size_bytes or 0 for view in views))}"
     sites = dict.fromkeys(f"sent at {view.site}" for view in views if view.site)
     return Remark(
-        topic=TOPIC, pids=(producer,), since=case.now - longest,
-        summary=f"{blocks} of CUDA memory released, not collected: torch.cuda.ipc_collect() in {case.ipc.ground.who(producer)}",
+        topic=TOPIC, pids=(producer,), since=job.now - longest,
+        summary=f"{blocks} of CUDA memory released, not collected: torch.cuda.ipc_collect() in {job.ipc.ground.who(producer)}",
         evidence=(f"their counts have been 0 for {age(longest)}, and the shim has seen no collection since",
                   *((f"{between(size(min(rounds)), size(max(rounds)))} more with each of {len(rounds)} rounds of transfers",)
                     if len(rounds) > 1 else ()),

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.ipc import ExportView
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-rebuilt-twice"
 
@@ -25,22 +25,22 @@ _ADVICE = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each producer."""
     found: dict[int, list[ExportView]] = {}
-    for view in case.ipc.exports:
+    for view in job.ipc.exports:
         if view.state == "rebuilt-twice":
             found.setdefault(view.producer, []).append(view)
     for producer, views in sorted(found.items()):
-        yield _remark(case, producer, views)
+        yield _remark(job, producer, views)
 
 
-def _remark(case: Case, producer: int, views: list[ExportView]) -> Remark:
+def _remark(job: JobState, producer: int, views: list[ExportView]) -> Remark:
     count = sum(view.exports for view in views)
     values = several(list(dict.fromkeys(str(view.refcount) for view in views if view.refcount is not None)))
     return Remark(
         topic=TOPIC, pids=tuple(dict.fromkeys((producer, *(pid for view in views for pid in view.consumers)))),
-        summary=f"{count} transfer{'s' if count > 1 else ''} of CUDA memory of {case.ipc.ground.who(producer)} "
+        summary=f"{count} transfer{'s' if count > 1 else ''} of CUDA memory of {job.ipc.ground.who(producer)} "
         f"{'were' if count > 1 else 'was'} rebuilt more than once" + (f" (count {values})" if values else ""),
         evidence=tuple(_line(view) for view in views[:4]), advice=_ADVICE,
     )  # fmt: skip

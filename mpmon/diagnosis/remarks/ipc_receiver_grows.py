@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from mpmon.diagnosis.case import Case
-from mpmon.diagnosis.findings import Moment, Remark
+from mpmon.diagnosis.findings import Remark, TrendPoint
 from mpmon.diagnosis.humanize import age, size
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-receiver-grows"
 
@@ -30,16 +30,16 @@ EACH_THIRD = 0.15
 """Of the growth happened in each third of the time at least."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each process."""
-    last = case.history.trend[-1] if case.history.trend else None
+    last = job.history.trend[-1] if job.history.trend else None
     for pid in last.received if last else ():
-        moments = [moment for moment in case.history.trend if pid in moment.received]
+        moments = [moment for moment in job.history.trend if pid in moment.received]
         if _is_long(moments) and _grows(values := [moment.received[pid] for moment in moments]):
-            yield _remark(case, pid, values, moments[-1].taken_at - moments[0].taken_at)
+            yield _remark(job, pid, values, moments[-1].taken_at - moments[0].taken_at)
 
 
-def _is_long(moments: Sequence[Moment]) -> bool:
+def _is_long(moments: Sequence[TrendPoint]) -> bool:
     return len(moments) >= FEWEST_MOMENTS and moments[-1].taken_at - moments[0].taken_at >= SPAN_S
 
 
@@ -56,11 +56,11 @@ def _grows(values: Sequence[tuple[int, int]]) -> bool:
     )
 
 
-def _remark(case: Case, pid: int, values: Sequence[tuple[int, int]], seconds: float) -> Remark:
+def _remark(job: JobState, pid: int, values: Sequence[tuple[int, int]], seconds: float) -> Remark:
     received, growth = values[-1][0] - values[0][0], values[-1][1] - values[0][1]
     return Remark(
         topic=TOPIC, pids=(pid,),
-        summary=f"{case.ipc.ground.who(pid)} grows on the host by {size(growth / received)} with each transfer of CUDA memory it "
+        summary=f"{job.ipc.ground.who(pid)} grows on the host by {size(growth / received)} with each transfer of CUDA memory it "
         f"receives: {size(growth)} in {age(seconds)}, {received} transfers",
         evidence=(f"its shim counts {values[-1][0]} received, and {size(values[-1][1])} are resident",),
         advice=(

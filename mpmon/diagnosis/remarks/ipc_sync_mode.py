@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc import ExportView
 from mpmon.diagnosis.ipc.exports import most_common
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-sync-mode"
 
@@ -21,22 +21,22 @@ FEWEST = 10
 """Sendings that waited; a few may be the end of a burst."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each producer."""
     sent: dict[int, list[ExportView]] = {}
-    for view in case.ipc.exports:
+    for view in job.ipc.exports:
         sent.setdefault(view.producer, []).append(view)
     for producer, views in sorted(sent.items()):
         synced = [view for view in views if view.synced]
         if len(synced) >= FEWEST:
-            yield _remark(case, producer, synced, len(views))
+            yield _remark(job, producer, synced, len(views))
 
 
-def _remark(case: Case, producer: int, synced: list[ExportView], out: int) -> Remark:
+def _remark(job: JobState, producer: int, synced: list[ExportView], out: int) -> Remark:
     site = most_common(view.site for view in synced)
     return Remark(
         topic=TOPIC, pids=(producer,),
-        summary=f"{case.ipc.ground.who(producer)} has {out} transfers of CUDA memory outstanding, and no event left: "
+        summary=f"{job.ipc.ground.who(producer)} has {out} transfers of CUDA memory outstanding, and no event left: "
         "each further one waits for the whole stream",
         evidence=(f"{len(synced)} of them were sent with a full synchronization" + (f", most at {site}" if site else ""),),
         advice=("Let consumers del what they received, or send fewer, larger tensors: torch has 1000 events for this.",),

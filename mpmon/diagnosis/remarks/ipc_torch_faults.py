@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc.segments import are_expandable
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "ipc-torch-faults"
 
@@ -47,16 +47,16 @@ FEWEST_RECEIVED = 16
 HANDLES_CHANGED = ((2, 13), "torch 2.13 writes version 3 handles, which earlier versions refuse")
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """Each fault for each sender; then senders and receivers of different versions."""
-    versions = {row.pid: row.torch for row in case.snapshot.limits if row.torch}
-    senders = sorted({row.pid for row in case.snapshot.exports})
+    versions = {row.pid: row.torch for row in job.snapshot.limits if row.torch}
+    senders = sorted({row.pid for row in job.snapshot.exports})
     for sender in senders:
         number = _number(versions.get(sender))
-        for fault in FAULTS if number and are_expandable(case.processes.get(sender)) else ():
-            if number and fault.first <= number < fault.before and (count := _met(case, sender, fault)):
-                yield _of_fault(case, sender, versions[sender], fault, count)
-        yield from _of_versions(case, sender, versions)
+        for fault in FAULTS if number and are_expandable(job.processes.get(sender)) else ():
+            if number and fault.first <= number < fault.before and (count := _met(job, sender, fault)):
+                yield _of_fault(job, sender, versions[sender], fault, count)
+        yield from _of_versions(job, sender, versions)
 
 
 def _number(version: str | None) -> Version | None:
@@ -64,35 +64,35 @@ def _number(version: str | None) -> Version | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def _met(case: Case, sender: int, fault: Fault) -> int:
+def _met(job: JobState, sender: int, fault: Fault) -> int:
     """In how many sendings the job met it."""
     if not fault.arrives:
-        return sum(1 for view, _ in case.ipc.never_received if view.producer == sender)
-    takers = {pid for view in case.ipc.exports if view.producer == sender for pid in view.consumers}
-    received = max((shim.received for pid, shim in case.ipc.ground.shims.items() if pid in takers), default=0)
+        return sum(1 for view, _ in job.ipc.never_received if view.producer == sender)
+    takers = {pid for view in job.ipc.exports if view.producer == sender for pid in view.consumers}
+    received = max((shim.received for pid, shim in job.ipc.ground.shims.items() if pid in takers), default=0)
     return received if received >= FEWEST_RECEIVED else 0
 
 
-def _of_fault(case: Case, sender: int, version: str, fault: Fault, count: int) -> Remark:
+def _of_fault(job: JobState, sender: int, version: str, fault: Fault, count: int) -> Remark:
     met = f"{count} of its transfers were received" if fault.arrives else f"{count} of its transfers never arrived"
     return Remark(
         topic=TOPIC, pids=(sender,),
-        summary=f"{case.ipc.ground.who(sender)} shares expandable segments with torch {version}, where {fault.says}; {met}",
+        summary=f"{job.ipc.ground.who(sender)} shares expandable segments with torch {version}, where {fault.says}; {met}",
         evidence=(fault.source,),
         advice=("Start it with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False, or with another version of torch.",),
     )  # fmt: skip
 
 
-def _of_versions(case: Case, sender: int, versions: dict[int, str]) -> Iterator[Remark]:
+def _of_versions(job: JobState, sender: int, versions: dict[int, str]) -> Iterator[Remark]:
     own, (changed, why) = _number(versions.get(sender)), HANDLES_CHANGED
-    getters = {view.id: view.consumers for view in case.ipc.queues}
-    queues = {view.queue for view in case.ipc.exports if view.producer == sender and view.queue}
+    getters = {view.id: view.consumers for view in job.ipc.queues}
+    queues = {view.queue for view in job.ipc.exports if view.producer == sender and view.queue}
     for receiver in sorted({pid for queue in queues for pid in getters.get(queue, ()) if pid != sender}):
         other = _number(versions.get(receiver))
         if own and other and other < changed <= own:
             yield Remark(
                 topic=TOPIC, pids=(sender, receiver),
-                summary=f"{case.ipc.ground.who(sender)} sends CUDA memory with torch {versions[sender]} to "
-                f"{case.ipc.ground.who(receiver)} with torch {versions[receiver]}, which cannot read its handles",
+                summary=f"{job.ipc.ground.who(sender)} sends CUDA memory with torch {versions[sender]} to "
+                f"{job.ipc.ground.who(receiver)} with torch {versions[receiver]}, which cannot read its handles",
                 evidence=(why,), advice=("Use one version of torch in all processes that share CUDA memory.",),
             )  # fmt: skip

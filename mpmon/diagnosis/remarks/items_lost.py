@@ -11,30 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc import QueueView
 from mpmon.diagnosis.ipc.names import in_words
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "items-lost"
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each queue."""
-    if not any(row.lost for row in case.snapshot.queue_records):
+    if not any(row.lost for row in job.snapshot.queue_records):
         return
-    for view in case.ipc.queues:
+    for view in job.ipc.queues:
         if view.lost:
-            yield _remark(case, view)
+            yield _remark(job, view)
 
 
-def _remark(case: Case, view: QueueView) -> Remark:
-    losers = [row for row in case.ipc.ground.records[view.id] if row.lost]
+def _remark(job: JobState, view: QueueView) -> Remark:
+    losers = [row for row in job.ipc.ground.records[view.id] if row.lost]
     count, them = ("1 item was", "it") if view.lost == 1 else (f"{view.lost} items were", "them")
     return Remark(
         topic=TOPIC, pids=tuple(row.pid for row in losers),
         summary=f"{count} put into {in_words(view)} but could not be sent: no process will ever get {them}",
-        evidence=tuple(_line(case, row.pid, row.lost, row.lost_site) for row in losers[:4]),
+        evidence=tuple(_line(job, row.pid, row.lost, row.lost_site) for row in losers[:4]),
         advice=(
             "Search the job's standard error for QueueFeederThread: the traceback names what could not be pickled or sent.",
             "If it says 'Too many open files': raise ulimit -n, or set_sharing_strategy('file_system').",
@@ -43,5 +43,5 @@ def _remark(case: Case, view: QueueView) -> Remark:
     )  # fmt: skip
 
 
-def _line(case: Case, pid: int, lost: int, site: str | None) -> str:
-    return f"{case.ipc.ground.who(pid)} lost {lost}" + (f"; the last one was put at {site}" if site else "")
+def _line(job: JobState, pid: int, lost: int, site: str | None) -> str:
+    return f"{job.ipc.ground.who(pid)} lost {lost}" + (f"; the last one was put at {site}" if site else "")

@@ -10,28 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.ipc.near import is_near
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Limits
 
 TOPIC = "maps-near-limit"
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each process."""
-    for row in case.memory.same(TOPIC, _near, case.snapshot.limits):
-        yield _remark(case, row)
+    for row in job.memory.same(TOPIC, _near, job.snapshot.limits):
+        yield _remark(job, row)
 
 
 def _near(rows: Iterable[Limits]) -> list[Limits]:
     return [row for row in rows if is_near(row.maps, row.maps_limit)]
 
 
-def _remark(case: Case, row: Limits) -> Remark:
+def _remark(job: JobState, row: Limits) -> Remark:
     return Remark(
         topic=TOPIC, pids=(row.pid,),
-        summary=f"{case.ipc.ground.who(row.pid)} has {row.maps} of {row.maps_limit} memory mappings"
+        summary=f"{job.ipc.ground.who(row.pid)} has {row.maps} of {row.maps_limit} memory mappings"
         + (f", {row.storages} of them tensors in shared memory" if row.storages else ""),
         evidence=(f"/proc/{row.pid}/maps, and vm.max_map_count",),
         advice=(

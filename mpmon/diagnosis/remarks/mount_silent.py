@@ -11,29 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.edges.file_servers import ADVICE
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age, mount_words, several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import Mount
 
 TOPIC = "mount-silent"
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each file system."""
-    for row in case.snapshot.mounts:
+    for row in job.snapshot.mounts:
         if row.unanswered_since is not None:
-            words = f"has not answered for {age(case.now - row.unanswered_since)}"
+            words = f"has not answered for {age(job.now - row.unanswered_since)}"
             yield _remark(
-                case, row, f"{mount_words(row)} {words}", "mpmon's own request for its size (statfs) got no answer"
+                job, row, f"{mount_words(row)} {words}", "mpmon's own request for its size (statfs) got no answer"
             )
         elif row.problem:
-            yield _remark(case, row, f"{mount_words(row)} fails: {row.problem}", "statfs says so")
+            yield _remark(job, row, f"{mount_words(row)} fails: {row.problem}", "statfs says so")
 
 
-def _remark(case: Case, row: Mount, summary: str, evidence: str) -> Remark:
-    users = several([case.ipc.ground.who(pid) for pid in row.pids])
+def _remark(job: JobState, row: Mount, summary: str, evidence: str) -> Remark:
+    users = several([job.ipc.ground.who(pid) for pid in row.pids])
     return Remark(
         topic=TOPIC, pids=row.pids, summary=f"{summary}; used by {users}", evidence=(evidence,), advice=ADVICE
     )  # fmt: skip

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "rights-differ"
 
@@ -21,14 +21,14 @@ MOST = 4
 """Reasons that are told, each of some machines."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One of all machines."""
     partial: dict[str, list[str]] = defaultdict(list)
-    for row in case.snapshot.nodes:
+    for row in job.snapshot.nodes:
         if row.rights:
             partial[row.rights].append(row.host)
     hosts = [host for names in partial.values() for host in names]
-    if hosts and any(row.rights == "" for row in case.snapshot.nodes):
+    if hosts and any(row.rights == "" for row in job.snapshot.nodes):
         yield Remark(
             topic=TOPIC, summary=f"mpmon lacks the rights to read the job on {several(hosts)}, which it has on other machines",
             evidence=tuple(f"{several(names)}: {why}" for why, names in list(partial.items())[:MOST]),

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.figures import Difference, differences
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.hosts import Hosts
 from mpmon.diagnosis.humanize import age, ranges, several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.pace import progress
 from mpmon.spans import spans
 
@@ -28,13 +28,13 @@ MOST = 4
 """Machines of which each is told."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for all machines."""
-    if not case.snapshot.nodes:
+    if not job.snapshot.nodes:
         return
-    rows = {row.host: row for row in case.snapshot.figures}
+    rows = {row.host: row for row in job.snapshot.figures}
     found = list(differences(rows))
-    awaited = _awaited(case) if any(not row.kind.accuses for row in found) else frozenset()
+    awaited = _awaited(job) if any(not row.kind.accuses for row in found) else frozenset()
     told: dict[str, list[Difference[str]]] = defaultdict(list)
     for row in found:
         if row.kind.accuses or row.machine in awaited:
@@ -43,20 +43,20 @@ def remarks(case: Case) -> Iterator[Remark]:
     if not told or (len(rows) > 2 and 2 * len(told) >= len(rows)):
         return
     first, *_ = told
-    hosts = Hosts(case.snapshot)
+    hosts = Hosts(job.snapshot)
     yield Remark(
         topic=TOPIC, summary=f"{several(list(told))} may slow the job down: {_words(told[first][0])}"
         + (f" (on {first})" if len(told) > 1 else ""),
-        pids=tuple(pid for pid in case.ranks if hosts.name(pid) in told),
-        evidence=tuple(line for host in list(told)[:MOST] for line in _evidence(case, host, told[host], awaited)),
+        pids=tuple(pid for pid in job.ranks if hosts.name(pid) in told),
+        evidence=tuple(line for host in list(told)[:MOST] for line in _evidence(job, host, told[host], awaited)),
         advice=tuple(dict.fromkeys(row.kind.advice for rows in told.values() for row in rows)),
     )  # fmt: skip
 
 
-def _awaited(case: Case) -> frozenset[str]:
+def _awaited(job: JobState) -> frozenset[str]:
     """The machine of the rank for which all others wait, as far as that is known."""
-    bottleneck = progress(case).bottleneck
-    hosts = Hosts(case.snapshot)
+    bottleneck = progress(job).bottleneck
+    hosts = Hosts(job.snapshot)
     found = frozenset(hosts.name(pid) for pid in bottleneck.pids) if bottleneck else frozenset()
     return found if len(found) == 1 else frozenset()
 
@@ -65,13 +65,13 @@ def _words(row: Difference[str]) -> str:
     return row.kind.words.format(number(row.value))
 
 
-def _evidence(case: Case, host: str, rows: list[Difference[str]], awaited: frozenset[str]) -> Iterator[str]:
-    over_s = next(row.over_s for row in case.snapshot.figures if row.host == host)
+def _evidence(job: JobState, host: str, rows: list[Difference[str]], awaited: frozenset[str]) -> Iterator[str]:
+    over_s = next(row.over_s for row in job.snapshot.figures if row.host == host)
     for row in rows:
         usual = "" if row.usual is None else f"; median of the {row.others} others {number(row.usual)}"
         yield f"{host}: {_words(row)}, over {age(over_s)}{usual}"
-    hosts = Hosts(case.snapshot)
-    numbers = (case.role(pid).rank for pid in case.ranks if hosts.name(pid) == host)
+    hosts = Hosts(job.snapshot)
+    numbers = (job.role(pid).rank for pid in job.ranks if hosts.name(pid) == host)
     if there := spans(rank for rank in numbers if rank is not None):
         waits = ", and all others wait for it" if host in awaited else ""
         yield f"{ranges(there)} run{'s' if there[0][0] == there[-1][1] else ''} there{waits}"

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age, several
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import NO_JOB, Node
 
 TOPIC = "node-unreachable"
@@ -22,21 +22,21 @@ MOST = 8
 """Machines of which each is told."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One of all machines."""
-    silent = [row for row in case.snapshot.nodes if row.problem and row.state != NO_JOB]
+    silent = [row for row in job.snapshot.nodes if row.problem and row.state != NO_JOB]
     if silent:
         heard = [row.heard_at for row in silent if row.heard_at is not None]
-        count = f"{len(silent)} of {len(case.snapshot.nodes)} machines"
+        count = f"{len(silent)} of {len(job.snapshot.nodes)} machines"
         more = (f"and {len(silent) - MOST} more",) if len(silent) > MOST else ()
         yield Remark(
             topic=TOPIC, summary=f"{count} {'does' if len(silent) == 1 else 'do'} not answer: "
             f"{several([row.host for row in silent])}", since=min(heard, default=None),
-            evidence=(*(_words(case, row) for row in silent[:MOST]), *more),
+            evidence=(*(_words(job, row) for row in silent[:MOST]), *more),
             advice=("The hosts page (H) has the commands to log in there.",),
         )  # fmt: skip
 
 
-def _words(case: Case, row: Node) -> str:
-    heard = "" if row.heard_at is None else f" (last heard from {age(max(0.0, case.now - row.heard_at))} ago)"
+def _words(job: JobState, row: Node) -> str:
+    heard = "" if row.heard_at is None else f" (last heard from {age(max(0.0, job.now - row.heard_at))} ago)"
     return f"{row.host} {row.problem}{heard}"

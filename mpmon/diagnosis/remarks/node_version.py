@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "version-mismatch"
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One of all machines."""
     hosts: dict[str, list[str]] = defaultdict(list)
-    for row in case.snapshot.nodes:
+    for row in job.snapshot.nodes:
         if row.version is not None:
             hosts[row.version].append(row.host)
     if len(hosts) > 1:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.frames import has
 from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.ipc import QueueView
 from mpmon.diagnosis.ipc.names import in_words
 from mpmon.diagnosis.ipc.queues import QUEUES_FILE
+from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.waits import Wait
 
 TOPIC = "queue-undrained"
@@ -28,50 +28,50 @@ PATIENCE_S = 3.0
 _JOINS = (Wait.JOIN_PROCESS, Wait.CHILD)
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each process and queue; whoever joins such a process is a hang of its own, `queue-join`."""
-    for view in case.ipc.queues if case.blocked else ():
-        readers = _readers(case, view)
-        if not view.blocked_put or any(_rested_s(case, (pid, pid)) < PATIENCE_S for pid in readers):
+    for view in job.ipc.queues if job.blocked else ():
+        readers = _readers(job, view)
+        if not view.blocked_put or any(_rested_s(job, (pid, pid)) < PATIENCE_S for pid in readers):
             continue
-        if any(case.standing((pid, pid)).kind in _JOINS for pid in readers):
+        if any(job.wait_state((pid, pid)).kind in _JOINS for pid in readers):
             continue
-        for row in case.ipc.ground.waiting.get(view.id, ()):
+        for row in job.ipc.ground.waiting.get(view.id, ()):
             feeder = (row.pid, row.tid)
-            for_s = _rested_s(case, feeder)
-            if row.writes and for_s >= PATIENCE_S and _is_feeder(case, feeder) and _is_ending(case, row.pid):
-                yield _remark(case, view, row.pid, readers, for_s)
+            for_s = _rested_s(job, feeder)
+            if row.writes and for_s >= PATIENCE_S and _is_feeder(job, feeder) and _is_ending(job, row.pid):
+                yield _remark(job, view, row.pid, readers, for_s)
 
 
-def _readers(case: Case, view: QueueView) -> list[int]:
+def _readers(job: JobState, view: QueueView) -> list[int]:
     """Who was seen to read; where nobody was, who could: they have that end, or the queue in their program."""
-    owners = [row.pid for row in case.snapshot.queues if row.object == view.id] if "consumers" in view.reasons else []
+    owners = [row.pid for row in job.snapshot.queues if row.object == view.id] if "consumers" in view.reasons else []
     return [
-        pid for pid in dict.fromkeys((*view.consumers, *owners)) if pid not in view.blocked_put and case.is_alive(pid)
+        pid for pid in dict.fromkeys((*view.consumers, *owners)) if pid not in view.blocked_put and job.is_alive(pid)
     ]
 
 
-def _rested_s(case: Case, key: tuple[int, int]) -> float:
-    past = case.past(key)
-    return case.now - past.ran_at if past else 0.0
+def _rested_s(job: JobState, key: tuple[int, int]) -> float:
+    past = job.thread_history(key)
+    return job.now - past.ran_at if past else 0.0
 
 
-def _is_feeder(case: Case, key: tuple[int, int]) -> bool:
-    stack = case.stacks.get(key)
+def _is_feeder(job: JobState, key: tuple[int, int]) -> bool:
+    stack = job.stacks.get(key)
     return stack is not None and has(stack, QUEUES_FILE, ("_feed",))
 
 
-def _is_ending(case: Case, pid: int) -> bool:
-    stack = case.stacks.get((pid, pid))
+def _is_ending(job: JobState, pid: int) -> bool:
+    stack = job.stacks.get((pid, pid))
     return stack is not None and has(stack, QUEUES_FILE, ("_finalize_join",))
 
 
-def _remark(case: Case, view: QueueView, pid: int, readers: list[int], for_s: float) -> Remark:
-    ground = case.ipc.ground
-    places = ((reader, case.place((reader, reader))) for reader in readers[:4])
+def _remark(job: JobState, view: QueueView, pid: int, readers: list[int], for_s: float) -> Remark:
+    ground = job.ipc.ground
+    places = ((reader, job.place((reader, reader))) for reader in readers[:4])
     who = f"{several([ground.who(reader) for reader in readers])} reads nothing from" if readers else "nobody reads"
     return Remark(
-        topic=TOPIC, pids=(*readers, pid), since=case.now - for_s,
+        topic=TOPIC, pids=(*readers, pid), since=job.now - for_s,
         summary=f"{ground.who(pid)} cannot exit: its feeder thread has been blocked in write for {age(for_s)}, and {who} "
         f"{in_words(view)}",
         evidence=(

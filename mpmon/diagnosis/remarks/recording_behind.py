@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "recording-behind"
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One, as long as it lasts."""
-    for row in case.snapshot.probes:
+    for row in job.snapshot.probes:
         if row.name == "recorder" and row.problem:
             yield Remark(
                 topic=TOPIC, summary=f"the recording is not being written: {row.problem}",

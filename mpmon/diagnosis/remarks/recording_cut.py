@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "recording-cut"
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One, in the last round of such a recording."""
-    for row in case.snapshot.probes:
+    for row in job.snapshot.probes:
         if row.name == "recording" and row.problem:
             yield Remark(
                 topic=TOPIC, summary=f"the recording ends here, but {row.problem}",

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import age, several
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "recordings-apart"
 
@@ -21,9 +21,9 @@ LATER_S = 5.0
 """Less is nothing to a hang."""
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One of all machines."""
-    older = [row for row in case.snapshot.nodes if row.later_s > LATER_S]
+    older = [row for row in job.snapshot.nodes if row.later_s > LATER_S]
     if older:
         said = [f"that of {row.host} {age(row.later_s)} before the last one" for row in older]
         yield Remark(

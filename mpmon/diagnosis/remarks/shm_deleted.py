@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import size
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import SharedFile
 
 TOPIC = "shm-deleted"
@@ -26,42 +26,42 @@ _ADVICE = (
 )
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each file of reference counts, and one for the tensors of each creator."""
-    yield from _counts(case)
-    yield from _tensors(case)
+    yield from _counts(job)
+    yield from _tensors(job)
 
 
-def _counts(case: Case) -> Iterator[Remark]:
+def _counts(job: JobState) -> Iterator[Remark]:
     """Of those that are refcounters for certain."""
-    named = {row.file for row in case.snapshot.exports}
-    for row in case.snapshot.shared_files:
+    named = {row.file for row in job.snapshot.exports}
+    for row in job.snapshot.shared_files:
         name = row.path.rpartition("/")[2]
-        producer = case.ipc.ground.inside.get(row.creator or 0)
+        producer = job.ipc.ground.inside.get(row.creator or 0)
         if row.kind != "refcounter" or not row.deleted or producer is None:
             continue
-        is_sure = name in named or producer in case.ipc.ground.with_context
-        if is_sure and producer in case.ipc.ground.users.get(row.id, ()):
-            yield _remark(case, row, producer)
+        is_sure = name in named or producer in job.ipc.ground.with_context
+        if is_sure and producer in job.ipc.ground.users.get(row.id, ()):
+            yield _remark(job, row, producer)
 
 
-def _remark(case: Case, row: SharedFile, producer: int) -> Remark:
+def _remark(job: JobState, row: SharedFile, producer: int) -> Remark:
     return Remark(
         topic=TOPIC, pids=(producer,),
-        summary=f"the reference counts of {case.ipc.ground.who(producer)} were removed from /dev/shm while they are in use: "
+        summary=f"the reference counts of {job.ipc.ground.who(producer)} were removed from /dev/shm while they are in use: "
         f"{row.live_slots or 0} transfers of CUDA memory can never be released",
         evidence=(f"/proc/{producer}/maps: {row.path} (deleted)",), advice=_ADVICE,
     )  # fmt: skip
 
 
-def _tensors(case: Case) -> Iterator[Remark]:
+def _tensors(job: JobState) -> Iterator[Remark]:
     """Of files that were made with a name and have none."""
     found: dict[int, list[SharedFile]] = {}
-    for row in case.snapshot.shared_files:
-        if row.kind == "storage" and row.deleted and row.count is not None and case.ipc.ground.users.get(row.id):
+    for row in job.snapshot.shared_files:
+        if row.kind == "storage" and row.deleted and row.count is not None and job.ipc.ground.users.get(row.id):
             found.setdefault(row.creator or 0, []).append(row)
     for creator, rows in sorted(found.items()):
-        users = list(dict.fromkeys(pid for row in rows for pid in case.ipc.ground.users[row.id]))
+        users = list(dict.fromkeys(pid for row in rows for pid in job.ipc.ground.users[row.id]))
         count = len(rows)
         yield Remark(
             topic=TOPIC, pids=tuple(users),

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import size
+from mpmon.diagnosis.job_state import JobState
 from mpmon.model import SharedMemory
 
 TOPIC = "shm-near-full"
@@ -23,20 +23,20 @@ SHARE, MUCH = 0.9, 0.98
 LITTLE_BYTES = 1 << 30
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each /dev/shm of the job."""
-    for row in case.snapshot.shared_memory:
+    for row in job.snapshot.shared_memory:
         left = row.size_bytes - row.used_bytes
         share = row.used_bytes / row.size_bytes if row.size_bytes else 0.0
         if share >= MUCH or (share >= SHARE and left < LITTLE_BYTES):
-            yield _remark(case, row, share)
+            yield _remark(job, row, share)
 
 
-def _remark(case: Case, row: SharedMemory, share: float) -> Remark:
-    memory = case.ipc.memory
+def _remark(job: JobState, row: SharedMemory, share: float) -> Remark:
+    memory = job.ipc.memory
     makers = [maker for maker in (memory.by_process if memory else ()) if maker.created_bytes and maker.pid in row.pids]
     makers.sort(key=lambda maker: -maker.created_bytes)
-    lines = [f"{size(maker.created_bytes)} by {case.ipc.ground.who(maker.pid)}" for maker in makers[:4]]
+    lines = [f"{size(maker.created_bytes)} by {job.ipc.ground.who(maker.pid)}" for maker in makers[:4]]
     orphans = sum(file.size_bytes for file in memory.orphans) if memory else 0
     left = [f"{size(orphans)} left behind by dead processes"] if orphans else []
     return Remark(

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
 from mpmon.diagnosis.humanize import size
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "shm-orphans"
 
@@ -22,9 +22,9 @@ LEAST_BYTES, LEAST_SHARE, MANY = 64 << 20, 0.01, 32
 SHOWN = 3
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for all of them."""
-    memory = case.ipc.memory if any(row.creator_alive is False for row in case.snapshot.shared_files) else None
+    memory = job.ipc.memory if any(row.creator_alive is False for row in job.snapshot.shared_files) else None
     orphans = memory.orphans if memory else ()
     held = sum(row.size_bytes for row in orphans)
     if memory is None or not (

@@ -11,36 +11,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mpmon.diagnosis.case import Case
 from mpmon.diagnosis.findings import Remark
+from mpmon.diagnosis.job_state import JobState
 
 TOPIC = "shm-split"
 
 
-def remarks(case: Case) -> Iterator[Remark]:
+def remarks(job: JobState) -> Iterator[Remark]:
     """One for each producer whose sendings go to others that do not see its files."""
-    systems = case.snapshot.shared_memory
+    systems = job.snapshot.shared_memory
     if len(systems) < 2:
         return
     device = {pid: row.device for row in systems for pid in row.pids}
     apart: dict[int, set[int]] = {}
-    for producer, receiver in _transfers(case):
+    for producer, receiver in _transfers(job):
         if producer in device and device.get(receiver, device[producer]) != device[producer]:
             apart.setdefault(producer, set()).add(receiver)
     for producer, receivers in sorted(apart.items()):
-        yield _remark(case, producer, sorted(receivers))
+        yield _remark(job, producer, sorted(receivers))
 
 
-def _transfers(case: Case) -> Iterator[tuple[int, int]]:
+def _transfers(job: JobState) -> Iterator[tuple[int, int]]:
     """From whom to whom CUDA memory went, or goes as soon as it is got."""
-    getters = {view.id: view.consumers for view in case.ipc.queues}
-    for view in case.ipc.exports:
+    getters = {view.id: view.consumers for view in job.ipc.queues}
+    for view in job.ipc.exports:
         receivers = view.consumers or (getters.get(view.queue, ()) if view.queue else ())
         yield from ((view.producer, receiver) for receiver in receivers)
 
 
-def _remark(case: Case, producer: int, receivers: list[int]) -> Remark:
-    ground = case.ipc.ground
+def _remark(job: JobState, producer: int, receivers: list[int]) -> Remark:
+    ground = job.ipc.ground
     others = ", ".join(ground.who(pid) for pid in receivers[:4])
     return Remark(
         topic=TOPIC, pids=(producer, *receivers),

@@ -1,10 +1,10 @@
-"""The rules: one file per cause.  For each recorded hang exactly one rule claims the stuck set, in whatever order they are tried
-(`tests/scores`): `parts` separates what two rules could claim.  If two claim an unknown stuck set, the first in `RULES` wins.
+"""The rules: one file per cause.  For each recorded hang exactly one rule matches the stuck set, in whatever order they are tried
+(`tests/scores`): `parts` separates what two rules could match.  If two match an unknown stuck set, the first in `RULES` wins.
 
 The graph says *who* blocks the others; a rule only says *why*, in a sentence, with evidence that can be checked by hand and
 advice that names the fix.  The docstring of a rule is its manual page (`mpmon explain CAUSE`).
 
-To add a rule: a file `rules/<cause>.py` with `CAUSE`, `NEEDS`, `claim` and a docstring (what it looks like, why, what to
+To add a rule: a file `rules/<cause>.py` with `CAUSE`, `NEEDS`, `match` and a docstring (what it looks like, why, what to
 do), one line in `RULES`, and a recorded case in `tests/hangs/`.  Rules do not import one another.
 """
 
@@ -45,7 +45,7 @@ from mpmon.diagnosis.rules import (
     worker_dead,
     worker_stuck,
 )
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 
 class Rule(Protocol):
@@ -64,8 +64,8 @@ class Rule(Protocol):
         ...
 
     @staticmethod
-    def claim(stuck: StuckSet) -> Claim | None:
-        """What the rule says about a stuck set, `None` when it is not its case."""
+    def match(stuck: StuckSet) -> Match | None:
+        """What the rule says about a stuck set, `None` if it does not match."""
         ...
 
 

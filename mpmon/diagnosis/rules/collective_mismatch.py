@@ -14,26 +14,26 @@ from mpmon.diagnosis.collectives import Differs, Split, named_root, names_of, sp
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import runs, several
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "collective-mismatch"
 NEEDS = frozenset({"stacks", "flight_records"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """All ranks are in collectives: of different names, or of the same and not in the same one."""
     found = split(stuck)
     tell = _TELLS.get(found.how) if found else None
     return tell(stuck, found) if tell and found else None
 
 
-def _other_operation(stuck: StuckSet, found: Split) -> Claim:
+def _other_operation(stuck: StuckSet, found: Split) -> Match:
     words = [f"{names_of(stuck, keys)} in {name}{_common_place(stuck, keys)}" for name, keys in found.few_first]
     at: dict[str, list[ThreadKey]] = {}
     for name, keys in found.groups.items():
         for key in keys:
-            at.setdefault(f"{name} at {stuck.case.place(key)}", []).append(key)
-    return Claim(
+            at.setdefault(f"{name} at {stuck.job.place(key)}", []).append(key)
+    return Match(
         summary=f"ranks are in different collectives: {'; '.join(words)}",
         evidence=(
             *found.numbers.evidence,
@@ -53,10 +53,10 @@ def _common_place(stuck: StuckSet, keys: Iterable[ThreadKey]) -> str:
     return places.pop() if len(places) == 1 else ""
 
 
-def _not_the_same(_: StuckSet, found: Split) -> Claim:
+def _not_the_same(_: StuckSet, found: Split) -> Match:
     """All ranks in operations of the same name, which their numbers, sizes or types show to be different ones."""
     evidence = found.numbers.evidence
-    return Claim(
+    return Match(
         summary=f"all ranks are in {_operation(found)}, but not in the same one: {'; '.join(evidence)}",
         evidence=evidence,
         advice=(
@@ -67,10 +67,10 @@ def _not_the_same(_: StuckSet, found: Split) -> Claim:
     )
 
 
-def _other_line(stuck: StuckSet, found: Split) -> Claim:
+def _other_line(stuck: StuckSet, found: Split) -> Match:
     """All ranks in an operation of the same name, called from different lines: in another group, or out of step."""
     words = [f"{names_of(stuck, keys)} at {place}" for place, keys in found.few_first]
-    return Claim(
+    return Match(
         summary=f"all ranks are in {found.name}, but called from different lines: {'; '.join(words)}",
         evidence=tuple(words),
         advice=(
@@ -81,14 +81,14 @@ def _other_line(stuck: StuckSet, found: Split) -> Claim:
     )  # fmt: skip
 
 
-def _other_root(stuck: StuckSet, found: Split) -> Claim:
+def _other_root(stuck: StuckSet, found: Split) -> Match:
     """Ranks in an operation with a root, but some of them name another one than the others."""
     said = [
-        f"{stuck.case.role(key[0]).name} with {found.name}={named_root(key, stuck.case)[found.name]}"
+        f"{stuck.job.role(key[0]).name} with {found.name}={named_root(key, stuck.job)[found.name]}"
         for key in found.others
     ]
-    name = stuck.standing(found.odd[0]).words
-    return Claim(
+    name = stuck.wait_state(found.odd[0]).words
+    return Match(
         summary=f"{'all ranks are' if len(found.groups) == 1 else 'ranks are'} in {name}, but with different roots: "
         f"{', '.join(said)}{stuck.at(found.odd[0])}",
         evidence=tuple(said),
@@ -97,20 +97,20 @@ def _other_root(stuck: StuckSet, found: Split) -> Claim:
     )
 
 
-def _other_group(stuck: StuckSet, found: Split) -> Claim:
+def _other_group(stuck: StuckSet, found: Split) -> Match:
     """Ranks at one line that expect each other in different groups."""
-    names = several([stuck.case.role(key[0]).name for key in found.others])
-    astray = several([stuck.case.role(key[0]).name for key in found.odd])
+    names = several([stuck.job.role(key[0]).name for key in found.others])
+    astray = several([stuck.job.role(key[0]).name for key in found.odd])
     told = (
         f"{astray} wait for each other{stuck.at(found.odd[0])}, each in a different group"
         if set(found.odd) == set(found.others)
         else f"{names} wait{'s' if len(found.others) == 1 else ''} for {astray}{stuck.at(found.others[0])}, "
         f"and {astray} came there with a different process group"
     )
-    return Claim(
+    return Match(
         summary=f"ranks are in {_operation(found)} of different groups: {told}",
         evidence=tuple(
-            _in_group(stuck, key) for keys in found.groups.values() for key in keys if stuck.case.group_of(key)
+            _in_group(stuck, key) for keys in found.groups.values() for key in keys if stuck.job.group_of(key)
         ),
         advice=("Compare which process group each rank passes at that line.",),
         certainty=Certainty.LIKELY,
@@ -118,16 +118,18 @@ def _other_group(stuck: StuckSet, found: Split) -> Claim:
 
 
 def _in_group(stuck: StuckSet, key: ThreadKey) -> str:
-    name = stuck.case.group_name(key)
+    name = stuck.job.group_name(key)
     called = f', which torch calls "{name}",' if name else ""
-    return f"{stuck.case.role(key[0]).name} is in the group of ranks {runs(stuck.case.group_of(key))}{called}{stuck.at(key)}"
+    return (
+        f"{stuck.job.role(key[0]).name} is in the group of ranks {runs(stuck.job.group_of(key))}{called}{stuck.at(key)}"
+    )
 
 
-def _other_argument(stuck: StuckSet, found: Split) -> Claim:
+def _other_argument(stuck: StuckSet, found: Split) -> Match:
     """All ranks in the same operation, but one of them with another value at hand: another group, size or dtype."""
-    names = ", ".join(stuck.case.role(key[0]).name for key in found.odd)
-    place = stuck.case.place(found.odd[0])
-    return Claim(
+    names = ", ".join(stuck.job.role(key[0]).name for key in found.odd)
+    place = stuck.job.place(found.odd[0])
+    return Match(
         summary=f"all ranks are in {_operation(found)}, but {names} with a different `{found.name}` than most"
         f"{stuck.at(found.odd[0])}",
         evidence=(
@@ -141,18 +143,18 @@ def _other_argument(stuck: StuckSet, found: Split) -> Claim:
     )
 
 
-def _two_threads(stuck: StuckSet, found: Split) -> Claim:
+def _two_threads(stuck: StuckSet, found: Split) -> Match:
     """Ranks use the group from two threads, and the turns differ."""
     keys = {key for row in found.groups.values() for key in row}
     said = [
-        f"{stuck.case.role(key[0]).name}: thread {stuck.case.thread_name(key)} in {stuck.standing(key).words}{stuck.at(key)}"
+        f"{stuck.job.role(key[0]).name}: thread {stuck.job.thread_name(key)} in {stuck.wait_state(key).words}{stuck.at(key)}"
         for key in sorted(keys.union(found.others))
     ]
     pids = dict.fromkeys(key[0] for key in found.odd)
-    names = several([stuck.case.role(pid).name for pid in pids])
+    names = several([stuck.job.role(pid).name for pid in pids])
     turns = "are in collectives with two threads each, in different orders"
     turn = "is in collectives with two threads at once; the others are not"
-    return Claim(
+    return Match(
         summary=f"{names} {turns if len(pids) > 1 else turn}: {several(said)}",
         evidence=tuple(said),
         advice=("Give each thread a process group of its own (dist.new_group), or let one thread do all collectives.",),
@@ -164,7 +166,7 @@ def _operation(found: Split) -> str:
     return next(iter(found.groups))
 
 
-_TELLS: dict[Differs, Callable[[StuckSet, Split], Claim]] = {
+_TELLS: dict[Differs, Callable[[StuckSet, Split], Match]] = {
     Differs.OPERATION: _other_operation,
     Differs.NUMBER: _not_the_same,
     Differs.ROOT: _other_root,

@@ -14,18 +14,18 @@ from collections.abc import Callable, Iterable
 
 from mpmon.diagnosis.collectives import Differs, Split, names_of, split
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Absent, Nobody
+from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.responsibility import absent_party
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import Wait, in_barrier
 
 CAUSE = "collective-missing"
 NEEDS = frozenset({"stacks", "flight_records"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """Some ranks reduce gradients, others are in a collective of their own; or some are in no collective any more."""
     if absent := absent_party(stuck):
         return _never_came(stuck, absent)
@@ -36,11 +36,11 @@ def claim(stuck: StuckSet) -> Claim | None:
     return tell(stuck, found) if tell and found else None
 
 
-def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Claim:
+def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Match:
     """Processes in a barrier of multiprocessing, and those who should come wait for something else."""
-    inside = [key for key in stuck.closed.core if in_barrier(stuck.case.stacks.get(key))]
+    inside = [key for key in stuck.closed.core if in_barrier(stuck.job.stacks.get(key))]
     does = several([f"{_names(stuck, [key])} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in absent])
-    return Claim(
+    return Match(
         summary=f"{_names(stuck, inside)} {'waits' if len(inside) == 1 else 'wait'} in a barrier{stuck.at(inside[0])} for "
         f"{_names(stuck, absent)}, which never {'arrives' if len(absent) == 1 else 'arrive'}: {does}",
         evidence=stuck.edge_evidence(),
@@ -49,14 +49,14 @@ def _never_came(stuck: StuckSet, absent: list[ThreadKey]) -> Claim:
     )
 
 
-def _ended_early(stuck: StuckSet, nobody: Nobody) -> Claim:
+def _ended_early(stuck: StuckSet, nobody: NoReleaser) -> Match:
     """The script of a rank is over, by an error or by its end, and a thread that is no daemon keeps its process."""
-    names = several([stuck.case.role(pid).name for pid in nobody.blame])
-    waiting = [key for key in stuck.closed.members if stuck.standing(key).kind is Wait.COLLECTIVE]
-    return Claim(
+    names = several([stuck.job.role(pid).name for pid in nobody.blame])
+    waiting = [key for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE]
+    return Match(
         summary=f"the script of {names} has ended, "
         f"and {_names(stuck, waiting)} {'waits' if len(waiting) == 1 else 'wait'} for it "
-        f"in {stuck.standing(waiting[0]).words if waiting else 'a collective'}",
+        f"in {stuck.wait_state(waiting[0]).words if waiting else 'a collective'}",
         evidence=(nobody.why,),
         advice=(
             f"Search the standard error of {names} for a traceback.",
@@ -67,18 +67,18 @@ def _ended_early(stuck: StuckSet, nobody: Nobody) -> Claim:
 
 
 def _names(stuck: StuckSet, keys: Iterable[ThreadKey]) -> str:
-    return several([stuck.case.role(key[0]).name for key in keys])
+    return several([stuck.job.role(key[0]).name for key in keys])
 
 
-def _left_backward(stuck: StuckSet, found: Split) -> Claim:
-    place = stuck.case.place(found.odd[0])
+def _left_backward(stuck: StuckSet, found: Split) -> Match:
+    place = stuck.job.place(found.odd[0])
     words = [f"{names_of(stuck, keys)} in {name}" for name, keys in reversed(found.few_first)]
-    return Claim(
-        summary=f"{', '.join(stuck.case.role(key[0]).name for key in found.odd)} never enters the gradient reduction the others "
+    return Match(
+        summary=f"{', '.join(stuck.job.role(key[0]).name for key in found.odd)} never enters the gradient reduction the others "
         f"wait in: {'; '.join(words)}{f'; it is at {place}' if place else ''}",
         evidence=(
             *found.numbers.evidence,
-            *(f"{stuck.case.role(key[0]).name}: {name} at {stuck.case.place(key)}"
+            *(f"{stuck.job.role(key[0]).name}: {name} at {stuck.job.place(key)}"
               for name, keys in found.few_first for key in keys),
         ),
         advice=(
@@ -89,12 +89,12 @@ def _left_backward(stuck: StuckSet, found: Split) -> Claim:
     )  # fmt: skip
 
 
-def _left(stuck: StuckSet, found: Split) -> Claim:
+def _left(stuck: StuckSet, found: Split) -> Match:
     """Ranks that wait for something else, which only those in the collective could bring."""
     does = several([
-        f"{stuck.case.role(key[0]).name} waits for {stuck.waits_for(key)} at {stuck.case.place(key)}" for key in found.odd
+        f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)} at {stuck.job.place(key)}" for key in found.odd
     ])  # fmt: skip
-    return Claim(
+    return Match(
         summary=f"{_names(stuck, found.odd)} never enters {several(list(found.groups))}, in which "
         f"{_names(stuck, found.others)} wait: {does}",
         evidence=stuck.edge_evidence(),
@@ -103,20 +103,20 @@ def _left(stuck: StuckSet, found: Split) -> Claim:
     )
 
 
-def _left_without_key(stuck: StuckSet, found: Split) -> Claim:
+def _left_without_key(stuck: StuckSet, found: Split) -> Match:
     """Those in a collective have gone past the place at which they were to set a key for most others."""
     there = found.odd[0]
-    return Claim(
+    return Match(
         summary=f"{_names(stuck, found.others)} wait for a key of the store{stuck.at(found.others[0])}, and "
         f"{_names(stuck, found.odd)}, which alone could set it, {'has' if len(found.odd) == 1 else 'have'} gone on to "
-        f"{stuck.standing(there).words}{stuck.at(there)}",
+        f"{stuck.wait_state(there).words}{stuck.at(there)}",
         evidence=stuck.edge_evidence(),
         advice=("Set the key on every code path of that rank, also after an error.",),
         certainty=Certainty.LIKELY,
     )
 
 
-_TELLS: dict[Differs, Callable[[StuckSet, Split], Claim]] = {
+_TELLS: dict[Differs, Callable[[StuckSet, Split], Match]] = {
     Differs.LEFT_BACKWARD: _left_backward,
     Differs.ELSEWHERE: _left,
     Differs.KEY: _left_without_key,

@@ -9,32 +9,32 @@ What to do: remove the breakpoint, or run that part with `num_workers=0` or a si
 from __future__ import annotations
 
 from mpmon.diagnosis.responsibility import unanswered_prompt
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "debugger"
 NEEDS = frozenset({"stacks", "blocked"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The root stands in a debugger's prompt."""
-    if stuck.standing().kind is not Wait.DEBUGGER:
+    if stuck.wait_state().kind is not Wait.DEBUGGER:
         return _unanswered(stuck)
-    return Claim(
+    return Match(
         summary=f"{stuck.role()} is at a debugger's prompt{stuck.at()} and waits for input",
-        evidence=(f"{stuck.role()} has been in {stuck.standing().words} for {stuck.for_how_long()}",),
+        evidence=(f"{stuck.role()} has been in {stuck.wait_state().words} for {stuck.for_how_long()}",),
         advice=("Remove the breakpoint() or input(), or run this part alone (num_workers=0, one rank).",),
     )
 
 
-def _unanswered(stuck: StuckSet) -> Claim | None:
+def _unanswered(stuck: StuckSet) -> Match | None:
     """`input()` from a pipe, whose only writers are stuck themselves: they wait for the end or output of the one that asks."""
     asks = unanswered_prompt(stuck)
     writers = [key for key in stuck.targets(asks) if isinstance(key, tuple)] if asks else []
     if asks is None:
         return None
-    name, parent = (stuck.case.role(key[0]).name for key in (asks, writers[0]))
-    return Claim(
+    name, parent = (stuck.job.role(key[0]).name for key in (asks, writers[0]))
+    return Match(
         summary=f"{name} reads its standard input{stuck.at(asks)}, a pipe that only {parent} could write to, "
         f"and {parent} waits for {stuck.waits_for(writers[0])}",
         evidence=stuck.edge_evidence(),

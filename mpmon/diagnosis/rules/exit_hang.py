@@ -11,17 +11,17 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.frames import is_user
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import undrained
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "exit-hang"
 NEEDS = frozenset({"stacks"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The goal is at interpreter exit, or in what a library does after it, and waits for its own threads."""
     exiting = [
-        key for key in stuck.closed.path if stuck.standing(key).kind is Wait.EXIT or _is_after_script(stuck, key)
+        key for key in stuck.closed.path if stuck.wait_state(key).kind is Wait.EXIT or _is_after_script(stuck, key)
     ]
     if not exiting or undrained(stuck) or stuck.ending not in (
         Ending.OPEN, Ending.CYCLE, Ending.NOBODY, Ending.LEAF, Ending.EXTERNAL,
@@ -32,12 +32,12 @@ def claim(stuck: StuckSet) -> Claim | None:
     threads = [key for key in awaited if key[0] == exiting[-1][0]]
     if not threads:
         return _through_children(stuck, exiting[-1])
-    names = several([stuck.case.thread_words(key) for key in threads])
-    place = stuck.case.place(threads[0])
-    fact = stuck.case.native_facts.get(exiting[-1])
+    names = several([stuck.job.thread_words(key) for key in threads])
+    place = stuck.job.place(threads[0])
+    fact = stuck.job.native_facts.get(exiting[-1])
     library = fact.library if fact and fact.leaves else ""
-    return Claim(
-        summary=f"{stuck.case.role(exiting[-1][0]).name} is done but cannot exit: {names} does not end"
+    return Match(
+        summary=f"{stuck.job.role(exiting[-1][0]).name} is done but cannot exit: {names} does not end"
         f"{f', it is at {place}' if place else ''}{f'; {fact.called} waits for it' if fact and library else ''}",
         evidence=("MainThread is in threading._shutdown or an exit function; no frame of the script is left",),
         advice=(
@@ -51,18 +51,18 @@ def claim(stuck: StuckSet) -> Claim | None:
 
 def _is_after_script(stuck: StuckSet, key: tuple[int, int]) -> bool:
     """The main thread in a function of atexit: no frame of a module is left below it."""
-    stack = stuck.case.stacks.get(key) if key[0] == key[1] else None
+    stack = stuck.job.stacks.get(key) if key[0] == key[1] else None
     outermost = stack.frames[-1] if stack and stack.frames else None
-    joins = stuck.standing(key).kind is Wait.JOIN_THREAD
+    joins = stuck.wait_state(key).kind is Wait.JOIN_THREAD
     return joins and outermost is not None and outermost.function != "<module>" and is_user(outermost.file)
 
 
-def _through_children(stuck: StuckSet, exiting: tuple[int, int]) -> Claim | None:
+def _through_children(stuck: StuckSet, exiting: tuple[int, int]) -> Match | None:
     """A child that is not a daemon is joined at exit (multiprocessing.util._exit_function)."""
     if stuck.ending not in (Ending.LEAF, Ending.EXTERNAL) or stuck.root is None or exiting != stuck.goal:
         return None
-    return Claim(
-        summary=f"{stuck.case.role(exiting[0]).name} is done but cannot exit: its child {stuck.role()} (pid {stuck.root[0]}) "
+    return Match(
+        summary=f"{stuck.job.role(exiting[0]).name} is done but cannot exit: its child {stuck.role()} (pid {stuck.root[0]}) "
         f"has been {stuck.has_been()}",
         evidence=("MainThread is in multiprocessing's exit function, which joins non-daemon children",),
         advice=("End the child before the script ends, or start it with daemon=True.",),

@@ -10,20 +10,20 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.native_waits import Sort
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "fork-lock"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """A child of a fork waits for a lock, and nobody in its process can hold it."""
     if stuck.nobody is None or stuck.nobody.reason is not Absent.LOCKED_AT_FORK:
         return None
     fact = stuck.native_fact()
     in_lock = fact is not None and fact.is_surely(Sort.LOCK)
-    return Claim(
+    return Match(
         summary=f"{stuck.role()} waits for a lock{stuck.at()} that was taken before the fork: "
         "its holder does not exist in this process",
         evidence=(f"{stuck.role()}: {stuck.nobody.why}",),
@@ -31,5 +31,5 @@ def claim(stuck: StuckSet) -> Claim | None:
             'Start workers with multiprocessing_context="forkserver" or "spawn".',
             "Or start them before any thread takes that lock.",
         ),
-        certainty=Certainty.PROVED if stuck.standing().kind is Wait.THREAD_LOCK or in_lock else Certainty.LIKELY,
+        certainty=Certainty.PROVED if stuck.wait_state().kind is Wait.THREAD_LOCK or in_lock else Certainty.LIKELY,
     )

@@ -11,13 +11,13 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.native_waits import Sort
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "fork-openmp"
 NEEDS = frozenset({"stacks", "blocked"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """A forked child waits in a barrier of native threads."""
     blocked = stuck.blocked()
     if (
@@ -32,7 +32,7 @@ def claim(stuck: StuckSet) -> Claim | None:
     _, operation, value, *_ = blocked.args
     fact = stuck.native_fact()
     team = fact.wait if fact and fact.wait and fact.is_surely(Sort.TEAM) else None
-    return Claim(
+    return Match(
         summary=f"{stuck.role()}, the child of a fork, waits{stuck.at()} "
         f"for native threads ({team.library if team else 'OpenMP'}) "
         "that exist only in its parent",
@@ -40,7 +40,7 @@ def claim(stuck: StuckSet) -> Claim | None:
             ""
             if team
             else f"futex operation {operation:#x} expecting {value}: neither a mutex nor a semaphore, like libgomp's barriers",
-            f"number of Python threads in the child: {len(stuck.case.threads(stuck.root[0]))}; none can wake it",
+            f"number of Python threads in the child: {len(stuck.job.threads(stuck.root[0]))}; none can wake it",
         ),
         advice=(
             'Start the process with multiprocessing.get_context("spawn") or "forkserver".',

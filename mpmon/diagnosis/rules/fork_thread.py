@@ -11,19 +11,19 @@ from mpmon.diagnosis.edges.missing import deliverer_in_parent
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "fork-thread"
 NEEDS = frozenset({"stacks"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """A forked child waits for a thread, and has none."""
     if stuck.nobody is None or stuck.nobody.reason is not Absent.LEFT_IN_PARENT or stuck.root is None:
         return None
-    hands_over = deliverer_in_parent(stuck.case, stuck.root)
-    return Claim(
-        summary=f"{stuck.role()}, the child of a fork, waits for {stuck.standing().words}{stuck.at()}, "
+    hands_over = deliverer_in_parent(stuck.job, stuck.root)
+    return Match(
+        summary=f"{stuck.role()}, the child of a fork, waits for {stuck.wait_state().words}{stuck.at()}, "
         "but the thread that would answer exists only in its parent",
         evidence=(f"pid {stuck.root[0]} has one Python thread", stuck.nobody.why, *_words(stuck, hands_over)),
         advice=(
@@ -37,5 +37,5 @@ def claim(stuck: StuckSet) -> Claim | None:
 def _words(stuck: StuckSet, key: ThreadKey | None) -> tuple[str, ...]:
     if key is None:
         return ()
-    name = stuck.case.thread_name(key)
+    name = stuck.job.thread_name(key)
     return (f"the pool's results go through thread {name} of its parent, pid {key[0]}",)

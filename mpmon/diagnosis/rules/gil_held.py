@@ -14,22 +14,22 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.parts import keeps_gil
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import Claim, StuckSet, stands_since
+from mpmon.diagnosis.stuck_set import Match, StuckSet, stands_since
 
 CAUSE = "gil-held"
 NEEDS = frozenset({"stacks", "blocked"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The root is the owner of a GIL that others wait for: it computes in native code, or waits there for something that
     perhaps only those could bring.
     """
     owner = keeps_gil(stuck) or _waits_with_gil(stuck)
     if owner is None:
         return None
-    return Claim(
-        summary=f"thread {stuck.case.thread_name(owner)} of {stuck.case.role(owner[0]).name} has held the GIL for "
-        f"{age(stuck.case.now - stands_since(stuck.case, owner))} in native code{stuck.at(owner)}; the other threads of the "
+    return Match(
+        summary=f"thread {stuck.job.thread_name(owner)} of {stuck.job.role(owner[0]).name} has held the GIL for "
+        f"{age(stuck.job.now - stands_since(stuck.job, owner))} in native code{stuck.at(owner)}; the other threads of the "
         "process starve",
         evidence=stuck.edge_evidence(),
         advice=(
@@ -42,5 +42,5 @@ def claim(stuck: StuckSet) -> Claim | None:
 
 def _waits_with_gil(stuck: StuckSet) -> ThreadKey | None:
     """Code that waits gives the GIL away; one that stands still with it keeps all others from running."""
-    rests = (key for key in stuck.roots if stuck.motion(key) is Motion.NOT_SCHEDULED)
-    return next((key for key in rests if starves_others(stuck.case, key)), None)
+    rests = (key for key in stuck.root_blockers if stuck.motion(key) is Motion.NOT_SCHEDULED)
+    return next((key for key in rests if starves_others(stuck.job, key)), None)

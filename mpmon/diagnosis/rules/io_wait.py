@@ -14,7 +14,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import mount_words
 from mpmon.diagnosis.parts import is_at_exit, is_other_program, is_outside
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 from mpmon.model import Blocked, Mount
 
@@ -22,23 +22,23 @@ CAUSE = "io-wait"
 NEEDS = frozenset({"blocked", "handles"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The root waits for somebody outside the job, or in the kernel for a device."""
     blocked = stuck.blocked()
     if stuck.motion() is not Motion.NOT_SCHEDULED or blocked is None:
         return None
     uninterruptible = stuck.ending is Ending.LEAF and blocked.state == "D"
     # What Python code does with a file the rules about its role tell; another program has nothing else to show.
-    in_file = stuck.ending is Ending.LEAF and stuck.standing().kind is Wait.FILE
+    in_file = stuck.ending is Ending.LEAF and stuck.wait_state().kind is Wait.FILE
     device = _device(stuck) if in_file else None
     if is_at_exit(stuck) or not (is_outside(stuck) or uninterruptible or device or is_other_program(stuck)):
         return None
-    silent = stuck.case.silent_mount(stuck.root) if stuck.root else None
+    silent = stuck.job.silent_mount(stuck.root) if stuck.root else None
     if silent:
         return _silent(stuck, blocked, silent)
     called = f"{blocked.syscall} in state {blocked.state} (kernel: {blocked.wchan})"
     what = stuck.outside.who if stuck.outside else device or called
-    return Claim(
+    return Match(
         summary=f"{stuck.role()} has waited for {what} for {stuck.for_how_long()}{stuck.at()}",
         evidence=(
             f"system call {blocked.syscall}, kernel function {blocked.wchan}, state {blocked.state}",
@@ -51,11 +51,11 @@ def claim(stuck: StuckSet) -> Claim | None:
     )
 
 
-def _silent(stuck: StuckSet, blocked: Blocked, mount: Mount) -> Claim:
+def _silent(stuck: StuckSet, blocked: Blocked, mount: Mount) -> Match:
     """The server of a file system does not answer."""
     called = f"in {blocked.syscall}" if blocked.syscall else "for a page of a mapped file"
     kernel = f", kernel function {blocked.wchan}" if blocked.wchan else ""
-    return Claim(
+    return Match(
         summary=(
             f"{mount_words(mount)} does not answer: {stuck.role()} has waited {called} for {stuck.for_how_long()}{stuck.at()}"
         ),
@@ -70,5 +70,5 @@ def _silent(stuck: StuckSet, blocked: Blocked, mount: Mount) -> Claim:
 
 def _device(stuck: StuckSet) -> str | None:
     """The path of the device that the root waits for."""
-    items = stuck.case.waits_on(stuck.root) if stuck.root else ()
+    items = stuck.job.waits_on(stuck.root) if stuck.root else ()
     return next((item.path for item in items if item.kind in ("terminal", "device")), None)

@@ -17,7 +17,7 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import kept_until_end
 from mpmon.diagnosis.responsibility import absent_party
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "item-lost"
@@ -40,32 +40,32 @@ _ADVICE = {
 }
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """Somebody waits for a servant, and all servants are idle; or for an event that only waiters could set."""
     if stuck.ending in (Ending.OPEN, Ending.CYCLE):
         return _never_set(stuck)
     if stuck.nobody is None or stuck.root is None or stuck.nobody.reason not in _ADVICE:
         return None
-    return Claim(
+    return Match(
         summary=f"{stuck.role()} waits{stuck.at()} for {stuck.waits_for(stuck.root)}, but {stuck.nobody.why}",
         evidence=(stuck.nobody.why,),
         advice=_ADVICE[stuck.nobody.reason],
     )
 
 
-def _never_set(stuck: StuckSet) -> Claim | None:
+def _never_set(stuck: StuckSet) -> Match | None:
     """An event, condition or barrier between processes: everybody alive who has it waits as well."""
     if absent_party(stuck) or kept_until_end(stuck):
         return None
     waiting = stuck.members_in(Wait.PROCESS_EVENT)
     others = [key for key in stuck.closed.members if key not in waiting]
     if not waiting or not all(
-        stuck.standing(key).kind in _FOR_THEM or set(stuck.targets(key)) <= {*waiting} for key in others
+        stuck.wait_state(key).kind in _FOR_THEM or set(stuck.targets(key)) <= {*waiting} for key in others
     ):
         return None
-    names = several([stuck.case.role(key[0]).name for key in waiting])
-    return Claim(
-        summary=f"{names} {'waits' if len(waiting) == 1 else 'wait'} for {stuck.standing(waiting[0]).words}"
+    names = several([stuck.job.role(key[0]).name for key in waiting])
+    return Match(
+        summary=f"{names} {'waits' if len(waiting) == 1 else 'wait'} for {stuck.wait_state(waiting[0]).words}"
         f"{stuck.at(waiting[0])} that nobody can set any more: every process that shares it is waiting too or has ended",
         evidence=stuck.edge_evidence(),
         advice=(

@@ -16,7 +16,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.hosts import Hosts
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.links import Stall, hosts_between, stalls
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "link-stalled"
 NEEDS = frozenset({"blocked", "handles"})
@@ -25,14 +25,14 @@ MOST_CONNECTIONS = 8
 """That are told as evidence."""
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """Bytes that the set waits for are sent again and again."""
     found = stalls(stuck)
     if not found:
         return None
     first, more = found[0], len(found) - 1
     others = f"; the same on {more} other connection{'s' if more > 1 else ''}" if more else ""
-    return Claim(
+    return Match(
         summary=f"what {_end(stuck, first.sender, first.addresses[0])} sends to {_other_end(stuck, first)} does not arrive: "
         f"{_again(stuck, first)}{others}",
         evidence=(*(_connection(stuck, row) for row in found[:MOST_CONNECTIONS]), *stuck.edge_evidence()),
@@ -42,8 +42,8 @@ def claim(stuck: StuckSet) -> Claim | None:
 
 
 def _end(stuck: StuckSet, pid: int, address: str) -> str:
-    host = Hosts(stuck.case.snapshot).name(pid) or stuck.case.snapshot.host
-    return f"{stuck.case.role(pid).name}{f' on {host}' if host else ''} ({address})"
+    host = Hosts(stuck.job.snapshot).name(pid) or stuck.job.snapshot.host
+    return f"{stuck.job.role(pid).name}{f' on {host}' if host else ''} ({address})"
 
 
 def _other_end(stuck: StuckSet, row: Stall) -> str:
@@ -53,7 +53,7 @@ def _other_end(stuck: StuckSet, row: Stall) -> str:
 
 def _again(stuck: StuckSet, row: Stall) -> str:
     since = row.near.acknowledged_at
-    silent = f", and nothing was acknowledged for {age(stuck.case.now - since)}" if since is not None else ""
+    silent = f", and nothing was acknowledged for {age(stuck.job.now - since)}" if since is not None else ""
     return f"its kernel has resent the same bytes {row.near.resends} times{silent}"
 
 
@@ -61,7 +61,7 @@ def _connection(stuck: StuckSet, row: Stall) -> str:
     near, far = row.addresses
     came = row.far.received_at if row.far else None
     there = "the other end is not visible to mpmon" if row.far is None else "the other end has nothing unread"
-    last = f", and nothing was received for {age(stuck.case.now - came)}" if came is not None else ""
+    last = f", and nothing was received for {age(stuck.job.now - came)}" if came is not None else ""
     return (
         f"{near} to {far}: {row.near.unacknowledged_bytes} bytes unacknowledged, resent "
         f"{row.near.resends} times; {there}{last}"

@@ -23,7 +23,7 @@ from mpmon.diagnosis.responsibility import (
     left_connection,
     waits_for_room,
 )
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import LOCKS, Wait
 
 CAUSE = "lock-cycle"
@@ -33,29 +33,33 @@ _HELD = LOCKS | frozenset({Wait.PIPE_READ, Wait.PIPE_WRITE, Wait.QUEUE_GET, Wait
                    Wait.PROCESS_EVENT, Wait.SOCKET, Wait.REMOTE_CALL})  # fmt: skip
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """A cycle of several processes."""
     if found := _through_manager(stuck) or _holder_waits_for_waiter(stuck):
         return found
-    pids = list(dict.fromkeys(key[0] for key in stuck.roots))
+    pids = list(dict.fromkeys(key[0] for key in stuck.root_blockers))
     if stuck.ending is not Ending.CYCLE or len(pids) < 2:
         return None
-    if any(_in_line(stuck, key, holder) for key in stuck.roots for holder in stuck.roots):
+    if any(_in_line(stuck, key, holder) for key in stuck.root_blockers for holder in stuck.root_blockers):
         return None
     if crashed_mates(stuck) or own_tasks(stuck) or kept_until_end(stuck) or stalls(stuck) or left_connection(stuck):
         # Who answers whom is not all there is to it.
         return None
-    has_lock = any(edge.held for key in stuck.roots if (edge := stuck.graph.node(key).edge))
-    if not has_lock and not all(_holds(stuck, key) for key in stuck.roots):
+    has_lock = any(edge.holder_known for key in stuck.root_blockers if (edge := stuck.graph.node(key).edge))
+    if not has_lock and not all(_holds(stuck, key) for key in stuck.root_blockers):
         return None
     kept = [
-        f"{stuck.case.role(key[0]).name} has taken {count} permit{'s' * (count > 1)} more than it gave back"
+        f"{stuck.job.role(key[0]).name} has taken {count} permit{'s' * (count > 1)} more than it gave back"
         for key, count in kept_permits(stuck).items()
     ]
-    steps = [f"{stuck.case.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.roots]
-    return Claim(
-        summary=f"{several([stuck.case.role(pid).name for pid in pids])} wait for each other: {'; '.join((*kept, *steps))}",
-        evidence=tuple(edge.evidence for key in stuck.roots if (edge := stuck.graph.node(key).edge) and edge.evidence),
+    steps = [
+        f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.root_blockers
+    ]
+    return Match(
+        summary=f"{several([stuck.job.role(pid).name for pid in pids])} wait for each other: {'; '.join((*kept, *steps))}",
+        evidence=tuple(
+            edge.evidence for key in stuck.root_blockers if (edge := stuck.graph.node(key).edge) and edge.evidence
+        ),
         advice=(_advice(stuck),),
         certainty=Certainty.PROVED,
     )
@@ -64,7 +68,7 @@ def claim(stuck: StuckSet) -> Claim | None:
 def _advice(stuck: StuckSet) -> str:
     if kept_permits(stuck):
         return "Give back what was taken on every path, also after an error: with, or try and finally."
-    if all(stuck.standing(key).kind in LOCKS for key in stuck.roots):
+    if all(stuck.wait_state(key).kind in LOCKS for key in stuck.root_blockers):
         return "Take the locks in the same order everywhere, or use one lock."
     return "Let one side read while the other writes: close unused ends, or use threads or communicate()."
 
@@ -73,9 +77,9 @@ def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
     """It waits in what another one has the other end of, also in the tasks of an event loop; for the end of a program that reads
     the input it was given; or in a collective, for one that waits for its ranks by way of others.
     """
-    kind = stuck.standing(key).kind
+    kind = stuck.wait_state(key).kind
     if kind is Wait.EVENT_LOOP:
-        return any(row.waits == STREAM for row in stuck.case.stuck_tasks(key))
+        return any(row.waits == STREAM for row in stuck.job.stuck_tasks(key))
     if kind is Wait.COLLECTIVE:
         found = split(stuck)
         return found is not None and found.how is Differs.STRANGER
@@ -85,7 +89,7 @@ def _holds(stuck: StuckSet, key: ThreadKey) -> bool:
 
 
 def _reads_input(stuck: StuckSet, key: ThreadKey) -> bool:
-    return in_given_stream(stuck.case, key) and not waits_for_room(stuck.case, key)
+    return in_given_stream(stuck.job, key) and not waits_for_room(stuck.job, key)
 
 
 def _in_line(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey) -> bool:
@@ -93,18 +97,24 @@ def _in_line(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey) -> bool:
     not make it one who writes.
     """
     edge = stuck.graph.node(waiter).edge
-    getting = all(stuck.standing(key).kind is Wait.QUEUE_GET for key in (waiter, holder))
-    return getting and edge is not None and edge.held and holder in edge.targets and waiter in stuck.targets(holder)
+    getting = all(stuck.wait_state(key).kind is Wait.QUEUE_GET for key in (waiter, holder))
+    return (
+        getting
+        and edge is not None
+        and edge.holder_known
+        and holder in edge.targets
+        and waiter in stuck.targets(holder)
+    )
 
 
-def _through_manager(stuck: StuckSet) -> Claim | None:
+def _through_manager(stuck: StuckSet) -> Match | None:
     """Clients of a manager whose objects each wait for what another client does."""
     clients, calls = exchanging(stuck), client_calls(stuck)
     if not clients:
         return None
-    names = several([stuck.case.role(key[0]).name for key in clients])
-    steps = [f"{stuck.case.role(key[0]).name} in {calls[key] or 'a call'}(){stuck.at(key)}" for key in clients]
-    return Claim(
+    names = several([stuck.job.role(key[0]).name for key in clients])
+    steps = [f"{stuck.job.role(key[0]).name} in {calls[key] or 'a call'}(){stuck.at(key)}" for key in clients]
+    return Match(
         summary=f"{names} wait for each other through a manager: {'; '.join(steps)}",
         evidence=stuck.edge_evidence(),
         advice=("Take the manager's locks in the same order everywhere, or give each wait a timeout.",),
@@ -112,14 +122,14 @@ def _through_manager(stuck: StuckSet) -> Claim | None:
     )
 
 
-def _holder_waits_for_waiter(stuck: StuckSet) -> Claim | None:
+def _holder_waits_for_waiter(stuck: StuckSet) -> Match | None:
     """Who has a lock waits, among others, for one that cannot come without that very lock: a barrier inside of the lock."""
     kept = _kept_in_collective(stuck) or _kept_from_waiter(stuck)
     if kept is None:
         return None
     holder, others = kept
-    name, needing = stuck.case.role(holder[0]).name, several([stuck.case.role(key[0]).name for key in others])
-    return Claim(
+    name, needing = stuck.job.role(holder[0]).name, several([stuck.job.role(key[0]).name for key in others])
+    return Match(
         summary=f"{name} holds a lock that {needing} cannot continue without{stuck.at(others[0])}, and waits for "
         f"{stuck.waits_for(holder)}{stuck.at(holder)}, which {needing} must enter",
         evidence=stuck.edge_evidence(),
@@ -139,10 +149,10 @@ def _kept_from_waiter(stuck: StuckSet) -> tuple[ThreadKey, tuple[ThreadKey, ...]
         return None
     for waiter in stuck.closed.members:
         edge = stuck.graph.node(waiter).edge
-        holder = edge.targets[0] if edge and edge.held and len(edge.targets) == 1 else None
+        holder = edge.targets[0] if edge and edge.holder_known and len(edge.targets) == 1 else None
         if not isinstance(holder, tuple) or holder[0] == waiter[0] or waiter not in stuck.targets(holder):
             continue
-        if waits_for_room(stuck.case, holder):
+        if waits_for_room(stuck.job, holder):
             # It has the lock of those who write: who reads is responsible, not who is at writing.
             continue
         if not _in_line(stuck, waiter, holder):

@@ -9,18 +9,18 @@ What to do: move the slow work out of the lock; give the lock a timeout.
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.graph import Absent, Nobody
+from mpmon.diagnosis.graph import Absent, NoReleaser
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import kept_until_end, waiter_for_lock
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "lock-held"
 NEEDS = frozenset({"blocked", "semaphores", "locks"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The last edge before the root is a lock with a known holder."""
     if found := kept_until_end(stuck):
         return _until_the_end(stuck, *found)
@@ -29,20 +29,20 @@ def claim(stuck: StuckSet) -> Claim | None:
     waiter = waiter_for_lock(stuck)
     if waiter is None:
         return None
-    return Claim(
-        summary=f"{stuck.role()} holds the lock that {stuck.case.role(waiter[0]).name} waits for, "
+    return Match(
+        summary=f"{stuck.role()} holds the lock that {stuck.job.role(waiter[0]).name} waits for, "
         f"and has been {stuck.has_been()}",
         evidence=stuck.edge_evidence(),
         advice=("Do the slow work outside the lock, or take the lock with a timeout.",),
     )
 
 
-def _inherited(stuck: StuckSet, nobody: Nobody) -> Claim:
+def _inherited(stuck: StuckSet, nobody: NoReleaser) -> Match:
     """The holder was forked while its parent had the lock, or the end of the pipe."""
-    heirs, alone = several([stuck.case.role(pid).name for pid in nobody.blame]), len(nobody.blame) == 1
+    heirs, alone = several([stuck.job.role(pid).name for pid in nobody.blame]), len(nobody.blame) == 1
     keep, were, their = (f"{heirs} keeps", "it was", "its") if alone else (f"{heirs} keep", "they were", "their")
     until, role = "it ends" if alone else "the last of them ends", stuck.role()
-    if stuck.standing().kind is Wait.FILE_LOCK:
+    if stuck.wait_state().kind is Wait.FILE_LOCK:
         summary = (
             f"{keep} the lock that {role} waits for, without using it: {were} forked while the file was locked, and {their} "
             f"copy of the open file keeps the lock until {until}"
@@ -54,7 +54,7 @@ def _inherited(stuck: StuckSet, nobody: Nobody) -> Claim:
             f"reads no end of it until {until}"
         )
         advice = _OF_PIPE
-    return Claim(summary=summary, evidence=(nobody.why, *stuck.edge_evidence()), advice=advice)
+    return Match(summary=summary, evidence=(nobody.why, *stuck.edge_evidence()), advice=advice)
 
 
 _OF_LOCK = (
@@ -67,11 +67,11 @@ _OF_PIPE = (
 )
 
 
-def _until_the_end(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey, ender: ThreadKey) -> Claim:
+def _until_the_end(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey, ender: ThreadKey) -> Match:
     """The holder waits for a sign of one who waits for the end of the others."""
-    return Claim(
+    return Match(
         summary=f"{_name(stuck, holder)} holds the lock that {_name(stuck, waiter)} waits for, and waits for "
-        f"{stuck.standing(holder).words}{stuck.at(holder)}, while {_name(stuck, ender)} waits for {stuck.waits_for(ender)}",
+        f"{stuck.wait_state(holder).words}{stuck.at(holder)}, while {_name(stuck, ender)} waits for {stuck.waits_for(ender)}",
         evidence=stuck.edge_evidence(),
         advice=("Release the lock before waiting: a child forked inside `with lock` holds it too.",),
         certainty=Certainty.LIKELY,
@@ -79,4 +79,4 @@ def _until_the_end(stuck: StuckSet, waiter: ThreadKey, holder: ThreadKey, ender:
 
 
 def _name(stuck: StuckSet, key: ThreadKey) -> str:
-    return stuck.case.role(key[0]).name
+    return stuck.job.role(key[0]).name

@@ -11,13 +11,13 @@ from __future__ import annotations
 from mpmon.diagnosis.edges.dead import advice_on, death, did, evidence_of
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.responsibility import lost_holder
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "lock-orphaned"
 NEEDS = frozenset({"blocked", "semaphores"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """A lock between processes, taken by nobody alive."""
     found = lost_holder(stuck)
     if found is None or stuck.nobody is None:
@@ -30,20 +30,20 @@ def claim(stuck: StuckSet) -> Claim | None:
             if found.pool
             else "has ended"
             if found.family
-            else did(death(stuck.case, pid).how)
+            else did(death(stuck.job, pid).how)
         )
-        who = f"{'a sibling' if found.family else stuck.case.role(pid).name} (pid {pid}), which {how},"
-    return Claim(
+        who = f"{'a sibling' if found.family else stuck.job.role(pid).name} (pid {pid}), which {how},"
+    return Match(
         summary=f"{stuck.role()} waits for a lock that {who} never released",
         evidence=(
             stuck.nobody.why,
             *stuck.edge_evidence(),
             *(f"pid {pid} is missing from the pids of its {'pool' if found.pool else 'siblings'}: probably the holder"
               for pid in found.pids if inferred),
-            *(evidence_of(stuck.case, found.pids) if not inferred else ()),
+            *(evidence_of(stuck.job, found.pids) if not inferred else ()),
         ),
         advice=(
-            *advice_on(stuck.case, found.pids),
+            *advice_on(stuck.job, found.pids),
             "Restart: the lock is lost. Take locks with `with`, so that an exception releases them.",
             "Do not kill or terminate() a process that shares a lock or a queue.",
         ),

@@ -13,14 +13,14 @@ from mpmon.diagnosis.frames import bare
 from mpmon.diagnosis.humanize import age
 from mpmon.diagnosis.parts import Part, part
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import Claim, StuckSet, doing, stands_since
+from mpmon.diagnosis.stuck_set import Match, StuckSet, doing, stands_since
 from mpmon.diagnosis.waits import Context
 
 CAUSE = "main-stuck"
 NEEDS = frozenset({"stacks"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The chain ends in the main thread's own code, or comes back to a handler of a signal that interrupted it."""
     if found := _in_handler(stuck):
         return found
@@ -29,7 +29,7 @@ def claim(stuck: StuckSet) -> Claim | None:
     sampler = stuck.context() is Context.SAMPLER
     where = " (in the DataLoader's sampler)" if sampler else ""
     spins = stuck.motion() is Motion.BUSY_LOOP
-    return Claim(
+    return Match(
         summary=f"{stuck.role()} has been {stuck.has_been()}{where}",
         evidence=(
             stuck.burning() if spins else f"{stuck.role()} stays at the same line",
@@ -40,14 +40,14 @@ def claim(stuck: StuckSet) -> Claim | None:
     )
 
 
-def _in_handler(stuck: StuckSet) -> Claim | None:
+def _in_handler(stuck: StuckSet) -> Match | None:
     """A handler waits for those who wait for what it interrupted."""
     if stuck.in_handler is None:
         return None
     key, wait = stuck.in_handler
-    name, lasts = stuck.case.role(key[0]).name, age(stuck.case.now - stands_since(stuck.case, key))
-    return Claim(
-        summary=f"{name} has been {doing(stuck.case, key, lasts)}: a signal handler that interrupted it waits for "
+    name, lasts = stuck.job.role(key[0]).name, age(stuck.job.now - stands_since(stuck.job, key))
+    return Match(
+        summary=f"{name} has been {doing(stuck.job, key, lasts)}: a signal handler that interrupted it waits for "
         f"{stuck.waits_for(key)}",
         evidence=(
             f"{bare(wait.function)} of {wait.file.rpartition('/')[2]} calls no user code: a signal handler runs above it",

@@ -13,13 +13,13 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.natives import NativeFact
 from mpmon.diagnosis.parts import is_at_exit
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "native-hang"
 NEEDS = frozenset({"stacks", "blocked", "locks"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The root waits in native code, and nobody is left who works in its process."""
     if stuck.nobody is None or stuck.nobody.reason is not Absent.NATIVE or stuck.root is None:
         return None
@@ -29,7 +29,7 @@ def claim(stuck: StuckSet) -> Claim | None:
     what = f"the end of the native thread {joined}" if joined else _awaited(fact)
     called = f" in {fact.called}" if fact and fact.called else ""
     pid = stuck.root[0]
-    return Claim(
+    return Match(
         summary=f"{stuck.role()}{_called_by(stuck, stuck.root)} has waited{called} for {what} "
         f"for {stuck.for_how_long()}{stuck.at()}, "
         "and no thread of its process does any work",
@@ -51,10 +51,10 @@ def claim(stuck: StuckSet) -> Claim | None:
 def _called_by(stuck: StuckSet, root: ThreadKey) -> str:
     """For a native thread: in which call of its library somebody waits for it."""
     caller = stuck.caller(root)
-    fact = stuck.case.native_facts.get(caller) if caller else None
+    fact = stuck.job.native_facts.get(caller) if caller else None
     if caller is None or fact is None or not fact.called:
         return ""
-    return f", for which {stuck.case.role(caller[0]).name} waits in {fact.called}{stuck.at(caller)},"
+    return f", for which {stuck.job.role(caller[0]).name} waits in {fact.called}{stuck.at(caller)},"
 
 
 def _awaited(fact: NativeFact | None) -> str:
@@ -63,5 +63,5 @@ def _awaited(fact: NativeFact | None) -> str:
 
 def _joined(stuck: StuckSet) -> int | None:
     """The thread whose end it waits for."""
-    found = stuck.case.joined_thread(stuck.root) if stuck.root else None
+    found = stuck.job.joined_thread(stuck.root) if stuck.root else None
     return found[1] if found else None

@@ -11,14 +11,14 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.parts import undrained
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import ENDS, READS, Wait
 
 CAUSE = "pipe-full"
 NEEDS = frozenset({"blocked", "handles"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """A writer is stuck, and who should read waits for the writer's end, or for something that hangs on it."""
     if undrained(stuck):
         return None
@@ -29,11 +29,11 @@ def claim(stuck: StuckSet) -> Claim | None:
         reader = next((key for key in edge.targets if isinstance(key, tuple) and _waits_elsewhere(stuck, key)), None)
         if reader is None or stuck.could_be_served(writer, reader):
             continue
-        names = _name(stuck, reader), stuck.case.role(writer[0]).name
-        what = "socket" if stuck.standing(writer).kind is Wait.SOCKET else "pipe"
+        names = _name(stuck, reader), stuck.job.role(writer[0]).name
+        what = "socket" if stuck.wait_state(writer).kind is Wait.SOCKET else "pipe"
         alone = {target[0] for target in edge.targets if isinstance(target, tuple)} == {reader[0]}
         could = f"only {names[0]} could read it" if alone else f"{names[0]}, which could read it, does not"
-        return Claim(
+        return Match(
             summary=f"{names[0]} waits for {stuck.waits_for(reader)}{stuck.at(reader)}, but {names[1]} (pid "
             f"{writer[0]}) cannot write its output: the {what} is full, and {could}",
             evidence=(edge.evidence or f"pid {writer[0]} is blocked in write",),
@@ -44,21 +44,21 @@ def claim(stuck: StuckSet) -> Claim | None:
 
 
 def _writes(stuck: StuckSet, key: ThreadKey) -> bool:
-    blocked = stuck.case.blocked.get(key)
-    sends = stuck.standing(key).kind is Wait.SOCKET and blocked is not None and blocked.writes
-    return sends or stuck.standing(key).kind is Wait.PIPE_WRITE
+    blocked = stuck.job.blocked.get(key)
+    sends = stuck.wait_state(key).kind is Wait.SOCKET and blocked is not None and blocked.writes
+    return sends or stuck.wait_state(key).kind is Wait.PIPE_WRITE
 
 
 def _waits_elsewhere(stuck: StuckSet, key: ThreadKey) -> bool:
     """It waits for the writer's end or for something else of the writer, or of others that wait for the writer in their turn."""
     if key not in stuck.closed.members:
         return False
-    blocked, kind = stuck.case.blocked.get(key), stuck.standing(key).kind
+    blocked, kind = stuck.job.blocked.get(key), stuck.wait_state(key).kind
     receives = kind is Wait.SOCKET and blocked is not None and not blocked.writes
     # An event loop that rests does not watch the pipe: there is something to read in it.
     return receives or kind in ENDS | READS | {Wait.EVENT_LOOP}
 
 
 def _name(stuck: StuckSet, key: ThreadKey) -> str:
-    role = stuck.case.role(key[0]).name
-    return role if key[0] == key[1] else f"thread {stuck.case.thread_name(key)} of {role}"
+    role = stuck.job.role(key[0]).name
+    return role if key[0] == key[1] else f"thread {stuck.job.thread_name(key)} of {role}"

@@ -17,18 +17,18 @@ from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.queue_ledgers import Balance, Ended, owing, put_by_ended
 from mpmon.diagnosis.responsibility import those_gone
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "queue-empty"
 NEEDS = frozenset({"stacks", "blocked", "handles"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """A reader of a queue or pipe without a living writer, or whose writers wait for its end."""
     if stuck.ending in (Ending.OPEN, Ending.CYCLE):
         return _awaited_by_writers(stuck)
-    left_alone = stuck.nobody is not None and stuck.standing().kind in (Wait.QUEUE_GET, Wait.PIPE_READ)
+    left_alone = stuck.nobody is not None and stuck.wait_state().kind in (Wait.QUEUE_GET, Wait.PIPE_READ)
     if loss(stuck) is not Loss.ITEMS and not (
         left_alone and stuck.nobody and stuck.nobody.reason is Absent.NO_OTHER_END
     ):
@@ -36,32 +36,32 @@ def claim(stuck: StuckSet) -> Claim | None:
     pids = those_gone(stuck) or [gone.pid for gone in stuck.gone]
     producers = f"its producer {_dead_names(stuck, pids)} is" if len(pids) == 1 else f"{_dead_names(stuck, pids)} are"
     who = f"{producers} gone" if pids else "no process is left that could put anything"
-    return Claim(
-        summary=f"{stuck.role()} waits for {stuck.standing().words}{stuck.at()}, but {who}",
-        evidence=(*evidence_of(stuck.case, pids), *stuck.edge_evidence()),
+    return Match(
+        summary=f"{stuck.role()} waits for {stuck.wait_state().words}{stuck.at()}, but {who}",
+        evidence=(*evidence_of(stuck.job, pids), *stuck.edge_evidence()),
         advice=(
-            *advice_on(stuck.case, pids),
+            *advice_on(stuck.job, pids),
             "Put a sentinel (None) for each consumer in a finally, or use get(timeout=…) and check Process.is_alive().",
         ),
     )
 
 
-def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Claim | None:
+def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Match | None:
     """Everybody waits for an item of another one, and all queues are empty: which of them owes one cannot be seen."""
     if stuck.ending is Ending.CYCLE and all(_in_connection(stuck, key) for key in readers):
         return None
     if (
         len(readers) < 2
         or crashed_mates(stuck)
-        or any(item.fill for key in readers for item in stuck.case.waits_on(key))
+        or any(item.fill for key in readers for item in stuck.job.waits_on(key))
     ):
         return None
-    owes = owing(stuck.case, [pid for pid, _ in readers])
+    owes = owing(stuck.job, [pid for pid, _ in readers])
     steps = several(
-        [f"{stuck.case.role(key[0]).name} waits for {stuck.standing(key).words}{stuck.at(key)}" for key in readers]
+        [f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in readers]
     )
-    return Claim(
-        summary=f"{several([stuck.case.role(key[0]).name for key in readers])} all wait for each other's items, and nothing "
+    return Match(
+        summary=f"{several([stuck.job.role(key[0]).name for key in readers])} all wait for each other's items, and nothing "
         f"is on its way: {steps}",
         evidence=(_owed(stuck, owes) if owes else "", *stuck.edge_evidence()),
         advice=(
@@ -74,17 +74,17 @@ def _ring(stuck: StuckSet, readers: list[ThreadKey]) -> Claim | None:
 
 def _in_connection(stuck: StuckSet, key: ThreadKey) -> bool:
     """What it waits for is no queue, of which another one might put, but a connection with two ends."""
-    return any(item.kind == "socket" for item in stuck.case.waits_on(key))
+    return any(item.kind == "socket" for item in stuck.job.waits_on(key))
 
 
 def _owed(stuck: StuckSet, owes: Balance) -> str:
     return (
-        f"by item counts {stuck.case.role(owes.pid).name} (pid {owes.pid}) took {owes.taken} items and put {owes.put}, "
+        f"by item counts {stuck.job.role(owes.pid).name} (pid {owes.pid}) took {owes.taken} items and put {owes.put}, "
         "and every other process put at least as many as it took, or normally produces far fewer than it consumes"
     )
 
 
-def _awaited_by_writers(stuck: StuckSet) -> Claim | None:
+def _awaited_by_writers(stuck: StuckSet) -> Match | None:
     """Whoever could put something waits for the end of those who wait for it."""
     calls = client_calls(stuck)
     asking = stuck.members_in(Wait.QUEUE_GET)
@@ -98,20 +98,20 @@ def _awaited_by_writers(stuck: StuckSet) -> Claim | None:
         return None
     if not readers or not others or len(readers) + len(others) + len(served) < len(stuck.closed.members):
         return None
-    names = several([stuck.case.role(key[0]).name for key in readers])
-    waits = several([f"{stuck.case.role(key[0]).name} waits for {stuck.standing(key).words}" for key in others])
-    ended = put_by_ended(stuck.case, readers[0])
-    gone = crashed_relatives(stuck.case, readers[0][0]) or list(ended.one if ended else ())
+    names = several([stuck.job.role(key[0]).name for key in readers])
+    waits = several([f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}" for key in others])
+    ended = put_by_ended(stuck.job, readers[0])
+    gone = crashed_relatives(stuck.job, readers[0][0]) or list(ended.one if ended else ())
     left = (
         f"but its producer {_dead_names(stuck, gone)} is gone, and no other process"
         if gone
         else "and no process is left that"
     )
-    return Claim(
-        summary=f"{names} wait{'s' if len(readers) == 1 else ''} for {stuck.standing(readers[0]).words}"
+    return Match(
+        summary=f"{names} wait{'s' if len(readers) == 1 else ''} for {stuck.wait_state(readers[0]).words}"
         f"{stuck.at(readers[0])}, {left} would put anything: {waits}",
-        evidence=(*evidence_of(stuck.case, gone), *_put_words(stuck, ended), *stuck.edge_evidence()),
-        advice=(*advice_on(stuck.case, gone), "Put a sentinel (None) for each consumer before waiting for its end."),
+        evidence=(*evidence_of(stuck.job, gone), *_put_words(stuck, ended), *stuck.edge_evidence()),
+        advice=(*advice_on(stuck.job, gone), "Put a sentinel (None) for each consumer before waiting for its end."),
         certainty=Certainty.LIKELY,
     )
 
@@ -126,4 +126,4 @@ def _put_words(stuck: StuckSet, ended: Ended | None) -> tuple[str, ...]:
 
 
 def _dead_names(stuck: StuckSet, pids: list[int]) -> str:
-    return several([f"{stuck.case.role(pid).name} (pid {pid}, {death(stuck.case, pid).how})" for pid in pids])
+    return several([f"{stuck.job.role(pid).name} (pid {pid}, {death(stuck.job, pid).how})" for pid in pids])

@@ -14,37 +14,37 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.parts import Loss, loss
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import ENDS, READS, Wait
 
 CAUSE = "queue-full"
 NEEDS = frozenset({"stacks", "blocked", "semaphores"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """A writer of a full queue without a living reader, or whose readers wait for its end, or for something else of it."""
     if stuck.ending in (Ending.OPEN, Ending.CYCLE):
         return _awaited_by_readers(stuck)
-    putting = [key for key in stuck.roots if stuck.standing(key).kind is Wait.QUEUE_PUT]
+    putting = [key for key in stuck.root_blockers if stuck.wait_state(key).kind is Wait.QUEUE_PUT]
     nobody_takes = stuck.nobody is not None and stuck.nobody.reason is Absent.NO_CONSUMER
     if loss(stuck) is not Loss.ROOM and not nobody_takes:
         return None
     pids = [gone.pid for gone in stuck.gone]
-    names = several([f"{stuck.case.role(gone.pid).name} (pid {gone.pid}, {gone.how})" for gone in stuck.gone])
-    producers = several([stuck.case.role(key[0]).name for key in putting])
-    return Claim(
+    names = several([f"{stuck.job.role(gone.pid).name} (pid {gone.pid}, {gone.how})" for gone in stuck.gone])
+    producers = several([stuck.job.role(key[0]).name for key in putting])
+    return Match(
         summary=f"{producers} block{'s' * (len(putting) == 1)} in put(): the queue is full, and "
         f"{f'its consumer {names} is gone' if names else 'no other process takes anything out'}",
-        evidence=(*evidence_of(stuck.case, pids), *stuck.edge_evidence()),
-        advice=(*advice_on(stuck.case, pids), "Use put(timeout=…), and check Process.is_alive() of the consumer."),
+        evidence=(*evidence_of(stuck.job, pids), *stuck.edge_evidence()),
+        advice=(*advice_on(stuck.job, pids), "Use put(timeout=…), and check Process.is_alive() of the consumer."),
     )
 
 
-def _awaited_by_readers(stuck: StuckSet) -> Claim | None:
+def _awaited_by_readers(stuck: StuckSet) -> Match | None:
     """Whoever could take something waits for the end of those who put; also through the queue of a manager."""
     calls = client_calls(stuck)
     putting = [
-        key for key in stuck.closed.members if stuck.standing(key).kind is Wait.QUEUE_PUT or calls.get(key) == "put"
+        key for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.QUEUE_PUT or calls.get(key) == "put"
     ]
     served = stuck.members_in(Wait.OTHER_CLIENTS)
     asked = {target for key in putting for target in stuck.targets(key)}
@@ -54,12 +54,12 @@ def _awaited_by_readers(stuck: StuckSet) -> Claim | None:
         return _all_put(stuck, putting)
     if not putting or not readers or len(putting) + len(readers) + len(served) < len(stuck.closed.members):
         return None
-    producers = several([stuck.case.role(key[0]).name for key in putting])
+    producers = several([stuck.job.role(key[0]).name for key in putting])
     reader = readers[0]
-    waits = "their end" if stuck.standing(reader).kind in ENDS else stuck.standing(reader).words
-    return Claim(
+    waits = "their end" if stuck.wait_state(reader).kind in ENDS else stuck.wait_state(reader).words
+    return Match(
         summary=f"{producers} block{'s' * (len(putting) == 1)} in put(): the queue is full, and "
-        f"{stuck.case.role(reader[0]).name} waits for {waits}{stuck.at(reader)} instead of taking anything out",
+        f"{stuck.job.role(reader[0]).name} waits for {waits}{stuck.at(reader)} instead of taking anything out",
         evidence=stuck.edge_evidence(),
         advice=(
             "Drain the queue before waiting for the producers, or tell them to stop and let them use put(timeout=…).",
@@ -69,14 +69,14 @@ def _awaited_by_readers(stuck: StuckSet) -> Claim | None:
     )
 
 
-def _all_put(stuck: StuckSet, putting: list[ThreadKey]) -> Claim | None:
+def _all_put(stuck: StuckSet, putting: list[ThreadKey]) -> Match | None:
     """Whoever could take something out of one queue stands in `put` of another one itself."""
-    queues = {name for key in putting if (row := stuck.case.blocked.get(key)) for name in row.waits_on}
+    queues = {name for key in putting if (row := stuck.job.blocked.get(key)) for name in row.waits_on}
     ends = those_who_only_wait(stuck)
     if stuck.ending is not Ending.OPEN or len(queues) < 2 or len(putting) + len(ends) < len(stuck.closed.members):
         return None
-    steps = several([f"{stuck.case.role(key[0]).name}{stuck.at(key)}" for key in putting])
-    return Claim(
+    steps = several([f"{stuck.job.role(key[0]).name}{stuck.at(key)}" for key in putting])
+    return Match(
         summary=f"{steps} all block in put(): their queues are full, and every process that could take something out is "
         "itself in put()",
         evidence=stuck.edge_evidence(),

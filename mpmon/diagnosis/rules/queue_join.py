@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.parts import undrained
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "queue-join"
 NEEDS = frozenset({"stacks", "blocked", "handles"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """Somebody joins a process whose feeder thread cannot write."""
     found = undrained(stuck)
     if found is None:
         return None
     feeder, joiner = found
-    names = stuck.case.role(joiner[0]).name, stuck.case.role(feeder[0]).name
+    names = stuck.job.role(joiner[0]).name, stuck.job.role(feeder[0]).name
     edge = stuck.graph.node(feeder).edge
-    return Claim(
+    return Match(
         summary=f"{names[0]} waits{stuck.at(joiner)} for {names[1]} to end before draining the queue that "
         f"{names[1]} still writes to",
         evidence=(f"the feeder thread of {names[1]} is blocked: {edge.evidence if edge else 'its pipe is full'}",),

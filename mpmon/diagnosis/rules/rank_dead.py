@@ -13,7 +13,7 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "rank-dead"
@@ -25,7 +25,7 @@ _LAUNCHERS = (
 )
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """Ranks wait for a process that ended."""
     if stuck.ending is Ending.LEAF and stuck.motion() is Motion.POLLING and stuck.kind() == "rank":
         return _polls_after_crash(stuck)
@@ -36,41 +36,41 @@ def claim(stuck: StuckSet) -> Claim | None:
     pids = [gone.pid for gone in stuck.gone]
     names = several([f"pid {gone.pid} {did(gone.how)}" for gone in stuck.gone])
     waiting = [
-        stuck.case.role(key[0]).name for key in stuck.closed.members if stuck.standing(key).kind is Wait.COLLECTIVE
+        stuck.job.role(key[0]).name for key in stuck.closed.members if stuck.wait_state(key).kind is Wait.COLLECTIVE
     ]
     others = f"{several(waiting) or stuck.role()} wait{'s' if len(waiting) < 2 else ''} for it"
-    return Claim(
-        summary=f"a rank is dead: {names}; {others} in {stuck.standing().words}",
-        evidence=evidence_of(stuck.case, pids),
+    return Match(
+        summary=f"a rank is dead: {names}; {others} in {stuck.wait_state().words}",
+        evidence=evidence_of(stuck.job, pids),
         advice=(
-            *advice_on(stuck.case, pids),
+            *advice_on(stuck.job, pids),
             _LAUNCHERS,
         ),
         certainty=Certainty.LIKELY,
     )
 
 
-def _polls_after_crash(stuck: StuckSet) -> Claim | None:
+def _polls_after_crash(stuck: StuckSet) -> Match | None:
     """A rank polls for something in its own code, and a sibling that could have brought it has crashed."""
     root = stuck.root or stuck.goal
-    siblings = stuck.case.children.get(stuck.case.processes[root[0]].ppid, ())
-    crashed = [pid for pid in crashed_relatives(stuck.case, root[0]) if pid in siblings]
+    siblings = stuck.job.children.get(stuck.job.processes[root[0]].ppid, ())
+    crashed = [pid for pid in crashed_relatives(stuck.job, root[0]) if pid in siblings]
     if not crashed:
         return None
-    names = several([f"{stuck.case.role(pid).name} (pid {pid})" for pid in crashed])
-    return Claim(
-        summary=f"{names} {did(stuck.case.dead_suspect(crashed[0]).end or 'ended')}, and {stuck.role()} has been "
+    names = several([f"{stuck.job.role(pid).name} (pid {pid})" for pid in crashed])
+    return Match(
+        summary=f"{names} {did(stuck.job.dead_suspect(crashed[0]).end or 'ended')}, and {stuck.role()} has been "
         f"{stuck.has_been()}, probably for something that it left behind or did not deliver",
-        evidence=evidence_of(stuck.case, crashed),
-        advice=(*advice_on(stuck.case, crashed), _LAUNCHERS),
+        evidence=evidence_of(stuck.job, crashed),
+        advice=(*advice_on(stuck.job, crashed), _LAUNCHERS),
         certainty=Certainty.POSSIBLE,
     )
 
 
-def _without_trace(stuck: StuckSet, why: str) -> Claim:
+def _without_trace(stuck: StuckSet, why: str) -> Match:
     """The rank's parent has collected it: neither its pid nor its end is known any more."""
-    return Claim(
-        summary=f"a rank is dead: {why}; {stuck.role()} waits for it in {stuck.standing().words}",
+    return Match(
+        summary=f"a rank is dead: {why}; {stuck.role()} waits for it in {stuck.wait_state().words}",
         evidence=(why,),
         advice=("Look for its traceback in the job's log, and for the out-of-memory killer (dmesg).", _LAUNCHERS),
         certainty=Certainty.LIKELY,

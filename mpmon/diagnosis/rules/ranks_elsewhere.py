@@ -12,7 +12,7 @@ from mpmon.diagnosis.graph import External
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import ranges, several
 from mpmon.diagnosis.links import stalls
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 from mpmon.spans import spans
 
@@ -25,7 +25,7 @@ MOST_PLACES = 8
 """Places that are named."""
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The chain ends in ranks of the job that are not at hand."""
     if stuck.ending is not Ending.EXTERNAL or stuck.outside is None or not stuck.outside.of_job:
         return None
@@ -34,9 +34,9 @@ def claim(stuck: StuckSet) -> Claim | None:
     waiting = _waiting(stuck)
     if not waiting:
         return None
-    who = several([end.who for end in stuck.closed.roots if isinstance(end, External)])
-    silent = [f"{row.host} {row.problem}" for row in stuck.case.snapshot.nodes if row.problem]
-    return Claim(
+    who = several([end.who for end in stuck.closed.root_blockers if isinstance(end, External)])
+    silent = [f"{row.host} {row.problem}" for row in stuck.job.snapshot.nodes if row.problem]
+    return Match(
         summary=f"{_names(stuck, waiting)} wait{'s' if len(waiting) == 1 else ''} for {who}",
         evidence=(*_places(stuck, waiting), *silent),
         advice=(_SILENT,) if silent else (_TOGETHER, _BY_HAND),
@@ -56,19 +56,19 @@ _SILENT = "Check whether those machines are up, and what runs on them: nothing e
 def _waiting(stuck: StuckSet) -> list[ThreadKey]:
     """The ranks at hand that wait for others, whoever asks."""
     members = stuck.members_in(*_MEETING)
-    ranks = [(pid, pid) for pid in stuck.case.ranks if stuck.standing((pid, pid)).kind in _MEETING]
+    ranks = [(pid, pid) for pid in stuck.job.ranks if stuck.wait_state((pid, pid)).kind in _MEETING]
     return ranks if any(key in ranks for key in members) else members
 
 
 def _names(stuck: StuckSet, keys: list[ThreadKey]) -> str:
-    numbers = [stuck.case.role(key[0]).rank for key in keys]
+    numbers = [stuck.job.role(key[0]).rank for key in keys]
     known = [number for number in numbers if number is not None]
-    return ranges(spans(known)) if len(known) == len(keys) else several([stuck.case.role(key[0]).name for key in keys])
+    return ranges(spans(known)) if len(known) == len(keys) else several([stuck.job.role(key[0]).name for key in keys])
 
 
 def _places(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:
     """In what they stand and where, those together that stand alike."""
     alike: dict[str, list[ThreadKey]] = {}
     for key in keys:
-        alike.setdefault(f"{stuck.standing(key).words}{stuck.at(key)}", []).append(key)
+        alike.setdefault(f"{stuck.wait_state(key).words}{stuck.at(key)}", []).append(key)
     return [f"{_names(stuck, found)}: {place}" for place, found in alike.items()][:MOST_PLACES]

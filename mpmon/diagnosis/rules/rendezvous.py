@@ -14,13 +14,13 @@ from collections.abc import Callable
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.meeting import Meeting, Missed, meeting
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "rendezvous"
 NEEDS = frozenset({"stacks", "processes"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The chain ends in ranks that wait for others to come, or for a key of the store."""
     found = meeting(stuck)
     if found and found.how is Missed.OTHERS and stuck.outside and stuck.outside.of_job:
@@ -29,34 +29,34 @@ def claim(stuck: StuckSet) -> Claim | None:
     return _TELLS[found.how](stuck, found) if found else None
 
 
-def _others(stuck: StuckSet, found: Meeting) -> Claim:
+def _others(stuck: StuckSet, found: Meeting) -> Match:
     names, waiting = _names(stuck, found.waiting), found.waiting
     why = stuck.nobody.why if stuck.nobody else stuck.outside.who if stuck.outside else "the others"
-    return Claim(
-        summary=f"{names} wait{'s' if len(waiting) == 1 else ''} in {stuck.standing(waiting[0]).words}: {why}",
+    return Match(
+        summary=f"{names} wait{'s' if len(waiting) == 1 else ''} in {stuck.wait_state(waiting[0]).words}: {why}",
         evidence=tuple(_environment(stuck, key[0]) for key in waiting),
         advice=("Start the missing rank, or correct WORLD_SIZE.", "Compare MASTER_ADDR and MASTER_PORT of all ranks."),
         certainty=Certainty.LIKELY,
     )
 
 
-def _other_address(stuck: StuckSet, found: Meeting) -> Claim:
+def _other_address(stuck: StuckSet, found: Meeting) -> Match:
     right = next(address for key, address in found.addresses.items() if key not in found.odd)
-    return Claim(
+    return Match(
         summary=f"{_names(stuck, found.odd)} look{'s' if len(found.odd) == 1 else ''} for the others at "
         f"{found.addresses[found.odd[0]]}, the other ranks at {right}",
         evidence=tuple(
-            f"{stuck.case.role(pid).name} (pid {pid}): {address}" for (pid, _), address in found.addresses.items()
+            f"{stuck.job.role(pid).name} (pid {pid}): {address}" for (pid, _), address in found.addresses.items()
         ),
         advice=("Give all ranks the same init_method, or the same MASTER_ADDR and MASTER_PORT.",),
         certainty=Certainty.LIKELY,
     )
 
 
-def _other_value(stuck: StuckSet, found: Meeting) -> Claim:
+def _other_value(stuck: StuckSet, found: Meeting) -> Match:
     first, names = found.waiting[0], _names(stuck, found.odd)
-    return Claim(
-        summary=f"{_names(stuck, found.waiting)} wait for each other in {stuck.standing(first).words}{stuck.at(first)}, but "
+    return Match(
+        summary=f"{_names(stuck, found.waiting)} wait for each other in {stuck.wait_state(first).words}{stuck.at(first)}, but "
         f"{names} with a different `{found.variable}` than most",
         evidence=(f"the local variable `{found.variable}` differs on {names}", *stuck.edge_evidence()),
         advice=(f"Give all ranks the same `{found.variable}`, as part of a prefix or key of the store.",),
@@ -64,11 +64,11 @@ def _other_value(stuck: StuckSet, found: Meeting) -> Claim:
     )
 
 
-def _key_never_set(stuck: StuckSet, found: Meeting) -> Claim:
+def _key_never_set(stuck: StuckSet, found: Meeting) -> Match:
     """Everybody who could set a key of the store waits, for the key or for those who wait for it."""
     others = [key for key in found.odd if key not in found.waiting]
-    ends = [f"{stuck.case.role(key[0]).name} waits for {stuck.standing(key).words}{stuck.at(key)}" for key in others]
-    return Claim(
+    ends = [f"{stuck.job.role(key[0]).name} waits for {stuck.wait_state(key).words}{stuck.at(key)}" for key in others]
+    return Match(
         summary=f"{_names(stuck, found.waiting)} wait for a key of the store{stuck.at(found.waiting[0])} that nobody sets"
         + (f": {several(ends)}" if ends else ""),
         evidence=stuck.edge_evidence(),
@@ -78,18 +78,18 @@ def _key_never_set(stuck: StuckSet, found: Meeting) -> Claim:
 
 
 def _names(stuck: StuckSet, keys: tuple[tuple[int, int], ...]) -> str:
-    return several([stuck.case.role(key[0]).name for key in keys])
+    return several([stuck.job.role(key[0]).name for key in keys])
 
 
 def _environment(stuck: StuckSet, pid: int) -> str:
-    kept = stuck.case.processes[pid].environment or {}
+    kept = stuck.job.processes[pid].environment or {}
     names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    return f"{stuck.case.role(pid).name} (pid {pid}): " + (
+    return f"{stuck.job.role(pid).name} (pid {pid}): " + (
         " ".join(f"{n}={kept[n]}" for n in names if n in kept) or "no environment"
     )
 
 
-_TELLS: dict[Missed, Callable[[StuckSet, Meeting], Claim]] = {
+_TELLS: dict[Missed, Callable[[StuckSet, Meeting], Match]] = {
     Missed.ADDRESS: _other_address,
     Missed.VALUE: _other_value,
     Missed.KEY: _key_never_set,

@@ -16,7 +16,7 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.loops import does, first
 from mpmon.diagnosis.parts import in_own_pool, keeps_own_loop, waiter_for_lock
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "self-deadlock"
@@ -42,54 +42,54 @@ _OWN = {
 """What only the one who waits could bring: what it is, and what to do."""
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The root's wait ends in itself."""
     if stuck.root is None:
         return None
     if found := _joins_own_tasks(stuck) or _awaits_itself(stuck):
         return found
-    kind = stuck.standing().kind
+    kind = stuck.wait_state().kind
     at = stuck.at()
     if in_own_pool(stuck):
-        return Claim(
+        return Match(
             summary=f"{stuck.role()}: a task waits{at} for tasks of its own pool, all of whose workers are waiting too",
             evidence=(
-                f"thread {stuck.case.thread_name(stuck.root)} runs a task and waits for a result",
+                f"thread {stuck.job.thread_name(stuck.root)} runs a task and waits for a result",
                 *stuck.edge_evidence(),
             ),
             advice=("Do not wait for a pool's results inside its tasks; give the inner tasks a separate pool.",),
         )
-    alone = stuck.ending is Ending.CYCLE and len(set(stuck.closed.roots)) == 1
+    alone = stuck.ending is Ending.CYCLE and len(set(stuck.closed.root_blockers)) == 1
     edge = stuck.graph.node(stuck.root).edge
     if alone and edge and edge.polled:
-        return Claim(
+        return Match(
             summary=f"{stuck.role()} waits{at} for {edge.words}",
             evidence=stuck.edge_evidence(),
             advice=("Do not wait for a task inside a task: return its result instead, or add workers.",),
         )
     if keeps_own_loop(stuck):
-        return Claim(
+        return Match(
             summary=f"{stuck.role()} waits{at} inside its event loop for a result that only this loop could produce",
-            evidence=(f"thread {stuck.case.thread_name(stuck.root)} waits in a callback of BaseEventLoop._run_once",),
+            evidence=(f"thread {stuck.job.thread_name(stuck.root)} waits in a callback of BaseEventLoop._run_once",),
             advice=("Use await instead of result() inside the loop, or wait in another thread.",),
         )
     if kind in _RESULTS and alone:
-        return Claim(
+        return Match(
             summary=f"{stuck.role()}: a callback waits{at} for a result that only its own thread could deliver",
             evidence=(
-                f"thread {stuck.case.thread_name(stuck.root)} runs the callbacks of the pool, one after the other",
+                f"thread {stuck.job.thread_name(stuck.root)} runs the callbacks of the pool, one after the other",
             ),
             advice=("Never wait for a pool in its own callback: submit there, and wait in another thread.",),
         )
     if kind is Wait.EVENT_LOOP and stuck.ending is Ending.EXTERNAL and not _sockets(stuck):
-        return Claim(
+        return Match(
             summary=f"the event loop of {stuck.role()} waits{at} for a future that nothing can complete: it watches no "
             "descriptor but its own, and no thread or child of the process runs",
             evidence=("epoll without a time limit, on the loop's own wake-up socket only",),
             advice=("Look for the await that never returns: asyncio.all_tasks(), or PYTHONASYNCIODEBUG=1.",),
         )
     if kind is Wait.FILE_LOCK and alone:
-        return Claim(
+        return Match(
             summary=f"{stuck.role()} waits{at} for {stuck.waits_for(stuck.root)}, which it already holds "
             "through another open file",
             evidence=stuck.edge_evidence(),
@@ -102,7 +102,7 @@ def claim(stuck: StuckSet) -> Claim | None:
     if own not in _OWN or (own is Absent.OWN_LOCK and kind not in _LOCKS) or waiter_for_lock(stuck):
         return None
     what, advice = _OWN[own]
-    return Claim(
+    return Match(
         summary=f"{stuck.role()} waits{at} for {what}",
         evidence=stuck.edge_evidence() or (stuck.nobody.why if stuck.nobody else "",),
         advice=(advice,),
@@ -110,28 +110,28 @@ def claim(stuck: StuckSet) -> Claim | None:
     )
 
 
-def _asks_itself(stuck: StuckSet) -> Claim:
+def _asks_itself(stuck: StuckSet) -> Match:
     """Both ends of the connection are its own."""
-    pair = all(item.path in (None, "unix") for item in stuck.case.waits_on(stuck.root or stuck.goal))
+    pair = all(item.path in (None, "unix") for item in stuck.job.waits_on(stuck.root or stuck.goal))
     server = "an answer from itself: it is a server that handles one connection at a time"
     advice = "Give the server a thread for each connection (ThreadingMixIn), or call the function directly."
     if pair:
         server = "data over a socket whose other end it holds itself"
         advice = "Close the other process's end after the fork, or pass it on before waiting."
-    return Claim(
+    return Match(
         summary=f"{stuck.role()} waits{stuck.at()} for {server}", evidence=stuck.edge_evidence(), advice=(advice,),
         certainty=Certainty.LIKELY,
     )  # fmt: skip
 
 
-def _joins_own_tasks(stuck: StuckSet) -> Claim | None:
+def _joins_own_tasks(stuck: StuckSet) -> Match | None:
     """A consumer waits until its own task is done."""
     found = own_tasks(stuck)
     if found is None:
         return None
     key, which = found.key, "the task" if found.count == 1 else f"the {found.count} tasks"
-    return Claim(
-        summary=f"{stuck.case.role(key[0]).name} waits{stuck.at(key)} until all tasks of a queue are done, but it has not "
+    return Match(
+        summary=f"{stuck.job.role(key[0]).name} waits{stuck.at(key)} until all tasks of a queue are done, but it has not "
         f"finished {which} that it took itself",
         evidence=(found.evidence, *stuck.edge_evidence()),
         advice=(
@@ -141,13 +141,13 @@ def _joins_own_tasks(stuck: StuckSet) -> Claim | None:
     )
 
 
-def _awaits_itself(stuck: StuckSet) -> Claim | None:
+def _awaits_itself(stuck: StuckSet) -> Match | None:
     """All tasks of an event loop wait for each other, or for what none of them can do."""
-    tasks = stuck.case.stuck_tasks(stuck.root) if stuck.root and stuck.ending is Ending.CYCLE else ()
+    tasks = stuck.job.stuck_tasks(stuck.root) if stuck.root and stuck.ending is Ending.CYCLE else ()
     task = first(tasks)
-    if task is None or len(set(stuck.closed.roots)) != 1:
+    if task is None or len(set(stuck.closed.root_blockers)) != 1:
         return None
-    return Claim(
+    return Match(
         summary=f"{stuck.role()}: {task.name or 'a task'} {does(task, tasks)}{stuck.at()}, and no other task of "
         "its event loop could provide that: the others are blocked too, or only sleep",
         evidence=stuck.edge_evidence(),

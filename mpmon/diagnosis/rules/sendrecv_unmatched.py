@@ -12,13 +12,13 @@ from mpmon.diagnosis.collectives import Differs, Split, split
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "sendrecv-unmatched"
 NEEDS = frozenset({"stacks"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """Every rank is in a point-to-point operation, all in the same direction; or those that name each other are; or one of
     these sends and the other receives; or all of them lead to one that has gone on to a collective.
     """
@@ -31,9 +31,9 @@ def claim(stuck: StuckSet) -> Claim | None:
         return _do_not_meet(stuck, found)
     if found.how is not Differs.DIRECTION:
         return None
-    places = [f"{stuck.case.role(key[0]).name} at {stuck.case.place(key)}" for key in found.odd]
-    return Claim(
-        summary=f"{several([stuck.case.role(key[0]).name for key in found.odd])} all {min(found.groups)}, and none does the "
+    places = [f"{stuck.job.role(key[0]).name} at {stuck.job.place(key)}" for key in found.odd]
+    return Match(
+        summary=f"{several([stuck.job.role(key[0]).name for key in found.odd])} all {min(found.groups)}, and none does the "
         f"opposite: {several(places)}",
         evidence=tuple(places),
         advice=("Let one of each pair receive first, or use torch.distributed.batch_isend_irecv.",),
@@ -41,14 +41,14 @@ def claim(stuck: StuckSet) -> Claim | None:
     )
 
 
-def _do_not_meet(stuck: StuckSet, found: Split) -> Claim:
+def _do_not_meet(stuck: StuckSet, found: Split) -> Match:
     """One of two sends to the other, which receives from it."""
     said = [
-        f"{stuck.case.role(key[0]).name} waits for {stuck.waits_for(key)}{_tag(stuck, key)}{stuck.at(key)}"
+        f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{_tag(stuck, key)}{stuck.at(key)}"
         for key in found.odd
     ]
-    return Claim(
-        summary=f"sends and receives of {several([stuck.case.role(key[0]).name for key in found.odd])} do not match: "
+    return Match(
+        summary=f"sends and receives of {several([stuck.job.role(key[0]).name for key in found.odd])} do not match: "
         f"{several(said)}",
         evidence=tuple(said),
         advice=("Match the numbers of sends and receives on both sides, with the same tag and group.",),
@@ -57,17 +57,17 @@ def _do_not_meet(stuck: StuckSet, found: Split) -> Claim:
 
 
 def _tag(stuck: StuckSet, key: ThreadKey) -> str:
-    frame = stuck.standing(key).frame
+    frame = stuck.wait_state(key).frame
     tag = ((frame.known or {}) if frame else {}).get("tag", "0")
     return f" (tag {tag})" if tag != "0" else ""
 
 
-def _has_gone_on(stuck: StuckSet, found: Split) -> Claim:
+def _has_gone_on(stuck: StuckSet, found: Split) -> Match:
     """One rank in a collective, for which more ranks wait point to point than are in that collective."""
     (end,) = found.odd
-    name, word = stuck.case.role(end[0]).name, stuck.standing(end).words
-    places = [f"{stuck.case.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in found.others]
-    return Claim(
+    name, word = stuck.job.role(end[0]).name, stuck.wait_state(end).words
+    places = [f"{stuck.job.role(key[0]).name} waits for {stuck.waits_for(key)}{stuck.at(key)}" for key in found.others]
+    return Match(
         summary=f"{name} has gone on to {word}{stuck.at(end)}, while others still want to send to it or receive from it: "
         f"{several(places)}",
         evidence=tuple(edge.evidence for key in found.others if (edge := stuck.graph.node(key).edge)),

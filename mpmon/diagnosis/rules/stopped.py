@@ -8,7 +8,7 @@ What to do: `kill -CONT PID`; for a traced process, end the tracer (its pid is T
 from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "stopped"
@@ -16,12 +16,12 @@ NEEDS = frozenset[str]()
 """The state of a process may be read by anybody."""
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The root is stopped."""
-    if stuck.standing().kind is not Wait.STOPPED or stuck.root is None:
+    if stuck.wait_state().kind is not Wait.STOPPED or stuck.root is None:
         return None
     pid = stuck.root[0]
-    process = stuck.case.processes[pid]
+    process = stuck.job.processes[pid]
     if process.state == "t" and process.tracer_pid:
         how, advice = (
             f"held by the debugger with pid {process.tracer_pid}",
@@ -29,7 +29,7 @@ def claim(stuck: StuckSet) -> Claim | None:
         )
     else:
         how, advice = "stopped by a signal (SIGSTOP or job control)", f"Continue it: kill -CONT {pid}"
-    return Claim(
+    return Match(
         summary=f"{stuck.role()} (pid {pid}) is {how}{stuck.at()}",
         evidence=(f"/proc/{pid}/stat: state {process.state}",),
         advice=(advice, "Find out who stopped it: a memory guard, a scheduler, Ctrl-Z in its terminal."),

@@ -9,21 +9,21 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.parts import Part, part, waiting_for_rank
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "straggler"
 NEEDS = frozenset({"stacks"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The root is a rank outside of the collective the others are in, or a process that serves such a rank."""
     if part(stuck) is not Part.RANK:
         return None
     others = waiting_for_rank(stuck)
-    words = stuck.standing(others[0]).words
+    words = stuck.wait_state(others[0]).words
     spins = stuck.motion() is Motion.BUSY_LOOP
-    lags = [lag for key in others if (lag := stuck.case.numbers.lag(key[0])) and stuck.root in lag.targets]
-    return Claim(
+    lags = [lag for key in others if (lag := stuck.job.numbers.lag(key[0])) and stuck.root in lag.targets]
+    return Match(
         summary=f"{stuck.role()} has been {stuck.has_been()}, while {len(others)} other "
         f"{'ranks wait' if len(others) > 1 else 'rank waits'} for it in {words}",
         evidence=(

@@ -16,18 +16,18 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import forsaken
 from mpmon.diagnosis.responsibility import left_connection
-from mpmon.diagnosis.stuck_set import Claim, StuckSet
+from mpmon.diagnosis.stuck_set import Match, StuckSet
 
 CAUSE = "thread-dead"
 NEEDS = frozenset({"stacks"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """A wait between threads, with nobody left at the other end, or for an answer over a connection that nobody serves."""
     if found := left_connection(stuck):
         return _left(stuck, *found)
     if alike := forsaken(stuck):
-        return _died(stuck, f"threads {several([stuck.case.thread_name(key) for key in alike])} of {stuck.role()} wait")
+        return _died(stuck, f"threads {several([stuck.job.thread_name(key) for key in alike])} of {stuck.role()} wait")
     if stuck.nobody is None or stuck.nobody.reason is not Absent.THREAD_ENDED:
         return None
     if stuck.context() is not None:
@@ -36,9 +36,9 @@ def claim(stuck: StuckSet) -> Claim | None:
     return _died(stuck, f"{stuck.role()} waits")
 
 
-def _died(stuck: StuckSet, who: str) -> Claim:
-    return Claim(
-        summary=f"{who} for {stuck.standing().words}{stuck.at()}, but no thread is left in the process that could answer",
+def _died(stuck: StuckSet, who: str) -> Match:
+    return Match(
+        summary=f"{who} for {stuck.wait_state().words}{stuck.at()}, but no thread is left in the process that could answer",
         evidence=stuck.edge_evidence() or ("every other Python thread of the process only waits for requests",),
         advice=(
             "Search the job's standard error for 'Exception in thread': the helper thread has died.",
@@ -48,12 +48,14 @@ def _died(stuck: StuckSet, who: str) -> Claim:
     )
 
 
-def _left(stuck: StuckSet, client: ThreadKey, server: ThreadKey, others: list[ThreadKey]) -> Claim:
-    name = stuck.case.role(client[0]).name
-    rest = f"{stuck.case.thread_name(server)} waits for new ones, {several([stuck.case.thread_name(key) for key in others])}"
-    return Claim(
+def _left(stuck: StuckSet, client: ThreadKey, server: ThreadKey, others: list[ThreadKey]) -> Match:
+    name = stuck.job.role(client[0]).name
+    rest = (
+        f"{stuck.job.thread_name(server)} waits for new ones, {several([stuck.job.thread_name(key) for key in others])}"
+    )
+    return Match(
         summary=f"{name} (pid {client[0]}) waits{stuck.at(client)} for an answer over a connection that no thread of "
-        f"{stuck.case.role(server[0]).name} serves",
+        f"{stuck.job.role(server[0]).name} serves",
         evidence=(
             f"pid {server[0]} has its other end open, but none of its threads serves it: {rest} for other connections",
             *stuck.edge_evidence(),

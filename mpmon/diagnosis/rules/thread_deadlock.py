@@ -11,7 +11,7 @@ from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import forsaken, in_own_pool
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
 CAUSE = "thread-deadlock"
@@ -22,26 +22,30 @@ _BETWEEN_THREADS = frozenset({*_LOCKS, Wait.CONDITION, Wait.THREAD_QUEUE, Wait.J
 _OF_POOLS = frozenset({Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.JOIN_PROCESS})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """A closed set of threads of one process."""
     if stuck.ending not in (Ending.OPEN, Ending.CYCLE) or forsaken(stuck) or in_own_pool(stuck):
         return None
     waiting = [key for key in stuck.closed.members if _waits_for_thread(stuck, key)]
     pids = {key[0] for key in waiting}
-    waits_for_itself = stuck.ending is Ending.CYCLE and len(set(stuck.roots)) == 1
+    waits_for_itself = stuck.ending is Ending.CYCLE and len(set(stuck.root_blockers)) == 1
     if len(waiting) < 2 or len(pids) != 1 or waits_for_itself:
         return None
-    in_cycle = list(stuck.roots) if stuck.ending is Ending.CYCLE and {key[0] for key in stuck.roots} == pids else []
-    exact = bool(in_cycle) and all(stuck.standing(key).kind is Wait.THREAD_LOCK for key in in_cycle)
+    in_cycle = (
+        list(stuck.root_blockers)
+        if stuck.ending is Ending.CYCLE and {key[0] for key in stuck.root_blockers} == pids
+        else []
+    )
+    exact = bool(in_cycle) and all(stuck.wait_state(key).kind is Wait.THREAD_LOCK for key in in_cycle)
     # Those in a lock hold something the others need; a thread that only joins or gets is a waiter.
-    roots = in_cycle or [key for key in waiting if stuck.standing(key).kind in _LOCKS] or waiting
-    steps = _steps(stuck, roots)
-    return Claim(
-        summary=f"threads of {stuck.case.role(roots[0][0]).name} wait for each other: {several(steps)}",
-        evidence=_evidence(stuck, roots) or tuple(steps),
+    root_blockers = in_cycle or [key for key in waiting if stuck.wait_state(key).kind in _LOCKS] or waiting
+    steps = _steps(stuck, root_blockers)
+    return Match(
+        summary=f"threads of {stuck.job.role(root_blockers[0][0]).name} wait for each other: {several(steps)}",
+        evidence=_evidence(stuck, root_blockers) or tuple(steps),
         advice=("Take locks in the same order everywhere; hold none in join() or get().",),
         certainty=Certainty.PROVED if exact else Certainty.LIKELY,
-        threads=tuple(map(stuck.case.suspect, roots)),
+        threads=tuple(map(stuck.job.suspect, root_blockers)),
     )
 
 
@@ -49,18 +53,18 @@ def _steps(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:
     """What each waits for; those that stand in the same calls and wait alike together."""
     alike: dict[tuple[object, ...], list[ThreadKey]] = {}
     for key in keys:
-        stack = stuck.case.stacks.get(key)
+        stack = stuck.job.stacks.get(key)
         calls = tuple((frame.function, frame.file, frame.line) for frame in stack.frames) if stack else key
         alike.setdefault((stuck.waits_for(key), stuck.at(key), calls), []).append(key)
     return [
-        f"{several([stuck.case.thread_name(key) for key in found])} wait{'s' if len(found) == 1 else ''} for {words}{at}"
+        f"{several([stuck.job.thread_name(key) for key in found])} wait{'s' if len(found) == 1 else ''} for {words}{at}"
         for (words, at, _), found in alike.items()
     ]
 
 
 def _waits_for_thread(stuck: StuckSet, key: ThreadKey) -> bool:
     """In what only threads wait in; or for a result or the end of a pool that a thread of its own process has to hand over."""
-    kind, targets = stuck.standing(key).kind, stuck.targets(key)
+    kind, targets = stuck.wait_state(key).kind, stuck.targets(key)
     handed_over = kind in _OF_POOLS and all(isinstance(row, tuple) and row[0] == key[0] for row in targets)
     return kind in _BETWEEN_THREADS or handed_over
 

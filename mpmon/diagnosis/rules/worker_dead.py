@@ -17,7 +17,7 @@ from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.parts import Loss, loss
 from mpmon.diagnosis.responsibility import polled_for
-from mpmon.diagnosis.stuck_set import Claim, Ending, StuckSet
+from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 
 CAUSE = "worker-dead"
 NEEDS = frozenset({"stacks"})
@@ -28,7 +28,7 @@ _NOTICE = (
 )
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The chain ends in a process that ended."""
     if stuck.ending is Ending.NOBODY:
         return _replaced(stuck)
@@ -39,57 +39,57 @@ def claim(stuck: StuckSet) -> Claim | None:
     if loss(stuck) is not Loss.WORK:
         return None
     pids = [gone.pid for gone in stuck.gone]
-    names = several([f"{stuck.case.role(gone.pid).name} (pid {gone.pid}) {did(gone.how)}" for gone in stuck.gone])
-    return Claim(
+    names = several([f"{stuck.job.role(gone.pid).name} (pid {gone.pid}) {did(gone.how)}" for gone in stuck.gone])
+    return Match(
         summary=f"{names}, and {stuck.who_waits() or f'{stuck.role()} is {stuck.doing()}'}",
-        evidence=(*evidence_of(stuck.case, pids), *stuck.edge_evidence()),
-        advice=(*advice_on(stuck.case, pids), _NOTICE),
+        evidence=(*evidence_of(stuck.job, pids), *stuck.edge_evidence()),
+        advice=(*advice_on(stuck.job, pids), _NOTICE),
     )
 
 
-def _beside_others(stuck: StuckSet) -> Claim | None:
+def _beside_others(stuck: StuckSet) -> Match | None:
     """A master and one of its workers wait for each other's messages, and another worker has crashed at its work."""
     pids = crashed_mates(stuck)
     if not pids:
         return None
-    names = several([f"{stuck.case.role(pid).name} (pid {pid}) {did(death(stuck.case, pid).how)}" for pid in pids])
-    steps = [f"{stuck.case.role(key[0]).name} for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.roots]
-    return Claim(
+    names = several([f"{stuck.job.role(pid).name} (pid {pid}) {did(death(stuck.job, pid).how)}" for pid in pids])
+    steps = [f"{stuck.job.role(key[0]).name} for {stuck.waits_for(key)}{stuck.at(key)}" for key in stuck.root_blockers]
+    return Match(
         summary=f"{names}, and its work was probably lost with it: the remaining processes wait for each other, "
         f"{several(steps)}",
-        evidence=(*evidence_of(stuck.case, pids), *stuck.edge_evidence()),
+        evidence=(*evidence_of(stuck.job, pids), *stuck.edge_evidence()),
         advice=(
-            *advice_on(stuck.case, pids),
+            *advice_on(stuck.job, pids),
             "Code that detects the death of a worker must give its work to another one.",
         ),
     )
 
 
-def _polled_for(stuck: StuckSet) -> Claim | None:
+def _polled_for(stuck: StuckSet) -> Match | None:
     """Somebody looks again and again for a file, a flag, a counter in shared memory, and one that may have brought it crashed."""
     pids = polled_for(stuck)
     if not pids:
         return None
-    names = several([f"{stuck.case.role(pid).name} (pid {pid}) {did(death(stuck.case, pid).how)}" for pid in pids])
-    return Claim(
+    names = several([f"{stuck.job.role(pid).name} (pid {pid}) {did(death(stuck.job, pid).how)}" for pid in pids])
+    return Match(
         summary=f"{names}, and {stuck.role()} has been {stuck.has_been()}, probably for something that it did not deliver",
-        evidence=evidence_of(stuck.case, pids),
-        advice=(*advice_on(stuck.case, pids), _NOTICE),
+        evidence=evidence_of(stuck.job, pids),
+        advice=(*advice_on(stuck.job, pids), _NOTICE),
         certainty=Certainty.POSSIBLE,
     )
 
 
-def _replaced(stuck: StuckSet) -> Claim | None:
+def _replaced(stuck: StuckSet) -> Match | None:
     """A pool starts a new worker for one that died; the task of the dead one is lost, and its pid forgotten."""
     if stuck.nobody is None or stuck.nobody.reason is not Absent.WORKER_REPLACED:
         return None
-    found = replaced(stuck.case, pool_workers(stuck.case, stuck.root[0])) if stuck.root else None
+    found = replaced(stuck.job, pool_workers(stuck.job, stuck.root[0])) if stuck.root else None
     if found is None:
         return None
     by_number = f"the number in its name shows that one more process was started before pid {found.successor}"
     by_start = f"pid {found.successor} was started {found.apart_s or 0.0:.1f} s after pid {found.first}"
-    return Claim(
-        summary=f"{stuck.role()} waits for {stuck.standing().words}, but a worker of its pool died: pid {found.successor} was "
+    return Match(
+        summary=f"{stuck.role()} waits for {stuck.wait_state().words}, but a worker of its pool died: pid {found.successor} was "
         "started in its place, and the task is lost",
         evidence=(
             f"{by_number if found.apart_s is None else by_start}, and all pool workers wait for work",

@@ -15,20 +15,20 @@ from mpmon.diagnosis.humanize import age, several
 from mpmon.diagnosis.parts import Part, part
 from mpmon.diagnosis.progress.motion import Motion
 from mpmon.diagnosis.responsibility import is_client, unfinished_tasks
-from mpmon.diagnosis.stuck_set import Claim, StuckSet, doing, stands_since
+from mpmon.diagnosis.stuck_set import Match, StuckSet, doing, stands_since
 
 CAUSE = "worker-stuck"
 NEEDS = frozenset({"stacks"})
 
 
-def claim(stuck: StuckSet) -> Claim | None:
+def match(stuck: StuckSet) -> Match | None:
     """The root is a worker inside the code it was asked to run, or such code waits for those who asked for it."""
     if tasks := unfinished_tasks(stuck):
         return _wait_for_clients(stuck, tasks)
     if part(stuck) is not Part.WORKER:
         return None
     spins = stuck.motion() is Motion.BUSY_LOOP
-    return Claim(
+    return Match(
         summary=f"{stuck.role()} has been {stuck.has_been()}",
         evidence=(_moves(stuck), *stuck.edge_evidence()),
         advice=(
@@ -43,13 +43,13 @@ def claim(stuck: StuckSet) -> Claim | None:
     )
 
 
-def _wait_for_clients(stuck: StuckSet, tasks: list[ThreadKey]) -> Claim:
+def _wait_for_clients(stuck: StuckSet, tasks: list[ThreadKey]) -> Match:
     first = tasks[0]
-    lasts = age(stuck.case.now - stands_since(stuck.case, first))
+    lasts = age(stuck.job.now - stands_since(stuck.job, first))
     asked = dict.fromkeys(key[0] for key in stuck.closed.core if key not in tasks and is_client(stuck, key))
-    clients, others = several([stuck.case.role(pid).name for pid in asked]), several(_names(stuck, tasks[1:]))
-    return Claim(
-        summary=f"{stuck.case.role(first[0]).name} has been {doing(stuck.case, first, lasts)}, in a task of {clients}"
+    clients, others = several([stuck.job.role(pid).name for pid in asked]), several(_names(stuck, tasks[1:]))
+    return Match(
+        summary=f"{stuck.job.role(first[0]).name} has been {doing(stuck.job, first, lasts)}, in a task of {clients}"
         f"{f', and so {_have(tasks[1:])} {others}' if others else ''}: only {clients} could answer, but "
         f"{'waits' if len(asked) == 1 else 'wait'} for the end of the task",
         evidence=stuck.edge_evidence(),
@@ -63,7 +63,7 @@ def _have(keys: list[ThreadKey]) -> str:
 
 
 def _names(stuck: StuckSet, keys: list[ThreadKey]) -> list[str]:
-    return [stuck.case.role(pid).name for pid in dict.fromkeys(key[0] for key in keys)]
+    return [stuck.job.role(pid).name for pid in dict.fromkeys(key[0] for key in keys)]
 
 
 def _moves(stuck: StuckSet) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mpmon.model import Remembered
+from mpmon.model import KnownChild
 from mpmon.probes.interpreter.frames import FrameInMemory
 from mpmon.probes.interpreter.objects import Objects
 from mpmon.probes.interpreter.reachable import Reachable
@@ -29,10 +29,10 @@ class Children:
         self._objects = objects
         self._pid = pid
         self._reachable = Reachable(objects, MOST_OBJECTS, self._visit)
-        self._found: dict[int, Remembered] = {}
+        self._found: dict[int, KnownChild] = {}
 
     @property
-    def found(self) -> tuple[Remembered, ...]:
+    def found(self) -> tuple[KnownChild, ...]:
         """The children all searches so far have led to."""
         return tuple(self._found.values())
 
@@ -64,4 +64,4 @@ class Children:
         known = self._objects.attributes(popen, frozenset((b"pid", b"returncode")))
         pid, code = (self._objects.plain_integer(known.get(field)) for field in (b"pid", b"returncode"))
         if pid is not None and pid > 0:
-            self._found[pid] = Remembered(pid=self._pid, child=pid, returncode=code, name=name)
+            self._found[pid] = KnownChild(pid=self._pid, child=pid, returncode=code, name=name)

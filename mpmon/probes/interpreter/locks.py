@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import msgspec
 
-from mpmon.model import Awaited, LockUse, Remembered, Unknown
+from mpmon.model import JoinTarget, KnownChild, LockUse, Unknown
 from mpmon.probes.aside import may_hang
 from mpmon.probes.files import Proc
 from mpmon.probes.interpreter.chained import sources
@@ -67,18 +67,18 @@ class Findings(msgspec.Struct):
     """What one look at one process found."""
 
     locks: tuple[LockUse, ...] = ()
-    awaited: tuple[Awaited, ...] = ()
-    remembered: tuple[Remembered, ...] = ()
+    awaited: tuple[JoinTarget, ...] = ()
+    remembered: tuple[KnownChild, ...] = ()
     unknown: Unknown | None = None
     """Why it is not all."""
     turns: Mapping[int, tuple[tuple[int, ...], ...]] = {}
-    """`Stack.turns` of the runners, by thread."""
+    """`Stack.turns` of the `running`, by thread."""
     contents: Mapping[int, tuple[tuple[int, int, int], ...]] = {}
-    """`Stack.contents` of the circlers, by thread."""
+    """`Stack.contents` of the `looping`, by thread."""
     turning: Mapping[int, tuple[int, ...]] = {}
-    """`Stack.turning` of the circlers, by thread."""
+    """`Stack.turning` of the `looping`, by thread."""
     wrote: Mapping[int, int] = {}
-    """`Stack.wrote` of the circlers, by thread."""
+    """`Stack.wrote` of the `looping`, by thread."""
 
 
 @may_hang
@@ -87,11 +87,11 @@ def look_inside(
     pid: int,
     sleepers: Mapping[int, str],
     *,
-    runners: Collection[int] = (),
-    circlers: Collection[int] = (),
+    running: Collection[int] = (),
+    looping: Collection[int] = (),
     is_parent: bool = True,
 ) -> Findings:
-    """Locks and awaited threads of one process, how far the loops of its `runners` are, what the variables of its `circlers`
+    """Locks and awaited threads of one process, how far the loops of its `running` are, what the variables of its `looping`
     lead to, and, of a parent, the children it remembers.
 
     `sleepers` are the threads that wait in a private futex, with the id of the word they sleep on.
@@ -102,7 +102,7 @@ def look_inside(
             runtime = find_runtime(proc, pid, memory, areas(proc, pid))
             inside = _Inside(memory, runtime, tids, sleepers, is_parent=is_parent)
             inside.read()
-            turns, contents, turning = inside.turns(runners), inside.contents(circlers), inside.turning(circlers)
+            turns, contents, turning = inside.turns(running), inside.contents(looping), inside.turning(looping)
         ran = tids.ran()
     except NoInterpreter as reason:
         return Findings(unknown=Unknown(table="locks", pid=pid, reason=str(reason)))
@@ -117,7 +117,7 @@ def look_inside(
         turns,
         contents,
         turning,
-        {tid: count for tid in circlers if (count := _written(proc, pid, tid)) is not None},
+        {tid: count for tid in looping if (count := _written(proc, pid, tid)) is not None},
     )
 
 
@@ -130,7 +130,7 @@ def _written(proc: Proc, pid: int, tid: int) -> int | None:
     return int(found[1]) if found else None
 
 
-def _seen_from_here(rows: Iterable[Remembered], namespace: Namespace) -> Iterator[Remembered]:
+def _seen_from_here(rows: Iterable[KnownChild], namespace: Namespace) -> Iterator[KnownChild]:
     """Children by their pids here; one that was waited for has none any more, and keeps the number it had."""
     for row in rows:
         child = namespace.child(row.child) or (None if row.returncode is None else row.child)
@@ -172,8 +172,8 @@ class _Inside:
         self.locks: list[LockUse] = []
         self._ownerless: set[str] = set()
         """Held locks that do not name who has them."""
-        self.awaited: list[Awaited] = []
-        self.remembered: tuple[Remembered, ...] = ()
+        self.awaited: list[JoinTarget] = []
+        self.remembered: tuple[KnownChild, ...] = ()
         self.problem = ""
 
     def read(self) -> None:
@@ -386,13 +386,13 @@ class _Inside:
     def _note_awaited(self, tid: int, frames: list[FrameInMemory]) -> None:
         if frames and not is_standard(frames[0].code.file) and frames[0].names & WAITS_FOR_WORK:
             group = group_at_hand(self._objects, frames[0])
-            row = Awaited(pid=self._tids.pid, tid=tid, kind="work")
+            row = JoinTarget(pid=self._tids.pid, tid=tid, kind="work")
             self.awaited.append(msgspec.structs.replace(row, group=group.name, members=group.members) if group else row)
             return
         for frame in frames:
             name, file = frame.code.name, frame.code.file
             if name == "join" and file.endswith("/threading.py"):
-                self.awaited.append(Awaited(pid=self._tids.pid, tid=tid, kind="thread", by_tid=self._joined(frame)))
+                self.awaited.append(JoinTarget(pid=self._tids.pid, tid=tid, kind="thread", by_tid=self._joined(frame)))
                 return
             if name in ("result", "exception") and file.endswith("concurrent/futures/_base.py"):
                 self.awaited.append(self._future(tid, frame.argument(0)))
@@ -400,7 +400,7 @@ class _Inside:
             if not file.endswith(("/threading.py", "concurrent/futures/_base.py")):
                 return
 
-    def _future(self, tid: int, future: int) -> Awaited:
+    def _future(self, tid: int, future: int) -> JoinTarget:
         """A future by the thread that runs its task, or by those in whose queue it is: its own, or that of one from which
         it gets its result.
         """
@@ -408,8 +408,8 @@ class _Inside:
             runs = self._running.get(one)
             queued_for = () if runs else self._queued_for(one)
             if runs or queued_for:
-                return Awaited(pid=self._tids.pid, tid=tid, kind="future", by_tid=runs, queued_for=queued_for)
-        return Awaited(pid=self._tids.pid, tid=tid, kind="future")
+                return JoinTarget(pid=self._tids.pid, tid=tid, kind="future", by_tid=runs, queued_for=queued_for)
+        return JoinTarget(pid=self._tids.pid, tid=tid, kind="future")
 
     def _queued_for(self, future: int) -> tuple[int, ...]:
         """The threads of the executor in whose queue the task of a future is; none where some threads could not be read,

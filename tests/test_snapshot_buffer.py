@@ -18,12 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mpmon.codec import TABLES
-from mpmon.diagnosis.findings import Diagnosis, Moment, Observation, Verdict
+from mpmon.diagnosis.findings import Diagnosis, Observation, TrendPoint, Verdict
 from mpmon.model import Process, Snapshot
-from mpmon.reel import KEPT_BYTES, TOGETHER, Reel
-from mpmon.reel.differences import less, whole
 from mpmon.session.recording import read_recording
 from mpmon.session.watch import Observer
+from mpmon.snapshot_buffer import KEPT_BYTES, TOGETHER, SnapshotBuffer
+from mpmon.snapshot_buffer.differences import less, whole
 from tests import strategies
 from tests.builders import START, after, process, snapshot
 from tests.session.hanging import hanging
@@ -44,20 +44,20 @@ def picture(number: int, verdict: Verdict = Verdict.HEALTHY, *, fresh: int = 0) 
     )
 
 
-def filled(*pictures: Observation, most_bytes: int = KEPT_BYTES) -> Reel:
-    reel = Reel(most_bytes)
+def filled(*pictures: Observation, most_bytes: int = KEPT_BYTES) -> SnapshotBuffer:
+    buffer = SnapshotBuffer(most_bytes)
     for each in pictures:
-        reel.add(each)
-    return reel
+        buffer.add(each)
+    return buffer
 
 
-def numbers(reel: Reel) -> list[int]:
+def numbers(buffer: SnapshotBuffer) -> list[int]:
     """Of all that are kept, by walking from the newest back."""
     found: list[int] = []
-    at = reel.newest
+    at = buffer.newest
     while at is not None:
         found.append(at.number)
-        at = reel.before(at.number)
+        at = buffer.before(at.number)
     return found[::-1]
 
 
@@ -77,30 +77,30 @@ def number(found: Observation | None) -> int | None:
 
 
 def test_one_walks_back_and_forth() -> None:
-    reel = filled(picture(1), picture(2), picture(3))
-    assert (number(reel.before(3)), number(reel.before(2)), number(reel.before(1))) == (2, 1, None)
-    assert (number(reel.after(1)), number(reel.after(2)), number(reel.after(3))) == (2, 3, None)
-    assert (number(reel.after(0)), number(reel.newest)) == (1, 3)
+    buffer = filled(picture(1), picture(2), picture(3))
+    assert (number(buffer.before(3)), number(buffer.before(2)), number(buffer.before(1))) == (2, 1, None)
+    assert (number(buffer.after(1)), number(buffer.after(2)), number(buffer.after(3))) == (2, 3, None)
+    assert (number(buffer.after(0)), number(buffer.newest)) == (1, 3)
 
 
 def test_an_empty_one_has_nothing() -> None:
-    reel = Reel()
-    assert (reel.newest, reel.before(7), reel.after(0), reel.at(START), reel.hang()) == (None,) * 5
+    buffer = SnapshotBuffer()
+    assert (buffer.newest, buffer.before(7), buffer.after(0), buffer.at(START), buffer.hang()) == (None,) * 5
 
 
 def test_the_picture_of_a_moment_is_the_first_that_is_not_earlier() -> None:
-    reel = filled(picture(1), picture(2), picture(4))
-    assert [number(reel.at(START + second)) for second in (0, 1, 1.5, 3, 4, 5)] == [1, 1, 2, 4, 4, None]
+    buffer = filled(picture(1), picture(2), picture(4))
+    assert [number(buffer.at(START + second)) for second in (0, 1, 1.5, 3, 4, 5)] == [1, 1, 2, 4, 4, None]
 
 
 def test_a_hang_began_before_it_was_called_one() -> None:
-    reel = filled(*map(picture, range(1, 10)), picture(10, Verdict.HUNG), picture(11, Verdict.HUNG))
-    assert number(reel.hang()) == 5
+    buffer = filled(*map(picture, range(1, 10)), picture(10, Verdict.HUNG), picture(11, Verdict.HUNG))
+    assert number(buffer.hang()) == 5
 
 
 def test_of_a_hang_that_is_over_the_beginning_is_still_known() -> None:
-    reel = filled(*map(picture, range(1, 10)), picture(10, Verdict.HUNG), picture(11))
-    assert number(reel.hang()) == 5
+    buffer = filled(*map(picture, range(1, 10)), picture(10, Verdict.HUNG), picture(11))
+    assert number(buffer.hang()) == 5
 
 
 def test_a_hang_older_than_all_that_is_kept_begins_where_it_is_first_told() -> None:
@@ -114,16 +114,16 @@ def test_without_a_hang_there_is_no_beginning() -> None:
 
 
 def test_with_no_bytes_only_the_newest_is_kept() -> None:
-    reel = filled(picture(1), picture(2, Verdict.HUNG), picture(3), most_bytes=0)
-    assert numbers(reel) == [3]
+    buffer = filled(picture(1), picture(2, Verdict.HUNG), picture(3), most_bytes=0)
+    assert numbers(buffer) == [3]
 
 
 # What is kept
 
 
 def test_older_pictures_become_fewer_and_the_newest_stay() -> None:
-    reel = filled(*(picture(n, fresh=10) for n in range(1, 1001)), most_bytes=200 * each(200, 10))
-    kept = numbers(reel)
+    buffer = filled(*(picture(n, fresh=10) for n in range(1, 1001)), most_bytes=200 * each(200, 10))
+    kept = numbers(buffer)
     gaps = [late - early for early, late in itertools.pairwise(kept)]
     assert 100 <= len(kept) <= 200 + TOGETHER
     assert kept[-50:] == list(range(951, 1001))
@@ -151,12 +151,14 @@ def test_a_job_in_which_nothing_changes_costs_little(runs: bool) -> None:
     """Rows that are the same objects are kept once."""
     pids = range(5000, 5200)
     now = snapshot(process(), *map(process, pids))
-    reel = Reel()
+    buffer = SnapshotBuffer()
     for n in range(1, 201):
         now = after(now, 1.0, ran=pids if runs else ())
-        reel.add(Observation(snapshot=now, diagnosis=Diagnosis(verdict=Verdict.HEALTHY), watched_s=float(n), number=n))
-    assert len(numbers(reel)) == 200
-    assert reel.bytes / 200 < (3000 if runs else 700)
+        buffer.add(
+            Observation(snapshot=now, diagnosis=Diagnosis(verdict=Verdict.HEALTHY), watched_s=float(n), number=n)
+        )
+    assert len(numbers(buffer)) == 200
+    assert buffer.bytes / 200 < (3000 if runs else 700)
 
 
 # What it says
@@ -178,12 +180,12 @@ def watched(snapshots: Iterable[Snapshot]) -> list[Observation]:
 def test_a_past_picture_says_what_it_said(recording: str) -> None:
     """With GPUs, with the shim, of a hang, of a job that works."""
     pictures = watched(read_recording(REPOSITORY / recording))
-    reel = filled(*pictures)
+    buffer = filled(*pictures)
     shown: list[Observation] = []
-    at = reel.after(0)
+    at = buffer.after(0)
     while at is not None:
         shown.append(at)
-        at = reel.after(at.number)
+        at = buffer.after(at.number)
     assert list(map(facts, shown)) == list(map(facts, pictures))
 
 
@@ -197,24 +199,24 @@ def test_the_beginning_of_a_hang_that_was_packed_says_what_it_said() -> None:
 
 def test_a_picture_that_is_left_after_most_were_dropped_says_what_it_said() -> None:
     pictures = [picture(n, fresh=n % 7) for n in range(1, 700)]
-    reel = filled(*pictures, most_bytes=20 * each(100, 6))
-    kept = numbers(reel)
+    buffer = filled(*pictures, most_bytes=20 * each(100, 6))
+    kept = numbers(buffer)
     assert len(kept) < 100
     for one in kept:
-        shown = reel.before(one + 1)
+        shown = buffer.before(one + 1)
         assert shown is not None
         assert facts(shown) == facts(pictures[one - 1])
 
 
 def test_one_may_look_while_others_come() -> None:
     pictures = [picture(n, fresh=3) for n in range(1, 600)]
-    reel = Reel(30 * each(100, 3))
-    adding = threading.Thread(target=lambda: [reel.add(one) for one in pictures])
+    buffer = SnapshotBuffer(30 * each(100, 3))
+    adding = threading.Thread(target=lambda: [buffer.add(one) for one in pictures])
     adding.start()
     looks = 0
     while adding.is_alive() or not looks:
-        for one in numbers(reel):
-            shown = reel.before(one + 1)
+        for one in numbers(buffer):
+            shown = buffer.before(one + 1)
             assert shown is None or facts(shown) == facts(pictures[shown.number - 1])
         looks += 1
     adding.join()
@@ -262,29 +264,29 @@ def test_whatever_is_kept_says_what_it_said(kinds: list[Observation], seed: int,
     pictures = [next_to(msgspec.structs.replace(kinds[0], number=0, trend=(), events=()), kinds[1], chance)]
     while len(pictures) < count:
         pictures.append(next_to(pictures[-1], chance.choice(kinds), chance))
-    reel = Reel(most_kib << 10)
+    buffer = SnapshotBuffer(most_kib << 10)
     for one in pictures:
-        reel.add(one)
-        assert reel.bytes <= most_kib << 10
-    kept = numbers(reel)
+        buffer.add(one)
+        assert buffer.bytes <= most_kib << 10
+    kept = numbers(buffer)
     assert kept[-1] == count
     assert kept == list(range(1, count + 1)) or most_kib < 1 << 20
     for place, one in enumerate(kept):
         picture = pictures[one - 1]
-        again = reel.at(picture.snapshot.taken_at)
+        again = buffer.at(picture.snapshot.taken_at)
         assert again is not None
         assert facts(again) == facts(picture)
-        assert reel.moment(one) == picture.snapshot.taken_at
-        assert number(reel.after(one)) == (kept[place + 1] if place + 1 < len(kept) else None)
+        assert buffer.moment(one) == picture.snapshot.taken_at
+        assert number(buffer.after(one)) == (kept[place + 1] if place + 1 < len(kept) else None)
 
 
 @given(strategies.of(Observation), strategies.of(Observation))
 @settings(max_examples=5, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
 def test_whatever_is_in_a_picture_comes_back(one: Observation, other: Observation) -> None:
-    reel = filled(
+    buffer = filled(
         msgspec.structs.replace(one, number=1), msgspec.structs.replace(other, number=2), *map(picture, range(3, 30))
     )
-    shown = [reel.before(2), reel.before(3)]
+    shown = [buffer.before(2), buffer.before(3)]
     assert [facts(row) | {"number": 0} for row in shown if row] == [facts(row) | {"number": 0} for row in (one, other)]
 
 
@@ -311,15 +313,15 @@ def test_a_table_is_made_of_what_is_new_and_of_the_other_one(
 
 
 def test_moments_of_packed_pictures_are_kept_as_bytes_only() -> None:
-    moments = [Moment(START + second, (), (), {}) for second in range(100)]
-    reel = Reel()
+    moments = [TrendPoint(START + second, (), (), {}) for second in range(100)]
+    buffer = SnapshotBuffer()
     for second in range(100):
         trend = tuple(moments[max(0, second - 9) : second + 1])
-        reel.add(msgspec.structs.replace(picture(second), trend=trend))
-    assert sys.getrefcount(moments[0]) == sys.getrefcount(Moment(START, (), (), {})) + 1
+        buffer.add(msgspec.structs.replace(picture(second), trend=trend))
+    assert sys.getrefcount(moments[0]) == sys.getrefcount(TrendPoint(START, (), (), {})) + 1
 
 
-OURS = [tracemalloc.Filter(True, f"{REPOSITORY}/mpmon/{place}") for place in ("reel/*", "codec.py")]
+OURS = [tracemalloc.Filter(True, f"{REPOSITORY}/mpmon/{place}") for place in ("snapshot_buffer/*", "codec.py")]
 """Where what is kept is allocated, but for the pictures themselves."""
 
 
@@ -327,14 +329,14 @@ def test_what_it_says_it_takes_is_what_it_takes() -> None:
     most_bytes = 256 << 10
     tracemalloc.start()
     try:
-        reel = Reel(most_bytes)
+        buffer = SnapshotBuffer(most_bytes)
         for number in range(1, 1001):
-            reel.add(picture(number, fresh=10))
+            buffer.add(picture(number, fresh=10))
         gc.collect()
         traces = tracemalloc.take_snapshot().filter_traces(OURS)
     finally:
         tracemalloc.stop()
     taken = sum(trace.size for trace in traces.traces)
-    assert len(numbers(reel)) < 900
-    assert most_bytes / 2 < reel.bytes <= most_bytes
-    assert abs(taken - reel.bytes) < 0.1 * most_bytes
+    assert len(numbers(buffer)) < 900
+    assert most_bytes / 2 < buffer.bytes <= most_bytes
+    assert abs(taken - buffer.bytes) < 0.1 * most_bytes

@@ -18,9 +18,9 @@ from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, 
 from mpmon.diagnosis.progress.state_change import keep_changing, same_answer_since
 from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.shapes import Shape, shape
-from mpmon.diagnosis.tables import Tables
+from mpmon.diagnosis.snapshot_index import SnapshotIndex
 from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S
-from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Wait, WaitState, in_own_code, polled, standing
+from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Wait, WaitState, in_own_code, polled, wait_state
 from mpmon.diagnosis.world import World
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack, Task
 
@@ -48,12 +48,12 @@ SIGNAL_CALLS = frozenset({"pause", "rt_sigsuspend", "rt_sigtimedwait"})
 """System calls that only a signal ends."""
 
 
-class Case(Tables):
+class JobState(SnapshotIndex):
     """The tables, and what is judged from several of them. Everything is computed on first use."""
 
     def __init__(self, history: History, snapshot: Snapshot, memory: Memo | None = None) -> None:
         super().__init__(history, snapshot, memory)
-        self._standings: dict[ThreadKey, WaitState] = {}
+        self._wait_states: dict[ThreadKey, WaitState] = {}
         self._working: dict[int, tuple[ThreadKey, ...]] = {}
         self._motions: dict[ThreadKey, Motion] = {}
         self._stuck_tasks: dict[ThreadKey, tuple[Task, ...]] = {}
@@ -85,13 +85,13 @@ class Case(Tables):
 
     # What a thread waits for
 
-    def standing(self, key: ThreadKey) -> WaitState:
+    def wait_state(self, key: ThreadKey) -> WaitState:
         """What a thread waits for."""
         return self._in_collectives.get(key) or self._without_numbers(key)
 
     def _without_numbers(self, key: ThreadKey) -> WaitState:
         """What it waits for, by its frames and the kernel's facts."""
-        if key not in self._standings:
+        if key not in self._wait_states:
             found = self._read(key)
             lock = self.wanted_lock(key)
             if self.silent_mounts and (mount := self.silent_mount(key)):
@@ -122,18 +122,18 @@ class Case(Tables):
                 found = WaitState(Wait.SERVICE, "what its library gives it to do", found.frame)
             elif key[0] == key[1] and self._only_stays(key, found):
                 found = WaitState(Wait.SIGNAL, "a signal", found.frame)
-            self._standings[key] = found
-        return self._standings[key]
+            self._wait_states[key] = found
+        return self._wait_states[key]
 
     def _read(self, key: ThreadKey) -> WaitState:
         """What its own rows say; the kernel's current state of the process outranks earlier samples."""
         process = self.processes.get(key[0])
         if process and process.state == "T":
             return STOPPED
-        stack, blocked, past = self.stacks.get(key), self.blocked.get(key), self.past(key)
-        look = past.looks[-1] if past and past.looks else None
-        same = look is not None and look.stack is stack and look.blocked is blocked
-        return look.standing if look and same else standing(stack, blocked)
+        stack, blocked, past = self.stacks.get(key), self.blocked.get(key), self.thread_history(key)
+        sample = past.samples[-1] if past and past.samples else None
+        same = sample is not None and sample.stack is stack and sample.blocked is blocked
+        return sample.wait_state if sample and same else wait_state(stack, blocked)
 
     def _asks_store(self, key: ThreadKey) -> bool:
         """It waits, in a call of its own code, for an answer from the thread that serves torch's store."""
@@ -178,7 +178,7 @@ class Case(Tables):
         """The thread that it joins in C."""
         blocked = self.blocked.get(key)
         joined = (key[0], blocked.joins) if blocked and blocked.joins else None
-        return joined if joined and self.past(joined) else None
+        return joined if joined and self.thread_history(joined) else None
 
     def _own_threads_words(self, key: ThreadKey) -> str:
         """What it waits for, if its C frames show that no other process is involved."""
@@ -345,11 +345,11 @@ class Case(Tables):
     def motion(self, key: ThreadKey) -> Motion:
         """Whether a thread made progress lately."""
         if key not in self._motions:
-            past = self.past(key)
+            past = self.thread_history(key)
             if past is None or is_frozen(past, self.now):
                 self._motions[key] = motion(past, self.now)
             else:
-                found = self.memory.same(("motion", key), _gets_on, past.looks)
+                found = self.memory.same(("motion", key), _gets_on, past.samples)
                 moves = till_now(found, past, self.now)
                 asks = moves is Motion.PROGRESSING and self.asks_since(key) is not None
                 self._motions[key] = Motion.POLLING if asks else moves
@@ -360,11 +360,11 @@ class Case(Tables):
         wait that timed out or, for a rank that others wait for, a status file or a directory listing. `None` if it does
         not.
         """
-        past = self.past(key)
+        past = self.thread_history(key)
         asks_others = self._without_numbers(key).kind in _ASKS_OTHERS
         if past is None or not (asks_others or self._keeps_ranks_waiting(key)):
             return None
-        return self.memory.same(("asks", key), same_answer_since, past.looks)
+        return self.memory.same(("asks", key), same_answer_since, past.samples)
 
     def _keeps_ranks_waiting(self, key: ThreadKey) -> bool:
         """It is the main thread of a rank, and another rank is blocked in a collective."""
@@ -374,7 +374,9 @@ class Case(Tables):
     def _ranks_at_rest(self) -> frozenset[int]:
         """Ranks that are blocked in a collective."""
         stands = [pid for pid in self.ranks if self._without_numbers((pid, pid)).kind is Wait.COLLECTIVE]
-        return frozenset(pid for pid in stands if (past := self.past((pid, pid))) and is_frozen(past, self.now))
+        return frozenset(
+            pid for pid in stands if (past := self.thread_history((pid, pid))) and is_frozen(past, self.now)
+        )
 
     def gil_owner(self, key: ThreadKey) -> ThreadKey | None:
         """Another thread of the process that holds the GIL and makes no progress."""
@@ -391,7 +393,7 @@ class Case(Tables):
 
     def stands_since(self, key: ThreadKey) -> float:
         """Since when a thread has been blocked, seconds since the epoch."""
-        past = self.past(key)
+        past = self.thread_history(key)
         if past is not None and self._without_numbers(key).kind is Wait.STOPPED:
             # It may have been found at the same place earlier, in a loop that made progress.
             return past.ran_at
@@ -408,14 +410,14 @@ class Case(Tables):
 
     def others_at_work(self, key: ThreadKey) -> list[ThreadKey]:
         """The other Python threads of its process that are not legitimately idle: any of them might do its part."""
-        return [other for other in self.threads(key[0]) if other != key and not self.standing(other).idle]
+        return [other for other in self.threads(key[0]) if other != key and not self.wait_state(other).idle]
 
     def natives_at_work(self, pid: int) -> list[ThreadKey]:
         """Threads without Python frames that ran lately and do more than poll."""
         return [
             (pid, row.tid) for row in self._threads_of.get(pid, ())
             if (pid, row.tid) not in self.stacks and self.motion((pid, row.tid)) is not Motion.NOT_SCHEDULED
-            and not _ticks(self.past((pid, row.tid)))
+            and not _ticks(self.thread_history((pid, row.tid)))
         ]  # fmt: skip
 
     def native_loops(self, pid: int) -> list[ThreadKey]:
@@ -429,7 +431,7 @@ class Case(Tables):
         """It has handed itself to a server that a library runs in threads of its own, as gRPC does: one of them accepts
         connections. In a rank those may be torch's.
         """
-        return self.standing(key).kind is Wait.FUTEX and self._accepts_in_c(key)
+        return self.wait_state(key).kind is Wait.FUTEX and self._accepts_in_c(key)
 
     def _accepts_in_c(self, key: ThreadKey) -> bool:
         if not self.may_be_native(key):
@@ -439,7 +441,7 @@ class Case(Tables):
         return any(item.listens for other in loops for item in self.waits_on(other))
 
     def _awaits_events(self, key: ThreadKey) -> bool:
-        return standing(None, self.blocked.get(key)).kind in _EVENTS
+        return wait_state(None, self.blocked.get(key)).kind in _EVENTS
 
     def helpmates(self, pid: int) -> list[int]:
         """Children that are alive and work on their own, neither on request nor for the whole job."""
@@ -452,9 +454,9 @@ class Case(Tables):
         alive = [pid for pid in self.processes if self.is_alive(pid) and self.role(pid).kind not in HELPERS]
         return frozenset(
             pid for pid in alive if self.motion((pid, pid)) in (Motion.PROGRESSING, Motion.BUSY_LOOP)
-            and (self.standing((pid, pid)).kind not in _LOOKS_IN or self._works_between_naps(pid))
+            and (self.wait_state((pid, pid)).kind not in _LOOKS_IN or self._works_between_naps(pid))
             and polled(self.stacks.get((pid, pid))) is None
-            and not self.standing((pid, pid)).idle
+            and not self.wait_state((pid, pid)).idle
         )  # fmt: skip
 
     def ended_at(self, pid: int) -> float | None:
@@ -476,7 +478,7 @@ class Case(Tables):
 
     def _find_stuck(self, key: ThreadKey) -> tuple[Task, ...]:
         tasks = self.loop_tasks[key]
-        if key[0] in self._half_known_loops or self.standing(key).kind is not Wait.EVENT_LOOP:
+        if key[0] in self._half_known_loops or self.wait_state(key).kind is not Wait.EVENT_LOOP:
             return ()
         children = frozenset(pid for pid in self.clients.get(key[0], ()) if self.is_alive(pid))
         blocked = self.blocked.get(key)
@@ -540,7 +542,7 @@ class Case(Tables):
         """A rank whose own code makes progress, even if every sample finds it asleep: a rank's code counts as work."""
         return (
             pid in self.ranks
-            and self.standing((pid, pid)).kind is Wait.SLEEP
+            and self.wait_state((pid, pid)).kind is Wait.SLEEP
             and self.motion((pid, pid)) is Motion.PROGRESSING
         )
 
@@ -573,10 +575,10 @@ def _user_line(stack: Stack) -> Place | None:
     return place(frame) if frame else None
 
 
-def _gets_on(looks: tuple[Sample, ...]) -> Motion:
+def _gets_on(samples: tuple[Sample, ...]) -> Motion:
     """By its frames; if they only show that it sleeps again, by whether its variables change."""
-    found = gets_on(looks)
-    return Motion.PROGRESSING if found is Motion.POLLING and keep_changing(looks) else found
+    found = gets_on(samples)
+    return Motion.PROGRESSING if found is Motion.POLLING and keep_changing(samples) else found
 
 
 def _is_kept(item: KernelObject, pid: int) -> bool:
@@ -594,7 +596,7 @@ def _sleeps_in_library(blocked: Blocked | None) -> bool:
 def _ticks(past: ThreadHistory | None) -> bool:
     """Most samples find it in a wait with a time limit, as for a watchdog or a heartbeat."""
     limits = [
-        look.blocked.wakes_at is not None or look.blocked.timeout_s is not None
-        for look in (past.looks if past else ()) if look.blocked
+        sample.blocked.wakes_at is not None or sample.blocked.timeout_s is not None
+        for sample in (past.samples if past else ()) if sample.blocked
     ]  # fmt: skip
     return 2 * sum(limits) > len(limits)

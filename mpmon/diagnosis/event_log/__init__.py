@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mpmon.diagnosis.chronicle.changes import CHANGES, Round
-from mpmon.diagnosis.chronicle.lives import Lives
+from mpmon.diagnosis.event_log.changes import CHANGES, Round
+from mpmon.diagnosis.event_log.lives import Lives
 from mpmon.diagnosis.findings import Diagnosis, Event
 from mpmon.diagnosis.hosts import told_event
 from mpmon.model import NOT_PYTHON, ProbeReport, Snapshot
@@ -29,15 +29,15 @@ class _Complaint(NamedTuple):
     problem: str
     since: float
     """Seconds since the epoch."""
-    looks: int = 1
+    samples: int = 1
     """How many runs in a row had it."""
 
     def lasts(self, now: float) -> bool:
         """Whether it is more than temporary."""
-        return self.looks > 1 or now - self.since >= LASTS_S
+        return self.samples > 1 or now - self.since >= LASTS_S
 
 
-class Chronicle:
+class EventLog:
     """All that happened so far. `add` returns a new one; the old one stays as it was."""
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ class Chronicle:
         self._bottleneck: tuple[int, ...] = ()
         """The bottleneck that was last reported."""
 
-    def add(self, snapshot: Snapshot, diagnosis: Diagnosis) -> Chronicle:
+    def add(self, snapshot: Snapshot, diagnosis: Diagnosis) -> EventLog:
         """The event log with one more round."""
-        new = Chronicle()
+        new = EventLog()
         new._before = Round(snapshot, diagnosis)
         new._lives, came_and_went = self._lives.add(snapshot, diagnosis)
         new._complaints = self._heard(snapshot)
@@ -93,7 +93,7 @@ class Chronicle:
             before = found.pop(report.name, None)
             problem = _problem(report, before, snapshot)
             if before and problem == before.problem:
-                found[report.name] = before._replace(looks=before.looks + 1)
+                found[report.name] = before._replace(samples=before.samples + 1)
             elif problem:
                 found[report.name] = _Complaint(problem, snapshot.taken_at)
         return found

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     # The first frame of the screen needs no diagnosis and should not wait for its import.
     from mpmon.diagnosis.findings import Observation
-    from mpmon.reel.pictures import Packer, Picture
+    from mpmon.snapshot_buffer.pictures import Packer, Picture
 
 KEPT_BYTES = 16 << 20
 """Limit for a live job: enough for a full hour of 64 processes of which a few work, and progressively less of earlier days."""
@@ -23,7 +23,7 @@ TOGETHER = 16
 """Observations that are packed at once: one by one, each would take several times as long, with cold caches."""
 
 
-class Reel:
+class SnapshotBuffer:
     """Observations in the order they were made. One thread adds to it, any thread may read."""
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
@@ -38,7 +38,7 @@ class Reel:
 
     def add(self, observation: Observation) -> None:
         """Add an observation, whose number is above all others."""
-        from mpmon.reel.pictures import Packer
+        from mpmon.snapshot_buffer.pictures import Packer
 
         packer = self._packer = self._packer or Packer()
         picture = packer.picture(observation)

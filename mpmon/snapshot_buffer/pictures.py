@@ -17,16 +17,16 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from mpmon.codec import TABLES
-from mpmon.diagnosis.findings import Event, Moment, Observation
-from mpmon.reel.blocks import Block
-from mpmon.reel.differences import Places, less, whole
-from mpmon.reel.logs import Log, Stretch
+from mpmon.diagnosis.findings import Event, Observation, TrendPoint
 from mpmon.rows import shared
+from mpmon.snapshot_buffer.blocks import Block
+from mpmon.snapshot_buffer.differences import Places, less, whole
+from mpmon.snapshot_buffer.logs import Log, Stretch
 
 TREE = 256
 """A power of 2."""
 
-OF_MOMENTS = tuple(name for name in Moment.__struct_fields__ if name in TABLES)
+OF_MOMENTS = tuple(name for name in TrendPoint.__struct_fields__ if name in TABLES)
 """Tables that a snapshot shares with the moment of its round, where they are stored."""
 
 OTHERS = tuple(name for name in TABLES if name not in OF_MOMENTS)
@@ -122,7 +122,7 @@ class Packer:
     """Packs pictures in the order in which they were made. One thread packs, any thread may read."""
 
     def __init__(self) -> None:
-        self._trend = Log(Moment)
+        self._trend = Log(TrendPoint)
         self._events = Log(Event)
         self._branch: list[tuple[Page, Observation]] = []
         """The last packed picture, before it the one that it is relative to, and so on."""

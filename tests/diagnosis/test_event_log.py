@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mpmon.diagnosis import Chronicle
-from mpmon.diagnosis.chronicle import LASTS_S, LONGEST, lives
+from mpmon.diagnosis import EventLog
+from mpmon.diagnosis.event_log import LASTS_S, LONGEST, lives
 from mpmon.diagnosis.findings import (
     Bottleneck,
     Certainty,
@@ -18,7 +18,7 @@ from mpmon.diagnosis.findings import (
     Suspect,
     Verdict,
 )
-from mpmon.model import NOT_PYTHON, Cgroup, Exit, Gpu, ProbeReport, Process, Remembered, Snapshot, Unknown, Xid
+from mpmon.model import NOT_PYTHON, Cgroup, Exit, Gpu, KnownChild, ProbeReport, Process, Snapshot, Unknown, Xid
 from tests.builders import ROOT, START, process, snapshot
 
 QUIET = Diagnosis(verdict=Verdict.UNKNOWN)
@@ -51,10 +51,10 @@ def told(*rounds: Round) -> list[tuple[str, str]]:
 
 
 def log(*rounds: Round) -> tuple[Event, ...]:
-    chronicle = Chronicle()
+    event_log = EventLog()
     for second, (facts, diagnosis) in enumerate(rounds):
-        chronicle = chronicle.add(msgspec.structs.replace(facts, taken_at=START + second), diagnosis)
-    return chronicle.log
+        event_log = event_log.add(msgspec.structs.replace(facts, taken_at=START + second), diagnosis)
+    return event_log.log
 
 
 def test_it_begins_with_whom_it_watches() -> None:
@@ -169,7 +169,7 @@ def test_the_status_of_one_that_was_collected_may_be_known_all_the_same() -> Non
     assert told(job((row, view)), job(exits=(gone(row, 7 << 8),))) == [
         ("died", "rank 2 (pid 4103) ended with exit status 7")
     ]
-    by_its_parent = Remembered(pid=ROOT, child=4103, returncode=-11)
+    by_its_parent = KnownChild(pid=ROOT, child=4103, returncode=-11)
     assert told(job((row, view)), job(exits=(gone(row),), remembered=(by_its_parent,))) == [
         ("died", "rank 2 (pid 4103) was killed by SIGSEGV (11)")
     ]

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from mpmon.reel.blocks import Block
+from mpmon.snapshot_buffer.blocks import Block
 
 TOGETHER = 64
 """Rows that are packed together."""

@@ -1,6 +1,6 @@
 """The rows of one snapshot by the keys they are asked for: pid, thread, object; and the role of each process.
 
-Joins only: what threads wait for, and whether they make progress, is judged in `case`.
+Joins only: what threads wait for, and whether they make progress, is judged in `job_state`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from mpmon.diagnosis.roles import Role, given_name, named_process
 from mpmon.diagnosis.starts import Starts
 from mpmon.model import (
     NOT_PYTHON,
-    Awaited,
     Blocked,
     Handle,
+    JoinTarget,
     KernelObject,
+    KnownChild,
     LockUse,
     Mount,
     NativeStack,
     Process,
-    Remembered,
     SemaphoreUse,
     Snapshot,
     Stack,
@@ -40,7 +40,7 @@ RPC_THREADS = "TP_"
 """Prefix of the names of TensorPipe's threads, the transport of torch.distributed.rpc."""
 
 
-class Tables:
+class SnapshotIndex:
     """The joins over one history and its last snapshot. Each is made on first use."""
 
     def __init__(self, history: History, snapshot: Snapshot, memory: Memo | None = None) -> None:
@@ -121,12 +121,12 @@ class Tables:
         return not spawned and (process.cmdline == parent.cmdline or process.name == "pt_data_worker")
 
     @cached_property
-    def remembered(self) -> dict[int, Remembered]:
+    def remembered(self) -> dict[int, KnownChild]:
         """Children by their former pid, as their parents' programs remember them."""
         return self.memory.same("remembered", _by_child, self.snapshot.remembered)
 
     @cached_property
-    def remembered_ends(self) -> dict[int, list[Remembered]]:
+    def remembered_ends(self) -> dict[int, list[KnownChild]]:
         """Those of them that ended and were reaped, by parent."""
         return self.memory.same("remembered ends", _ends_by_parent, self.snapshot.remembered)
 
@@ -152,7 +152,7 @@ class Tables:
         """What the kernel says, by thread."""
         return self.memory.same("blocked", _by_thread, self.snapshot.blocked)
 
-    def past(self, key: ThreadKey) -> ThreadHistory | None:
+    def thread_history(self, key: ThreadKey) -> ThreadHistory | None:
         """What is remembered of a thread."""
         return self.history.pasts.get(key)
 
@@ -305,7 +305,7 @@ class Tables:
         return [use for use in self._lock_uses.get(lock or "", ()) if not use.holds]
 
     @cached_property
-    def _awaited(self) -> dict[ThreadKey, Awaited]:
+    def _awaited(self) -> dict[ThreadKey, JoinTarget]:
         return self.memory.same("awaited", _by_thread, self.snapshot.awaited)
 
     def awaited(self, key: ThreadKey) -> ThreadKey | None:
@@ -389,12 +389,12 @@ def _futexes(rows: Iterable[Blocked]) -> dict[ThreadKey, str]:
     return dict(words)
 
 
-def _by_child(rows: Iterable[Remembered]) -> dict[int, Remembered]:
+def _by_child(rows: Iterable[KnownChild]) -> dict[int, KnownChild]:
     return {row.child: row for row in rows}
 
 
-def _ends_by_parent(rows: Iterable[Remembered]) -> dict[int, list[Remembered]]:
-    found: dict[int, list[Remembered]] = defaultdict(list)
+def _ends_by_parent(rows: Iterable[KnownChild]) -> dict[int, list[KnownChild]]:
+    found: dict[int, list[KnownChild]] = defaultdict(list)
     for row in rows:
         if row.returncode is not None:
             found[row.pid].append(row)
