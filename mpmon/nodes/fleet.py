@@ -216,8 +216,12 @@ class Fleet:
         self._nodes = [node for running in self._running for node in running.nodes]
         self._by_key: dict[tuple[str, int], _Node] = {}
         self._selector = selectors.DefaultSelector()
-        self._changed = threading.Condition()
-        """Guards all of this; notified whenever something was heard."""
+        self._lock = threading.RLock()
+        """Guards all of this. It is entered itself, not through the condition, whose `__enter__` is Python: Ctrl-C between
+        taking the lock there and the `with` would leave it taken, and the thread would wait for it for ever.
+        """
+        self._changed = threading.Condition(self._lock)
+        """Notified whenever something was heard."""
         self._messages = 0
         self._watch: wire.Watch | None = None
         self._asked_at: dict[int, float] = {}
@@ -235,7 +239,7 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._changed:
+        with self._lock:
             self._closing = True
         self._wake()
         self._thread.join()
@@ -244,20 +248,20 @@ class Fleet:
 
     def nodes(self) -> list[NodeState]:
         """All nodes, always in the same order."""
-        with self._changed:
+        with self._lock:
             now = self._now()
             return [node.row(now) for node in self._nodes]
 
     def watch(self, wish: wire.Watch) -> None:
         """Have all agents start watching, including later ones."""
-        with self._changed:
+        with self._lock:
             self._watch = wish
             self._tell(self._alive())
             self._tell(wish)
 
     def ask(self, number: int, facts: Spans | None = None) -> None:
         """Request a round from all agents, with facts from `facts`, given by the places of the nodes, or from all."""
-        with self._changed:
+        with self._lock:
             whole = any(node.state is State.HERE and node.wants_whole for node in self._nodes)
             addresses = None
             if facts is not None:
@@ -266,13 +270,13 @@ class Fleet:
 
     def ask_ras(self, place: int, number: int, address: Address) -> None:
         """Have the agent of one node, by its place, query NCCL's RAS; its state gets the answer."""
-        with self._changed:
+        with self._lock:
             agent = self._nodes[place].address
             self._tell(wire.AskRas(number=number, agent=agent, host=address.host, port=address.port))
 
     def add(self, carriers: Iterable[Carrier]) -> None:
         """Nodes added to the job: nothing waits for them, and they join when they answer."""
-        with self._changed:
+        with self._lock:
             for carrier in carriers:
                 running = _Running(carrier, [_Node(name) for name in carrier.nodes])
                 for node in running.nodes:
@@ -283,12 +287,12 @@ class Fleet:
 
     def look_now(self) -> None:
         """Have all agents sample everything."""
-        with self._changed:
+        with self._lock:
             self._tell(wire.LookNow())
 
     def wait(self, enough: Callable[[list[NodeState]], bool], seconds: float) -> bool:
         """Wait until enough is known, or until the time has passed; returns whether enough is known."""
-        with self._changed:
+        with self._lock:
             until = self._now() + seconds
             while not self._closing and (left := until - self._now()) > 0:
                 now = self._now()
@@ -301,12 +305,12 @@ class Fleet:
 
     def wake(self) -> None:
         """Have waiting threads check again; safe from any thread."""
-        with self._changed:
+        with self._lock:
             self._changed.notify_all()
 
     def expel(self, name: str, problem: Trouble) -> None:
         """Ignore everything from this node."""
-        with self._changed:
+        with self._lock:
             for running in self._running:
                 for node in running.nodes:
                     if node.name == name:
@@ -318,7 +322,7 @@ class Fleet:
         try:
             while not self._closing:
                 events = self._selector.select(wire.BEAT_S / 2)
-                with self._changed:
+                with self._lock:
                     self._take(events)
                     self._start_due()
                     self._keep_alive()
@@ -608,7 +612,7 @@ class Fleet:
     # The end
 
     def _end(self) -> None:
-        with self._changed:
+        with self._lock:
             self._tell(wire.End())
             left = [running.process for running in self._running if running.process]
             for process in left:

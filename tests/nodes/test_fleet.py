@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shlex
 import signal
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -19,6 +24,7 @@ from mpmon.nodes.wire import FIGURES, Round, Watch
 from mpmon.session.clock import LiveClock
 from tests.live.running import Program
 from tests.nodes.programs import agents, until
+from tests.patience import LONGEST_S
 
 pytestmark = pytest.mark.live
 
@@ -116,6 +122,41 @@ def test_nothing_is_left(job: Program) -> None:
         assert agents()
 
     assert agents() == {}
+
+
+def interrupted(call: Callable[[], object], event: int) -> bool:
+    """Call it, with Ctrl-C as a Python function in it begins or ends; whether there are so many of these events."""
+    left = event
+
+    def interrupt(_: FrameType, what: str, __: object) -> Any:
+        nonlocal left
+        left -= what in {"call", "return"}
+        if left < 0:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return interrupt
+
+    sys.settrace(interrupt)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+def test_ctrl_c_at_any_moment_leaves_no_lock_taken() -> None:
+    fleet = Fleet(Local({}), LiveClock().now)
+    events = next(event for event in itertools.count() if not interrupted(fleet.nodes, event))
+    other = threading.Thread(target=fleet.nodes, daemon=True)
+    other.start()
+    other.join(LONGEST_S)
+
+    assert events
+    assert not other.is_alive()
+    with fleet:
+        pass
 
 
 class OneStep(Local):
