@@ -403,6 +403,14 @@ class Stack(Row, frozen=True, kw_only=True):
     """
     wrote: int | None = None
     """With `contents`: bytes that the thread has handed to write(2) and the like since it began."""
+    read: int | None = None
+    """With `contents`: bytes that the thread has got from read(2) and the like since it began, among them all that comes
+    through queues and connections of multiprocessing; what recv(2) gets is not among them.
+    """
+    limits: tuple[str, ...] | None = None
+    """Of one whose own code waits with a short time limit in a loop: the variables that this loop compares with a limit, as
+    its source says. `None`: it is not known.
+    """
 
 
 SENT_CODE = "<dynamic-code>"

@@ -14,13 +14,13 @@ from mpmon.diagnosis.ipc import Ipc
 from mpmon.diagnosis.loops import first, stuck, user_frame
 from mpmon.diagnosis.memo import Memo
 from mpmon.diagnosis.native_waits import FOR_THREADS, Sort
-from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, same_since, till_now
-from mpmon.diagnosis.progress.state_change import keep_changing, same_answer_since
+from mpmon.diagnosis.progress.motion import Motion, gets_on, is_frozen, motion, same_since, share, till_now
+from mpmon.diagnosis.progress.state_change import got_nothing_since, keep_changing, same_answer_since
 from mpmon.diagnosis.roles import HELPERS, is_python
 from mpmon.diagnosis.shapes import Shape, shape
 from mpmon.diagnosis.snapshot_index import SnapshotIndex
-from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S
-from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Wait, WaitState, in_own_code, polled, wait_state
+from mpmon.diagnosis.thresholds import GPU_STANDS_LONG_S, POLLS_SHARE
+from mpmon.diagnosis.waits import ASYNCHRONOUS, STOPPED, Wait, WaitState, context, in_own_code, polled, wait_state
 from mpmon.diagnosis.world import World
 from mpmon.model import NAMELESS_CALLS, Blocked, KernelObject, LockUse, Mount, Snapshot, Stack, Task
 
@@ -40,6 +40,9 @@ _ASKS_OTHERS = frozenset({
     Wait.FUTURE_RESULT, Wait.POOL_RESULT, Wait.LOADER_BATCH, Wait.JOIN_PROCESS, Wait.JOIN_THREAD, Wait.CHILD,
 })  # fmt: skip
 """Waits for something that a known thread does: one that ends by its time limit was not answered."""
+
+COMES_BY_READING = frozenset({Wait.PIPE_READ, Wait.QUEUE_GET})
+"""Waits for what multiprocessing reads with read(2)."""
 
 _PROGRAMS = frozenset({"main", "subprocess"})
 """Processes that run a program of their own."""
@@ -364,7 +367,11 @@ class JobState(SnapshotIndex):
         asks_others = self._without_numbers(key).kind in _ASKS_OTHERS
         if past is None or not (asks_others or self._keeps_ranks_waiting(key)):
             return None
-        return self.memory.same(("asks", key), same_answer_since, past.samples)
+        since = self.memory.same(("asks", key), same_answer_since, past.samples)
+        comes = self._without_numbers(key).kind in COMES_BY_READING and share(past.samples) <= POLLS_SHARE
+        if since is None and comes:
+            since = self.memory.same(("got nothing", key), got_nothing_since, past.samples)
+        return since
 
     def _keeps_ranks_waiting(self, key: ThreadKey) -> bool:
         """It is the main thread of a rank, and another rank is blocked in a collective."""
@@ -539,11 +546,12 @@ class JobState(SnapshotIndex):
         return all(item.peer or not (item.path or "").startswith("tcp") for item in sockets)
 
     def _works_between_naps(self, pid: int) -> bool:
-        """A rank whose own code makes progress, even if every sample finds it asleep: a rank's code counts as work."""
+        """A rank, or a worker in a task, whose own code makes progress even if every sample finds it asleep."""
+        key = (pid, pid)
         return (
-            pid in self.ranks
-            and self.wait_state((pid, pid)).kind is Wait.SLEEP
-            and self.motion((pid, pid)) is Motion.PROGRESSING
+            self.wait_state(key).kind is Wait.SLEEP
+            and self.motion(key) is Motion.PROGRESSING
+            and (pid in self.ranks or context(self.stacks.get(key)) is not None)
         )
 
     # In words

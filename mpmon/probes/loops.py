@@ -1,7 +1,8 @@
 """What a polling loop tests, from its source: for example `while child.poll() is None: time.sleep(1)`.
 
 The frames of such a loop show nothing but a sleep. Its source says what has to become true before it ends: the test of
-the loop, and those before a `break` or a `return` inside it.
+the loop, and those before a `break` or a `return` inside it. It also says whether the loop does something after so many
+attempts: what it compares with a limit, other than to log.
 
 The source must be the one that runs: a file written after its process began is not read. It is still untrusted, so it
 is read through `door`, bounded, and parsed but never run. Parsed files are cached by their file system metadata: many
@@ -13,7 +14,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mpmon.probes import door
 from mpmon.probes.aside import may_hang
@@ -42,24 +43,33 @@ _LOOK_THROUGH = frozenset({"all", "any", "bool", "len", "list", "set", "sum", "t
 """Built-in functions that test a collection by testing its parts."""
 
 
+class Loop(NamedTuple):
+    """A `while` loop."""
+
+    tests: tuple[str, ...]
+    """What it tests before it is left: names of methods, and of attributes with a dot before them."""
+    limits: tuple[str, ...]
+    """The variables that it compares with a limit, unless it only logs then."""
+
+
 @may_hang
-def asked_in(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, tuple[str, ...]]:
-    """What the innermost loop around each of these places tests: names of methods, and of attributes with a dot before
-    them. Places without a loop, or without an unchanged source since the process began, are left out.
+def loops_around(proc: Proc, pid: int, places: Sequence[Place]) -> dict[Place, Loop]:
+    """The innermost loop around each of these places. Places without a loop, or without an unchanged source since the
+    process began, are left out.
 
     Args:
         proc: Where processes are.
         pid: The process that runs it; files are looked up as it sees them.
         places: Files by their whole paths, with a line each.
     """
-    found: dict[Place, tuple[str, ...]] = {}
+    found: dict[Place, Loop] = {}
     began = _began(proc, pid)
     for file in dict.fromkeys(file for file, _ in places):
         tree = _parsed(proc, pid, file, began)
         for line in (line for other, line in places if tree is not None and other == file):
             loop = _loop_around(tree, line) if tree else None
             if loop is not None:
-                found[file, line] = tuple(sorted(set(_tests(loop))))
+                found[file, line] = Loop(tuple(sorted(set(_tests(loop)))), tuple(sorted(set(_limits(loop)))))
     return found
 
 
@@ -183,6 +193,37 @@ def _asked_by_call(call: ast.Call) -> Iterator[str]:
         yield from _asked(call.args[0])
     else:
         yield NOT_KNOWN
+
+
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+_LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "print", "warn", "warning"})
+"""Of logging, warnings and builtins."""
+
+
+def _limits(loop: ast.While) -> Iterator[str]:
+    """Variables that are compared by order. An equality holds once, while a limit that is reached stays reached."""
+    quiet = {
+        id(inner)
+        for node in ast.walk(loop)
+        if isinstance(node, ast.If) and _only_logs(node)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Compare) and id(node) not in quiet and any(isinstance(op, _ORDERS) for op in node.ops):
+            yield from (name.id for name in ast.walk(node) if isinstance(name, ast.Name))
+
+
+def _only_logs(node: ast.If) -> bool:
+    """What it does where the test holds is to log, and to remember in a variable that it has."""
+    return not node.orelse and all(_logs(row) or isinstance(row, (ast.Assign, ast.AugAssign)) for row in node.body)
+
+
+def _logs(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+        return False
+    called = node.value.func
+    return getattr(called, "attr", getattr(called, "id", None)) in _LOGS
 
 
 def _parts(

@@ -20,6 +20,10 @@ from mpmon.probes.files import Proc
 from mpmon.probes.processes import ProcessTable
 from mpmon.session.look import Look, is_taken_semaphore
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mpmon.probes.loops import Loop
+
 MOST_NAPPING, MOST_NAPPING_LIVE = 64, 8
 """Processes whose threads may be asked what they did between two naps: for one report, on a live screen."""
 
@@ -143,7 +147,7 @@ def ask_interpreters(
             continue
         if isinstance(found, OSError):
             found = Findings(unknown=_unread("locks", look.pid, found))
-        look.note_inside(found.turns, found.contents, found.turning, found.wrote)
+        look.note_inside(found.turns, found.contents, found.turning, found.moved)
         look.locks, look.awaited, look.locks_problem = found.locks, found.awaited, found.unknown
         if not look.remembers(children[look.pid]):
             look.remembered, look.children = found.remembered, children[look.pid]
@@ -151,25 +155,27 @@ def ask_interpreters(
     return [_report("locks", now() - started, problem)]
 
 
-Tested: TypeAlias = "dict[tuple[int, str, int], tuple[str, ...] | None]"
-"""What the loop around a place tests, by process, file and line; `None` where that is not known."""
+Loops: TypeAlias = "dict[tuple[int, str, int], Loop | None]"
+"""The loop around a place, by process, file and line; `None` where that is not known."""
 
-MOST_TESTED = 4096
+MOST_LOOPS = 4096
 
 
-def note_tests(proc: Proc, looks: Looks, renewed: Iterable[int], known: Tested) -> None:
-    """What those ask for who sleep and look again: of each place once, and said of each look again."""
-    naps = {pid: places for pid in renewed if (places := looks[pid].naps())}
+def note_loops(proc: Proc, looks: Looks, renewed: Iterable[int], known: Loops) -> None:
+    """The loops in which threads sleep, or ask with a time limit, and look again: of each place once, and said of each look
+    again.
+    """
+    asked = {pid: places for pid in renewed if (places := {**looks[pid].naps(), **looks[pid].asks()})}
     new = {
-        pid: places for pid, rows in naps.items()
+        pid: places for pid, rows in asked.items()
         if (places := tuple(place for place in dict.fromkeys(rows.values()) if (pid, *place) not in known))
     }  # fmt: skip
-    if len(known) > MOST_TESTED:
+    if len(known) > MOST_LOOPS:
         known.clear()
     if new:
-        from mpmon.probes.loops import asked_in
+        from mpmon.probes.loops import loops_around
 
-        answers = in_turn(asked_in, proc, {pid: {"places": places} for pid, places in new.items()})
+        answers = in_turn(loops_around, proc, {pid: {"places": places} for pid, places in new.items()})
         for pid, places in new.items():
             found = answers.get(pid)
             known.update(
@@ -178,9 +184,10 @@ def note_tests(proc: Proc, looks: Looks, renewed: Iterable[int], known: Tested) 
                     for place in places
                 }
             )
-    for pid, rows in naps.items():
-        tests = {tid: row for tid, place in rows.items() if (row := known.get((pid, *place))) is not None}
-        looks[pid].note_tests(tests)
+    for pid, rows in asked.items():
+        looks[pid].note_loops(
+            {tid: row for tid, place in rows.items() if (row := known.get((pid, *place))) is not None}
+        )
 
 
 def _by_parent(parents: Mapping[int, int]) -> dict[int, frozenset[int]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mpmon.diagnosis.frames import called_by_user
+from mpmon.diagnosis.frames import asking, called_by_user
 from mpmon.diagnosis.progress.loop_progress import may_go_round
 from mpmon.diagnosis.progress.pauses import pause_s
 from mpmon.diagnosis.thresholds import RETRY_S
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     # The first picture of the screen needs no look and should not wait for it.
     from mpmon.probes.kernel import KernelLook
     from mpmon.probes.kernel.holdings import ServedFile
+    from mpmon.probes.loops import Loop
 
 FIRST_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 60.0
 """Between two thorough looks at a process that runs: at first, at most."""
@@ -85,7 +86,9 @@ class Look:
         self.looping: frozenset[int] = frozenset()
         """Of those the ones of which the two looks before showed nothing that gets on."""
         self.polling: frozenset[int] = frozenset()
-        """Threads whose own code slept, or waited with a short time limit, at the look before, and has gone on since."""
+        """Main threads that slept, and others whose own code did, or waited with a short time limit, at the look before, and
+        have gone on since.
+        """
         self.tasks: tuple[Task, ...] = ()
         """Of its event loops: see `loops`."""
         self.tasks_problem: Unknown | None = None
@@ -137,7 +140,8 @@ class Look:
         python = {row.tid for row in self.stacks or ()}
         self.running = frozenset(python & _running(self.blocked) & _running(before.blocked))
         self.looping = self.running & _may_go_round(before)
-        own = frozenset(row.tid for row in before.stacks or () if _is_own(row))
+        # A main thread may also sleep in a library that it asks to wait for something.
+        own = frozenset(row.tid for row in before.stacks or () if _is_own(row) or row.tid == self.pid)
         self.polling = self._slept_again(before) & own | self._paused_again(before)
         self.before_last = before.stacks or ()
         if _functions(self.stacks) == _functions(before.stacks):
@@ -172,29 +176,40 @@ class Look:
         rows = ((row.tid, row.frames[0]) for row in self.stacks or () if row.tid in asleep and _is_own(row))
         return {tid: (frame.file, frame.line) for tid, frame in rows}
 
-    def note_tests(self, tests: Mapping[int, tuple[str, ...]]) -> None:
-        """What the loops of its naps test, by thread."""
-        if tests:
+    def asks(self) -> dict[int, tuple[str, int]]:
+        """File and line of the threads whose own code waits with a short time limit, where that is not the first time."""
+        asleep = {row.tid for row in self.blocked if is_sleep(row)}
+        rows = ((row.tid, asking(row)) for row in self.stacks or () if row.tid in self.polling - asleep)
+        return {tid: (frames[0].file, frames[0].line) for tid, frames in rows if frames}
+
+    def note_loops(self, loops: Mapping[int, Loop]) -> None:
+        """What the loops of its naps test, and what those of its short waits compare with a limit, by thread."""
+        if loops:
+            asleep = {row.tid for row in self.blocked if is_sleep(row)}
             self.stacks = tuple(
-                msgspec.structs.replace(row, tests=tests[row.tid]) if row.tid in tests else row
+                msgspec.structs.replace(
+                    row, **{"tests": loop.tests} if row.tid in asleep else {"limits": loop.limits}
+                )
+                if (loop := loops.get(row.tid)) else row
                 for row in self.stacks or ()
-            )
+            )  # fmt: skip
 
     def note_inside(
         self,
         turns: Mapping[int, tuple[tuple[int, ...], ...]],
         contents: Mapping[int, tuple[tuple[int, int, int], ...]],
         turning: Mapping[int, tuple[int, ...]],
-        wrote: Mapping[int, int],
+        moved: Mapping[int, tuple[int, int]],
     ) -> None:
         """By thread: how far the loops of its running and polling threads are, what the variables of some lead to, which of
-        their calls turn, and how much these wrote.
+        their calls turn, and how much these read and wrote.
         """
         if turns or contents:
+            nothing = (None, None)
             self.stacks = tuple(
                 msgspec.structs.replace(
                     row, turns=turns.get(row.tid), contents=contents.get(row.tid), turning=turning.get(row.tid, ()),
-                    wrote=wrote.get(row.tid),
+                    **dict(zip(("read", "wrote"), moved.get(row.tid, nothing), strict=True)),
                 )
                 if row.tid in turns or row.tid in contents else row
                 for row in self.stacks or ()

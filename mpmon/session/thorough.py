@@ -79,7 +79,7 @@ class ThoroughLooks:
         """By pid, of processes of the job; the one dictionary, for `Schedule` reads it too."""
         self._connections = Connections(proc, self.last)
         self._left: tuple[Unknown, ...] = ()
-        self._tested: holders.Tested = {}
+        self._loops: holders.Loops = {}
         """For those that were due in the last round, for the first time, and whose turn did not come."""
         self._servers: FileServers | None = None
         self._joined = JoinedTables()
@@ -246,7 +246,7 @@ class ThoroughLooks:
 
     def _ask_holders(self, pids: list[int], until: float) -> list[ProbeReport]:
         holders.note_file_locks(self._proc, self.last)
-        holders.note_tests(self._proc, self.last, pids, self._tested)
+        holders.note_loops(self._proc, self.last, pids, self._loops)
         most = None if self._eager else holders.SEARCHES_PER_ROUND
         return [
             *holders.search_semaphores(self._proc, self.last, self._now, most, until),

@@ -252,10 +252,11 @@ def test_a_loop_turns_and_native_code_stays_where_it_is(tmp_path: Path, body: st
     assert ((LOOP,) in seen) == turns
 
 
-def test_how_much_each_thread_has_written(tmp_path: Path) -> None:
+def test_how_much_each_thread_has_read_and_written(tmp_path: Path) -> None:
     with waiting(tmp_path, "open('/dev/null', 'w').write('ten bytes.')", "loop(1)") as program:
         tids = [program.pid]
-        before = look_inside(Proc(), program.pid, {}, looping=tids).wrote[program.pid]
+        read_before, wrote_before = look_inside(Proc(), program.pid, {}, looping=tids).moved[program.pid]
         go_on(program)
-        after = look_inside(Proc(), program.pid, {}, looping=tids).wrote[program.pid]
-    assert after - before == len("ten bytes.") + len("ready\n")
+        read, wrote = look_inside(Proc(), program.pid, {}, looping=tids).moved[program.pid]
+    assert wrote - wrote_before == len("ten bytes.") + len("ready\n")
+    assert read - read_before == len("\n")

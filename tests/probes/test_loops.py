@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from mpmon.probes.files import Proc
-from mpmon.probes.loops import LARGEST_SOURCE, asked_in
+from mpmon.probes.loops import LARGEST_SOURCE, Loop, loops_around
 from tests.sleepers import sleeper
 
 SLEEPS = "import sys\nprint('ready', flush=True)\nsys.stdin.read()\n"
 
 
-def of_loop(folder: Path, source: str) -> tuple[str, ...] | None:
-    """Of the loop around the line with `nap()`, as if this process had read the file when it began."""
+def of_loop(folder: Path, source: str) -> Loop | None:
+    """The loop around the line with `nap()`, as if this process had read the file when it began."""
     file = folder / "job.py"
     text = textwrap.dedent(source)
     file.write_text(text)
     os.utime(file, (0, 0))
     line = next(number for number, row in enumerate(text.splitlines(), 1) if "nap()" in row)
-    return asked_in(Proc(), os.getpid(), [(str(file), line)]).get((str(file), line))
+    return loops_around(Proc(), os.getpid(), [(str(file), line)]).get((str(file), line))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,32 @@ def of_loop(folder: Path, source: str) -> tuple[str, ...] | None:
     ],
 )  # fmt: skip
 def test_what_a_loop_tests_before_it_is_left(tmp_path: Path, loop: str, tests: tuple[str, ...] | None) -> None:
-    assert of_loop(tmp_path, loop) == tests
+    found = of_loop(tmp_path, loop)
+    assert (found and found.tests) == tests
+
+
+@pytest.mark.parametrize(
+    ("loop", "limits"),
+    [
+        ("while True:\n    nap()\n    tries += 1", ()),
+        ("while tries < 5:\n    nap()\n    tries += 1", ("tries",)),
+        ("while not done:\n    nap()\n    if tries >= most:\n        restart()", ("most", "tries")),
+        (
+            "while not done:\n    nap()\n    if tries > 5:\n        log.warning('still nothing')\n        told = True",
+            (),
+        ),
+        ("while not done:\n    nap()\n    if tries > 5:\n        print('giving up')\n        break", ("tries",)),
+        (
+            "while not done:\n    nap()\n    if tries > 5:\n        log.info('late')\n    else:\n        more()",
+            ("tries",),
+        ),
+        ("while not done:\n    nap()\n    if tries == 5:\n        report()", ()),
+    ],
+)
+def test_what_a_loop_compares_with_a_limit(tmp_path: Path, loop: str, limits: tuple[str, ...]) -> None:
+    found = of_loop(tmp_path, loop)
+    assert found
+    assert found.limits == limits
 
 
 def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
@@ -60,7 +85,7 @@ def test_a_loop_in_a_function_is_found(tmp_path: Path) -> None:
                 while self.future.done() is False:
                     nap()
     """
-    assert of_loop(tmp_path, source) == ("done",)
+    assert of_loop(tmp_path, source) == Loop(("done",), ())
 
 
 def test_a_file_that_was_written_after_the_program_began_is_not_what_runs(tmp_path: Path) -> None:
@@ -68,9 +93,9 @@ def test_a_file_that_was_written_after_the_program_began_is_not_what_runs(tmp_pa
     file.write_text("while child.poll() is None:\n    nap()\n")
     with sleeper(SLEEPS) as job:
         place = (str(file), 2)
-        assert asked_in(Proc(), job.pid, [place]) == {place: ("poll",)}
+        assert loops_around(Proc(), job.pid, [place]) == {place: Loop(("poll",), ())}
         os.utime(file, (time.time() + 60, time.time() + 60))
-        assert asked_in(Proc(), job.pid, [place]) == {}
+        assert loops_around(Proc(), job.pid, [place]) == {}
 
 
 def test_a_fork_runs_what_its_parent_has_read(tmp_path: Path) -> None:
@@ -82,7 +107,7 @@ def test_a_fork_runs_what_its_parent_has_read(tmp_path: Path) -> None:
         while True:
             signal.pause()
     try:
-        assert asked_in(Proc(), child, [(str(file), 2)]) == {}
+        assert loops_around(Proc(), child, [(str(file), 2)]) == {}
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -95,9 +120,9 @@ def test_what_is_no_source_tells_nothing(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "job.py"
     file.write_bytes(text)
     os.utime(file, (0, 0))
-    assert asked_in(Proc(), os.getpid(), [(str(file), 1)]) == {}
+    assert loops_around(Proc(), os.getpid(), [(str(file), 1)]) == {}
 
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "job.py")
-    assert asked_in(Proc(), os.getpid(), [(str(tmp_path / "job.py"), 1), ("<stdin>", 1)]) == {}
+    assert loops_around(Proc(), os.getpid(), [(str(tmp_path / "job.py"), 1), ("<stdin>", 1)]) == {}

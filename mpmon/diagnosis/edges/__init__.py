@@ -48,10 +48,11 @@ from mpmon.diagnosis.edges.threads import (
 from mpmon.diagnosis.frames import asking, called_by_user, is_user
 from mpmon.diagnosis.graph import External, Node, Status, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
-from mpmon.diagnosis.job_state import JobState
+from mpmon.diagnosis.job_state import COMES_BY_READING, JobState
 from mpmon.diagnosis.progress.activity import signs_of_life
 from mpmon.diagnosis.progress.loop_progress import round_since
 from mpmon.diagnosis.progress.motion import Motion, share
+from mpmon.diagnosis.progress.state_change import counters, moved_nothing
 from mpmon.diagnosis.progress.ticking import only_beats
 from mpmon.diagnosis.roles import SERVICE_ROLES
 from mpmon.diagnosis.thresholds import BY_CLOCK_S, PATIENCE_S, POLLS_SHARE, RETRY_S, SOON_S
@@ -108,7 +109,7 @@ def _node(job: JobState, key: ThreadKey) -> Node:
         return Node(key, Status.WAITS, edge)
     if motion is Motion.POLLING and _may_act_by_clock(job, key):
         return Node(key, Status.LIVE)
-    if wait_state.kind is Wait.PROCESS_EVENT and only_beats(job, key):
+    if wait_state.kind is Wait.PROCESS_EVENT and only_beats(job, key) and not _owes_messages(job, key):
         # It works once per pause, until it is told to stop: `while not stop.wait(1)`.
         return Node(key, Status.LIVE)
     # A loop that tests what no process of the job does only sleeps.
@@ -156,14 +157,17 @@ def _native_node(job: JobState, key: ThreadKey) -> Node:
 
 
 def _may_act_by_clock(job: JobState, key: ThreadKey) -> bool:
-    """The function that polls looks at a clock as well, so it may do something once enough time has passed, as one that
-    sends what it has gathered every half minute.
+    """The function that polls looks at a clock as well, or compares the count of its attempts with a limit, so it may do
+    something once enough time has passed, as one that sends what it has gathered every half minute.
     """
-    stack = job.stacks.get(key)
-    if stack is None or stack.contents is None or job.now - job.stands_since(key) > BY_CLOCK_S:
+    stack, past = job.stacks.get(key), job.thread_history(key)
+    if stack is None or past is None or stack.contents is None or job.now - job.stands_since(key) > BY_CLOCK_S:
         return False
     polls = len(asking(stack)) - 1
-    return any((place, number) == (polls, CLOCK) for place, number, _ in stack.contents)
+    if any((place, number) == (polls, CLOCK) for place, number, _ in stack.contents):
+        return True
+    counted = counters([sample for sample in past.samples if sample.at > job.stands_since(key)])
+    return bool(counted) and (stack.limits is None or not counted.isdisjoint(stack.limits))
 
 
 def _opens_pipe(job: JobState, key: ThreadKey) -> bool:
@@ -256,7 +260,18 @@ def _goes_round(job: JobState, key: ThreadKey) -> bool:
     """It computes in one loop without progress, and has read and written nothing meanwhile."""
     past, life = job.thread_history(key), job.history.life(job.processes[key[0]])
     since = round_since(past.samples) if past else None
-    return since is not None and not (life and life.io_at and life.io_at[-1] >= since)
+    if past is None or since is None:
+        return False
+    return not (life and life.io_at and life.io_at[-1] >= since) or moved_nothing(past.samples, since)
+
+
+def _owes_messages(job: JobState, key: ThreadKey) -> bool:
+    """A main thread, while another process waits for a message in vain."""
+    mains = [(pid, pid) for pid in job.processes if pid != key[0] and job.is_alive(pid)]
+    return key[0] == key[1] and any(
+        job.wait_state(main).kind in COMES_BY_READING and job.motion(main) in (Motion.NOT_SCHEDULED, Motion.POLLING)
+        for main in mains
+    )
 
 
 def _keeps_waiting(job: JobState, key: ThreadKey) -> bool:

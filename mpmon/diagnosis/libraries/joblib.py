@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from mpmon.diagnosis.libraries.rows import Library
+from mpmon.diagnosis.libraries.rows import Library, Wait, polls
 
 LIBRARY = Library(
     copies=(
         ("loky/process_executor.py", "concurrent/futures/process.py"),
         ("loky/backend/", "multiprocessing/"),
     ),
+    polls=(polls(Wait.POOL_RESULT, "_wait_retrieval ._aborting", "pool result"),),
     bundles=("joblib/externals/",),
 )

@@ -15,6 +15,7 @@ from __future__ import annotations
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
 from mpmon.diagnosis.humanize import several
+from mpmon.diagnosis.job_state import COMES_BY_READING
 from mpmon.diagnosis.parts import kept_until_end
 from mpmon.diagnosis.responsibility import absent_party
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
@@ -62,6 +63,11 @@ def _never_set(stuck: StuckSet) -> Match | None:
     if not waiting or not all(
         stuck.wait_state(key).kind in _FOR_THEM or set(stuck.targets(key)) <= {*waiting} for key in others
     ):
+        return None
+    if stuck.ending is Ending.CYCLE and any(
+        stuck.wait_state(key).kind in COMES_BY_READING for key in stuck.root_blockers
+    ):
+        # It would be set if a message came: they wait for each other.
         return None
     names = several([stuck.job.role(key[0]).name for key in waiting])
     return Match(

@@ -54,7 +54,7 @@ NO_POSITION = -1
 STEPS, MOST_STEPS = 64, 1 << 20
 """How often it is read at which instruction a call is, and how many instructions no code has."""
 
-_WRITTEN = re.compile(rb"wchar: ([0-9]{1,19})\n")
+_MOVED = re.compile(rb"rchar: ([0-9]{1,19})\nwchar: ([0-9]{1,19})\n")
 """Of proc_pid_io(5), which each thread has too."""
 
 DEEP = 16
@@ -77,8 +77,8 @@ class Findings(msgspec.Struct):
     """`Stack.contents` of the `looping`, by thread."""
     turning: Mapping[int, tuple[int, ...]] = {}
     """`Stack.turning` of the `looping`, by thread."""
-    wrote: Mapping[int, int] = {}
-    """`Stack.wrote` of the `looping`, by thread."""
+    moved: Mapping[int, tuple[int, int]] = {}
+    """`Stack.read` and `Stack.wrote` of the `looping`, by thread."""
 
 
 @may_hang
@@ -117,17 +117,17 @@ def look_inside(
         turns,
         contents,
         turning,
-        {tid: count for tid in looping if (count := _written(proc, pid, tid)) is not None},
+        {tid: counts for tid in looping if (counts := _moved(proc, pid, tid)) is not None},
     )
 
 
-def _written(proc: Proc, pid: int, tid: int) -> int | None:
-    """Bytes that a thread has handed to write(2) and the like."""
+def _moved(proc: Proc, pid: int, tid: int) -> tuple[int, int] | None:
+    """Bytes that a thread has got from read(2) and the like, and has handed to write(2) and the like: proc_pid_io(5)."""
     try:
-        found = _WRITTEN.search(proc.read(pid, "task", tid, "io"))
+        found = _MOVED.search(proc.read(pid, "task", tid, "io"))
     except OSError:
         return None
-    return int(found[1]) if found else None
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _seen_from_here(rows: Iterable[KnownChild], namespace: Namespace) -> Iterator[KnownChild]:
