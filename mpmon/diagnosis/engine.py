@@ -143,6 +143,8 @@ def _only_serves(job: JobState, graph: Graph, closed: Closed) -> bool:
     rest = [key for key in closed.members if job.wait_state(key).kind not in _STAYS]
     if not any(serves(job, key) for key in rest) or not all(stands_by(job, graph, key) for key in rest):
         return False
+    if any(job.was_asked_to_end(key) for key in closed.members):
+        return False
     if any(isinstance(root, (Exited, NoReleaser)) for root in closed.root_blockers):
         return False
     return all(graph.closed(key) is None for key in _at_work_beside(job, closed))

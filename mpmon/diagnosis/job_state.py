@@ -246,6 +246,11 @@ class JobState(SnapshotIndex):
             return True
         return any(item.listens for other in self.threads(key[0]) for item in self.waits_on(other))
 
+    def was_asked_to_end(self, key: ThreadKey) -> bool:
+        """A server's main thread that rests until its next request, while its process holds off a SIGTERM."""
+        rests = self.wait_state(key).idle or any(item.listens for item in self.waits_on(key))
+        return key[0] == key[1] and self.processes[key[0]].holds_off_term and rests
+
     def tests(self, key: ThreadKey) -> tuple[str, ...] | None:
         """What the polling loop of a thread tests, see `Stack.tests`."""
         stack = self.stacks.get(key)

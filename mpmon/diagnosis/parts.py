@@ -15,7 +15,7 @@ from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.progress.motion import Motion
-from mpmon.diagnosis.responsibility import left_connection, polled_for
+from mpmon.diagnosis.responsibility import left_connection, loop_keeper, polled_for, traced
 from mpmon.diagnosis.roles import WORKERS
 from mpmon.diagnosis.stuck_set import Ending, StuckSet
 from mpmon.diagnosis.waits import ENDS, LOCKS, Context, Wait, in_barrier
@@ -151,11 +151,17 @@ _FROM_OTHERS = frozenset({Wait.CONDITION, Wait.THREAD_QUEUE})
 def part(stuck: StuckSet) -> Part | None:
     """The part of a chain's end that is blocked by itself, if nothing else tells what is wrong; `None` for any other."""
     silent = stuck.root is not None and stuck.job.silent_mount(stuck.root) is not None
-    if silent or stuck.wait_state().kind in _TOLD_BY_WAIT or waiter_for_lock(stuck) or polled_for(stuck):
+    if (
+        silent
+        or stuck.wait_state().kind in _TOLD_BY_WAIT
+        or waiter_for_lock(stuck)
+        or polled_for(stuck)
+        or traced(stuck)
+    ):
         return None
     if stuck.nobody and stuck.nobody.reason not in _LEFT_OPEN:
         return None
-    if keeps_own_loop(stuck) or keeps_gil(stuck) or left_connection(stuck) or stalls(stuck):
+    if keeps_own_loop(stuck) or loop_keeper(stuck) or keeps_gil(stuck) or left_connection(stuck) or stalls(stuck):
         return None
     if waiting_for_rank(stuck):
         return Part.RANK
@@ -167,7 +173,8 @@ def part(stuck: StuckSet) -> Part | None:
         return None
     child = stuck.kind() == "process" and not stuck.is_goal
     for_worker = any(stuck.job.role(key[0]).kind in WORKERS for key in stuck.closed.path)
-    if stuck.context() in SERVED or for_worker or child or is_asked(stuck):
+    told = stuck.root is not None and stuck.job.was_asked_to_end(stuck.root)
+    if stuck.context() in SERVED or for_worker or child or told or is_asked(stuck):
         return Part.WORKER
     return Part.PROGRAM
 

@@ -19,6 +19,7 @@ members wait for one another, the kinds of their waits tell:
 - one holds the *GIL* and makes no progress: it is;
 - clients of a manager wait for other *clients* to act: all of them are; if all of them *put*, those that wait for their
   end take nothing out, and are;
+- one blocks its own *event loop* in a call, and others wait for answers of that loop: it is;
 - a *connection* has no thread at its other end, in a server whose threads serve others: the server is;
 - one waits for a *lock*, and its holder for anything else: the holder keeps what others need, and is responsible;
 - ranks wait for each other in collectives: those that differ from the others are, see `collectives.split`;
@@ -35,10 +36,12 @@ from mpmon.diagnosis.edges.connections import unserved
 from mpmon.diagnosis.edges.dead import crashed_relatives, forgotten_child, replaced
 from mpmon.diagnosis.edges.threads import starves_others
 from mpmon.diagnosis.findings import Suspect
+from mpmon.diagnosis.frames import in_call
 from mpmon.diagnosis.graph import Absent, NoReleaser, Target
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import JobState
 from mpmon.diagnosis.joinable_queue import own_tasks
+from mpmon.diagnosis.libraries import TURNS
 from mpmon.diagnosis.links import stalls
 from mpmon.diagnosis.manager_calls import client_calls, those_who_only_wait
 from mpmon.diagnosis.meeting import meeting
@@ -78,6 +81,8 @@ def responsible(stuck: StuckSet) -> tuple[Suspect, ...]:
         return ()
     if left := left_connection(stuck):
         return (job.suspect(left[1]),)
+    if keeper := loop_keeper(stuck):
+        return (job.suspect(keeper),)
     if starving := [
         key for key in stuck.root_blockers if stuck.motion(key) is Motion.NOT_SCHEDULED and starves_others(job, key)
     ]:
@@ -190,6 +195,29 @@ def left_connection(stuck: StuckSet) -> tuple[ThreadKey, ThreadKey, list[ThreadK
         return None
     found = ((key, unserved(stuck.job, key)) for key in stuck.members_in(*_ANSWERS))
     return next(((key, *row) for key, row in found if row), None)
+
+
+def traced(stuck: StuckSet) -> ThreadKey | None:
+    """A stopped thread that the root, of another process, holds in ptrace(2)."""
+    held = stuck.members_in(Wait.STOPPED)
+    return next(
+        (key for key in held if stuck.root and stuck.root[0] != key[0] and stuck.root in stuck.targets(key)), None
+    )
+
+
+def loop_keeper(stuck: StuckSet) -> ThreadKey | None:
+    """A thread that waits, in a callback of its event loop, for the end of those who wait for an answer that this loop
+    would give.
+    """
+    if stuck.ending not in (Ending.CYCLE, Ending.OPEN):
+        return None
+    asking = set(stuck.members_in(*_ANSWERS))
+    for key in stuck.members_in(*ENDS):
+        targets = stuck.targets(key)
+        answers = all(isinstance(row, tuple) and row in asking and key in stuck.targets(row) for row in targets)
+        if targets and answers and in_call(stuck.job.stacks.get(key), TURNS):
+            return key
+    return None
 
 
 def polled_for(stuck: StuckSet) -> list[int]:

@@ -46,7 +46,7 @@ from mpmon.diagnosis.edges.threads import (
     thread_lock,
 )
 from mpmon.diagnosis.frames import asking, called_by_user, is_user
-from mpmon.diagnosis.graph import External, Node, Status, WaitEdge
+from mpmon.diagnosis.graph import Basis, External, Node, Status, WaitEdge
 from mpmon.diagnosis.history import ThreadKey
 from mpmon.diagnosis.job_state import COMES_BY_READING, JobState
 from mpmon.diagnosis.progress.activity import signs_of_life
@@ -86,6 +86,9 @@ def _node(job: JobState, key: ThreadKey) -> Node:
     if not job.is_alive(key[0]):
         return Node(key, Status.LEAF)
     if wait_state.kind is Wait.STOPPED:
+        edge = _tracer(job, key)
+        return Node(key, Status.WAITS, edge) if edge else Node(key, Status.LEAF)
+    if job.was_asked_to_end(key):
         return Node(key, Status.LEAF)
     if wait_state.idle:
         return Node(key, Status.IDLE)
@@ -143,6 +146,17 @@ def _node(job: JobState, key: ThreadKey) -> Node:
     if wait_state.kind is Wait.EVENT_LOOP and _has_only_timers(job, key, edge):
         return Node(key, Status.LEAF)
     return Node(key, Status.WAITS, with_unread(job, key, with_crashed(job, key, edge)))
+
+
+def _tracer(job: JobState, key: ThreadKey) -> WaitEdge | None:
+    """The process of the job that holds a stopped one in ptrace(2)."""
+    process = job.processes[key[0]]
+    by = process.tracer_pid if process.state == "t" else None
+    if not by or by not in job.processes or not job.is_alive(by):
+        return None
+    evidence = f"pid {key[0]} is held by pid {by}: TracerPid of /proc/{key[0]}/status"
+    words = f"{job.role(by).name} to detach from it"
+    return WaitEdge(((by, by),), every=True, basis=Basis.KERNEL, words=words, evidence=evidence)
 
 
 def _native_node(job: JobState, key: ThreadKey) -> Node:

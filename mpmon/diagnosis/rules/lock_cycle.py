@@ -21,6 +21,7 @@ from mpmon.diagnosis.responsibility import (
     in_given_stream,
     kept_permits,
     left_connection,
+    loop_keeper,
     waits_for_room,
 )
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
@@ -42,7 +43,14 @@ def match(stuck: StuckSet) -> Match | None:
         return None
     if any(_in_line(stuck, key, holder) for key in stuck.root_blockers for holder in stuck.root_blockers):
         return None
-    if crashed_mates(stuck) or own_tasks(stuck) or kept_until_end(stuck) or stalls(stuck) or left_connection(stuck):
+    if (
+        crashed_mates(stuck)
+        or own_tasks(stuck)
+        or kept_until_end(stuck)
+        or stalls(stuck)
+        or left_connection(stuck)
+        or loop_keeper(stuck)
+    ):
         # Who answers whom is not all there is to it.
         return None
     has_lock = any(edge.holder_known for key in stuck.root_blockers if (edge := stuck.graph.node(key).edge))

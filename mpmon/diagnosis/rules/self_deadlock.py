@@ -13,9 +13,12 @@ from __future__ import annotations
 
 from mpmon.diagnosis.findings import Certainty
 from mpmon.diagnosis.graph import Absent
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.humanize import several
 from mpmon.diagnosis.joinable_queue import own_tasks
 from mpmon.diagnosis.loops import does, first
 from mpmon.diagnosis.parts import in_own_pool, keeps_own_loop, waiter_for_lock
+from mpmon.diagnosis.responsibility import loop_keeper
 from mpmon.diagnosis.stuck_set import Ending, Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
@@ -67,6 +70,8 @@ def match(stuck: StuckSet) -> Match | None:
             evidence=stuck.edge_evidence(),
             advice=("Do not wait for a task inside a task: return its result instead, or add workers.",),
         )
+    if keeper := loop_keeper(stuck):
+        return _keeps_loop_from_others(stuck, keeper)
     if keeps_own_loop(stuck):
         return Match(
             summary=f"{stuck.role()} waits{at} inside its event loop for a result that only this loop could produce",
@@ -107,6 +112,20 @@ def match(stuck: StuckSet) -> Match | None:
         evidence=stuck.edge_evidence() or (stuck.nobody.why if stuck.nobody else "",),
         advice=(advice,),
         certainty=Certainty.PROVED if alone else Certainty.LIKELY,
+    )
+
+
+def _keeps_loop_from_others(stuck: StuckSet, keeper: ThreadKey) -> Match:
+    asking = dict.fromkeys(key[0] for key in stuck.closed.members if keeper in stuck.targets(key))
+    names = several([stuck.job.role(pid).name for pid in asking])
+    return Match(
+        summary=f"{stuck.job.role(keeper[0]).name} waits{stuck.at(keeper)} for {stuck.waits_for(keeper)} inside its event "
+        f"loop, and {names} {'wait' if len(asking) > 1 else 'waits'} for an answer of that loop",
+        evidence=stuck.edge_evidence(),
+        advice=(
+            "Do not block in a coroutine or callback: await it, or use loop.run_in_executor for the blocking call.",
+        ),
+        certainty=Certainty.LIKELY,
     )
 
 

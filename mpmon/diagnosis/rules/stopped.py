@@ -7,7 +7,11 @@ What to do: `kill -CONT PID`; for a traced process, end the tracer (its pid is T
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mpmon.diagnosis.findings import Certainty
+from mpmon.diagnosis.history import ThreadKey
+from mpmon.diagnosis.responsibility import traced
 from mpmon.diagnosis.stuck_set import Match, StuckSet
 from mpmon.diagnosis.waits import Wait
 
@@ -17,21 +21,37 @@ NEEDS = frozenset[str]()
 
 
 def match(stuck: StuckSet) -> Match | None:
-    """The root is stopped."""
-    if stuck.wait_state().kind is not Wait.STOPPED or stuck.root is None:
+    """The root is stopped, or holds the one that is."""
+    held = traced(stuck) or (stuck.root if stuck.wait_state().kind is Wait.STOPPED else None)
+    if held is None:
         return None
-    pid = stuck.root[0]
-    process = stuck.job.processes[pid]
-    if process.state == "t" and process.tracer_pid:
-        how, advice = (
-            f"held by the debugger with pid {process.tracer_pid}",
-            f"Detach it, or end it: kill {process.tracer_pid}",
-        )
-    else:
-        how, advice = "stopped by a signal (SIGSTOP or job control)", f"Continue it: kill -CONT {pid}"
+    pid, how = held[0], _how(stuck, held)
     return Match(
-        summary=f"{stuck.role()} (pid {pid}) is {how}{stuck.at()}",
-        evidence=(f"/proc/{pid}/stat: state {process.state}",),
-        advice=(advice, "Find out who stopped it: a memory guard, a scheduler, Ctrl-Z in its terminal."),
+        summary=f"{stuck.job.role(pid).name} (pid {pid}) is {how.words}",
+        evidence=(f"/proc/{pid}/stat: state {stuck.job.processes[pid].state}", *how.evidence),
+        advice=how.advice,
         certainty=Certainty.PROVED,
     )
+
+
+class _How(NamedTuple):
+    words: str
+    advice: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
+
+
+def _how(stuck: StuckSet, held: ThreadKey) -> _How:
+    """Who stopped it, and what to do."""
+    pid, process = held[0], stuck.job.processes[held[0]]
+    if held != stuck.root:
+        by = stuck.role()
+        advice = f"Look at that line of {by}: it has to detach."
+        return _How(f"held by {by} with ptrace(2){stuck.at()}", (advice,), stuck.edge_evidence())
+    if process.state == "t" and process.tracer_pid:
+        advice = f"Detach it, or end it: kill {process.tracer_pid}"
+        return _How(f"held by the debugger with pid {process.tracer_pid}{stuck.at()}", (advice, _FIND_OUT))
+    how = f"stopped by a signal (SIGSTOP or job control){stuck.at()}"
+    return _How(how, (f"Continue it: kill -CONT {pid}", _FIND_OUT))
+
+
+_FIND_OUT = "Find out who stopped it: a memory guard, a scheduler, Ctrl-Z in its terminal."

@@ -30,9 +30,11 @@ def match(stuck: StuckSet) -> Match | None:
     spins = stuck.motion() is Motion.BUSY_LOOP
     return Match(
         summary=f"{stuck.role()} has been {stuck.has_been()}",
-        evidence=(_moves(stuck), *stuck.edge_evidence()),
+        evidence=(_moves(stuck), *_signal(stuck), *stuck.edge_evidence()),
         advice=(
-            "Look at that line; num_workers=0 runs it in the trainer, where it is easier to watch."
+            _UNBLOCK
+            if _signal(stuck)
+            else "Look at that line; num_workers=0 runs it in the trainer, where it is easier to watch."
             if "dataloader" in stuck.role()
             else "Look at that line.",
             "Bound the loop: it never finds what it looks for."
@@ -41,6 +43,20 @@ def match(stuck: StuckSet) -> Match | None:
         ),
         certainty=Certainty.POSSIBLE if spins and stuck.context() is None else Certainty.LIKELY,
     )
+
+
+_UNBLOCK = (
+    "Unblock SIGTERM in it: a program inherits the blocked signals of the thread that starts it (restore_signals does not "
+    "change them), so start it outside of pthread_sigmask(SIG_BLOCK, …); kill() ends it all the same."
+)
+
+
+def _signal(stuck: StuckSet) -> tuple[str, ...]:
+    """It was asked to end, and blocks the signal that asks."""
+    process = stuck.job.processes.get(stuck.root[0]) if stuck.root else None
+    if process is None or not process.holds_off_term:
+        return ()
+    return (f"SIGTERM was sent to pid {process.pid}, which blocks it: ShdPnd and SigBlk of /proc/{process.pid}/status",)
 
 
 def _wait_for_clients(stuck: StuckSet, tasks: list[ThreadKey]) -> Match:

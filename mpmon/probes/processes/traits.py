@@ -126,9 +126,13 @@ class Traits:
 
 
 def _handlers(status: dict[str, str]) -> dict[str, bool]:
-    """Which signals it has handlers for, of those that matter."""
+    """Which signals it has handlers for, of those that matter, and which it holds off."""
     mask = status.get("SigCgt")
-    return {"catches_alarm": has_signal(mask, signal.SIGALRM), "catches_term": has_signal(mask, signal.SIGTERM)}
+    return {
+        "catches_alarm": has_signal(mask, signal.SIGALRM),
+        "catches_term": has_signal(mask, signal.SIGTERM),
+        "holds_off_term": all(has_signal(status.get(name), signal.SIGTERM) for name in ("ShdPnd", "SigBlk")),
+    }
 
 
 def _memory_group(text: bytes | None) -> str | None:
