@@ -59,3 +59,48 @@ def test_the_thread_that_another_one_waits_for_is_named() -> None:
 
 def test_counting_inside_of_a_task_that_does_not_end_is_no_progress() -> None:
     assert naps(lambda second: second, *TASK).verdict is Verdict.HUNG
+
+
+# Attempts that are counted
+
+GETS = (
+    "lib/selectors.py:415 _PollLikeSelector.select", "multiprocessing/connection.py:947 wait",
+    "multiprocessing/connection.py:440 Connection._poll", "multiprocessing/queues.py:113 Queue.get", "job.py:58 collect",
+)  # fmt: skip
+WORKER = 4300
+
+
+def gets_again(second: int, *, read: int | None, limits: tuple[str, ...] | None) -> tuple[Row, ...]:
+    """Main counts how often its get() timed out; its worker stands in a get() of its own."""
+    seen = stack("main", *GETS, at=second)
+    *called, own = seen.frames
+    own = msgspec.structs.replace(own, locals_digest=second, plain={"empty": second}, trend={"empty": 1})
+    seen = msgspec.structs.replace(
+        seen, frames=(*called, own), contents=((0, 3, 77), (0, 4, 78)), read=read, limits=limits
+    )
+    return (
+        process(), thread(slices=9 * second), seen, blocked("poll", timeout_s=1.0, ran_at=START + second - 0.5),
+        process(WORKER, parent=ROOT), thread(WORKER),
+        stack("main", "multiprocessing/connection.py:395 Connection._recv", "multiprocessing/queues.py:103 Queue.get",
+              "job.py:20 encode", pid=WORKER),
+        blocked("read", pid=WORKER, ran_at=START - 9),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("read", "limits", "hangs"),
+    [
+        (lambda _: 500, (), True),
+        (lambda _: 500, ("left",), True),
+        (lambda _: 500, ("empty",), False),
+        (lambda _: 500, None, False),
+        (lambda second: 500 + second, (), False),
+        (lambda _: None, (), False),
+    ],
+    ids=["got-nothing", "other-limit", "acts-after-some", "source-unknown", "got-something", "not-counted"],
+)
+def test_the_count_of_attempts_is_no_progress(
+    read: Callable[[int], int | None], limits: tuple[str, ...] | None, *, hangs: bool
+) -> None:
+    rounds = [snapshot(*gets_again(second, read=read(second), limits=limits), at=float(second)) for second in range(16)]
+    assert (diagnosed(rounds).verdict is Verdict.HUNG) == hangs

@@ -20,7 +20,7 @@ from mpmon.probes.processes.threads import Threads
 from mpmon.probes.stat import Stat, boot_time, facts
 from tests.patience import becomes
 from tests.probes.tree import BOOTED_AT, TICKS, Tree, TreeProc, stat_line
-from tests.sleepers import SLEEP, sleeper
+from tests.sleepers import SLEEP, row, sleeper
 
 LINE = stat_line(4100, name="python (train) 3.11", ppid=77, pgid=4100, sid=77, start=90000, utime=250, threads=2)
 NOW = BOOTED_AT + 2000.0
@@ -569,3 +569,13 @@ def test_mpmon_is_no_part_of_a_job(tree: Tree, proc: Proc, *, is_this_one: bool)
     tree.add(os.getpid(), parent=4100, pgid=4100)
     (tree.root / "self").symlink_to(str(os.getpid()) if is_this_one else "4711")
     assert (os.getpid() in pids(job(proc))) is not is_this_one
+
+
+BLOCKS_TERM = "import signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}); " + SLEEP
+
+
+def test_a_process_may_hold_off_the_signal_that_asks_it_to_end() -> None:
+    with sleeper(BLOCKS_TERM) as child:
+        assert not row(child.pid).holds_off_term
+        child.terminate()
+        assert row(child.pid).holds_off_term
