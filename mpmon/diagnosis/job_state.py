@@ -373,8 +373,8 @@ class JobState(SnapshotIndex):
         if past is None or not (asks_others or self._keeps_ranks_waiting(key)):
             return None
         since = self.memory.same(("asks", key), same_answer_since, past.samples)
-        comes = self._without_numbers(key).kind in COMES_BY_READING and share(past.samples) <= POLLS_SHARE
-        if since is None and comes:
+        asks = self._without_numbers(key).kind in COMES_BY_READING or polled(self.stacks.get(key)) is not None
+        if since is None and asks and share(past.samples) <= POLLS_SHARE:
             since = self.memory.same(("got nothing", key), got_nothing_since, past.samples)
         return since
 
