@@ -9,8 +9,8 @@ Every `multiprocessing.Lock`, `RLock`, `Semaphore` and `Queue` is a `SemLockObje
 memory, whatever the start method and the Python version; its type's name proves the hit.
 `count` is how often this process acquired minus how often it released, `last_tid` which thread acquired last.
 
-Nothing stops for it.  A search reads at most `SEARCH_LIMIT` bytes in at most `DEADLINE_S`; the caller searches only for
-semaphores somebody waits for.
+No process is stopped for it.  A search reads at most `SEARCH_LIMIT` bytes in at most `DEADLINE_S`; the caller searches
+only for semaphores that a thread waits for.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ SEARCH_LIMIT = 2 << 30
 """Most bytes searched per process, small mappings first: Python's objects live in arenas of 1 MiB."""
 
 DEADLINE_S = 1.5
-"""Time limit per process."""
+"""Time limit per process, seconds."""
 
 CHUNK = 1 << 22
-"""One read of a search, bytes."""
+"""Bytes per read of a search."""
 
 _HEAD = 16
 """PyObject_HEAD: reference count and type."""
@@ -50,7 +50,7 @@ _RECURSIVE, _SEMAPHORE = 0, 1
 
 @may_hang
 def semaphore_uses(proc: Proc, pid: int, names: frozenset[str]) -> tuple[tuple[SemaphoreUse, ...], Unknown | None]:
-    """What the process has of these semaphores, and why the answer is incomplete."""
+    """What the process has acquired of these semaphores, and why the answer is incomplete."""
     try:
         everything = areas(proc, pid)
         with Memory(proc, pid) as memory, Touched(proc, pid) as touched:
@@ -138,8 +138,8 @@ class _Search:
 
 
 def _aligned(chunk: bytes, needle: bytes) -> Iterator[int]:
-    """The aligned positions of a word. Most of memory is zeros, and a plain text search for a word ending in zeros
-    stumbles over all of them.
+    """The aligned positions of a word. Most memory is zeros, and a plain text search for a word ending in zeros stops
+    at each of them.
     """
     core = needle.strip(b"\0")
     ahead = needle.index(core)

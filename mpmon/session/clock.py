@@ -1,4 +1,4 @@
-"""Time as an argument: the live clock, and nothing else here knows what time it is."""
+"""Time as an argument: only the live clock knows what time it is."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the sampler needs of time."""
+    """The clock that the sampler needs."""
 
     def now(self) -> float:
         """Seconds since the epoch; never steps back."""
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Return after so long, or earlier when woken; whether it was."""
+        """Return after `seconds`, or earlier when woken; whether it was woken."""
         ...
 
 
@@ -31,7 +31,7 @@ class LiveClock:
         return self._anchor + time.monotonic()
 
     def cpu_s(self) -> float:
-        """For how long the calling thread has run, seconds."""
+        """CPU time of the calling thread, seconds."""
         return time.thread_time()
 
     def wait(self, seconds: float) -> bool:
@@ -41,5 +41,5 @@ class LiveClock:
         return woken
 
     def wake(self) -> None:
-        """End the present or the next wait; safe from any thread."""
+        """End the current or the next wait; safe from any thread."""
         self._woken.set()

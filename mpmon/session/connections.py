@@ -1,8 +1,8 @@
-"""TCP connections that standing processes wait on, looked at again while they stand.
+"""TCP connections that standing processes wait on, read again while the processes stand still.
 
-Nothing of a process that has not run changes by itself, so its rows are kept; but the kernel goes on to resend what a link
-loses, and only its counters tell.  And a thread that carries the bytes of a process group wakes for moments: a look that
-finds it awake would not see what it waits on, so what it was seen to wait on before is kept in sight.
+The rows of a process that has not run are kept, because they cannot change; but the kernel goes on resending what a
+link loses, and only its counters show that.  Also, a thread that transfers the bytes of a process group wakes briefly:
+a look at such a moment would miss what it waits on, so the connections it was seen to wait on before are still read.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from mpmon.probes.files import Proc
 from mpmon.session.look import Look
 
 EVERY_S = 3.0
-"""Between two looks: one question to the kernel, or one reading of two files, for each network of the job."""
+"""Seconds between two readings: one query to the kernel, or one reading of two files, for each network of the job."""
 
 NEARLY = 0.9
-"""Of that: the round in which it ends may come a little early."""
+"""Share of `EVERY_S` that is enough: the round in which it ends may come a little early."""
 
 MOST = 1024
-"""Connections of a process that are kept in sight."""
+"""Most connections of a process that are remembered."""
 
 
 class Connections:
-    """What was seen of them, and when they were looked at last."""
+    """The known connections, and when they were last read."""
 
     def __init__(self, proc: Proc, looks: Mapping[int, Look]) -> None:
-        """`looks` has the last look at each process, as it is at any time."""
+        """`looks` has the last look at each process, and is updated by its owner."""
         self._proc = proc
         self._looks = looks
         self._seen: dict[int, tuple[Look, dict[str, KernelObject]]] = {}
-        """By pid, the look that was noted last, and connections by their ids."""
+        """By pid, the look that was noted last, and the connections by id."""
         self._at = float("-inf")
 
     def refresh(self, awake: Collection[int], now: float) -> bool:
-        """Describe those of processes that stand anew, and say whether any is another one than before."""
+        """Read the connections of standing processes again; whether any row changed."""
         for pid in self._seen.keys() - self._looks.keys():
             del self._seen[pid]
         is_due = now - self._at >= EVERY_S * NEARLY
@@ -54,7 +54,7 @@ class Connections:
         return any(changed)
 
     def _note(self, look: Look) -> bool:
-        """Whether it has, or had, connections to wait on; those it has no longer open are forgotten."""
+        """Whether the process waits, or has waited, on connections; closed connections are forgotten."""
         before, known = self._seen.get(look.pid, (None, {}))
         if before is not look:
             known = {**known, **{row.id: row for row in look.objects if row.resends is not None}}
@@ -72,7 +72,7 @@ class Connections:
         found = dict(before)
         for name, row in known.items():
             fresh = described(look.pid, name)
-            # A socket with other ends, or none, is left to the next look at its process.
+            # A socket whose ends have changed, or are gone, is left to the next look at its process.
             if fresh.path == row.path and _counts(fresh) != _counts(before.get(name)):
                 known[name] = found[name] = fresh
         look.objects = tuple(found[name] for name in sorted(found))
@@ -80,5 +80,5 @@ class Connections:
 
 
 def _counts(row: KernelObject | None) -> tuple[int | None, ...] | None:
-    """What tells more than how a little time has passed; none of a row that is not there."""
+    """The fields that change only if something happened, not merely with time; `None` without a row."""
     return (row.fill, row.unacknowledged_bytes, row.resends) if row else None

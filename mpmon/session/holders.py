@@ -1,9 +1,9 @@
-"""Who holds what somebody waits for, asked after the looks of a round, and only of those that may hold it.
+"""Which processes and threads hold awaited objects; read after the looks of a round, only from possible holders.
 
 - The lock of a file: whose open file descriptions have it, by `lock:` of proc_pid_fdinfo(5).
-- A semaphore between processes: what each process that maps it has taken, in its memory.
-- A lock within a process, and a thread or future that is awaited: in the memory of its interpreter; there parents are
-  asked too which children their program still refers to.
+- A semaphore between processes: what each process that maps it has taken, from the memory of that process.
+- A lock within a process, and an awaited thread or future: from the memory of its interpreter; for parents, also which
+  children their program still refers to.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from mpmon.probes.loops import Loop
 
 MOST_NAPPING, MOST_NAPPING_LIVE = 64, 8
-"""Processes whose threads may be asked what they did between two naps: for one report, on a live screen."""
+"""Most processes whose threads are checked for what they did between two naps: for one report, on a live screen."""
 
 SEARCHES_PER_ROUND = 8
-"""Processes of one round whose memory is searched for semaphores."""
+"""Most processes of one round whose memory is searched for semaphores."""
 
 LEAST = 16
-"""Processes whose memory is read although the time for it is over: those of the first batch of looks."""
+"""Processes whose memory is read even if the time for it is over: those of the first batch of looks."""
 
 NO_TIME = "there was no time to read its memory; observe longer (--for)"
 
@@ -40,7 +40,7 @@ Looks = Mapping[int, Look]
 
 
 def note_file_locks(proc: Proc, looks: Looks) -> None:
-    """Where somebody waits for the lock of a file, or who took it has the file no more: the processes that have it."""
+    """Note which processes have a file's lock, if a process waits for it or the one that took it closed the file."""
     locks = {item.id: item for look in looks.values() for item in look.objects if item.kind == "file lock"}
     if not locks:
         return
@@ -62,16 +62,16 @@ def _waited_on(looks: Looks) -> set[str]:
 
 
 def _left_by_their_taker(locks: Iterable[KernelObject], handles: Iterable[Handle]) -> set[str]:
-    """Files whose lock was taken by a process that does not have them open."""
+    """Files whose lock was taken by a process that no longer has them open."""
     openers = {(row.object, row.pid) for row in handles}
     return {item.id for item in locks if any((item.id, pid) not in openers for pid in item.holders)}
 
 
 def _with_holders(item: KernelObject, holders: tuple[int, ...]) -> KernelObject:
-    """With those who have the lock, where one that took it once has it no more."""
+    """The row with the current holders of the lock, if a process that once took it no longer has it."""
     stale = holders and item.kind == "file lock" and not set(item.holders) <= set(holders)
     sharers = holders if set(item.holders) <= set(item.sharers) else ()
-    # Where one of those who took it still has it, the others may have taken it for themselves as well.
+    # If one of the processes that took it still has it, the others may have taken a lock of their own.
     takers = () if set(item.holders) & set(holders) else item.holders
     return msgspec.structs.replace(item, holders=holders, sharers=sharers, takers=takers) if stale else item
 
@@ -79,8 +79,8 @@ def _with_holders(item: KernelObject, holders: tuple[int, ...]) -> KernelObject:
 def search_semaphores(
     proc: Proc, looks: Looks, now: Callable[[], float], most: int | None, until: float
 ) -> list[ProbeReport]:
-    """Where somebody waits for a semaphore: what each process that maps it has taken of it; in `most` processes, and as far as
-    there is time until that moment.
+    """For each awaited semaphore, read what each process that maps it has taken; from at most `most` processes, and as
+    far as there is time before `until`.
     """
     items = (item for look in looks.values() for item in look.objects)
     wanted = frozenset(item.id for item in items if is_taken_semaphore(item))
@@ -112,8 +112,8 @@ def ask_interpreters(
     until: float,
     eager: bool,
 ) -> list[ProbeReport]:
-    """Locks within the processes that were just looked at, and the children that parents among them remember; as far as there
-    is time until that moment.
+    """Read the locks within the processes `renewed` by a look, and the children that parents among them remember; as
+    far as there is time before `until`.
     """
     parents = table.parents
     having_children = {table.root_pid, *parents.values()}
@@ -156,14 +156,14 @@ def ask_interpreters(
 
 
 Loops: TypeAlias = "dict[tuple[int, str, int], Loop | None]"
-"""The loop around a place, by process, file and line; `None` where that is not known."""
+"""The loop around a place, by process, file and line; `None` if unknown."""
 
 MOST_LOOPS = 4096
 
 
 def note_loops(proc: Proc, looks: Looks, renewed: Iterable[int], known: Loops) -> None:
-    """The loops in which threads sleep, or ask with a time limit, and look again: of each place once, and said of each look
-    again.
+    """Note the loops in which threads repeatedly sleep, or wait with a time limit: each place is read once, and noted
+    in every look.
     """
     asked = {pid: places for pid in renewed if (places := {**looks[pid].naps(), **looks[pid].asks()})}
     new = {
@@ -191,7 +191,7 @@ def note_loops(proc: Proc, looks: Looks, renewed: Iterable[int], known: Loops) -
 
 
 def _by_parent(parents: Mapping[int, int]) -> dict[int, frozenset[int]]:
-    """The children of each."""
+    """The children of each parent."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for child, parent in parents.items():
         found[parent].add(child)
@@ -205,8 +205,8 @@ def _worth_asking(
     having_children: set[int],
     polling: Mapping[int, frozenset[int]],
 ) -> list[Look]:
-    """Processes with a thread that waits for a lock, runs or naps; parents; and whoever may have forked one that waits, while
-    one of its threads had that lock.
+    """Processes with a thread that waits for a lock, runs or naps; parents; and processes that may have forked a
+    waiting process while one of their own threads had the lock.
     """
     fresh = list(renewed)
     asleep = [pid for pid in fresh if looks[pid].sleepers()]
@@ -217,7 +217,7 @@ def _worth_asking(
 
 
 def _polling(looks: Looks, most: int) -> dict[int, frozenset[int]]:
-    """Threads that nap, by process, of the eldest ones: a job of many that nap is not asked on and on."""
+    """Threads that nap, by process, of the `most` lowest pids: many napping processes must not cost more and more."""
     return {pid: looks[pid].polling for pid in sorted(looks)[:most]}
 
 

@@ -1,4 +1,4 @@
-"""The tables of all looks as one; made anew only after a look, so rounds without one share the very same tuples."""
+"""The joined tables of all looks; rebuilt only after a look, so rounds without one share the same tuple objects."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mpmon.session.look import Look
 
 
 class JoinedTables:
-    """Rows in the order of pids; those that say what they said before are the very same objects."""
+    """Rows in the order of pids; unchanged rows stay the same objects."""
 
     def __init__(self) -> None:
         self.blocked: tuple[Blocked, ...] = ()
         self.objects: tuple[KernelObject, ...] = ()
         self.handles: tuple[Handle, ...] = ()
         self._handles: tuple[tuple[Handle, ...], ...] = ()
-        """The same by process: most of a large job's rows, and after most looks the same ones."""
+        """`handles` by process: most of a large job's rows, and unchanged after most looks."""
         self.stacks: tuple[Stack, ...] = ()
         self.semaphores: tuple[SemaphoreUse, ...] = ()
         self.locks: tuple[LockUse, ...] = ()
@@ -39,7 +39,7 @@ class JoinedTables:
         self.unknowns: tuple[Unknown, ...] = ()
 
     def join(self, looks_by_pid: Mapping[int, Look], process_unknowns: tuple[Unknown, ...]) -> None:
-        """Make all tables anew."""
+        """Rebuild all tables."""
         looks = [looks_by_pid[pid] for pid in sorted(looks_by_pid)]
         self.blocked = tuple(row for look in looks for row in look.blocked)
         handles = tuple(look.handles for look in looks)
@@ -54,6 +54,6 @@ class JoinedTables:
         asked = ((look.semaphores_problem, look.locks_problem, look.tasks_problem) for look in looks)
         problems = [row for rows in asked for row in rows if row]
         self.unknowns = (*process_unknowns, *(row for look in looks for row in look.unknowns), *problems)
-        # Of an object that several looks describe, the latest one counts.
+        # If several looks describe an object, the latest one counts.
         objects = {row.id: row for look in sorted(looks, key=lambda look: look.at) for row in look.objects}
         self.objects = shared(tuple(objects[name] for name in sorted(objects)), self.objects)

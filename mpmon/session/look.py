@@ -1,4 +1,4 @@
-"""What the last thorough look at one process found, and what may be kept of it at the next one."""
+"""What the last thorough look at one process found, and what of it the next look may keep."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from mpmon.probes.loops import Loop
 
 FIRST_INTERVAL_S, LONGEST_INTERVAL_S = 1.0, 60.0
-"""Between two thorough looks at a process that runs: at first, at most."""
+"""Seconds between two thorough looks at a running process: at first, and at most."""
 
 GROWTH = 1.7
-"""Of the interval after each look that finds the same functions."""
+"""Factor of the interval after each look that finds the same functions."""
 
 KNOWN_CALLS = 8
-"""System calls of a main thread that are remembered: a worker goes back and forth between a few."""
+"""Most system calls of a main thread that are remembered: a worker alternates between a few."""
 
 FEEDER = "QueueFeederThread"
-"""How multiprocessing names the threads that send what was put into a queue (multiprocessing/queues.py)."""
+"""Name that multiprocessing gives to the threads that send the items of a queue (multiprocessing/queues.py)."""
 
 
 class Look:
@@ -55,22 +55,22 @@ class Look:
         """How often the main thread had run when its frames were read."""
         self.interval_s = FIRST_INTERVAL_S
         self.known_calls = (main_call,)
-        """System calls the main thread was seen in lately, as the kernel prints them, the latest first."""
+        """System calls that recent looks found the main thread in, as the kernel prints them, the latest first."""
         self.unknowns: tuple[Unknown, ...] = (kernel.unknowns[pid],) if pid in kernel.unknowns else ()
         # From the kernel.
         self.blocked: tuple[Blocked, ...] = kernel.blocked.get(pid, ())
         self.handles: tuple[Handle, ...] = kernel.handles.get(pid, ())
         self.served: tuple[ServedFile, ...] = kernel.served.get(pid, ())
-        """Of file systems that somebody else serves: one file of each that it uses."""
+        """One file of each externally served file system that the process uses."""
         names = {*kernel.locked.get(pid, ()), *(name for row in self.blocked for name in row.waits_on)}
         self.objects: tuple[KernelObject, ...] = tuple(kernel.objects[name] for name in sorted(names))
         self.may_be_outside = frozenset(
             item.id for item in self.objects if item.kind == "pipe" or is_taken_semaphore(item)
         )
-        """Of what its threads wait on: what processes outside of the job may have as well."""
+        """The objects its threads wait on that processes outside of the job may also have."""
         # From py-spy.
         self.stacks: tuple[Stack, ...] | None = None
-        """`None` while they are those of the look before."""
+        """`None` while the stacks of the previous look still hold."""
         # From memory: see `holders`.
         self.semaphores: tuple[SemaphoreUse, ...] = ()
         self.semaphores_asked: frozenset[str] = frozenset()
@@ -80,29 +80,30 @@ class Look:
         self.awaited: tuple[JoinTarget, ...] = ()
         self.remembered: tuple[KnownChild, ...] = ()
         self.children: frozenset[int] = frozenset()
-        """Those it had when it was asked whom it remembers."""
+        """The children it had when `remembered` was read."""
         self.running: frozenset[int] = frozenset()
-        """Threads found running now and at the look before."""
+        """Threads found running now and at the previous look."""
         self.looping: frozenset[int] = frozenset()
-        """Of those the ones of which the two looks before showed nothing that gets on."""
+        """Threads in `running` for which the two previous looks showed no progress."""
         self.polling: frozenset[int] = frozenset()
-        """Main threads that slept, and others whose own code did, or waited with a short time limit, at the look before, and
-        have gone on since.
+        """Threads that at the previous look slept (a main thread anywhere, others in their own code) or waited in their
+        own code with a short time limit, and have gone on since.
         """
         self.tasks: tuple[Task, ...] = ()
-        """Of its event loops: see `loops`."""
+        """Tasks of its event loops: see `loops`."""
         self.tasks_problem: Unknown | None = None
         self.loops_ran: dict[int, float | None] = {}
-        """When the threads of these loops had last run by then."""
+        """When the threads of these loops had last run when `tasks` was read."""
         self.before_last: tuple[Stack, ...] = ()
-        """Stacks of the look before."""
+        """Stacks of the previous look."""
 
-    # What the look before is good for
+    # What may be kept of the previous look
 
     def same_calls(self, before: Look | None) -> bool:
-        """Every thread is back in the very system call of the look before: same arguments, same stack pointer.
+        """Whether every thread is in the same system call as at the previous look: same arguments, same stack pointer.
 
-        One that sleeps again is not: a loop sleeps in the same call at each turn, and what it did in between is not known.
+        A thread that sleeps again is not: a loop sleeps in the same call at each turn; what it did in between is
+        unknown.
         """
         if before is None or not before.stacks or not self.blocked or self._slept_again(before):
             return False
@@ -111,23 +112,23 @@ class Look:
         )
 
     def _slept_again(self, before: Look) -> frozenset[int]:
-        """Python threads of which the sleep in which the look before found them is over, as far as is known."""
+        """Python threads whose sleep at the previous look is over, or may be."""
         python = {row.tid for row in before.stacks or ()}
         sleeps = [row for row in before.blocked if row.tid in python and is_sleep(row)]
         return frozenset(row.tid for row in sleeps if row.wakes_at is None or row.wakes_at <= self.at)
 
     def _paused_again(self, before: Look) -> frozenset[int]:
-        """Python threads whose own code asked for something with a short time limit, which is over."""
+        """Python threads whose own code, at the previous look, waited with a short time limit, which is over."""
         own = {row.tid for row in before.stacks or () if called_by_user(row)}
         pauses = {row.tid: pause_s(row) for row in before.blocked if row.tid in own}
         return frozenset(tid for tid, seconds in pauses.items() if seconds is not None and seconds <= RETRY_S)
 
     def runs_since_dump(self, before: Look | None) -> int:
-        """How often the main thread has run since its frames were read."""
+        """How often the main thread has run since its frames were last read."""
         return self.runs - before.runs if before else 0
 
     def follow(self, before: Look | None) -> None:
-        """Keep what did not change since the look before, as the very same rows."""
+        """Keep what did not change since the previous look, as the same row objects."""
         if before is None:
             self.stacks = self.stacks or ()
             return
@@ -140,19 +141,19 @@ class Look:
         python = {row.tid for row in self.stacks or ()}
         self.running = frozenset(python & _running(self.blocked) & _running(before.blocked))
         self.looping = self.running & _may_go_round(before)
-        # A main thread may also sleep in a library that it asks to wait for something.
+        # A main thread counts even if it sleeps in a library that it called to wait for something.
         own = frozenset(row.tid for row in before.stacks or () if _is_own(row) or row.tid == self.pid)
         self.polling = self._slept_again(before) & own | self._paused_again(before)
         self.before_last = before.stacks or ()
         if _functions(self.stacks) == _functions(before.stacks):
             self.interval_s = min(LONGEST_INTERVAL_S, before.interval_s * GROWTH)
 
-    # Whom to ask what
+    # Which threads and processes to query
 
     def sleepers(self) -> dict[int, str]:
-        """Threads with Python frames that wait in a futex of their process, with the id of its word.
+        """Threads with Python frames that wait in a futex of their process, with the object id of the futex word.
 
-        A queue's feeder thread waits for items, and most processes have one: nothing is to be learned from it.
+        The feeder thread of a queue, which most processes have, is left out: it only waits for items.
         """
         python = {row.tid: row.thread_name for row in self.stacks or ()}
         return {
@@ -161,29 +162,29 @@ class Look:
         }  # fmt: skip
 
     def maps_unasked(self, semaphores: frozenset[str]) -> bool:
-        """It maps one of these and was not asked for all of them since it last ran."""
+        """Whether the process maps one of these, and has not been searched for all of them since it last ran."""
         return not semaphores <= self.semaphores_asked and any(row.object in semaphores for row in self.handles)
 
     def remembers(self, children: frozenset[int]) -> bool:
-        """It has the children that it had when it was asked for them, knew all of them, and how all others have ended."""
+        """Whether `remembered` still holds: same children, all known, and the exit status of all others known."""
         known = {row.child for row in self.remembered}
         ended = (row.returncode for row in self.remembered if row.child not in children)
         return bool(children) and children == self.children and children <= known and None not in ended
 
     def naps(self) -> dict[int, tuple[str, int]]:
-        """File and line of the threads that their own code has put to sleep, where that is not the first time."""
+        """File and line of each thread that its own code has put to sleep, not for the first time."""
         asleep = {row.tid for row in self.blocked if is_sleep(row)} & self.polling
         rows = ((row.tid, row.frames[0]) for row in self.stacks or () if row.tid in asleep and _is_own(row))
         return {tid: (frame.file, frame.line) for tid, frame in rows}
 
     def asks(self) -> dict[int, tuple[str, int]]:
-        """File and line of the threads whose own code waits with a short time limit, where that is not the first time."""
+        """File and line of each thread whose own code waits with a short time limit, not for the first time."""
         asleep = {row.tid for row in self.blocked if is_sleep(row)}
         rows = ((row.tid, asking(row)) for row in self.stacks or () if row.tid in self.polling - asleep)
         return {tid: (frames[0].file, frames[0].line) for tid, frames in rows if frames}
 
     def note_loops(self, loops: Mapping[int, Loop]) -> None:
-        """What the loops of its naps test, and what those of its short waits compare with a limit, by thread."""
+        """Note, by thread, what loops around naps test, and what loops around short waits compare with a limit."""
         if loops:
             asleep = {row.tid for row in self.blocked if is_sleep(row)}
             self.stacks = tuple(
@@ -201,8 +202,8 @@ class Look:
         turning: Mapping[int, tuple[int, ...]],
         moved: Mapping[int, tuple[int, int]],
     ) -> None:
-        """By thread: how far the loops of its running and polling threads are, what the variables of some lead to, which of
-        their calls turn, and how much these read and wrote.
+        """Note, by thread, the loop positions of running and polling threads; for some of these also the digests of
+        their variables, which of their calls loop, and how much these threads read and wrote.
         """
         if turns or contents:
             nothing = (None, None)
@@ -217,12 +218,12 @@ class Look:
 
 
 def is_taken_semaphore(item: KernelObject) -> bool:
-    """A semaphore whose value is 0, or not known: who wants it has to wait."""
+    """Whether this is a semaphore whose value is 0 or unknown: acquiring it has to wait."""
     return item.kind == "semaphore" and not item.value
 
 
 def is_sleep(row: Blocked) -> bool:
-    """It waits for the time alone: nanosleep(2), or a select(2) without descriptors, as `time.sleep` of Python 3.10 is."""
+    """Whether it only waits for time: nanosleep(2), or select(2) without descriptors (`time.sleep` of Python 3.10)."""
     return row.syscall in SLEEPS or (row.wakes_at is not None and row.syscall in POLLS)
 
 
@@ -239,11 +240,11 @@ def _functions(stacks: tuple[Stack, ...] | None) -> set[tuple[int, tuple[str, ..
 
 
 def _is_own(stack: Stack) -> bool:
-    """The program's own code made the blocking call."""
+    """Whether the program's own code made the blocking call."""
     return in_own_code(stack) or in_command_line(stack)
 
 
 def _may_go_round(look: Look) -> set[int]:
-    """Threads of which this look and the one before it showed nothing that gets on."""
+    """Threads for which this look and the one before it showed no progress."""
     stacks = {row.tid: row for row in look.before_last}
     return {row.tid for row in look.stacks or () if row.tid in stacks and may_go_round(stacks[row.tid], row)}

@@ -1,4 +1,4 @@
-"""The tasks of event loops, asked of processes of which a thread stands in one and has run since it was asked last."""
+"""The tasks of event loops, read from processes with a thread that is in a loop and has run since the last reading."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mpmon.probes.files import Proc
 from mpmon.session.look import Look
 
 MOST_PROCESSES = 32
-"""Of one round."""
+"""Most processes read in one round."""
 
 NO_TIME = "there was no time to read the tasks of its event loop; observe longer (--for)"
 
@@ -20,7 +20,7 @@ NO_TIME = "there was no time to read the tasks of its event loop; observe longer
 def ask_loops(
     proc: Proc, looks: Mapping[int, Look], renewed: Iterable[int], now: Callable[[], float], until: float
 ) -> list[ProbeReport]:
-    """The tasks of those that were just looked at, as far as there is time until that moment, seconds since the epoch."""
+    """Read the tasks of the processes `renewed` by a look, as time allows; `until` is in seconds since the epoch."""
     running = {pid: _loops(looks[pid]) for pid in renewed}
     for pid, ran in running.items():
         if not ran:
@@ -45,6 +45,6 @@ def ask_loops(
 
 
 def _loops(look: Look) -> dict[int, float | None]:
-    """The threads that stand in an event loop, and when each has run last."""
+    """The threads that are in an event loop, and when each last ran."""
     ran = {row.tid: row.ran_at for row in look.blocked}
     return {row.tid: ran.get(row.tid) for row in look.stacks or () if in_call(row, TURNS)}

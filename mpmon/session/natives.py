@@ -1,12 +1,13 @@
-"""The C and C++ frames of threads: of those that a finding is about, or of all.
+"""The C and C++ frames of threads: of the threads that a finding is about, or of all.
 
-A finding is about few threads, and most stand: each is read once, and again only when it has run meanwhile, which the rows of
-threads tell that every round has.  So a hang costs once what the reading of its threads takes.
+A finding is about few threads, and most stand still: each is read once, and again only if it has run meanwhile, which
+the thread rows of every round show.  So a hang costs the reading of its threads only once.
 
-What was read in a round before and is still true belongs to the next one from its beginning: where nothing is to be read, the
-the diagnosis before the reading is the one after it.
+Stacks of an earlier round that are still true are in the next snapshot from the start: if nothing has to be read, the
+diagnosis before the reading equals the one after it.
 
-Those that run instead are sampled, a few in a round, and anew in each: a moment of one is no fact of the next round.
+Threads that run are sampled instead, a few in each round, and again in every round: a sample does not hold for the
+next.
 """
 
 from __future__ import annotations
@@ -21,30 +22,30 @@ from mpmon.probes.files import Proc
 from mpmon.rows import kept
 
 ROUND_S, REPORT_S = 0.25, 2.0
-"""No further process is begun in a round after so long; who waits for a report gives it more."""
+"""Seconds after which a round begins no further process; a report may take longer."""
 
 PASSING = frozenset({"running", "moved"})
-"""Ends of stacks that say nothing of the next round (`mpmon.probes.native.outcomes`)."""
+"""Ends of stacks that do not hold for the next round (`mpmon.probes.native.outcomes`)."""
 
 MOST_SAMPLED = 4
-"""Threads of a round that are sampled: those that a finding is about spin alone, or with few others."""
+"""Most threads sampled in a round: few of the threads that a finding is about spin at once."""
 
 ThreadKey = tuple[int, int]
 """Pid and tid."""
 
 
 class NativeLooks:
-    """At the threads of one job, round after round."""
+    """The native stacks of one job's threads, round after round."""
 
     def __init__(self, proc: Proc, *, round_s: float = ROUND_S) -> None:
         self._proc, self._round_s = proc, round_s
         self._rows: dict[ThreadKey, NativeStack] = {}
         self._read_at: dict[ThreadKey, Thread] = {}
-        """How much a thread had run before it was read."""
+        """The thread's row, that is how much it had run, before its stack was read."""
         self._table: tuple[NativeStack, ...] = ()
 
     def still_true(self, threads: Iterable[Thread]) -> tuple[NativeStack, ...]:
-        """What was read of those of these threads that have not run since; the rest is forgotten."""
+        """The stacks of those of these threads that have not run since they were read; the rest is forgotten."""
         if self._rows:
             now = {key: row for row in threads if (key := (row.pid, row.tid)) in self._rows}
             self._rows = {
@@ -54,14 +55,14 @@ class NativeLooks:
         return self._known()
 
     def _known(self) -> tuple[NativeStack, ...]:
-        """The very tuple of before where no row has changed."""
+        """All rows; the same tuple object as before if no row has changed."""
         self._table = kept(tuple(self._rows.values()), self._table)
         return self._table
 
     def add(self, snapshot: Snapshot, wanted: Mapping[int, Collection[int]]) -> Snapshot:
-        """The snapshot with the stacks of these threads, too, by process, as far as there is time.
+        """The snapshot with the stacks of the `wanted` threads, by process, added as far as there is time.
 
-        Those of which the diagnosis asks no more are kept while they are true: it may be because of them that it does not.
+        Stacks that the diagnosis no longer asks for are kept while they are true: it may have stopped because of them.
         """
         if not self._rows and not wanted:
             return snapshot
@@ -78,11 +79,11 @@ class NativeLooks:
 
     @property
     def any_runs(self) -> bool:
-        """One of these threads ran when it was to be read."""
+        """Whether one of these threads was running when it was to be read."""
         return any(row.end in PASSING for row in self._rows.values())
 
     def sample(self, snapshot: Snapshot, wanted: Mapping[int, Collection[int]]) -> Snapshot:
-        """The snapshot with a moment each of those of these threads, by process, that ran when they were to be read."""
+        """The snapshot with one sample of each `wanted` thread, by process, that was running when it was to be read."""
         from mpmon.probes.native import native_samples
 
         began, problem = time.monotonic(), None
@@ -100,7 +101,7 @@ class NativeLooks:
         return msgspec.structs.replace(snapshot, native_stacks=self._known(), probes=(*snapshot.probes, report))
 
     def _running(self, wanted: Mapping[int, Collection[int]]) -> dict[int, list[int]]:
-        """By process, `MOST_SAMPLED` in all: the first that are wanted, who are suspects, and main threads before others."""
+        """Threads to sample, by process, `MOST_SAMPLED` in all: suspects first, as in `wanted`, main threads first."""
         keys = [(pid, tid) for pid, tids in wanted.items() for tid in sorted(tids)]
         found: dict[int, list[int]] = {}
         for pid, tid in [key for key in keys if key in self._rows and self._rows[key].end in PASSING][:MOST_SAMPLED]:
@@ -133,7 +134,7 @@ class NativeLooks:
 
 
 def _is_passing(row: NativeStack) -> bool:
-    """It says nothing of the next round."""
+    """Whether it does not hold for the next round."""
     return row.end in PASSING or row.is_sample
 
 

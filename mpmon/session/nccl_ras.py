@@ -1,8 +1,8 @@
-"""NCCL's RAS, asked once a hang of ranks: what it knows of its communicators becomes rows like those of Flight Recorders.
+"""NCCL's RAS, queried once per hang of ranks: its facts on communicators become rows like those of Flight Recorders.
 
-A question may harm the job, see `mpmon.probes.nccl_ras`: it is asked when a hang of a job with ranks was found, or may be one
-that only its answer can tell from a computation, and not before; not again until that is over, and never twice within
-`REST_S`.  A thread of its own asks, so no round waits.
+A query may harm the job, see `mpmon.probes.nccl_ras`: it is sent only if a job with ranks was found to hang, or may
+hang and only the answer can distinguish that from a computation; not again until that is over, and never twice within
+`REST_S`.  A separate thread sends it, so no round waits.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from mpmon.probes.nccl_ras import Address, Communicator, NoAnswer, Peer
 from mpmon.probes.nccl_ras.answer import Missing, NotUnderstood
 
 REST_S = 300.0
-"""Between two questions at least, however often hangs come and go."""
+"""Fewest seconds between two queries, however often hangs come and go."""
 
 PROBE = "NCCL RAS"
 
 MOST_NAMED = 5
-"""Ranks that are named in a sentence."""
+"""Most ranks named in a sentence."""
 
 _OPERATIONS = {
     "AllReduce": "all_reduce", "Broadcast": "broadcast", "Reduce": "reduce", "AllGather": "all_gather",
     "ReduceScatter": "reduce_scatter",
 }  # fmt: skip
-"""As torch calls them."""
+"""Operations: NCCL's name to torch's."""
 
 
 class Said(msgspec.Struct, frozen=True):
-    """One answer."""
+    """One answer, or why there is none."""
 
     asked_at: float
     communicators: tuple[Communicator, ...] = ()
@@ -43,24 +43,24 @@ class Said(msgspec.Struct, frozen=True):
 
 
 Ask = Callable[[Address], tuple[Communicator, ...]]
-"""What asks RAS at an address. It may raise `NoAnswer` and `NotUnderstood`, and ends by itself."""
+"""A function that queries RAS at an address. It may raise `NoAnswer` and `NotUnderstood`, and always returns."""
 
 
 def asked_here(address: Address) -> tuple[Communicator, ...]:
-    """What RAS says to a question from this machine.
+    """What RAS answers to a query from this machine.
 
     Raises:
-        NoAnswer: it does not answer.
-        NotUnderstood: it says something else than NCCL does.
+        NoAnswer: RAS does not answer.
+        NotUnderstood: the answer is not what NCCL sends.
     """
     return nccl_ras.communicators(nccl_ras.ask(address))
 
 
 class NcclRas:
-    """Asks, and adds to each round what was answered."""
+    """Queries RAS, and adds the answer to each round."""
 
     def __init__(self, address: Address, now: Callable[[], float], ask: Ask | None = None) -> None:
-        """`now` is the clock of the rounds; `ask` asks elsewhere than here."""
+        """`now` is the clock of the rounds; `ask` replaces the query from this machine."""
         self._address = address
         self._ask_it = ask or asked_here
         self._now = now
@@ -72,11 +72,11 @@ class NcclRas:
 
     @property
     def is_asking(self) -> bool:
-        """An answer may yet come."""
+        """Whether an answer may still come."""
         return self._asking is not None and self._asking.is_alive()
 
     def see(self, verdict: Verdict, ranks: Collection[int], *, may_hang: bool = False) -> None:
-        """What a round was judged to be, and the job's ranks; whether all these may be in collectives that never end."""
+        """Take a round's verdict and the job's ranks; `may_hang`: all ranks may be in collectives that never end."""
         if (verdict is Verdict.HUNG or may_hang) and ranks:
             if not self._of_this_hang and self._now() >= self._asked_at + REST_S:
                 self._ask()
@@ -85,7 +85,7 @@ class NcclRas:
             self._of_this_hang, self._said = False, None
 
     def add(self, snapshot: Snapshot) -> Snapshot:
-        """The round with what is known from RAS."""
+        """The snapshot with what RAS has answered."""
         said = self._said
         if said is None and self.is_asking:
             said = Said(self._asked_at, problem=f"{self._address} has not answered yet")
@@ -113,11 +113,11 @@ class NcclRas:
         except (NoAnswer, NotUnderstood) as problem:
             self._said = Said(at, problem=f"{self._address} {problem}")
         except Exception as defect:
-            # Whatever a stranger's answer leads to must not end the watch, and must be seen.
+            # An error caused by untrusted data must not end the watch, and must be visible.
             self._said = Said(at, problem=f"{self._address}: {defect!r}"[:200])
 
     def _rows_of(self, said: Said, snapshot: Snapshot) -> Rows:
-        """The same rows as long as the processes are the same."""
+        """The rows of an answer; the same object as long as the processes are the same."""
         kept = self._rows
         if kept is None or kept[0] is not said or _pids(kept[1]) != _pids(snapshot):
             self._rows = kept = (said, snapshot, rows(said, snapshot))
@@ -138,7 +138,7 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 def rows(said: Said, snapshot: Snapshot) -> Rows:
-    """The rows of one answer, of the processes that a snapshot shows."""
+    """The rows of one answer, for the processes in a snapshot."""
     pids = _by_host(snapshot)
     groups: dict[int, list[GroupProgress]] = defaultdict(list)
     calls: list[Collective] = []
@@ -162,7 +162,7 @@ def rows(said: Said, snapshot: Snapshot) -> Rows:
 
 
 def _by_host(snapshot: Snapshot) -> dict[tuple[str, int], int]:
-    """Pids of the snapshot by the host and the pid that a process has there; of names that two hosts have, none."""
+    """Pids of the snapshot by host and by the pid on that host; hosts that share a name are left out."""
     hosts = {row.number: _host(row.host) for row in snapshot.nodes} or {0: _host(snapshot.host)}
     names = list(hosts.values())
     found: dict[tuple[str, int], int] = {}
@@ -175,16 +175,16 @@ def _by_host(snapshot: Snapshot) -> dict[tuple[str, int], int]:
 
 
 def _host(name: str) -> str:
-    """NCCL tells the part before the first dot (getHostName of src/misc/utils.cc)."""
+    """NCCL reports only the part before the first dot (getHostName of src/misc/utils.cc)."""
     return name.partition(".")[0].lower()
 
 
 Here = list[tuple[int | None, Peer]]
-"""The peers of a communicator with the process of each, where it is seen."""
+"""The peers of a communicator, each with the pid of its process, or `None` if that is not visible."""
 
 
 def _progress(communicator: Communicator, here: Here) -> Iterator[tuple[int, GroupProgress]]:
-    """How far each has come that is seen. Nobody waits where nothing shows it: equal counts prove nothing."""
+    """The progress of each visible peer. Only peers that are ahead have `waits_in`: equal counts prove nothing."""
     least = min((peer.issued for peer in communicator.peers), default=0)
     for pid, peer in here:
         if pid is not None and _is_complete(communicator):
@@ -195,12 +195,12 @@ def _progress(communicator: Communicator, here: Here) -> Iterator[tuple[int, Gro
 
 
 def _is_complete(communicator: Communicator) -> bool:
-    """All its ranks have answered: of one that has not nobody knows how far it is."""
+    """Whether all its ranks have answered: the progress of a rank that has not is unknown."""
     return not communicator.missing and len(communicator.peers) == communicator.size
 
 
 def _calls(communicator: Communicator, here: Here) -> Iterator[Collective]:
-    """Where the counts of one kind of operation alone differ: what those have called who are ahead."""
+    """If the counts of exactly one kind of operation differ: the calls of the peers that are ahead."""
     kinds = {kind for peer in communicator.peers for kind in peer.counts}
     differ = [kind for kind in kinds if len({peer.counts.get(kind, 0) for peer in communicator.peers}) > 1]
     if len(differ) != 1 or differ[0] not in _OPERATIONS or not _is_complete(communicator):
@@ -215,7 +215,7 @@ def _calls(communicator: Communicator, here: Here) -> Iterator[Collective]:
 
 
 def _silent(communicator: Communicator) -> Iterator[str]:
-    """Whom NCCL itself misses."""
+    """The ranks that NCCL itself reports as missing."""
     for dead, words in ((True, "dead, says NCCL"), (False, "silent: NCCL's own thread there does not answer")):
         gone = [row for row in communicator.missing if row.dead is dead]
         if gone:
@@ -223,7 +223,7 @@ def _silent(communicator: Communicator) -> Iterator[str]:
 
 
 def _strangers(communicator: Communicator, here: Here) -> Iterator[str]:
-    """Those that run elsewhere, or have another pid in a namespace of their own: they are told, and laid against no process."""
+    """Peers on other hosts, or with another pid in their own namespace: reported, but attributed to no process."""
     strangers = [peer for pid, peer in here if pid is None]
     issued = [peer.issued for peer in communicator.peers]
     if behind := [

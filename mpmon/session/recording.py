@@ -1,10 +1,11 @@
 """Recordings: the facts of each round in a file, so that any later version can diagnose the hang again.
 
-JSON lines, gzip when the name ends in `.gz`; opinions are not stored.
+JSON lines, gzip when the name ends in `.gz`; diagnoses are not stored.
 Each round is flushed, so what was written survives mpmon being killed; a reader drops a last line that was cut, and says so
 in the probes of the last round.
-A recording may come from anywhere: it is read in bounds, and what is wrong with it is one sentence with the number of the line.
-Its file system may stop answering: then reading ends in a sentence, and a watch that is recorded goes on (`mpmon.probes.own`).
+A recording may come from anywhere: it is read within size limits, and a defect is one sentence with the line number.
+Its file system may stop answering: then reading ends with an error, and a watch that is recorded goes on
+(`mpmon.probes.own`).
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ CUT = "its file ends in the middle: it was truncated, or is still being written"
 FOLLOWED = "other data follows in its file and is not read"
 
 GZIP, MAGIC = zlib.MAX_WBITS + 16, b"\x1f\x8b"
-"""How zlib is told of gzip, and how that begins: RFC 1952."""
+"""The `wbits` that make zlib read gzip, and the first bytes of gzip data: RFC 1952."""
 
 BLANK, MOST_BLANK = b" \t\r\n\0", 16
-"""What an editor, a copy or a tape leaves at the end of a file, and how many such lines."""
+"""Bytes that an editor, a copy or a tape leaves at the end of a file, and the most such lines that are skipped."""
 
 MOST_LINE = 256 << 20
-"""Bytes of one round. A thousand processes take about one percent of it."""
+"""Most bytes of one round. A thousand processes take about one percent of it."""
 
 CHUNK = 1 << 20
-"""One read, bytes."""
+"""Bytes per read."""
 
 LONGEST_SCHEMA = 40
-"""Letters of a strange one that are shown."""
+"""Most letters of an unknown schema that are shown."""
 
 REMEDY = "Give the path of a recording."
 
@@ -60,7 +61,7 @@ class Recorder:
     def __init__(self, path: Path) -> None:
         """
         Raises:
-            UsageError: the file exists already (nothing is ever overwritten) or cannot be made.
+            UsageError: the file exists already (nothing is ever overwritten) or cannot be created.
             Silent: its file system does not answer.
         """
         try:
@@ -81,19 +82,19 @@ class Recorder:
         """Add one round.
 
         Raises:
-            MpmonError: the disk is full or the file is gone; what was written before stays readable.
+            MpmonError: the disk is full or the file is gone; earlier rounds stay readable.
         """
         before, text = self._before, encode_round(snapshot, self._before)
         if before is None:
             header = Header(schema=RECORDING_SCHEMA, mpmon=__version__, started_at=snapshot.taken_at)
             text = encode(header) + b"\n" + text
-        # Ctrl-C may come at any moment: what has been written is not taken for nothing, and the first line is never alone.
+        # Ctrl-C may come at any moment: `close` then keeps the file, and the header is never written without a round.
         self._before = snapshot
         self._line(text)
 
     @property
     def problem(self) -> str | None:
-        """What keeps the file from being written for now, in words; it is written when that has ended."""
+        """Why the file cannot be written at present, in words; the rounds are written once that has ended."""
         return self._raw.problem if isinstance(self._raw, own.Writer) else None
 
     def _line(self, text: bytes) -> None:
@@ -106,12 +107,12 @@ class Recorder:
             ) from problem
 
     def close(self) -> None:
-        """Finish the file; one into which nothing was written is not left."""
+        """Finish the file; remove it if nothing was written."""
         if self._before is None:
             with contextlib.suppress(OSError, own.Silent):
                 own.asked([str(self._path)], os.unlink, os.path.abspath(self._path))
         for file in (self._file, self._raw):
-            # A full disk has been told about already.
+            # A full disk has already been reported.
             with contextlib.suppress(OSError):
                 file.close()
 
@@ -125,13 +126,13 @@ class Recorder:
 
 
 def read_recording(path: Path, *, again: bool = False) -> Iterator[Snapshot]:
-    """The snapshots of a recording, as they were taken; where it was cut, the last one has a probe `recording` that says so.
+    """The snapshots of a recording, as they were taken; if it was cut, a probe `recording` in the last one says so.
 
-    The file is opened, and its header is read, before this returns. One that is read `again` later is no pipe.
+    The file is opened, and its header is read, before this returns. A file to be read `again` later must not be a pipe.
 
     Raises:
-        UsageError: no such file, or not a recording of mpmon; later, that a line of it is damaged.
-        Silent: its file system does not answer, also later.
+        UsageError: no such file, or not a recording of mpmon; during iteration, a damaged line.
+        Silent: its file system does not answer; also during iteration.
     """
     lines = _lines(path, again=again)
     try:
@@ -185,17 +186,17 @@ def _round(line: bytes, before: Snapshot | None) -> Snapshot:
     try:
         return decode_round(line, before)
     except BadRecording as problem:
-        # Only the last line may be cut: mpmon was killed while it wrote.
+        # Only the last line may be cut: mpmon was killed while writing it.
         if not line.endswith(b"\n"):
             raise _Cut(CUT) from problem
         raise
 
 
 def count_rounds(path: Path) -> int:
-    """How many snapshots a recording has, without a last one that was cut.
+    """How many snapshots a recording has, not counting a last one that was cut.
 
     Raises:
-        UsageError: no such file, one that cannot be read, or a pipe, which can be read only once.
+        UsageError: no such file, an unreadable file, or a pipe, which can be read only once.
     """
     lines = 0
     with contextlib.suppress(_Cut, BadRecording):
@@ -205,11 +206,11 @@ def count_rounds(path: Path) -> int:
 
 
 def _lines(path: Path, *, again: bool = False) -> Iterator[bytes]:
-    """With their line feeds; the last one may lack it.
+    """The lines with their line feeds; the last one may lack it.
 
     Raises:
         BadRecording: a line is too long.
-        _Cut: after the last one.
+        _Cut: after the last line.
         UsageError: as `_chunks`.
     """
     pending, cut = bytearray(), None
@@ -267,14 +268,14 @@ def _opened(path: Path, *, again: bool) -> io.BufferedReader:
 
 
 def _has_a_name(path: Path) -> bool:
-    """Of a pipe, that it is in a file system: the link of /proc/PID/fd to any other leads nowhere (proc_pid_fd(5))."""
+    """Whether a pipe is in a file system: the /proc/PID/fd link of any other pipe leads nowhere (proc_pid_fd(5))."""
     return os.path.exists(os.path.realpath(path))
 
 
 def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """
     Raises:
-        BadRecording: a line is too long, perhaps a gigabyte that was packed into a megabyte.
+        BadRecording: a line is too long, perhaps a gigabyte compressed to a megabyte.
     """
     pending = 0
     for chunk in chunks:
@@ -286,11 +287,11 @@ def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unpacked(raw: io.BufferedReader) -> Iterator[bytes]:
-    """What gzip has packed, perhaps in several parts one after the other.
+    """The decompressed gzip data, perhaps of several parts one after the other.
 
     Raises:
-        _Cut: the last one has no end, since its writer was killed; or it is followed by something else.
-        zlib.error: it is damaged.
+        _Cut: the last part has no end, since its writer was killed; or other data follows it.
+        zlib.error: the data is damaged.
     """
     packed = raw.read1(CHUNK)
     while packed[:2] == MAGIC:

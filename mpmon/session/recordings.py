@@ -1,7 +1,7 @@
-"""A recording, or several of one job that were made on each of its machines, as one stream of snapshots.
+"""A recording, or several of one job, one from each of its machines, as one stream of snapshots.
 
-Several are read twice: where one belongs in the time of the others is known when all have been read to their ends.  What is
-kept of the first reading is the last round of each.
+Several recordings are read twice: how their times align is known only when all have been read to the end.  The first
+reading keeps the times of all rounds and the last round of each recording.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mpmon.session.recording import count_rounds, read_recording
 
 
 class Recordings:
-    """What `mpmon --replay` plays."""
+    """The recordings that `mpmon --replay` plays."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         """
         Raises:
-            UsageError: as `read_recording`; of several, that one is damaged, has nothing in it, or is a pipe.
+            UsageError: as `read_recording`; of several, also that one is damaged, is empty, or is a pipe.
         """
         self._paths = paths
         self._snapshots = read_recording(paths[0]) if len(paths) == 1 else self._joined()
@@ -31,12 +31,12 @@ class Recordings:
 
     @property
     def title(self) -> str:
-        """For the first line."""
+        """Title for the first line."""
         first = self._paths[0].name
         return f"recording {first}" if len(self._paths) == 1 else f"recordings {first} and {len(self._paths) - 1} more"
 
     def __iter__(self) -> Iterator[Snapshot]:
-        """Once."""
+        """The snapshots; can be iterated only once."""
         return self._snapshots
 
     def count(self) -> int:
@@ -73,7 +73,7 @@ class Recordings:
 def _timing(path: Path) -> rounds.Timing:
     """
     Raises:
-        UsageError: as `read_recording`, or there is nothing in it.
+        UsageError: as `read_recording`, or the recording is empty.
     """
     moments: list[float] = []
     last: deque[Snapshot] = deque(maxlen=1)

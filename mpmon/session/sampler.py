@@ -1,16 +1,16 @@
-"""One round of the loop: cheap facts of every process always, expensive ones of the few that are due.
+"""One round of the loop: always the cheap facts of every process, and expensive facts of the few that are due.
 
 A round goes from top to bottom through `Sampler.round`:
 
-1. probes beside the loop begin what takes them a while (`side_probe`);
+1. probes beside the loop begin their slow queries (`side_probe`);
 2. the process table reads every process and thread of the job (some milliseconds for 256 processes);
-3. `activity` notes who has run since and who stands still;
-4. `schedule` chooses who is due for a thorough look, as far as the `budget` goes;
-5. `thorough` looks at those (one `look` a process) and asks the `holders` of what they wait for;
-6. of ranks `spots` tells where their main threads were since the round before;
+3. `activity` notes which processes have run since the previous round and which stand still;
+4. `schedule` chooses the processes that are due for a thorough look, as far as the `budget` goes;
+5. `thorough` looks at those (one `look` per process) and finds the `holders` of what they wait for;
+6. `spots` shows where the main threads of ranks were since the previous round;
 7. the tables of all looks, `joined`, and all else become a `Snapshot`;
-8. where that would show a hang, py-spy is asked for the stacks that it rests on, as far as mpmon has read them itself, and
-   `natives` reads the C and C++ frames of the threads that it is about, and samples those that run.
+8. if that would show a hang, py-spy also reads those stacks that the hang rests on and that mpmon has read itself, and
+   `natives` reads the C and C++ frames of the threads that the hang is about, and samples those that run.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 
 LEAST_S = 1.0
-"""A round has so long for thorough looks, also when the time for all is over: the last one tells who has not moved."""
+"""Seconds each round has for thorough looks, even after the total time: the last round shows what has not moved."""
 
 NATIVE_LOOKS = 2
-"""At frames of C in a round: at those that a hang rests on, and at those whom they wait for."""
+"""Readings of C frames in a round: of the threads that a hang rests on, then of the threads that those wait for."""
 
 _NATIVE_MODES: frozenset[StackMode] = frozenset({"auto", "native"})
-"""Those that read frames of C."""
+"""Modes that read frames of C."""
 
 
 class Sampler:
@@ -67,9 +67,9 @@ class Sampler:
         flight_recorder: FlightRecorder | None = None,
         side_probes: Sequence[SideProbe] = (),
     ) -> None:
-        """`eager` is for one report: everything that has run is looked at in each round, see `Schedule`.
+        """`eager` is for one report: each round looks at every process that has run, see `Schedule`.
 
-        Thorough looks end after so many `seconds` from now, but each round has `LEAST_S` for them.
+        Thorough looks end `seconds` from now, but each round has `LEAST_S` for them.
 
         Raises:
             ProcessLookupError: there is no such process.
@@ -101,7 +101,7 @@ class Sampler:
         return self._table.root_pid, self._table.root_start_time
 
     def start_ticks(self, pid: int) -> int | None:
-        """When a process of the job began, clock ticks since boot; `None` where that was not read."""
+        """When a process of the job began, clock ticks since boot; `None` if that was not read."""
         return self._table.start_ticks(pid)
 
     @property
@@ -114,16 +114,16 @@ class Sampler:
         self._schedule.attended = pid
 
     def note_ranks(self, pids: Collection[int]) -> None:
-        """Of these processes it is read where their main threads are."""
+        """Set the ranks: `read_spots` reads where their main threads are."""
         self._spots.pids = tuple(sorted(pids))
 
     @property
     def has_ranks(self) -> bool:
-        """There are such processes."""
+        """Whether there are ranks."""
         return bool(self._spots.pids)
 
     def read_spots(self) -> None:
-        """Read where the main threads of ranks are at this moment; the next snapshot tells it."""
+        """Read where the main threads of ranks are at this moment; the next snapshot contains it."""
         self._spots.read()
 
     def look_now(self) -> None:
@@ -133,8 +133,8 @@ class Sampler:
     def round(self, foresee: Callable[[Snapshot], Mapping[int, Collection[int]]] | None = None) -> Snapshot:
         """All facts of this moment.
 
-        `foresee` is asked which threads, by process, a hang would rest on: of those a second reader reads the stacks too, and
-        the frames of C and C++ are read, and then those of whom they wait for; those that run are sampled.
+        `foresee` returns the threads, by process, that a hang would rest on: a second reader also reads their stacks;
+        their C and C++ frames are read, then those of the threads that they wait for; threads that run are sampled.
         """
         now = self._now()
         for probe in self._side_probes:
@@ -167,7 +167,7 @@ class Sampler:
         return snapshot
 
     def _seconded(self, snapshot: Snapshot, threads: Mapping[int, Collection[int]]) -> Snapshot:
-        """With what a second reader says of the stacks of these threads, where nobody was asked for it yet."""
+        """The snapshot with a second reading of the stacks of these threads, if there was none yet."""
         unknowns = self._looks.second(threads)
         if unknowns is None:
             return snapshot
@@ -176,7 +176,7 @@ class Sampler:
         )
 
     def close(self) -> None:
-        """End what runs and give all descriptors back; the flight recorder belongs to whoever made it."""
+        """Stop everything and close all descriptors; the flight recorder is closed by its creator."""
         self._looks.close()
         for probe in self._side_probes:
             probe.close()
@@ -199,9 +199,10 @@ class Sampler:
         )  # fmt: skip
 
     def _outside_holders(self, now: float) -> tuple[Handle, ...]:
-        """Processes outside of the job that have what somebody stands still for.
+        """Processes outside of the job that have an object on which a standing process waits.
 
-        What has no name was made by the job, but for what its root was started with; a daemon that has it is of the job.
+        An object without a name was made by the job, unless its root was started with it; a daemon that has such an
+        object belongs to the job.
         """
         found = self._outsiders.holders(self._looks.may_be_outside(), self._table.pids, now)
         given = self._looks.standard_streams(self._table.root_pid) if found else ()
@@ -209,7 +210,7 @@ class Sampler:
         return found
 
     def _with_collectives(self, snapshot: Snapshot, recorder: FlightRecorder) -> Snapshot:
-        """The snapshot with what the Flight Recorders said last; they are read in a thread of their own."""
+        """The snapshot with the last state of the Flight Recorders, which a separate thread reads."""
         from mpmon.probes.flight_recorder import Look
 
         born = sorted(snapshot.processes, key=lambda row: (row.pid != snapshot.root_pid, row.start_time))

@@ -1,16 +1,16 @@
-"""Who is looked at thoroughly in a round: whoever has run since the last look at it, when that look is due and paid for.
+"""Which processes get a thorough look in a round: those that have run since the last one, if due and affordable.
 
 Whether a process is due:
 
-- never looked at before: yes, once;
-- not run since the last look: no, the rows of that look still hold;
-- has run: when its interval is over; that grows while the looks keep finding the same, and begins anew when they differ;
-- came to rest in a system call that no look at it has found lately: at once, for a hang may have begun;
-- has rested for a while in another call than that of its last look: in its turn, for what that look found is over;
+- had no look yet: yes, once;
+- has not run since the last look: no, the rows of that look still hold;
+- has run: when its interval is over; it grows while the looks find the same, and starts again when they differ;
+- came to rest in a system call that no recent look at it has found: at once, for a hang may have begun;
+- has rested for a while in a call other than that of its last look: in its turn, for what that look found is over;
 - is a rank in a place of which little is known: at once, first of all that keep running;
-- its other threads run while its main thread rests: as one that has run, for they may serve those who stand still;
-- keeps running: only while somebody else stands still and may wait for it, or the user looks at it; of a crowd in which looks
-  have found the same for long, one process after the other.
+- its other threads run while its main thread rests: like a process that has run, for they may serve standing processes;
+- keeps running: only while another process stands still and may wait for it, or the user views it; in a large job whose
+  looks have long found the same, one process after the other.
 
 The looks of a round are bounded too, and so are dumps of stacks over time (`budget`).
 """
@@ -26,45 +26,45 @@ from mpmon.session.budget import RESERVE, Budget
 from mpmon.session.look import FIRST_INTERVAL_S, LONGEST_INTERVAL_S, Look
 
 PER_ROUND = 16
-"""Processes of one round that are looked at, so that a round stays short; the next round goes on."""
+"""Most looks in one round, so that a round stays short; the next round goes on."""
 
 AGAIN_PER_ROUND = 4
-"""Processes of one round that are looked at again only because time has passed."""
+"""Most looks in one round that are due only because time has passed."""
 
 CROWD, TURN_S = 64, 5.0
-"""Of so many processes somebody is always due. Where there are more, so long is between two looks at those of which looks have
-long found the same: each is 5 ms of CPU, and what is saved is there for a hang.
+"""Of `CROWD` processes one is always due. In a larger job, looks at processes whose looks have long found the same are
+`TURN_S` seconds apart: each takes 5 ms of CPU, and what is saved is there for a hang.
 """
 
 WOKEN_INTERVAL_S = 4.0
-"""At most between two looks at a process that runs, after another one has come to stand."""
+"""Longest interval between looks at a running process, after another one has come to stand still."""
 
 ROOT_INTERVAL_S = 10.0
-"""At most between two looks at the root, whose frames tell for whom it waits."""
+"""Longest interval between looks at the root, whose frames show which process it waits for."""
 
 SPARING_INTERVAL_S = 30.0
-"""At least between two looks at one that runs on, while the budget is low: it is kept for those that come to rest."""
+"""Shortest interval between looks at a running process while the budget is low: it is kept for processes at rest."""
 
 NEARLY = 0.9
-"""Of an interval: the round in which it ends may come a little early."""
+"""Share of an interval that is enough: the round in which it ends may come a little early."""
 
 RESTS_LONG_S = 4.0
-"""A worker that goes back and forth between calls it was seen in seldom rests so long in one of them."""
+"""A worker that alternates between calls it was seen in seldom rests this long in one of them."""
 
 
 FOR_OTHERS = 0.75
-"""Of the reserve that is not spent on finding out what ranks do."""
+"""Share of the reserve that is not spent on finding out what ranks do."""
 
 
 class _Rest(Enum):
-    """In what a process rests that has run since the last look at it."""
+    """Where a process that has run since its last look now rests."""
 
     NEW = auto()
-    """In a call that no look at it has found lately."""
+    """In a call that no recent look at it has found."""
     OVER = auto()
-    """For long in another call than that of the last look: what that look found is over."""
+    """For long in a call other than that of the last look: what that look found is over."""
     AGAIN = auto()
-    """In the call of the last look, or not for long in one of those before."""
+    """In the call of the last look, or not for long in one of an earlier look."""
 
 
 class Schedule:
@@ -73,10 +73,10 @@ class Schedule:
     def __init__(
         self, table: ProcessTable, activity: Activity, looks: Mapping[int, Look], budget: Budget, *, eager: bool
     ) -> None:
-        """`looks` has the last look at each process, as it is at any time.
+        """`looks` has the last look at each process, and is updated by its owner.
 
-        `eager` looks at what moved in every round (for one report), without growing intervals or budget, but in turns:
-        dumps of hundreds of processes a second would take their CPU from the job.
+        `eager` (for one report) looks in every round at what has moved, without growing intervals or budget, but in
+        turns: dumps of hundreds of processes a second would take CPU from the job.
         """
         self._table = table
         self._activity = activity
@@ -87,11 +87,11 @@ class Schedule:
         self._is_first = True
         self._rests: dict[int, _Rest] = {}
         self._turn_at = float("-inf")
-        """When one of those was looked at last of which the same is known for long."""
+        """Time of the last look at a process whose looks have long found the same."""
         self.attended: int | None = None
         """The process the user looks at."""
         self.untold: dict[int, int] = {}
-        """Ranks that are now where few looks have found them, and how many (`spots`)."""
+        """Ranks that are now in a place where few looks have found them, with the number of those looks (`spots`)."""
         self.pending = False
         """More processes are due than one round may look at: the next round should follow at once."""
 
@@ -101,7 +101,7 @@ class Schedule:
         self._budget.fill(len(self._table.living))
 
     def due(self, now: float) -> list[int]:
-        """Pids to look at in this round, the most telling first."""
+        """Pids to look at in this round, the most informative first."""
         self._budget.earn(now)
         was_first, self._is_first = self._is_first, False
         if was_first:
@@ -130,16 +130,16 @@ class Schedule:
         return [*urgent, *[*over, *soon][:AGAIN_PER_ROUND], *later[:1]][:allowed]
 
     def _is_soon(self, pid: int) -> bool:
-        """Another look at one that goes on as before need not wait for its turn."""
+        """Whether another look at a process that goes on as before need not wait for its turn."""
         is_few = len(self._table.living) <= CROWD
         return is_few or pid in self.untold or self._looks[pid].interval_s <= WOKEN_INTERVAL_S
 
     def _least_left(self, pid: int) -> float:
-        """Looks that have to be left for another one at this process: to know what ranks do is worth a part of the reserve."""
+        """Budget needed for another look at this process: knowing what ranks do is worth a part of the reserve."""
         return RESERVE * (FOR_OTHERS if pid in self.untold else 1)
 
     def _is_urgent(self, pid: int) -> bool:
-        """A look that tells something new; to look again can wait its turn."""
+        """Whether a look would show something new; a repeated look can wait for its turn."""
         is_new = pid not in self._looks or self._rests.get(pid) is _Rest.NEW
         return self._all_due or is_new or pid == self.attended
 
@@ -154,7 +154,7 @@ class Schedule:
         return self._eager or someone_stands or pid == self.attended
 
     def _interval(self, pid: int, look: Look) -> float:
-        """Seconds between two looks. One that went back to a call it was seen in before has nothing new to show."""
+        """Seconds between two looks. A process back in a call it was seen in before has nothing new to show."""
         if self._eager:
             return FIRST_INTERVAL_S
         if self._budget.left < RESERVE / 2 and pid not in self._rests:
@@ -164,7 +164,7 @@ class Schedule:
         return LONGEST_INTERVAL_S if self._only_main_naps(pid) else look.interval_s
 
     def _only_main_naps(self, pid: int) -> bool:
-        """Its main thread rests where it was seen to rest, and no other thread did anything of which no look tells."""
+        """Whether the main thread rests where it was seen to rest, and looks cover all that other threads did."""
         return pid in self._rests and not self._activity.only_others_ran(pid)
 
     def _order(self, pid: int) -> tuple[int, float]:
@@ -178,9 +178,9 @@ class Schedule:
         return (3, self.untold[pid]) if pid in self.untold else (4, look.at)
 
     def _note_rests(self, candidates: Sequence[int], now: float) -> None:
-        """Who has come to rest, and in what: one cheap read of the system call of its main thread tells.
+        """Note which processes have come to rest, and where: one cheap read of the main thread's system call shows it.
 
-        With one that rests in a new call something may have begun, so those that keep running are soon looked at again too.
+        If a process rests in a new call, something may have begun, so running processes are soon looked at again too.
         """
         resting = [pid for pid in candidates if pid in self._looks and self._activity.rests(pid, now)]
         self._rests = {pid: self._rest(pid, now) for pid in resting}

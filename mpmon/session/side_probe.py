@@ -1,4 +1,4 @@
-"""Probes that have tables of their own and work beside the look at processes: GPUs, shared memory, the shim's files."""
+"""Probes with their own tables that work beside the looks at processes: GPUs, shared memory, the shim's files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mpmon.model import Snapshot
 
 
 class SideProbe(Protocol):
-    """Asked once a round; whatever it asks of slow things is asked elsewhere, so that neither call blocks."""
+    """Called once a round; slow queries run elsewhere, so that neither call blocks."""
 
     def begin(self) -> None:
-        """A round begins: ask now what takes a while to answer."""
+        """A round begins: start the slow queries now."""
         ...
 
     def add(self, snapshot: Snapshot) -> Snapshot:
@@ -19,5 +19,5 @@ class SideProbe(Protocol):
         ...
 
     def close(self) -> None:
-        """End what runs and give everything back."""
+        """Stop everything and release all resources."""
         ...

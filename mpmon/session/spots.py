@@ -1,12 +1,13 @@
 """Where the main threads of ranks are from round to round: one cheap read each, paid from the budget for thorough looks.
 
-How a rank spends its time shows only in many looks, and frames cost too much for that.  A system call with its stack pointer
-and program counter costs a hundredth; what a thread does in it is told by looks that found it there (`mpmon.diagnosis.spots`).
+How a rank spends its time shows only in many readings, and frames cost too much for that.  A system call with its stack
+pointer and program counter costs a hundredth; looks that found the thread there show what it does
+(`mpmon.diagnosis.spots`).
 
-They are read between two rounds, each time at another part of the pause: of a job with two steps a second rounds would see
-the same part of a step again and again.  Where looks do not tell yet what a rank does in a place in which it was found, a
-round reads once more where it is, and looks at it when it is there: a look at any other time would seldom find it in a short
-part of its step.
+Spots are read between two rounds, each time at another point of the pause: with two steps a second, rounds would see
+the same part of a step again and again.  If looks do not yet show what a rank does in a place where it was found, a
+round reads once more where the rank is, and looks at it if it is there: a look at any other time would seldom hit a
+short part of its step.
 """
 
 from __future__ import annotations
@@ -26,47 +27,47 @@ from mpmon.session.budget import Budget
 from mpmon.session.look import Look
 
 MOST = 64
-"""Ranks that are read in one round, those with the lowest pids."""
+"""Most ranks read in one round, those with the lowest pids."""
 
 
 SOUGHT = 16
-"""Of those the ones that are read again in one round, to find one in a place of which little is known."""
+"""Most ranks read again in one round, to find one in a place of which little is known."""
 
 ENOUGH = 2 * LINE_LOOKS
-"""Looks at a rank in one place: where they find several lines, most of these still tell which one it is."""
+"""Looks at a rank in one place that suffice: if they find several lines, the majority still shows which one it is."""
 
 LATELY = 8
-"""Readings after which a place is sought no more."""
+"""Readings after which a place is no longer sought."""
 
 IN_VAIN = 4
-"""Looks at a rank that may tell no place, for each one that does and at first."""
+"""Looks at a rank that may fail to show a place: this many at first, and as many for each look that shows one."""
 
 
 @dataclass
 class _Rank:
-    """What is known of one of them."""
+    """What is known of one rank."""
 
     spot: Spot | None = None
-    """Where it was read last."""
+    """The last reading of where it is."""
     lately: deque[CallPlace] = field(default_factory=lambda: deque[CallPlace](maxlen=LATELY))
     told: Counter[CallPlace] = field(default_factory=Counter[CallPlace])
     """How often looks have found it in each place."""
     look: Look | None = None
-    """The last one that is counted there."""
+    """The last look counted in `told`."""
     looks: int = 0
-    """How many there were, whether they told a place or not."""
+    """The number of looks, whether they showed a place or not."""
 
     @property
     def is_sought(self) -> bool:
-        """It was lately in a place of which little is known, and looks do tell where it is."""
+        """Whether it was recently in a place of which little is known, and looks at it do show places."""
         return self.looks <= IN_VAIN * (1 + self.told.total()) and any(map(self.is_untold, self.lately))
 
     def is_untold(self, place: CallPlace) -> bool:
-        """Few looks have found it there, and another one would be remembered."""
+        """Whether few looks have found it there, and another one would be remembered."""
         return place[0] != RUNNING and self.told[place] < ENOUGH and self._has_room(place)
 
     def count(self, look: Look) -> None:
-        """Where the last look has found it."""
+        """Count where the last look has found it."""
         if look is self.look:
             return
         self.look = look
@@ -79,7 +80,7 @@ class _Rank:
 
 
 class Spots:
-    """Of the last round."""
+    """Where the main threads of ranks were in the last round."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Spots:
         *,
         now: Callable[[], float],
     ) -> None:
-        """`looks` has the last look at each process, as it is at any time; for one report there is no budget."""
+        """`looks` has the last look at each process, and is updated by its owner; for one report there is no budget."""
         self._now = now
         self._table = table
         self._activity = activity
@@ -98,16 +99,16 @@ class Spots:
         self._budget = budget
         self._ranks: dict[int, _Rank] = {}
         self.rows: tuple[Spot, ...] = ()
-        """One a rank, as far as they were read last."""
+        """One row per rank that could be read, from its last reading."""
         self.pids: tuple[int, ...] = ()
-        """Whose main threads are read."""
+        """Processes whose main threads are read."""
         self._turns = 0
-        """Rounds in which some were sought."""
+        """Rounds in which some ranks were sought."""
 
     def untold(self) -> dict[int, int]:
-        """Those that are now in a place of which little is known: a look tells what they do there, and at which line.
+        """Ranks that are now in a place of which little is known: a look shows what they do there, and at which line.
 
-        With each the number of looks that have found it there.
+        The values are the numbers of looks that have found the rank there.
         """
         sought = [pid for pid in self._ranks.keys() & self._table.living if self._is_sought(pid)]
         if not sought or not self._may_read(min(SOUGHT, len(sought))):
@@ -119,7 +120,7 @@ class Spots:
         return {row.pid: ranks[row.pid].told[row.place] for row in found if ranks[row.pid].is_untold(row.place)}
 
     def read(self) -> None:
-        """Read them anew, but for those that rest; none while looks are more needed."""
+        """Read the spots again, except of ranks that rest; read none while the budget is needed for looks."""
         pids = [pid for pid in self.pids if pid in self._table.living and pid in self._looks][:MOST]
         self._ranks = {pid: self._ranks.get(pid) or _Rank() for pid in pids}
         again = [pid for pid in pids if not self._rests(pid)]
@@ -139,7 +140,7 @@ class Spots:
         return self._budget is None or self._budget.spend_on_spots(count)
 
     def _rests(self, pid: int) -> bool:
-        """Its thread has not run since it was read, and not for a while."""
+        """Whether its main thread has not run since it was read, and not for a while."""
         before = self._ranks[pid].spot
         runs, rests = self._activity.runs(pid), self._activity.rests(pid, self._now())
         return before is not None and before.slices == runs and before.place[0] != RUNNING and rests

@@ -1,8 +1,9 @@
-"""Thorough looks: what each thread of a process is blocked in, its stacks, and who holds what it waits for.
+"""Thorough looks: what each thread of a process is blocked in, its stacks, and what holds the objects it waits for.
 
-The kernel tells in what (about 1 ms a process), its interpreter the stacks (about 1 ms too), or py-spy, where mpmon cannot read
-it or was told not to (about 10 ms of CPU).  A process that woke and went back to
-the very same system calls (a poll with a time limit) keeps its stacks without a dump, unless these calls are sleeps.
+The kernel shows what a thread is blocked in (about 1 ms per process).  The stacks come from the interpreter (also about
+1 ms), or from py-spy if mpmon cannot read the interpreter or was told not to (about 10 ms of CPU).  A process that woke
+and went back to the same system calls (a poll with a time limit) keeps its stacks without a dump, unless these calls
+are sleeps.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ if TYPE_CHECKING:
 StackMode = Literal["auto", "py-spy", "native", "never"]
 
 KEPT_RUNS = 1000
-"""Frames are kept for so many runs of the main thread at most: who runs more may have been elsewhere in between."""
+"""Most runs of the main thread for which frames are kept: after more, it may have been elsewhere in between."""
 
 TORN_FOR_S = 5.0
-"""So long the last frames stand for those of a process whose frames cannot be followed because it runs."""
+"""Seconds for which the last frames are kept if those of a running process change too fast to be read."""
 
 BATCH = 16
-"""Processes that are looked at before it is asked whether there is time for more."""
+"""Looks between two checks of whether there is time for more."""
 
 NO_TIME = "there was no time to read it; observe longer (--for)"
-"""Why nothing is known of one whose turn did not come."""
+"""Why nothing is known of a process whose turn did not come."""
 
 SMALL_JOB = 64
-"""Processes whose proportional memory is measured for a report."""
+"""Most processes of a job whose proportional memory is measured for a report."""
 
 
 class ThoroughLooks:
@@ -64,7 +65,7 @@ class ThoroughLooks:
         stack_probe: StackProbe | None,
         eager: bool,
     ) -> None:
-        """`eager` is for one report: nothing is kept from the look before, and nobody is left for the next round."""
+        """`eager` is for one report: nothing is kept from the previous look, and nothing is left for the next round."""
         self._proc = proc
         self._table = table
         self._activity = activity
@@ -74,20 +75,20 @@ class ThoroughLooks:
         self._stack_probe = stack_probe
         self._eager = eager
         self._seconded: dict[int, tuple[frozenset[tuple[object, ...]], bool]] = {}
-        """By process, the calls about which py-spy was asked last, and whether it told the same."""
+        """By process, the calls about which py-spy was last asked, and whether it read the same."""
         self.last: dict[int, Look] = {}
-        """By pid, of processes of the job; the one dictionary, for `Schedule` reads it too."""
+        """By pid, of processes of the job; always the same dictionary object, because `Schedule` reads it too."""
         self._connections = Connections(proc, self.last)
         self._left: tuple[Unknown, ...] = ()
+        """For the processes that were due for their first look in the last round, and whose turn did not come."""
         self._loops: holders.Loops = {}
-        """For those that were due in the last round, for the first time, and whose turn did not come."""
         self._servers: FileServers | None = None
         self._joined = JoinedTables()
         self._joined_of: tuple[tuple[int, ...], tuple[Unknown, ...]] | None = None
-        """Whose looks and what reasons the joined tables hold; `None` after a look."""
+        """The pids and unknowns that the joined tables were made of; `None` after a look."""
         self._waited_on: frozenset[str] = frozenset()
         self._awake: frozenset[int] | None = None
-        """Who did not stand when that was found; `None` after a look."""
+        """The processes that did not stand still when `_waited_on` was found; `None` after a look."""
 
     def forget_ended(self) -> None:
         """Drop the looks at processes that are gone."""
@@ -106,13 +107,13 @@ class ThoroughLooks:
     # Looking
 
     def look(self, pids: list[int], now: float, attended: int | None, until: float = math.inf) -> list[ProbeReport]:
-        """Look at these processes, or at as many of them as it can until that moment, but some in any case.
+        """Look at these processes, or at as many of them as there is time for, but at least at one batch.
 
         Args:
-            pids: The most telling first.
+            pids: The most informative first.
             now: The moment of the round, seconds since the epoch.
-            attended: The one the user looks at.
-            until: Seconds since the epoch.
+            attended: The process that the user views.
+            until: When no further batch is begun, seconds since the epoch.
         """
         reports: dict[str, ProbeReport] = {}
         looked: list[int] = []
@@ -130,7 +131,7 @@ class ThoroughLooks:
         return found
 
     def refresh_connections(self, now: float) -> None:
-        """Look again at what those who stand wait on and what changes without them."""
+        """Read again the connections that standing processes wait on, which change without the processes running."""
         if self._connections.refresh(self._activity.awake, now):
             self._joined_of = None
 
@@ -148,7 +149,7 @@ class ThoroughLooks:
         return reports
 
     def _worth_measuring(self, pids: list[int], attended: int | None) -> list[int]:
-        """Whose shared memory is measured: the one the user looks at, or once for a report on a job of ordinary size."""
+        """Processes whose shared memory is measured: the one the user views; for a report on a small job, each once."""
         if self._eager and len(self._table.pids) <= SMALL_JOB:
             return [pid for pid in pids if pid not in self.last]
         return [pid for pid in pids if pid == attended]
@@ -168,7 +169,7 @@ class ThoroughLooks:
         return looks, report
 
     def _dump_stacks(self, looks: Mapping[int, Look]) -> list[ProbeReport]:
-        """Read the stacks of those that may have others than at the look before."""
+        """Read the stacks of the processes whose stacks may have changed since the previous look."""
         probe = self._probe()
         if probe is None:
             return []
@@ -176,7 +177,7 @@ class ThoroughLooks:
         dumped = [pid for pid, look in looks.items() if not self._keeps_stacks(look)]
         dumps = probe.dumps
         stacks, unknowns = probe.dump(dumped, self._now)
-        # The first dump of each process comes with its look, however it is made.
+        # The first dump of each process is included in the cost of its look, however it is made.
         self._budget.spend(0, min(probe.dumps - dumps, sum(pid in self.last for pid in dumped)))
         for pid in dumped:
             looks[pid].stacks = stacks.get(pid, ())
@@ -187,9 +188,9 @@ class ThoroughLooks:
         return [ProbeReport(name="stacks", ok=problem is None, seconds=seconds, problem=problem)]
 
     def second(self, threads: Mapping[int, Collection[int]]) -> list[Unknown] | None:
-        """Have the stacks of these threads, by process, read by py-spy too, as far as mpmon has read them itself.
+        """Have py-spy also read the stacks of these threads, by process, as far as mpmon has read them itself.
 
-        Why some are not told, as both do not read the same; `None` where there was nothing to ask.
+        Returns why some stacks are withheld, because the two readers disagree; `None` if there was nothing to ask.
         """
         probe = self._probe()
         unknowns: list[Unknown] = []
@@ -219,7 +220,7 @@ class ThoroughLooks:
         return unknowns
 
     def _probe(self) -> StackProbe | None:
-        """The one place where it is decided who reads stacks; made at the first look."""
+        """The probe that reads stacks, made at the first look; only here is it decided which reader is used."""
         if self._stack_probe is None and self._stacks != "never":
             from mpmon.probes.stacks import StackProbe
 
@@ -227,13 +228,13 @@ class ThoroughLooks:
         return self._stack_probe
 
     def _keeps_stacks(self, look: Look) -> bool:
-        """Back in the same calls, it need not be dumped again. But the root's locals say whom it waits for now."""
+        """Whether, back in the same calls, it needs no dump. The root does: its locals show which process it awaits."""
         before = self.last.get(look.pid)
         exempt = self._eager or look.pid == self._table.root_pid
         return not exempt and look.same_calls(before) and look.runs_since_dump(before) <= KEPT_RUNS
 
     def _keeps_for_a_while(self, look: Look, unknown: Unknown) -> bool:
-        """Where its frames changed too fast this time, those of a moment ago stay: it is known to run."""
+        """Keep the frames of a moment ago if they changed too fast to be read now: the process is known to run."""
         from mpmon.probes.stacks import TOO_FAST
 
         before = self.last.get(look.pid)
@@ -256,10 +257,10 @@ class ThoroughLooks:
             *ask_loops(self._proc, self.last, pids, self._now, until),
         ]
 
-    # What they have found together
+    # What all looks have found together
 
     def tables(self) -> JoinedTables:
-        """The rows of all looks; the very same tables as long as nobody was looked at and nobody ended."""
+        """The rows of all looks; the same table objects as long as there was no look and no process ended."""
         unknowns = (*self._table.unknowns.values(), *self._left)
         joined_of = tuple(self.last), unknowns
         if joined_of != self._joined_of:
@@ -268,7 +269,7 @@ class ThoroughLooks:
         return self._joined
 
     def mounts(self) -> tuple[Mount, ...]:
-        """File systems of the job that somebody else serves, and whether they answer."""
+        """Externally served file systems of the job, and whether they answer."""
         served = {pid: files for pid, look in self.last.items() if (files := (*look.served, *self._named_by(pid)))}
         if not served:
             return ()
@@ -280,7 +281,7 @@ class ThoroughLooks:
         return self._servers.refresh(served, (name.removeprefix("mount:") for name in waited), self._now())
 
     def _named_by(self, pid: int) -> tuple[ServedFile, ...]:
-        """The file systems of the folders in which the shim of a process writes, where somebody else serves them."""
+        """The file systems of the folders in which the shim of a process writes, if they are externally served."""
         folders = self._table.named_folders(pid)
         if not folders:
             return ()
@@ -294,7 +295,7 @@ class ThoroughLooks:
         return frozenset(row.object for row in look.handles if row.fd in (0, 1, 2)) if look else frozenset()
 
     def may_be_outside(self) -> frozenset[str]:
-        """Of what standing processes wait on: what processes outside of the job may have as well."""
+        """The objects standing processes wait on that processes outside of the job may also have."""
         if self._awake is not self._activity.awake:
             self._awake = self._activity.awake
             standing = (look.may_be_outside for pid, look in self.last.items() if pid not in self._awake)
@@ -303,7 +304,7 @@ class ThoroughLooks:
 
 
 def _together(one: ProbeReport | None, other: ProbeReport) -> ProbeReport:
-    """What a probe has said of two batches, with the first problem."""
+    """The reports of a probe on two batches as one, with the first problem."""
     if one is None:
         return other
     seconds = round(one.seconds + other.seconds, 4)

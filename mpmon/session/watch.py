@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 KEPT_OF_RECORDING = 256 << 20
-"""Bytes to look back at while a recording plays: nobody's job needs them meanwhile."""
+"""Bytes of past observations kept while a recording plays: no running job needs the memory."""
 
 
 GOLDEN = (5**0.5 - 1) / 2
-"""Multiples of it, without what is before the point, lie evenly between 0 and 1 and never come again."""
+"""The fractional parts of its multiples lie evenly between 0 and 1 and never repeat."""
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Observer:
     """The fold all modes share: snapshots in, observations out."""
 
     def __init__(self, alarm: Alarm | None = None, ras: NcclRas | None = None) -> None:
-        """`alarm` sees each judged round, and has its troubles noted in it; `ras` is told when the job hangs."""
+        """`alarm` sees each diagnosed round, in which its problems are noted; `ras` is told when the job hangs."""
         self._alarm = alarm
         self._ras = ras
         self._history = History()
@@ -54,13 +54,13 @@ class Observer:
         self._foreseen: tuple[History, Diagnosis] | None = None
 
     def foresee(self, snapshot: Snapshot) -> dict[int, set[int]]:
-        """What a hang would rest on that this snapshot shows, see `mpmon.diagnosis.basis`."""
+        """The threads, by process, that a hang shown by this snapshot would rest on, see `mpmon.diagnosis.basis`."""
         self._foreseen = self._judged(snapshot)
         return basis(self._foreseen[1], snapshot)
 
     @property
     def ranks(self) -> list[int]:
-        """Those that the last snapshot showed."""
+        """Pids of the ranks in the last snapshot."""
         return [pid for pid, role in self._history.roles.items() if role.kind == "rank"]
 
     def _judged(self, snapshot: Snapshot) -> tuple[History, Diagnosis]:
@@ -93,7 +93,7 @@ class Observer:
 
 
 class LiveWatch:
-    """A live job, a round each `interval` seconds; without an interval, as often as how the job is asks for: see `cadence`."""
+    """A live job, a round each `interval` seconds; without it, as often as the job's state requires: see `cadence`."""
 
     live = True
     is_here = True
@@ -111,7 +111,7 @@ class LiveWatch:
         alarm: Alarm | None = None,
         ras: NcclRas | None = None,
     ) -> None:
-        """`make_sampler` is handed the clock; without a `buffer` there is nothing to look back at.
+        """`make_sampler` is handed the clock; without a `buffer` no past observations are kept.
 
         Raises:
             CannotTell: there is no such process.
@@ -129,7 +129,7 @@ class LiveWatch:
         self._given = interval
         self._interval = interval or SOON_S
         self._cost_s = 0.0
-        """CPU time of a round."""
+        """CPU time of a round, averaged."""
         self._ranks: list[int] = []
         self._parts = 0
         """Pauses between rounds so far."""
@@ -137,7 +137,7 @@ class LiveWatch:
         self._alarm = alarm
         self._ras = ras
         self._behind: str | None = None
-        """Why the recording is not written just now."""
+        """Why the recording is not being written at present."""
         self.buffer = buffer or SnapshotBuffer(0)
         self._stopped = threading.Event()
 
@@ -161,7 +161,7 @@ class LiveWatch:
             self._reader.close()
 
     def _recorded(self, recorder: Recorder, snapshot: Snapshot) -> Snapshot:
-        """The round, which says so when the recording does not get on, and when it does again; what is recorded does not."""
+        """Record the round; return it with a report if the recording stalls or resumes. That report is not recorded."""
         recorder.write(snapshot)
         before, self._behind = self._behind, recorder.problem
         if not before and not self._behind:
@@ -176,14 +176,14 @@ class LiveWatch:
         return self._ras.add(found) if self._ras else found
 
     def _measured(self, sampler: Sampler, observer: Observer) -> Snapshot:
-        """A round, in the thread that reads."""
+        """A round, in the reading thread."""
         began = self._clock.cpu_s()
         found = sampler.round(observer.foresee)
         self._cost_s = levelled(self._cost_s, self._clock.cpu_s() - began)
         return found
 
     def _pause(self, seconds: float) -> None:
-        """Until the next round; somewhere in it, each time elsewhere, where the main threads of ranks are is read."""
+        """Wait for the next round; at a different point of each pause, read where the main threads of ranks are."""
         self._parts += 1
         first_s = seconds * (self._parts * GOLDEN % 1) if self._sampler.has_ranks else 0.0
         if first_s and not self._clock.wait(first_s):
@@ -193,7 +193,7 @@ class LiveWatch:
         self._clock.wait(seconds - first_s)
 
     def _asked(self, work: Callable[[Sampler], T]) -> T:
-        """What the sampler answers; where one stands still about a process, what a new one does, which leaves it alone."""
+        """The sampler's answer; if it blocks on a process, the answer of a new sampler that avoids that process."""
         while True:
             self._sampler.note_ranks(self._ranks)
             try:
@@ -204,8 +204,8 @@ class LiveWatch:
                 self._sampler = self._make_sampler()
 
     def _until_next(self, snapshot: Snapshot) -> float:
-        """After a round that took longer than the interval, wait for the moment after next: two rounds nearly an interval
-        apart would not be enough for a verdict, and a third one would be needed.
+        """Seconds until the next round; if this one took longer than the interval, the next moment is skipped: two
+        rounds nearly an interval apart would not be enough for a verdict, and a third one would be needed.
         """
         spent = self._clock.now() - snapshot.taken_at
         rounds = 1 if spent <= self._interval else 2
@@ -221,7 +221,7 @@ class LiveWatch:
         self._sampler.attend(pid)
 
     def enter(self, host: str) -> None:
-        """Without meaning here: there is one machine."""
+        """No effect: there is only one machine."""
 
     def stop(self) -> None:
         """End the iteration soon."""
@@ -229,26 +229,26 @@ class LiveWatch:
         self._clock.wake()
 
     def pause(self, paused: bool) -> None:  # noqa: FBT001
-        """A live job goes on being watched; the view holds its picture."""
+        """No effect: a live job is still watched while the view keeps its picture."""
 
     def step(self) -> None:
-        """Without meaning here."""
+        """No effect."""
 
     def go(self, number: int) -> None:
-        """Without meaning here: past pictures are in the buffer."""
+        """No effect: past observations are in the buffer."""
 
     def find_hang(self) -> None:
-        """Without meaning here: nobody knows what is to come."""
+        """No effect: the future of a live job is unknown."""
 
 
 class ReplayWatch:
-    """A recording, or those of all machines of a job, at the speed it was made, or as fast as it can be read."""
+    """A recording, or those of all machines of a job, at its original speed, or as fast as it can be read."""
 
     live = False
     is_here = False
 
     def __init__(self, *paths: Path, at_once: bool = False) -> None:
-        """`at_once` reads it as fast as possible, keeps nothing to look back at, and ends with the recording.
+        """`at_once` reads it as fast as possible, keeps no past observations, and ends with the recording.
 
         Raises:
             UsageError: no such file, not a recording of mpmon, or several that cannot be joined.
@@ -262,13 +262,13 @@ class ReplayWatch:
         self.buffer = SnapshotBuffer(0 if at_once else KEPT_OF_RECORDING)
         self._at_once = at_once
         self._wishes = threading.Condition()
-        """Guards what a view wishes, below."""
+        """Guards the requests of a view, below."""
         self._stopped = False
         self._playing = True
         self._steps = 0
         self._seeks_hang = False
         self._place = 0
-        """Number of the observation that was given last, or where the view went."""
+        """Number of the observation that was yielded last, or to which the view went."""
 
     def __iter__(self) -> Iterator[Observation]:
         if not self._at_once:
@@ -296,12 +296,12 @@ class ReplayWatch:
             yield observation
 
     def _count(self) -> None:
-        # What is wrong with the file is told by the one who reads it.
+        # Problems with the file are reported by the iterator that reads it.
         with contextlib.suppress(MpmonError):
             self.length = self._recordings.count()
 
     def _hang(self, unread: Iterator[Observation]) -> Observation | None:
-        """The observation in which the hang began, as far as it was read; else the last one there is."""
+        """The observation in which the hang began, if it was reached; else the last one."""
         for observation in unread:
             if observation.diagnosis.verdict.value == "hung" or not self._seeks_hang or self._stopped:
                 break
@@ -310,7 +310,7 @@ class ReplayWatch:
         return self.buffer.hang() or self.buffer.newest
 
     def _is_due(self, coming: Observation | None, place: int) -> bool:
-        """Wait for the moment of the coming one; false when there is none, or when a view wished for another."""
+        """Wait for the moment of the coming observation; false if there is none, or if a view requested another one."""
         shown_at = self.buffer.moment(place)
         with self._wishes:
             if coming is None:
@@ -327,16 +327,16 @@ class ReplayWatch:
     def _elsewhere(self, place: int) -> bool:
         return self._stopped or self._seeks_hang or self._place != place
 
-    # Wishes
+    # Requests
 
     def look_now(self) -> None:
-        """Without meaning here."""
+        """No effect."""
 
     def attend(self, pid: int | None) -> None:
-        """Without meaning here."""
+        """No effect."""
 
     def enter(self, host: str) -> None:
-        """Without meaning here: what was recorded is all there."""
+        """No effect: everything that was recorded is already there."""
 
     def stop(self) -> None:
         """End the iteration soon."""
@@ -351,13 +351,13 @@ class ReplayWatch:
             self._wishes.notify_all()
 
     def step(self) -> None:
-        """Give one more observation while paused."""
+        """Yield one more observation while paused."""
         with self._wishes:
             self._steps += 1
             self._wishes.notify_all()
 
     def go(self, number: int) -> None:
-        """Go on after this observation."""
+        """Continue after this observation."""
         with self._wishes:
             self._place, self._steps, self._seeks_hang = number, 0, False
             self._wishes.notify_all()

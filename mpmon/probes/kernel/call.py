@@ -11,7 +11,7 @@ from mpmon.probes.memory import Memory
 from mpmon.probes.syscalls import WRITES
 
 MAX_POLLED = 128
-"""Entries of a poll set that are looked at."""
+"""Most entries of a poll set that are read."""
 
 PATH_MAX = 4096
 """linux/limits.h."""
@@ -34,24 +34,24 @@ class Call:
         self._memory = memory
 
     def words(self, layout: str, address: int) -> tuple[int, ...] | None:
-        """What lies at an address, in a layout of `struct`; `None` where it cannot be read."""
+        """The values at an address, in a layout of `struct`; `None` if they cannot be read."""
         return self._memory.unpack(layout, address) if self._memory else None
 
     def descriptor(self) -> int:
-        """The first argument."""
+        """The first argument as a descriptor."""
         return signed(self.args[0])
 
     def path(self, position: int) -> str | None:
-        """The path that an argument points to; `None` where it cannot be read."""
+        """The path that an argument points to; `None` if it cannot be read."""
         text = self._memory.read_some(self.args[position], PATH_MAX) if self._memory else b""
         return text.partition(b"\0")[0].decode("utf-8", "replace") or None
 
     def writes(self) -> bool:
-        """It waits for room, not for data."""
+        """Whether the call waits for room, not for data."""
         return self.name in WRITES
 
     def timeout(self) -> float | None:
-        """How long the call waits at most, seconds; `None` for ever or unknown."""
+        """The longest time the call waits, seconds; `None` if unlimited or unknown."""
         if self.name in ("poll", "epoll_wait", "epoll_pwait"):
             position = 2 if self.name == "poll" else 3
             milliseconds = signed(self.args[position])
@@ -68,7 +68,7 @@ class Call:
         return None
 
     def deadline(self) -> tuple[int, float] | None:
-        """(clock id, moment on that clock) for calls with an absolute time."""
+        """(clock id, moment on that clock in seconds) for calls with an absolute time limit."""
         if self.name == "clock_nanosleep" and self.args[1] & TIMER_ABSTIME:
             moment = self._timespec(self.args[2])
             return None if moment is None else (signed(self.args[0]), moment)

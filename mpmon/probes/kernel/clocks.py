@@ -1,4 +1,4 @@
-"""Times of the kernel as seconds since the epoch: when a thread ran last, when its sleep ends."""
+"""Times of the kernel as seconds since the epoch: when a thread last ran, when its sleep ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mpmon.probes.kernel.call import Call
 from mpmon.probes.syscalls import SLEEPS
 
 _EXEC_START = re.compile(rb"^se\.exec_start\s*:\s*([\d.]+)", re.MULTILINE)
-"""Of /proc/PID/task/TID/sched, milliseconds of the scheduler's clock."""
+"""In /proc/PID/task/TID/sched, milliseconds of the scheduler's clock."""
 
 
 class Clocks:
-    """The scheduler's clock and those of sleeps, all against one moment."""
+    """The scheduler's clock and the clocks of sleeps, all relative to one moment."""
 
     def __init__(self, proc: Proc, now: float) -> None:
         self._proc = proc
@@ -22,7 +22,7 @@ class Clocks:
         self._own = self._exec_start("thread-self")
 
     def ran_at(self, pid: int, tid: int) -> float | None:
-        """When the thread last ran: its `se.exec_start` against our own, which is now (error up to 0.2 s)."""
+        """When the thread last ran: its `se.exec_start` relative to mpmon's own, which is now (error up to 0.2 s)."""
         last = self._exec_start(pid, "task", tid)
         if last is None or self._own is None:
             return None
@@ -43,7 +43,7 @@ class Clocks:
             match = _EXEC_START.search(self._proc.read(*thread, "sched"))
         except OSError:
             return None
-        # The scheduler sets it to 0 where it moves a task that sleeps to another CPU: when it ran is not known then.
+        # The scheduler sets it to 0 when it moves a sleeping task to another CPU: when it last ran is then unknown.
         return (float(match[1]) or None) if match else None
 
 

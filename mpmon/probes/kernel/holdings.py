@@ -1,7 +1,7 @@
-"""What one process has open and mapped: proc_pid_fd(5), proc_pid_maps(5); each by an identity all processes agree on.
+"""What one process has open and mapped (proc_pid_fd(5), proc_pid_maps(5)), with ids that are the same in all processes.
 
 A file on a file system with an external server is never touched: the server may be dead, and then any access waits forever.
-Its identity is what the kernel knows: the inode in proc_pid_fdinfo(5), the device of its mount.
+Its id is made of what the kernel knows: the inode in proc_pid_fdinfo(5), the device of its mount.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Holdings:
         self.served: dict[int, MountPoint] = {}
         """Externally served mounts of open files, by descriptor."""
         self.used: dict[str, ServedFile] = {}
-        """All externally served mounts that it uses, by device."""
+        """All externally served mounts that the process uses, by device."""
         self._names: dict[int, str] = {}
         self._everything: list[Area] | None = None
         self.opened = tuple(self._read())
@@ -70,7 +70,7 @@ class Holdings:
         return area.path if area else None
 
     def handles(self) -> tuple[Handle, ...]:
-        """The descriptors, and the semaphores of sem_open(3) that it maps."""
+        """The descriptors, and the semaphores of sem_open(3) that the process maps."""
         semaphores = sorted({area.semaphore for area in self._shared() if area.semaphore})
         return (*self.opened, *(Handle(pid=self.pid, object=name, fd=None) for name in semaphores))
 
@@ -98,7 +98,7 @@ class Holdings:
         self._names[descriptor] = name
         if target.startswith("/"):
             self.paths[descriptor] = target
-        # The permission bits of the link tell how the file was opened: proc_pid_fd(5).
+        # The permission bits of the link show how the file was opened: proc_pid_fd(5).
         return Handle(
             pid=self.pid, object=name, fd=descriptor, reads=bool(mode & 0o400), writes=bool(mode & 0o200),
             path=self.paths.get(descriptor),
@@ -112,7 +112,7 @@ class Holdings:
 
     @property
     def areas(self) -> list[Area]:
-        """All its mappings."""
+        """All mappings of the process."""
         if self._everything is None:
             try:
                 self._everything = areas(self._proc, self.pid) if self._with_mappings else []
@@ -122,7 +122,7 @@ class Holdings:
 
     @cached_property
     def mounts(self) -> Mounts:
-        """The mounts that it sees."""
+        """The mounts visible to the process."""
         return mounts_of(self._proc, self.pid)
 
     def served_path(self, path: str) -> MountPoint | None:
@@ -134,7 +134,7 @@ class Holdings:
         return mount
 
     def served_mappings(self) -> Iterator[MountPoint]:
-        """The externally served mounts of the files that it maps."""
+        """The externally served mounts of the files that the process maps."""
         for device in sorted({area.device for area in self.areas if area.path.startswith("/") and area.inode}):
             mount = self.mounts.by_device(device)
             if mount and not mount.is_local:
@@ -142,19 +142,19 @@ class Holdings:
                 yield mount
 
     def note_mappings(self) -> None:
-        """Note that it uses the file systems of what it maps; most processes see none that is externally served."""
+        """Note the externally served file systems of mapped files as used; most processes see none."""
         if self.mounts.served():
             for _ in self.served_mappings():
                 pass
 
     def served_in_sight(self) -> Iterator[MountPoint]:
-        """All externally served mounts that it sees."""
+        """All externally served mounts visible to the process."""
         for mount in self.mounts.served():
             self._note_used(mount, self._proc.path(self.pid, "root") + mount.path)
             yield mount
 
     def folder_of(self, descriptor: int) -> str | None:
-        """The path of an open folder, of the current one for AT_FDCWD; by its name in the kernel."""
+        """The path of an open folder, or of the current one for AT_FDCWD, by its name in the kernel."""
         try:
             return self._proc.link(self.pid, *(("cwd",) if descriptor == AT_FDCWD else ("fd", descriptor)))
         except OSError:
@@ -172,7 +172,7 @@ class Holdings:
             self._note_used(mount, path)
             return f"file:{mount.device}:{inode}" if inode else f"file:{target}"
         if mount is None and inode and not _is_memory(target):
-            # Of another mount namespace, or unmounted while it was open: its server is unknown.
+            # The mount is of another mount namespace, or was unmounted while the file was open: its server is unknown.
             return f"file:mount {number}:{inode}"
         return file_name(target, path)
 
@@ -189,7 +189,7 @@ def object_name(target: str, pid: int, descriptor: int) -> str | None:
 
 
 def _is_memory(target: str) -> bool:
-    """It belongs to a kernel-internal mount, which no process sees: memfd_create(2), shmget(2)."""
+    """Whether it belongs to a kernel-internal mount, which no process sees: memfd_create(2), shmget(2)."""
     return target.startswith(("/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage")) and target.endswith(" (deleted)")
 
 

@@ -34,7 +34,7 @@ class ProcessRows(msgspec.Struct, kw_only=True):
     handles: tuple[Handle, ...] = ()
     objects: tuple[KernelObject, ...] = ()
     locked: tuple[str, ...] = ()
-    """Ids of its open files that some process has locked."""
+    """Ids of open files of the process that some process has locked."""
     served: tuple[ServedFile, ...] = ()
     unknown: Unknown | None = None
 
@@ -51,7 +51,7 @@ class KernelLook:
         self.locked: dict[int, tuple[str, ...]] = {}
         """Ids of a process's open files that some process has locked."""
         self.served: dict[int, tuple[ServedFile, ...]] = {}
-        """Files of a process on externally served file systems, one for each."""
+        """Files of a process on externally served file systems, one per file system."""
         self.unknowns: dict[int, Unknown] = {}
 
     def look(self, pids: Iterable[int]) -> None:
@@ -67,8 +67,8 @@ class KernelLook:
                 self.unknowns[pid] = Unknown(table="blocked", pid=pid, reason=reason.lower())
 
     def _look_with_care(self, pid: int) -> ProcessRows | None:
-        """Look at a process with a thread asleep in the kernel: it may hold the lock of the mappings, as one does that
-        waits for a file system in mmap(2). Then its memory is not read.
+        """Look at a process with a thread asleep in the kernel. The thread may hold the lock of the mappings, for
+        example while it waits for a file system in mmap(2); then the memory is not read.
         """
         with_memory = True
         try:
@@ -76,7 +76,7 @@ class KernelLook:
         except Unanswered:
             with_memory = False
         except OSError:
-            pass  # the reader reports why not
+            pass  # `look_at` reports why
         return look_at(self._proc, pid, self._now, with_memory)
 
     def _take(self, pid: int, rows: ProcessRows | OSError | None) -> None:
@@ -98,7 +98,7 @@ def look_at(proc: Proc, pid: int, now: float, with_memory: bool | None = None) -
     `None` if `with_memory` is not given and the memory may be unreadable: a thread sleeps in the kernel.
 
     Raises:
-        OSError: it is gone, or cannot be read.
+        OSError: the process is gone, or cannot be read.
     """
     if with_memory is None and sleeps_in_kernel(proc.path(pid)):
         return None
@@ -106,7 +106,7 @@ def look_at(proc: Proc, pid: int, now: float, with_memory: bool | None = None) -
 
 
 class _Moment:
-    """What all processes of one round have in common."""
+    """The objects shared by the looks at all processes of one round."""
 
     def __init__(self, proc: Proc, now: float) -> None:
         self.clocks = Clocks(proc, now)
@@ -119,11 +119,11 @@ def _moment(proc: Proc, now: float) -> _Moment:
 
 
 _FUTEX_PRIVATE = 0x80
-"""linux/futex.h. For the end of a thread glibc waits in a shared futex, because the kernel wakes it (pthread_join_common.c)."""
+"""linux/futex.h. To join a thread, glibc waits in a shared futex, as the kernel wakes it (pthread_join_common.c)."""
 
 
 def _with_joined(row: Blocked, tids: Container[int]) -> Blocked:
-    """With the thread of its process that it joins."""
+    """The row with the thread of the same process that the thread joins, if any."""
     _, operation, expected, *_ = (*row.args, 0, 0, 0)
     joins = row.syscall == "futex" and not operation & _FUTEX_PRIVATE and expected in tids and expected != row.tid
     return msgspec.structs.replace(row, joins=expected) if joins else row
@@ -141,7 +141,7 @@ class _OneProcess:
         self._pid = pid
 
     def rows(self) -> ProcessRows:
-        """All of them."""
+        """All rows of the process."""
         with self._memory(self._pid) as memory:
             tids = self._proc.tids(self._pid)
             blocked = tuple(_with_joined(self._thread(tid, self._holdings, memory), tids) for tid in tids)
@@ -162,7 +162,7 @@ class _OneProcess:
             return nullcontext()
 
     def _note_locked(self, holdings: Holdings) -> tuple[str, ...]:
-        """A thread that polls for a lock waits for it too, although no system call shows it."""
+        """Note locked files: a thread that polls for a lock waits for it too, although no system call shows it."""
         locked = [row for row in holdings.opened if row.object in self._waited.file_locks]
         for row in locked:
             self._objects.setdefault(row.object, locked_file(row.object, row.path, self._waited.file_locks))
@@ -196,7 +196,7 @@ class _OneProcess:
             yield from self._waited.of(tid, call, self._holdings)
 
     def _syscall(self, pid: int, tid: int) -> tuple[str | None, tuple[int, ...]]:
-        """Name and arguments of the call a thread is in; no name if there is none, or it cannot be read."""
+        """Name and arguments of the call a thread is in; no name if there is no call, or it cannot be read."""
         try:
             fields = self._proc.text(pid, "task", tid, "syscall").split()
         except OSError as problem:
@@ -217,5 +217,5 @@ class _OneProcess:
             text = self._proc.text(pid, "task", tid, "wchan")
         except OSError:
             return None
-        # "0" means running, or not allowed to know.
+        # "0" means running, or no right to know.
         return text if text not in ("", "0") else None

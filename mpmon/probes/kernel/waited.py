@@ -105,7 +105,7 @@ def locked_file(name: str, path: str | None, locks: Mapping[str, Taken]) -> Kern
 def served_mounts(holdings: Holdings, *, mapped: bool) -> Iterator[KernelObject]:
     """What a thread may wait on if its call names no file: any externally served file system.
 
-    A thread asleep in the kernel without such a call waits for a page of a file that it maps (`mapped`).
+    A thread asleep in the kernel outside a system call waits for a page of a file that it maps (`mapped`).
     """
     yield from map(_mount, holdings.served_mappings() if mapped else holdings.served_in_sight())
 
@@ -128,10 +128,10 @@ def _mount(mount: MountPoint) -> KernelObject:
 
 
 def _pipe_fill(path: str) -> tuple[int | None, int | None]:
-    """Unread bytes of a pipe and how many it can hold.
+    """Unread bytes of a pipe, and its capacity in bytes.
 
-    The pipe is open for reading for some microseconds, so a writer whose last reader leaves in that moment would learn
-    of it late; nothing is read and nothing is woken.
+    The pipe is open for reading for some microseconds, so a writer whose last reader closes it in that moment would
+    notice that late; nothing is read and no thread is woken.
     """
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -149,7 +149,7 @@ def _pipe_fill(path: str) -> tuple[int | None, int | None]:
 
 
 def _futex(call: Call, holdings: Holdings) -> Iterator[KernelObject]:
-    """A semaphore if the word is in shared memory; else a lock of the process."""
+    """A semaphore if the futex word is in shared memory; else a lock of the process."""
     address, operation = call.args[0], call.args[1]
     if not operation & FUTEX_PRIVATE and (name := holdings.semaphore_at(address)):
         words = call.words("II", address)
@@ -187,7 +187,7 @@ def _pidfd(proc: Proc, pid: int, descriptor: int, name: str) -> Iterator[KernelO
 
 
 def _pseudoterminal(proc: Proc, pid: int, descriptor: int) -> Iterator[KernelObject]:
-    """The master side of pty(7): what programs on the other side print."""
+    """The master side of pty(7): the output of programs on the other side."""
     number = fdinfo_fields(proc, pid, descriptor).get("tty-index", "")
     if number.isdigit():
         path = f"/dev/pts/{number}"

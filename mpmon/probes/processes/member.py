@@ -1,4 +1,4 @@
-"""One process of the job: its row and those of its threads, read again as far as it ran."""
+"""One process of the job: its row and those of its threads, read again only if it has run."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ class Member:
         self.threads = Threads(proc, pid)
         self._boot = boot
         self.start_ticks = stat.start_ticks
-        """When it began, clock ticks since boot; before it could be read, when it was seen first."""
+        """When the process began, clock ticks since boot; until that can be read, when it was first seen."""
         self._silent = pid in silent
         self._stat_path = proc.path(pid, "stat")
         self._io_path = proc.path(pid, "io")
         self._stat_text = b""
         self._facts: tuple[bytes, ...] = ()
-        """Of that text."""
+        """The facts in `_stat_text`."""
         self._io_text = b""
         self._traits = Traits(proc, pid, users)
         self._fixed = self._traits.read()
         if stat.ended and self._fixed["cgroup"] == "/":
-            # What v1 says of every process that has ended, whatever its group was.
+            # cgroup v1 shows `/` for every process that has ended, whatever its group was.
             self._fixed["cgroup"] = None
         self.row = self._build(stat, stat.started_at(boot))
 
     @property
     def unreadable(self) -> str:
-        """Why not all of it may be read; empty where it may."""
+        """Why not everything may be read; empty if everything may."""
         return self._traits.unreadable
 
     def refresh(self, *, ran: bool, clock: int | None = None) -> bool:
-        """Read again what changes, its threads only if they `ran`; False when the process is gone.
+        """Read again what changes, the threads only if they `ran`; False when the process is gone.
 
-        `clock` is how long they have run together, nanoseconds, where that is known.
+        `clock` is the CPU time of all threads together, nanoseconds, if known.
         """
         try:
             text = self._proc.reread(self._stat_path)
@@ -84,12 +84,12 @@ class Member:
 
     @property
     def _is_settled(self) -> bool:
-        """It has not ended, and the same facts would make the very same row but for its I/O, as its traits still hold."""
+        """Whether it has not ended, and equal facts make the same row except for I/O, as its traits still hold."""
         known = not self._silent and any(self.row.cmdline or ()) and len(self.threads) == self.row.threads
         return known and bool(self._facts)
 
     def _renew_io(self) -> None:
-        """Read the I/O counters, and make another row if they are others."""
+        """Read the I/O counters, and make another row if they have changed."""
         before = self._io_text
         self._read_io()
         if self._io_text != before:
@@ -98,7 +98,7 @@ class Member:
             self.row = row if row != self.row else self.row
 
     def _refresh_silent(self) -> bool:
-        """What the kernel tells of one of which it does not answer most."""
+        """Read what the kernel still answers about a process for which most reads block; False when it is gone."""
         stat = Stat.read(self._proc, self.pid)
         if stat is None:
             return False
@@ -108,7 +108,7 @@ class Member:
         return True
 
     def _may_have_new_traits(self, stat: Stat) -> bool:
-        """It was renamed, is in the middle of an exec and shows no arguments, or was stopped or continued."""
+        """Whether it was renamed, is in the middle of an exec and shows no arguments, or was stopped or continued."""
         words = self.row.cmdline
         in_exec = words is not None and not any(words) and not stat.ended
         stopped = stat.state != self.row.state and bool({stat.state, self.row.state} & set("Tt"))
@@ -128,7 +128,7 @@ class Member:
             self._keep(found)
 
     def measure_pss(self) -> None:
-        """Read its proportional set size."""
+        """Read the proportional set size."""
         try:
             pss = proportional_size(self._proc, self.pid)
         except Unanswered:
@@ -141,7 +141,7 @@ class Member:
         self.row = msgspec.structs.replace(self.row, **found)
 
     def close(self) -> None:
-        """Give every kept descriptor back."""
+        """Close every kept descriptor."""
         self._proc.forget(self._stat_path)
         self._proc.forget(self._io_path)
         self._proc.forget(self._proc.path(self.pid, "task", self.pid, "syscall"))
@@ -158,9 +158,9 @@ class Member:
         )  # fmt: skip
 
     def _exit_code(self, stat: Stat) -> int | None:
-        """The status of a zombie; `None` where the kernel shows 0 to those who may not know (proc_pid_stat(5)).
+        """The exit status of a zombie; `None` if the kernel shows 0 for lack of rights (proc_pid_stat(5)).
 
-        The link `exe`, which a zombie has no more, needs the same right: refused is not the same as gone.
+        The link `exe`, which a zombie no longer has, needs the same right: a refusal differs from a missing link.
         """
         if stat.exit_code == 0:
             try:
@@ -180,7 +180,7 @@ class Member:
 
 @may_hang
 def proportional_size(proc: Proc, pid: int) -> int | None:
-    """PSS of a live process, bytes; `None` where it cannot be read or the process is gone."""
+    """PSS of a live process, bytes; `None` if it cannot be read or the process is gone."""
     try:
         kib = first_int(status_fields(proc.text(pid, "smaps_rollup")).get("Pss"))
     except OSError:

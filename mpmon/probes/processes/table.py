@@ -1,4 +1,4 @@
-"""The processes of one job from round to round: who has come, who has run, who is gone."""
+"""The processes of one job from round to round: which are new, which have run, which are gone."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mpmon.probes.tree import Tree
 from mpmon.probes.users import user_names
 
 REREAD_ROUNDS = 10
-"""A process that has not run is read every tenth round all the same: memory may have been taken from it."""
+"""A process that has not run is still read every tenth round: memory may have been taken from it."""
 
 FOLDERS = ("MPMON_RUN_DIR", "XDG_RUNTIME_DIR")
-"""Variables that name folders of the shim."""
+"""Environment variables that name folders of the shim."""
 
 KEPT_EXITS = 256
-"""Ends of processes that are remembered, the latest ones."""
+"""Most ends of processes that are remembered, the latest ones."""
 
 
 class ProcessTable:
@@ -41,18 +41,18 @@ class ProcessTable:
         self._users = user_names()
         self._pidfds = Pidfds(proc)
         self._reader = Reader()
-        """Reads about processes of which nobody knows yet whether they are of the job."""
+        """Reads processes that are not yet known to belong to the job or not."""
         self._known: set[str] = set()
-        """What of /proc was looked at: the job's pids, others', and files."""
+        """Names in /proc that were already examined: pids of the job, other pids, and files."""
         self._census: bytes | None = None
-        """Of the machine, when /proc was listed last."""
+        """The machine's census when /proc was last listed."""
         self._members: dict[int, Member] = {}
         self._clocks: dict[int, int | None] = {}
-        """How long each had run in the last round, nanoseconds; `None` where nobody could be asked."""
+        """CPU time of each process in the last round, nanoseconds; `None` if it could not be read."""
         self.living: set[int] = set()
-        """Pids of those that have not ended."""
+        """Pids of the processes that have not ended."""
         self.may_have_run: list[int] = []
-        """Pids of those that may have run since the last round, new ones too."""
+        """Pids of the processes that may have run since the last round, including new ones."""
         self._rounds = 0
         self.exits: tuple[Exit, ...] = ()
         self.unknowns: dict[int, Unknown] = {}
@@ -88,8 +88,8 @@ class ProcessTable:
         return self._members.keys()
 
     def recognize(self, pids: frozenset[int]) -> None:
-        """These processes hold what only the job can have given them: whose parent has ended is taken in with the next round,
-        with all that it has started.
+        """Note that these processes hold objects that only the job can have given them: the next round adds those whose
+        parent has ended, with all processes that they have started.
         """
         if pids != self._tree.kin:
             self._tree.kin = pids
@@ -98,29 +98,29 @@ class ProcessTable:
 
     @property
     def parents(self) -> dict[int, int]:
-        """The kernel's parent of each, by pid."""
+        """The parent of each process according to the kernel, by pid."""
         return {pid: member.row.ppid for pid, member in self._members.items()}
 
     def start_ticks(self, pid: int) -> int | None:
-        """When one of them began, clock ticks since boot."""
+        """When a process of the job began, clock ticks since boot."""
         member = self._members.get(pid)
         return member.start_ticks if member else None
 
     def main_call(self, pid: int) -> bytes:
-        """The system call of the main thread as the kernel prints it; empty where it cannot be read."""
+        """The system call of the main thread as the kernel prints it; empty if it cannot be read."""
         try:
             return self._proc.reread(self._proc.path(pid, "task", pid, "syscall"))
         except OSError:
             return b""
 
     def named_folders(self, pid: int) -> list[str]:
-        """Folders that its environment names and that mpmon looks into."""
+        """Folders of the shim that the environment of the process names."""
         member = self._members.get(pid)
         kept = (member.row.environment if member else None) or {}
         return [kept[name] for name in FOLDERS if name in kept]
 
     def threads_of(self, pid: int) -> tuple[Thread, ...]:
-        """The threads of one process; the very same tuple as long as none of them ran."""
+        """The threads of one process; the same tuple object as long as none of them ran."""
         return self._members[pid].threads.rows
 
     def refresh_names(self, pids: Iterable[int]) -> None:
@@ -130,25 +130,25 @@ class ProcessTable:
                 self._members[pid].threads.refresh_names()
 
     def refresh_settings(self, pids: Iterable[int]) -> None:
-        """Read again what these processes may change at any time: which signals they handle, where they work."""
+        """Read again what these processes may change at any time: handled signals, working directory."""
         for pid in pids:
             if pid in self._members:
                 self._members[pid].refresh_settings()
 
     def measure_shared_memory(self, pids: Iterable[int]) -> None:
-        """Read the proportional set size of these processes: up to 3 ms each, so only where somebody looks."""
+        """Read the proportional set size of these processes: up to 3 ms each, so only for the few that are viewed."""
         for pid in pids:
             if pid in self._members:
                 self._members[pid].measure_pss()
 
     def close(self) -> None:
-        """Give every kept descriptor back."""
+        """Close every kept descriptor."""
         for member in self._members.values():
             member.close()
         self._reader.close()
 
     def _ran(self) -> dict[int, int | None]:
-        """The clocks of those of whom any thread ran since the last round; also where that cannot be told.
+        """The clocks of the processes of which any thread ran, or may have run, since the last round.
 
         A process whose state changes, or that ends, has to run for that.
         """
@@ -163,7 +163,7 @@ class ProcessTable:
         names = set(self._proc.names())
         self._known &= names
         unseen = sorted(int(name) for name in names - self._known if name.isdigit())
-        # Any process of the machine may be one that does not answer; what is known of the job is not lost over it.
+        # Reading any process of the machine may block; that must not lose what is known of the job.
         stats = persistently(lambda: self._stats(unseen), self._reader) if unseen else {}
         self._known |= names.difference(str(pid) for pid in unseen if pid not in stats)
         for pid in self._tree.joining(stats, self._members):

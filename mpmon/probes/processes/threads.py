@@ -1,4 +1,4 @@
-"""How much the threads of one process ran: `schedstat`, or where the kernel has none, `status` and `stat`."""
+"""How much the threads of one process ran: `schedstat`, or if the kernel has none, `status` and `stat`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ class Threads:
         self._pid = pid
         self._counters: dict[int, _Counters] = {}
         self.rows: tuple[Thread, ...] = ()
-        """The very same tuple as long as none of them ran, began or ended."""
+        """The same tuple object as long as no thread ran, began or ended."""
         self._others_ns: int | None = None
-        """How long all but the main thread had run by the clock of the process, ended ones too, when all were read."""
+        """CPU time of all other threads, also ended ones, by the clock of the process when all files were last read."""
 
     def __len__(self) -> int:
         return len(self._counters)
 
     def refresh(self, expected: int, clock: int | None = None) -> bool:
-        """Read again those that may have run; whether any ran, began or ended. They are listed anew when there are not as many
-        as `expected`.
+        """Read again the threads that may have run; whether any ran, began or ended. They are listed again if there are
+        not `expected` of them.
 
-        `clock` is how long all have run together, nanoseconds, read just before. It is the sum of what each has in its file
-        (`thread_group_cputime` of kernel/sched/cputime.c): where the main thread has run all that is new, the others need not
-        be read. Of DataLoader workers, which wake, look and sleep again, that is half of the files.
+        `clock` is the CPU time of all threads together, nanoseconds, read just before. It is the sum of the times in
+        their files (`thread_group_cputime` of kernel/sched/cputime.c): if the main thread accounts for all new time,
+        the others need not be read. For DataLoader workers, which wake, check and sleep again, that saves half of the
+        files.
         """
         changed = len(self._counters) != expected and self._list()
         main = self._counters.get(self._pid)
         outcomes = [main.refresh()] if main else []
         if changed or main is None or clock is None or clock - main.row.run_ns != self._others_ns:
-            # All of them: with one that has ended others may have run.
+            # All of them: if one has ended, others may have run too.
             outcomes += [counters.refresh() for counters in self._counters.values() if counters is not main]
             self._others_ns = clock - main.row.run_ns if main and clock is not None else None
         if None in outcomes:
@@ -52,18 +53,18 @@ class Threads:
             self._join()
 
     def drop(self) -> None:
-        """The process has ended: it has none any more."""
+        """Drop all threads: the process has ended."""
         self.close()
         self._counters = {}
         self.rows = ()
 
     def close(self) -> None:
-        """Give every kept descriptor back."""
+        """Close every kept descriptor."""
         for counters in self._counters.values():
             counters.close()
 
     def _list(self) -> bool:
-        """Whether there are others than before."""
+        """List the threads; whether they are others than before."""
         try:
             tids = self._proc.tids(self._pid)
         except OSError:
@@ -91,7 +92,7 @@ class _Counters:
         self.row = Thread(pid=pid, tid=tid, name=self._name(), run_ns=0, slices=0)
 
     def refresh(self) -> bool | None:
-        """Whether the thread ran since the last look; `None` when it is gone."""
+        """Whether the thread ran since the last reading; `None` when it is gone."""
         try:
             text = self._proc.reread(self._path)
         except OSError:
@@ -104,7 +105,7 @@ class _Counters:
         return True
 
     def refresh_name(self) -> bool:
-        """Whether it has another name now."""
+        """Read the name; whether it has changed."""
         name, row = self._name(), self.row
         if not name or name == row.name:
             return False
@@ -117,7 +118,7 @@ class _Counters:
         self._proc.forget(self._path)
 
     def _refresh_without_schedstat(self) -> bool | None:
-        """Kernels without scheduler statistics: switch counters and ticks of `status` and `stat`."""
+        """For kernels without scheduler statistics: switch counters and ticks of `status` and `stat`."""
         try:
             status = status_fields(self._proc.text(self._pid, "task", self._tid, "status"))
             ticks = Stat(self._proc.read(self._pid, "task", self._tid, "stat")).cpu_s

@@ -1,4 +1,4 @@
-"""What seldom changes in a process: with an exec (which renames it), with a tracer (which stops it), or by a setting."""
+"""What seldom changes in a process: by an exec (which renames it), a tracer (which stops it), or a setting."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ _COMMAND_LIMIT = 1 << 14
 
 
 class Traits:
-    """Reads them as fields of `mpmon.model.Process`."""
+    """Reads the traits as fields of `mpmon.model.Process`."""
 
     def __init__(self, proc: Proc, pid: int, users: Mapping[int, str]) -> None:
         self._proc = proc
         self._pid = pid
         self._users = users
         self._in_place = True
-        """Its memory may be read here; else the helper is asked, if there is one."""
+        """Whether mpmon itself may read its memory; else the helper reads it, if there is one."""
         self.unreadable = ""
-        """Why some are `None`; empty where all may be read."""
+        """Why some traits are `None`; empty if all may be read."""
 
     def read(self) -> dict[str, Any]:
-        """All of them."""
+        """All traits."""
         self._in_place = not sleeps_in_kernel(self._proc.path(self._pid))
         status = self._status()
         inside = [int(field) for field in status.get("NSpid", "").split()]
@@ -84,7 +84,7 @@ class Traits:
         }
 
     def settings(self) -> dict[str, Any]:
-        """Those that the process itself may change at any time: which signals it handles, where it works."""
+        """The traits that the process itself may change at any time: handled signals, working directory."""
         return {**_handlers(self._status()), "cwd": self._link("cwd")}
 
     def _status(self) -> dict[str, str]:
@@ -126,7 +126,7 @@ class Traits:
 
 
 def _handlers(status: dict[str, str]) -> dict[str, bool]:
-    """Which signals it has handlers for, of those that matter, and which it holds off."""
+    """Which of the relevant signals the process has handlers for, and which it holds off."""
     mask = status.get("SigCgt")
     return {
         "catches_alarm": has_signal(mask, signal.SIGALRM),
@@ -136,7 +136,7 @@ def _handlers(status: dict[str, str]) -> dict[str, bool]:
 
 
 def _memory_group(text: bytes | None) -> str | None:
-    """The group of the memory controller: its own tree in v1, else the only one there is, `0::PATH` (cgroups(7))."""
+    """The group of the memory controller: in its own tree in v1, else in the only tree, `0::PATH` (cgroups(7))."""
     lines = [line.split(":", 2) for line in (text or b"").decode("utf-8", "replace").splitlines()]
     groups = {name: fields[2] for fields in lines if len(fields) == 3 for name in fields[1].split(",")}
     return groups.get("memory", groups.get(""))
