@@ -448,7 +448,14 @@ def test_the_executor_in_whose_queue_the_task_of_a_future_is(version: str, progr
         try:
             assert process.stdout
             tids = sorted(int(process.stdout.readline()) for _ in range(2))
-            found = look(pid=process.pid, until=lambda found: sum(bool(row.queued_for) for row in found.awaited) == 2)
+            # The main thread may not have come to its wait when the tasks are in theirs.
+            found = look(
+                pid=process.pid,
+                until=lambda found: (
+                    {row.tid for row in found.awaited} >= {process.pid, *tids}
+                    and sum(bool(row.queued_for) for row in found.awaited) == 2
+                ),
+            )
         finally:
             process.kill()
     awaited = {row.tid: (row.kind, row.by_tid, row.queued_for) for row in found.awaited}

@@ -88,6 +88,8 @@ def _node(job: JobState, key: ThreadKey) -> Node:
     if wait_state.kind is Wait.STOPPED:
         edge = _tracer(job, key)
         return Node(key, Status.WAITS, edge) if edge else Node(key, Status.LEAF)
+    if wait_state.kind is Wait.TIMER:
+        return Node(key, Status.LIVE)
     if job.was_asked_to_end(key):
         return Node(key, Status.LEAF)
     if wait_state.idle:

@@ -64,6 +64,8 @@ class Wait(Enum):
     """A manager's object blocks one client's call until another client does something."""
     GPU = auto()
     """Sleeps until its GPU has finished its work; only the GPU can tell whether that makes progress."""
+    TIMER = auto()
+    """A timer that was set up waits for its time, and will act then."""
     # What only the kernel reports:
     SLEEP = auto()
     FUTEX = auto()
